@@ -1,0 +1,58 @@
+/** One observation about an object, as every kind of Kubernetes writes it. */
+export interface Condition {
+  readonly type: string;
+  readonly status: ConditionStatus;
+  /** CamelCase, from the closed list of the kind. */
+  readonly reason: string;
+  /** For people; also says how to unblock, where somebody can. */
+  readonly message: string;
+  /** RFC 3339 in UTC, when `status` last changed. */
+  readonly lastTransitionTime: string;
+  /** The generation of the object that was looked at. */
+  readonly observedGeneration?: number;
+}
+
+export type ConditionStatus = 'True' | 'False' | 'Unknown';
+
+/** How an operation ended. An object has at most one of them with status True, and it stays. */
+export const endCondition = { complete: 'Complete', failed: 'Failed' } as const;
+
+/** The condition of this type, or undefined while nobody has written it. */
+export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type);
+}
+
+/** Whether the condition of this type is there and True; absent is not. */
+export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
+  return findCondition(conditions, type)?.status === 'True';
+}
+
+/**
+ * The list with this condition in it. Its place in the list stays, and so does the time of the last transition while
+ * the status is the same; a list that already says so comes back as the very same value.
+ */
+export function withCondition(
+  conditions: readonly Condition[] | undefined,
+  wanted: Omit<Condition, 'lastTransitionTime'>,
+  now: string,
+): readonly Condition[] {
+  const before = findCondition(conditions, wanted.type);
+  if (conditions === undefined || before === undefined) {
+    return [...(conditions ?? []), { ...wanted, lastTransitionTime: now }];
+  }
+
+  const lastTransitionTime = before.status === wanted.status ? before.lastTransitionTime : now;
+  const after: Condition = { ...wanted, lastTransitionTime };
+  if (says(before, after)) return conditions;
+  return conditions.map((condition) => (condition === before ? after : condition));
+}
+
+function says(left: Condition, right: Condition): boolean {
+  return (
+    left.status === right.status &&
+    left.reason === right.reason &&
+    left.message === right.message &&
+    left.observedGeneration === right.observedGeneration &&
+    left.lastTransitionTime === right.lastTransitionTime
+  );
+}

@@ -1,0 +1,36 @@
+/**
+ * Why an activity could not do its work. A type says what happens next, not what broke; code branches on it and never
+ * on the text.
+ */
+export const failureTypes = [
+  'Unreachable',
+  'Throttled',
+  'Conflict',
+  'Held',
+  'Superseded',
+  'Denied',
+  'Invalid',
+] as const;
+
+export type FailureType = (typeof failureTypes)[number];
+
+/** Failures that no further attempt can mend: the workflow has to decide anew, park, or end. */
+export const finalFailureTypes: readonly FailureType[] = ['Superseded', 'Denied', 'Invalid'];
+
+export function isFailureType(type: string | null | undefined): type is FailureType {
+  return failureTypes.some((known) => known === type);
+}
+
+/** Why a call failed, for whoever has the error but not its class; undefined when it is none of ours. */
+export function failureTypeOf(error: unknown): FailureType | undefined {
+  if (typeof error !== 'object' || error === null || !('type' in error)) return undefined;
+  const { type } = error;
+  return typeof type === 'string' && isFailureType(type) ? type : undefined;
+}
+
+/** One refusal of a field, in the words of Kubernetes: the path as users write it, and what is wrong there. */
+export interface FieldError {
+  /** `spec.containers[1].name` */
+  readonly path: string;
+  readonly message: string;
+}

@@ -1,0 +1,198 @@
+// Feature gates: one text such as `A=true,B=false`, the same for every role, parsed once at start.
+//
+// The order is: defaults, AllAlpha and AllBeta, gates named in the text, and last what depends on another gate, which
+// beats even explicit values (FG-1 to FG-3).
+
+export type GateStage = 'Alpha' | 'Beta';
+
+interface Gate {
+  readonly default: boolean;
+  readonly stage: GateStage;
+  /** What it does when it is on, in one sentence. */
+  readonly effect: string;
+  /** A switch of the installation and not of a feature: AllAlpha and AllBeta leave it alone. */
+  readonly infrastructure?: true;
+}
+
+/** Every gate that is known, with its default. The names are OpenKruise's. */
+export const featureGateTable = {
+  PodWebhook: beta(true, 'Pods are looked at when they are created, changed and deleted'),
+  KruiseDaemon: beta(true, 'Features that need the daemon on the nodes: restarts, images, probes'),
+  DaemonWatchingPod: beta(true, 'The daemon watches the pods of its node and reports facts about their containers'),
+  CloneSetShortHash: alpha('Pod label controller-revision-hash holds the hash alone'),
+  KruisePodReadinessGate: alpha('Every new pod gets the readiness gate KruisePodReady'),
+  PreDownloadImageForInPlaceUpdate: alpha('Images are pulled before an in-place update of a CloneSet or StatefulSet'),
+  PreDownloadImageForDaemonSetUpdate: alpha('Images are pulled before an update of a DaemonSet'),
+  CloneSetPartitionRollback: alpha('Raising the partition of a CloneSet takes pods back'),
+  ResourcesDeletionProtection: beta(false, 'Labelled objects are protected from deletion'),
+  DeletionProtectionForCRDCascadingGate: alpha('A CRD with objects is protected from deletion'),
+  WorkloadSpread: beta(true, 'WorkloadSpread'),
+  PodUnavailableBudgetDeleteGate: beta(true, 'PodUnavailableBudget guards deletion and eviction'),
+  PodUnavailableBudgetUpdateGate: alpha('PodUnavailableBudget guards in-place updates'),
+  TemplateNoDefaults: {
+    ...alpha('Pod templates are stored without defaults; switching it off again changes templates'),
+    infrastructure: true,
+  },
+  InPlaceUpdateEnvFromMetadata: beta(true, 'Environment from labels and annotations is refreshed by a restart'),
+  StatefulSetAutoDeletePVC: beta(true, 'persistentVolumeClaimRetentionPolicy of StatefulSets'),
+  StatefulSetStartOrdinal: alpha('ordinals.start of StatefulSets'),
+  StatefulSetAutoResizePVCGate: alpha('Volumes of StatefulSets grow with their templates'),
+  PodIndexLabel: beta(true, 'Pods of StatefulSets carry their ordinal as a label'),
+  SidecarSetPatchPodMetadataDefaultsAllowed: alpha('SidecarSets may patch any annotation'),
+  EnableSortSidecarContainerByName: alpha('Injected sidecars are sorted by name'),
+  SidecarTerminator: alpha("Sidecars of a job's pod end after its main containers"),
+  PodProbeMarkerGate: beta(true, 'PodProbeMarker'),
+  EnablePodProbeMarkerOnServerless: alpha('Probes of serverless pods are delegated by annotation'),
+  EnhancedLivenessProbe: alpha('Liveness probes of marked pods are taken over'),
+  CloneSetEventHandlerOptimization: alpha('Fewer looks at a CloneSet when its pods change'),
+  PreparingUpdateAsUpdate: alpha('Pods that prepare for an update count as updated'),
+  RecreatePodWhenChangeVCTInCloneSetGate: alpha('Changed volumeClaimTemplates of a CloneSet recreate pods'),
+  ForceDeleteTimeoutExpectationGate: alpha('A CloneSet does not wait for ever for what its cache does not show'),
+  InPlaceWorkloadVerticalScaling: alpha('Resources are updated in place'),
+  InPlacePodVerticalScaling: alpha('Declares that the cluster can resize pods'),
+  ImagePullJobGate: alpha('ImagePullJob and ImageListPullJob'),
+  ResourceDistributionGate: beta(false, 'ResourceDistribution'),
+  EnableExternalCerts: { ...alpha('Certificates come from outside and are only read'), infrastructure: true },
+  DefaultHostNetworkHostPortsInPodTemplates: alpha('With hostNetwork, host ports are filled into templates'),
+  DaemonSetPruneIneligibleNodes: alpha('DaemonSets leave out nodes that do not fit'),
+} as const satisfies Record<string, Gate>;
+
+function alpha(effect: string): Gate {
+  return { default: false, stage: 'Alpha', effect };
+}
+
+function beta(on: boolean, effect: string): Gate {
+  return { default: on, stage: 'Beta', effect };
+}
+
+export type FeatureGate = keyof typeof featureGateTable;
+
+/** Every gate, on or off. */
+export type FeatureGates = Readonly<Record<FeatureGate, boolean>>;
+
+/** All known gates, in the order of the table. */
+export const featureGateNames: readonly FeatureGate[] = Object.keys(featureGateTable).filter(isFeatureGate);
+
+/** Why a text is no list of gates; the message names the gate. */
+export class FeatureGateError extends Error {
+  override readonly name = 'FeatureGateError';
+}
+
+/**
+ * Reads `--feature-gates`. Absent or empty: the defaults. Throws a `FeatureGateError` for an unknown gate and for a value
+ * that is neither true nor false. `customResourceEnable` is the old variable of that name, a comma list of kinds.
+ */
+export function parseFeatureGates(text = '', customResourceEnable?: string): FeatureGates {
+  const named = parseAssignments(text);
+  const initial = fromEntries(
+    (gate) => named.get(gate) ?? metaGate(gate, named) ?? fallback(gate, customResourceEnable),
+  );
+  return withDependants(initial);
+}
+
+/** The gates as they are when nobody says anything. */
+export function defaultFeatureGates(): FeatureGates {
+  return parseFeatureGates();
+}
+
+/** The gates that differ from the defaults, as `A=true,B=false`; empty when none does. */
+export function describeFeatureGates(gates: FeatureGates): string {
+  const defaults = defaultFeatureGates();
+  return featureGateNames
+    .filter((gate) => gates[gate] !== defaults[gate])
+    .map((gate) => `${gate}=${gates[gate]}`)
+    .join(',');
+}
+
+/** The refusal of an object whose feature is off (FG-4); its HTTP status is 403. */
+export function gateRefusal(gate: FeatureGate): string {
+  return `feature-gate ${gate} is not enabled`;
+}
+
+function isFeatureGate(name: string): name is FeatureGate {
+  return Object.hasOwn(featureGateTable, name);
+}
+
+const metaGates: Readonly<Record<string, GateStage>> = { AllAlpha: 'Alpha', AllBeta: 'Beta' };
+
+// Names that circulate in documentation of OpenKruise but that it does not accept either.
+const misspellings: Readonly<Record<string, FeatureGate>> = {
+  EnhancedLivenessProbeGate: 'EnhancedLivenessProbe',
+  ForceDeleteTimeoutExpectationFeatureGate: 'ForceDeleteTimeoutExpectationGate',
+};
+
+// What Go's ParseBool reads, because users' files hold all of it.
+const truths = ['1', 't', 'T', 'true', 'TRUE', 'True'];
+const falsehoods = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
+
+function parseAssignments(text: string): ReadonlyMap<string, boolean> {
+  const assignments = text.split(',').filter((part) => part.trim() !== '');
+  return new Map(assignments.map(parseAssignment));
+}
+
+function parseAssignment(assignment: string): readonly [string, boolean] {
+  const equals = assignment.indexOf('=');
+  const name = (equals < 0 ? assignment : assignment.slice(0, equals)).trim();
+  const value = equals < 0 ? '' : assignment.slice(equals + 1).trim();
+
+  if (!isFeatureGate(name) && !Object.hasOwn(metaGates, name)) {
+    const meant = Object.hasOwn(misspellings, name) ? misspellings[name] : undefined;
+    throw new FeatureGateError(
+      `unknown feature gate "${name}"${meant === undefined ? '' : `, did you mean "${meant}"?`}`,
+    );
+  }
+  if (truths.includes(value)) return [name, true];
+  if (falsehoods.includes(value)) return [name, false];
+  throw new FeatureGateError(`feature gate "${name}" must be true or false, not "${value}"`);
+}
+
+function metaGate(gate: FeatureGate, named: ReadonlyMap<string, boolean>): boolean | undefined {
+  const { stage, infrastructure }: Gate = featureGateTable[gate];
+  // AllAlpha means all features. It must not also demand certificates from outside (FG-23).
+  if (infrastructure) return undefined;
+  return named.get(stage === 'Alpha' ? 'AllAlpha' : 'AllBeta');
+}
+
+function fallback(gate: FeatureGate, customResourceEnable: string | undefined): boolean {
+  // FG-5: the only effect that is left of the variable.
+  const kinds = (customResourceEnable ?? '').split(',').map((kind) => kind.trim());
+  if (gate === 'PodWebhook' && customResourceEnable && !kinds.includes('SidecarSet')) return false;
+  return featureGateTable[gate].default;
+}
+
+const needPodWebhook: readonly FeatureGate[] = [
+  'KruisePodReadinessGate',
+  'PodUnavailableBudgetDeleteGate',
+  'PodUnavailableBudgetUpdateGate',
+  'WorkloadSpread',
+  'SidecarSetPatchPodMetadataDefaultsAllowed',
+  'EnhancedLivenessProbe',
+  'EnablePodProbeMarkerOnServerless',
+];
+
+const needDaemon: readonly FeatureGate[] = [
+  'PreDownloadImageForInPlaceUpdate',
+  'PreDownloadImageForDaemonSetUpdate',
+  'DaemonWatchingPod',
+  'InPlaceUpdateEnvFromMetadata',
+  'PodProbeMarkerGate',
+  'SidecarTerminator',
+  'ImagePullJobGate',
+  'EnhancedLivenessProbe',
+];
+
+function withDependants(asked: FeatureGates): FeatureGates {
+  const off = new Set<FeatureGate>([
+    ...(asked.PodWebhook ? [] : needPodWebhook),
+    ...(asked.KruiseDaemon ? [] : needDaemon),
+    ...(asked.ResourcesDeletionProtection ? [] : (['DeletionProtectionForCRDCascadingGate'] as const)),
+  ]);
+  const left = fromEntries((gate) => asked[gate] && !off.has(gate));
+  const pullsAhead = left.PreDownloadImageForInPlaceUpdate || left.PreDownloadImageForDaemonSetUpdate;
+  return { ...left, ImagePullJobGate: left.ImagePullJobGate || pullsAhead };
+}
+
+function fromEntries(isOn: (gate: FeatureGate) => boolean): FeatureGates {
+  const entries = featureGateNames.map((gate) => [gate, isOn(gate)] as const);
+  return Object.fromEntries(entries) as Record<FeatureGate, boolean>;
+}

@@ -1,0 +1,26 @@
+// The 32-bit hashes of Fowler, Noll and Vo, by which OpenKruise and the kubelet name contents.
+
+const prime = 0x01000193;
+const start = 0x811c9dc5;
+
+/** FNV-1 over the text in UTF-8. */
+export function fnv1(text: string): number {
+  let hash = start;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash, prime) ^ byte;
+  return hash >>> 0;
+}
+
+/** FNV-1a over the text in UTF-8. */
+export function fnv1a(text: string): number {
+  let hash = start;
+  for (const byte of new TextEncoder().encode(text)) hash = Math.imul(hash ^ byte, prime);
+  return hash >>> 0;
+}
+
+/**
+ * FNV-1a over the bytes of the text as a Go program prints a list of bytes: that is what Kubernetes' deep hash does with
+ * JSON (IPU 4.4).
+ */
+export function deepHash(text: string): number {
+  return fnv1a(`([]uint8)[${new TextEncoder().encode(text).join(' ')}]`);
+}

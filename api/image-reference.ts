@@ -1,0 +1,48 @@
+// Image references as container runtimes read them: `nginx` is short for `docker.io/library/nginx:latest`.
+
+/** The parts of a reference. At least one of tag and digest is there. */
+export interface ImageReference {
+  /** With the registry's host: `docker.io/library/nginx`. */
+  readonly repository: string;
+  readonly tag?: string;
+  /** `sha256:…` */
+  readonly digest?: string;
+}
+
+const defaultHost = 'docker.io';
+const pattern = /^(?<name>[^@]+?)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,}))?$/;
+const component = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
+
+/** Reads a reference; undefined for what no runtime would take for one. */
+export function parseImageReference(text: string): ImageReference | undefined {
+  const { name, tag, digest } = pattern.exec(text)?.groups ?? {};
+  if (name === undefined) return undefined;
+
+  const { host, path } = withHost(name);
+  if (!path.split('/').every((part) => component.test(part))) return undefined;
+  const repository = `${host}/${host === defaultHost && !path.includes('/') ? `library/${path}` : path}`;
+  if (digest !== undefined) return { repository, digest, ...(tag !== undefined && { tag }) };
+  return { repository, tag: tag ?? 'latest' };
+}
+
+/** Whether two references name the same image to a runtime. Texts that are no references are the same if they are equal. */
+export function sameImage(left: string, right: string): boolean {
+  return left === right || normalizedImage(left) === normalizedImage(right);
+}
+
+/** The whole reference with nothing left to guess; a text that is no reference comes back as it is. */
+export function normalizedImage(text: string): string {
+  const reference = parseImageReference(text);
+  if (reference === undefined) return text;
+  const { repository, tag, digest } = reference;
+  // A digest says it all; the tag beside it is a remark.
+  return digest === undefined ? `${repository}:${tag}` : `${repository}@${digest}`;
+}
+
+function withHost(name: string): { readonly host: string; readonly path: string } {
+  const slash = name.indexOf('/');
+  const first = slash < 0 ? '' : name.slice(0, slash);
+  const isHost = /[.:]/.test(first) || first === 'localhost' || first !== first.toLowerCase();
+  if (!isHost) return { host: defaultHost, path: name };
+  return { host: first === 'index.docker.io' ? defaultHost : first, path: name.slice(slash + 1) };
+}

@@ -1,0 +1,27 @@
+/** What JSON can say. Objects of kinds that we pass through untouched have this type. */
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+
+export interface JsonObject {
+  readonly [key: string]: Json | undefined;
+}
+
+/** Whether the value is an object of JSON, which a list is not. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Whether the value is a list. Unlike `Array.isArray` it does not let `any` in. */
+export function isJsonList(value: unknown): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/** Whether two values say the same in JSON: the order of keys is no difference, and an absent key equals undefined. */
+export function sameJson(left: unknown, right: unknown): boolean {
+  if (left === right) return true;
+  if (isJsonList(left) && isJsonList(right)) {
+    return left.length === right.length && left.every((item, index) => sameJson(item, right[index]));
+  }
+  if (!isJsonObject(left) || !isJsonObject(right)) return false;
+  const keys = new Set([...Object.keys(left), ...Object.keys(right)]);
+  return [...keys].every((key) => sameJson(left[key], right[key]));
+}

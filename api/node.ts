@@ -1,0 +1,23 @@
+import type { KubeObject } from './meta.ts';
+import { virtualNodeLabel } from './well-known.ts';
+
+/** The fields of a node that Windlass reads. */
+export interface Node extends KubeObject {
+  readonly spec?: { readonly unschedulable?: boolean };
+  readonly status?: {
+    readonly conditions?: readonly NodeCondition[];
+    readonly addresses?: readonly { readonly type: string; readonly address: string }[];
+  };
+}
+
+export interface NodeCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+/** A node that stands for something else, such as a cloud's pod service; no daemon of ours runs there. */
+export function isVirtual(node: Node): boolean {
+  return node.metadata.labels?.[virtualNodeLabel.key] === virtualNodeLabel.value;
+}

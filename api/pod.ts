@@ -1,0 +1,101 @@
+import type { KubeObject, ObjectMeta } from './meta.ts';
+
+/** The fields of a pod that Windlass reads. Whatever else a pod carries passes through untouched. */
+export interface Pod extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly spec: PodSpec;
+  readonly status?: PodStatus;
+}
+
+export interface PodSpec {
+  readonly nodeName?: string;
+  readonly restartPolicy?: string;
+  readonly terminationGracePeriodSeconds?: number;
+  readonly readinessGates?: readonly { readonly conditionType: string }[];
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+}
+
+export interface Container {
+  readonly name: string;
+  readonly image?: string;
+  readonly ports?: readonly ContainerPort[];
+  readonly env?: readonly EnvVar[];
+  readonly resources?: ResourceRequirements;
+  readonly resizePolicy?: readonly { readonly resourceName: string; readonly restartPolicy: string }[];
+  readonly lifecycle?: { readonly preStop?: LifecycleHandler };
+}
+
+export interface EnvVar {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: {
+    readonly fieldRef?: { readonly fieldPath: string };
+    readonly configMapKeyRef?: { readonly name?: string; readonly key: string };
+  };
+}
+
+/** Amounts by name of the resource, as quantities. */
+export interface ResourceRequirements {
+  readonly limits?: Readonly<Record<string, string>>;
+  readonly requests?: Readonly<Record<string, string>>;
+}
+
+export interface ContainerPort {
+  readonly name?: string;
+  readonly containerPort: number;
+  readonly hostPort?: number;
+  readonly hostIP?: string;
+  readonly protocol?: string;
+}
+
+export interface LifecycleHandler {
+  readonly exec?: { readonly command?: readonly string[] };
+  readonly httpGet?: {
+    readonly path?: string;
+    readonly port: number | string;
+    readonly host?: string;
+    readonly scheme?: string;
+    readonly httpHeaders?: readonly { readonly name: string; readonly value: string }[];
+  };
+  readonly tcpSocket?: { readonly port: number | string; readonly host?: string };
+  readonly sleep?: { readonly seconds: number };
+}
+
+export interface PodStatus {
+  readonly phase?: string;
+  readonly podIP?: string;
+  readonly conditions?: readonly PodCondition[];
+  readonly containerStatuses?: readonly ContainerStatus[];
+}
+
+export interface PodCondition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly lastTransitionTime?: string | null;
+}
+
+export interface ContainerStatus {
+  readonly name: string;
+  readonly ready: boolean;
+  readonly restartCount: number;
+  /** `<runtime>://<id>`, absent before the first start. */
+  readonly containerID?: string;
+  readonly image?: string;
+  readonly imageID?: string;
+  /** What the container really has, which after a resize comes later than the spec. */
+  readonly resources?: ResourceRequirements;
+  readonly state?: {
+    readonly waiting?: { readonly reason?: string; readonly message?: string };
+    readonly running?: { readonly startedAt?: string };
+    readonly terminated?: { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: string };
+  };
+}
+
+/** A pod that still runs or may run: not being deleted, not finished. */
+export function isActive(pod: Pod): boolean {
+  const phase = pod.status?.phase;
+  return pod.metadata.deletionTimestamp === undefined && phase !== 'Succeeded' && phase !== 'Failed';
+}

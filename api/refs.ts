@@ -1,0 +1,21 @@
+/** One object, by the name that people use and the UID that cannot be reused. */
+export interface ObjectRef {
+  /** Empty for objects of the cluster. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** A pod. Everything that acts on it acts on the UID. */
+export type PodRef = ObjectRef;
+
+/** A node. Its UID names its task queue, so a rebuilt node of the same name is another node. */
+export interface NodeRef {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** `namespace/name`, or the name alone for objects of the cluster: how messages quote an object. */
+export function qualifiedName(ref: { readonly namespace?: string; readonly name: string }): string {
+  return ref.namespace ? `${ref.namespace}/${ref.name}` : ref.name;
+}

@@ -1,0 +1,44 @@
+import type { TSchema } from 'typebox';
+
+/** All that a CustomResourceDefinition says about a kind, in the order in which people ask. */
+export interface KindDefinition {
+  readonly group: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly shortNames: readonly string[];
+  readonly scope: 'Namespaced' | 'Cluster';
+  readonly description: string;
+  /** The columns of `kubectl get`, the same in every version. */
+  readonly columns: readonly PrinterColumn[];
+  /** Where autoscalers and `kubectl scale` read and write, the same in every version. Absent: it cannot be scaled. */
+  readonly scale?: ScalePaths;
+  /** More than one means conversion by the webhook; exactly one is stored. */
+  readonly versions: readonly KindVersion[];
+}
+
+export interface ScalePaths {
+  readonly specReplicasPath: string;
+  readonly statusReplicasPath: string;
+  readonly labelSelectorPath: string;
+}
+
+export interface PrinterColumn {
+  readonly name: string;
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date';
+  readonly jsonPath: string;
+  readonly description?: string;
+  /** Above 0: shown with `-o wide` only. */
+  readonly priority?: number;
+}
+
+export interface KindVersion {
+  readonly name: string;
+  readonly storage: boolean;
+  readonly spec: TSchema;
+  /** Absent: the kind has no status. */
+  readonly status?: TSchema;
+  /** Fields of the schema that this version does not have, as dotted paths without list markers. */
+  readonly without?: readonly string[];
+  /** False: types and required fields only, no enums, minimums or patterns. Absent: true. */
+  readonly limitsValues?: boolean;
+}

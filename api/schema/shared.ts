@@ -1,0 +1,110 @@
+import { type TSchemaOptions, Type } from 'typebox';
+import type { JsonObject } from '../json.ts';
+
+// Pieces that the schemas of several kinds share. Every list and string has a bound, because the API server estimates
+// the cost of CEL rules from the largest object that the schema allows.
+
+interface Range {
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+/** The largest `int32`. The API server does not check the format, so a field that users write needs it as a maximum. */
+export const maxInt32 = 2 ** 31 - 1;
+
+/** A whole number of 32 bits, as Go writes `int32`. */
+export function int32(options: TSchemaOptions & Range = {}) {
+  return Type.Integer({ ...options, format: 'int32' });
+}
+
+/** A whole number of 64 bits, as Go writes `int64`. */
+export function int64(options: TSchemaOptions & Range = {}) {
+  return Type.Integer({ ...options, format: 'int64' });
+}
+
+/** A point in time on the wire: RFC 3339. */
+export function time(options: TSchemaOptions = {}) {
+  return Type.String({ ...options, format: 'date-time' });
+}
+
+/** A port by number or by the name that a container gives it. */
+export function intOrString(options: TSchemaOptions = {}) {
+  return Type.Union([Type.Integer(), Type.String({ maxLength: 63 })], options);
+}
+
+/** A list whose items are told apart by one field, so that several writers can each own an item. */
+export function listKeyedBy(key: string): TSchemaOptions {
+  return { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [key] };
+}
+
+/** A rule that the API server checks itself, in its words `x-kubernetes-validations`. */
+export interface CelRule {
+  readonly rule: string;
+  readonly message: string;
+  readonly reason?: 'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate';
+  readonly fieldPath?: string;
+}
+
+/** Schema options that carry CEL rules. */
+export function cel(...rules: readonly CelRule[]): TSchemaOptions {
+  return { 'x-kubernetes-validations': rules };
+}
+
+/** A number of things, or a share of them such as `20%`. */
+export function intOrPercent(options: TSchemaOptions = {}) {
+  return Type.Union([Type.Integer(), Type.String()], options);
+}
+
+/** Which objects are meant, by their labels. */
+export function labelSelector(options: TSchemaOptions = {}) {
+  const requirement = Type.Object({
+    key: Type.String(),
+    operator: Type.String({ description: '`In`, `NotIn`, `Exists` or `DoesNotExist`.' }),
+    values: Type.Optional(Type.Array(Type.String(), { 'x-kubernetes-list-type': 'atomic' })),
+  });
+  return Type.Object(
+    {
+      matchLabels: Type.Optional(Type.Record(Type.String(), Type.String())),
+      matchExpressions: Type.Optional(Type.Array(requirement, { 'x-kubernetes-list-type': 'atomic' })),
+    },
+    { ...options, 'x-kubernetes-map-type': 'atomic' },
+  );
+}
+
+/** An object of Kubernetes itself that passes through untouched, with fields that nobody here has heard of. */
+export function openObject(options: TSchemaOptions = {}) {
+  return Type.Unsafe<JsonObject>(Type.Object({}, { ...options, 'x-kubernetes-preserve-unknown-fields': true }));
+}
+
+/** The standard condition. */
+export function conditions(description: string) {
+  return Type.Array(
+    Type.Object({
+      type: Type.String({ maxLength: 316, minLength: 1 }),
+      status: Type.Union([Type.Literal('True'), Type.Literal('False'), Type.Literal('Unknown')]),
+      reason: Type.String({ maxLength: 1024, minLength: 1, pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$' }),
+      message: Type.String({ maxLength: 32768 }),
+      lastTransitionTime: time(),
+      observedGeneration: Type.Optional(int64({ minimum: 0 })),
+    }),
+    { ...listKeyedBy('type'), maxItems: 32, description },
+  );
+}
+
+/** What an operation waits for, in the shape of `api/waiting-for.ts`. */
+export function waitingFor() {
+  return Type.Object(
+    {
+      reason: Type.String({ maxLength: 64, description: 'Why, in one CamelCase word.' }),
+      blockedBy: Type.Array(Type.String({ maxLength: 512 }), {
+        maxItems: 10,
+        description: 'The first ten things in the way, as `kind/name`.',
+        'x-kubernetes-list-type': 'atomic',
+      }),
+      blockedCount: int32({ minimum: 0, description: 'How many things are in the way altogether.' }),
+      since: time({ description: 'When this wait began.' }),
+      unblock: Type.String({ maxLength: 32768, description: 'What a person can do about it.' }),
+    },
+    { description: 'What the operation waits for. Absent while it waits for nothing.' },
+  );
+}

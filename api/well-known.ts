@@ -1,0 +1,107 @@
+import type { Resource } from './meta.ts';
+
+/** The API groups that Windlass serves: OpenKruise's, so that existing manifests work unchanged. */
+export const group = { apps: 'apps.kruise.io', policy: 'policy.kruise.io' } as const;
+
+/** Labels on ContainerRecreateRequests, written by admission. */
+export const crrLabel = {
+  /** Ties the request to one instance of the pod. Immutable. */
+  podUid: 'crr.apps.kruise.io/pod-uid',
+  /** Immutable. */
+  nodeName: 'crr.apps.kruise.io/node-name',
+  /** `true` until the request has completed and holds nothing any more. */
+  active: 'crr.apps.kruise.io/active',
+} as const;
+
+/** Annotations of a ContainerRecreateRequest as v1alpha1 shows it; v1beta1 has status fields instead. */
+export const crrAnnotation = {
+  /** Start of the drain, RFC 3339 in UTC. */
+  unreadyAcquired: 'crr.apps.kruise.io/unready-acquired',
+  /** JSON list of what the kubelet reported about the new containers. */
+  syncContainerStatuses: 'crr.apps.kruise.io/sync-container-statuses',
+} as const;
+
+/** The pod was turned unready for this request; goes when its key is off the pod. */
+export const crrUnreadyFinalizer = 'crr.apps.kruise.io/unready-acquired';
+
+/** Label `type` of nodes without a kubelet of their own, which admission copies to the requests of their pods. */
+export const virtualNodeLabel = { key: 'type', value: 'virtual-kubelet' } as const;
+
+/** The readiness gate that all operations share, each with its own key; see `pod-readiness.ts`. */
+export const podReadinessGate = 'KruisePodReady';
+
+/** Pod condition that marks a pod whose sidecars are being ended after its main containers. */
+export const sidecarTerminatedCondition = 'SidecarTerminated';
+
+/** Windlass's own annotations. */
+export const windlassAnnotation = {
+  /** On an operation's object: `pause`, `resume`, `retry`, `skip` or `abort`, for those who may not signal workflows. */
+  command: 'windlass.io/command',
+  /** On a pod: which request restarts its containers on purpose, when and why, so that alerts can subtract it. */
+  plannedRestart: 'windlass.io/planned-restart',
+} as const;
+
+/** Names that other tools rely on, so they are fixed; one installation per cluster. */
+export const installation = {
+  namespace: 'kruise-system',
+  daemonConfigNamespace: 'kruise-daemon-config',
+  configurationConfigMap: 'kruise-configuration',
+  webhookService: 'kruise-webhook-service',
+  webhookSecret: 'kruise-webhook-certs',
+  mutatingWebhookConfiguration: 'kruise-mutating-webhook-configuration',
+  validatingWebhookConfiguration: 'kruise-validating-webhook-configuration',
+  watcherLease: 'windlass-watcher',
+  /** Held by OpenKruise's own manager; a watcher does not lead while somebody renews it. */
+  foreignLease: 'kruise-manager',
+  conversionPath: '/convert',
+} as const;
+
+/** Who speaks in Events, as `source.component` and `reportingComponent`. */
+export const eventComponent = {
+  daemonRecreate: 'kruise-daemon-crr',
+  recreate: 'windlass-container-recreate-request',
+} as const;
+
+/** The built-in kinds that Windlass reads or writes, as the API server addresses them. */
+export const kubeResource = {
+  pods: core('pods', 'Pod'),
+  nodes: { ...core('nodes', 'Node'), namespaced: false },
+  namespaces: { ...core('namespaces', 'Namespace'), namespaced: false },
+  events: core('events', 'Event'),
+  secrets: core('secrets', 'Secret'),
+  configMaps: core('configmaps', 'ConfigMap'),
+  services: core('services', 'Service'),
+  endpointSlices: {
+    group: 'discovery.k8s.io',
+    version: 'v1',
+    plural: 'endpointslices',
+    kind: 'EndpointSlice',
+    namespaced: true,
+  },
+  leases: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', kind: 'Lease', namespaced: true },
+  customResourceDefinitions: {
+    group: 'apiextensions.k8s.io',
+    version: 'v1',
+    plural: 'customresourcedefinitions',
+    kind: 'CustomResourceDefinition',
+    namespaced: false,
+  },
+  mutatingWebhookConfigurations: {
+    group: 'admissionregistration.k8s.io',
+    version: 'v1',
+    plural: 'mutatingwebhookconfigurations',
+    kind: 'MutatingWebhookConfiguration',
+    namespaced: false,
+  },
+  validatingWebhookConfigurations: {
+    group: 'admissionregistration.k8s.io',
+    version: 'v1',
+    plural: 'validatingwebhookconfigurations',
+    kind: 'ValidatingWebhookConfiguration',
+    namespaced: false,
+  },
+} as const satisfies Record<string, Resource>;
+
+function core<Plural extends string, Kind extends string>(plural: Plural, kind: Kind) {
+  return { group: '', version: 'v1', plural, kind, namespaced: true } as const;
+}

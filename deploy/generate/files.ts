@@ -1,0 +1,68 @@
+import { stringify } from 'yaml';
+import type { KindDefinition } from '../../api/schema/kind.ts';
+import { kinds } from '../../api/schema/kinds.ts';
+import { crdOf } from './crd.ts';
+import { featureGateReference, referenceOf } from './reference.ts';
+
+/** A file that is never edited, by its path from the top of the repository. */
+export interface GeneratedFile {
+  readonly path: string;
+  readonly content: string;
+}
+
+/** The folders in which every file is generated. */
+export const generatedFolders = ['deploy/crds', 'docs/reference'] as const;
+
+/** All generated files, as they must be. */
+export function generatedFiles(): readonly GeneratedFile[] {
+  return [...kinds.flatMap(filesOf), { path: 'docs/reference/feature-gates.md', content: featureGateReference() }];
+}
+
+function filesOf(kind: KindDefinition): readonly GeneratedFile[] {
+  const yaml = stringify(crdOf(kind), { lineWidth: 120, aliasDuplicateObjects: false });
+  return [
+    {
+      path: `deploy/crds/${kind.group}_${kind.plural}.yaml`,
+      content: `# Written by \`npm run generate\` from the schema in api/schema. Change it there.\n${yaml}`,
+    },
+    { path: `docs/reference/${kebab(kind.kind)}.md`, content: referenceOf(kind) },
+  ];
+}
+
+function kebab(name: string): string {
+  return name.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
+}
+
+/** A file that is not as it must be, in words. */
+export interface Drift {
+  readonly path: string;
+  readonly what: string;
+}
+
+/** Compares what must be with what is there: `present` is every file in the generated folders, by path. */
+export function driftOf(wanted: readonly GeneratedFile[], present: ReadonlyMap<string, string>): readonly Drift[] {
+  const paths = new Set(wanted.map(({ path }) => path));
+  return [
+    ...wanted.flatMap(({ path, content }) => differences(path, content, present.get(path))),
+    ...[...present.keys()].filter((path) => !paths.has(path)).map((path) => ({ path, what: 'nothing generates it' })),
+  ];
+}
+
+function differences(path: string, wanted: string, present: string | undefined): readonly Drift[] {
+  if (present === wanted) return [];
+  if (present === undefined) return [{ path, what: 'missing' }];
+  const wantedLines = wanted.split('\n');
+  const presentLines = present.split('\n');
+  const first = wantedLines.findIndex((line, index) => line !== presentLines[index]);
+  const line = first < 0 ? wantedLines.length : first;
+  return [
+    {
+      path,
+      what: [
+        `${wantedLines.length} lines instead of ${presentLines.length}, the first difference in line ${line + 1}`,
+        `  - ${presentLines[line] ?? '(end)'}`,
+        `  + ${wantedLines[line] ?? '(end)'}`,
+      ].join('\n'),
+    },
+  ];
+}

@@ -1,0 +1,16 @@
+/** @type {import('jest').Config} */
+// biome-ignore lint/style/noDefaultExport: Jest looks for it
+export default {
+  testEnvironment: 'node',
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
+    ],
+  },
+  testMatch: ['<rootDir>/test/**/*.test.ts'],
+  modulePathIgnorePatterns: ['<rootDir>/.windlass'],
+  // Half of a small machine may be somebody else's; no test of ours waits for a time, so patience costs nothing.
+  testTimeout: 200_000,
+};
