@@ -1,0 +1,63 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
+import type { Permit, PermitLife, Verdict } from '../../watcher/fleet/permit.ts';
+import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
+
+export interface AdvanceInput {
+  readonly target: ObjectRef;
+  readonly permit: Permit;
+}
+
+/** The part of the fleet queue that is needed here; no queue while this watcher does not lead. */
+export interface PermitHolder {
+  hand(uid: string, permit: Permit, life: PermitLife): Promise<Verdict>;
+}
+
+export interface AdvanceDependencies {
+  readonly kind: string;
+  /** The queue of the present term. */
+  readonly queue: () => PermitHolder | undefined;
+  /** The attempt that is being executed. */
+  readonly attempt: () => PermitLifeOptions;
+}
+
+/**
+ * Hands a permit to the fleet queue and waits, heartbeating, for what it comes to. The permit ends with the attempt; a
+ * further attempt hands it in anew, which is harmless, as all progress is in the cluster.
+ */
+export function advanceActivity(dependencies: AdvanceDependencies): (input: AdvanceInput) => Promise<Verdict> {
+  return async ({ target, permit }) => {
+    const { kind, queue, attempt } = dependencies;
+    const attempted = `Cannot advance ${kind} "${qualifiedName(target)}"`;
+    const options = attempt();
+    let life: ConfirmedLife | undefined;
+    try {
+      life = await ConfirmedLife.begin(options);
+      const holder = queue();
+      if (!holder) throw new Error('this watcher does not lead');
+      return await holder.hand(target.uid, permit, life);
+    } catch (error) {
+      const { cancelled } = options;
+      // Temporal's answer to a heartbeat may be here before the SDK's own word, which alone ends an attempt as cancelled.
+      if (error instanceof TakenBack) await aborted(cancelled, options.heartbeatTimeoutMs);
+      if (cancelled.aborted && cancelled.reason instanceof CancelledFailure) throw cancelled.reason;
+      // Lost lease, silent Temporal, a newer attempt: in every case another attempt finds out what is true now.
+      const why = error instanceof Error ? error.message : String(error);
+      throw ApplicationFailure.retryable(`${attempted}: ${why}`, 'Unreachable');
+    } finally {
+      life?.stop();
+    }
+  };
+}
+
+/** Resolves when the signal aborts, or after a time. */
+function aborted(signal: AbortSignal, mostMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(resolve, mostMs);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,342 @@
+import { ApplicationFailure } from '@temporalio/common';
+import { findCondition } from '../../api/conditions.ts';
+import {
+  type ContainerRecreateRequest,
+  type ContainerRecreateRequestStatus,
+  crr,
+  isCompleted,
+  preRecreateGrace,
+  recreateCondition,
+  recreateDefault,
+} from '../../api/container-recreate-request.ts';
+import { sameJson } from '../../api/json.ts';
+import type { Node } from '../../api/node.ts';
+import type { RestartOperation } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/pod-readiness.ts';
+import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
+import { timestamp } from '../../api/time.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import {
+  crrLabel,
+  crrUnreadyFinalizer,
+  eventComponent,
+  kubeResource,
+  windlassAnnotation,
+} from '../../api/well-known.ts';
+import { type ContainerBefore, type RecreateOrder, skipperOf } from '../../workflows/plan/recreate-containers.ts';
+import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate-report.ts';
+import { fitting, jsonBytes, shortened } from '../../workflows/plan/size.ts';
+import type { KubeClient } from './client.ts';
+import { recordEvent } from './events.ts';
+import { isConflict, isGone, toFailure } from './failures.ts';
+
+/** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
+export const requestLookBytes = 3_800;
+
+/** Texts in a status may have been written by others, and are cut to what we would write ourselves. */
+const longestTextBytes = { message: 700, wait: 900 } as const;
+
+/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
+const attemptsAtOnce = 5;
+
+/** What a request and its surroundings look like now. */
+export type RequestLook =
+  /** No request of this UID, or one that is being deleted. */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'finished' }
+  | {
+      readonly kind: 'open';
+      readonly phase: '' | 'Pending' | 'Recreating';
+      readonly createdAt: string;
+      /** Absent: no limit. */
+      readonly deadlineSeconds?: number;
+      /** Prefix of the container IDs, without `://`. */
+      readonly runtime: string;
+      /** The pod of the UID in the request is gone or going (CRR-11). */
+      readonly podGone: boolean;
+      /** Absent when no Node object of that name exists any more. */
+      readonly node?: NodeRef;
+      readonly order: RecreateOrder;
+      readonly waitingFor?: WaitingFor;
+      readonly containers: readonly ContainerBefore[];
+      /** Whether the request names more containers than these. */
+      readonly more: boolean;
+    };
+
+/** What the cluster worker does for one request at the API server. */
+export interface RequestActivities {
+  /** Reads request, pod and node anew; of the containers those after the first `skip`. */
+  lookAtRequest(input: { readonly operation: RestartOperation; readonly skip: number }): Promise<RequestLook>;
+  /** Writes what has changed into the status. A completed request takes late container states only. */
+  reportRequest(input: { readonly request: ObjectRef; readonly delta: StatusDelta }): Promise<void>;
+  /**
+   * Records which instance a forced stop is about, so that whoever continues after a crash does not stop its successor.
+   * The first record stands, and is the answer.
+   */
+  recordTarget(input: {
+    readonly request: ObjectRef;
+    readonly container: string;
+    readonly containerId: string;
+  }): Promise<{ readonly containerId: string }>;
+  /**
+   * Makes the pod unready where it has the readiness gate, and marks the beginning of the drain where it has not, too
+   * (CRR-22, CRR-23). Answers since when, which stays once it is set, and whether the gate is held.
+   */
+  takeOutOfService(operation: RestartOperation): Promise<{ readonly since: string; readonly isHeld: boolean }>;
+}
+
+/** Every activity may run twice and acts on the request of the given UID only. */
+export function requestActivities({
+  kube,
+  now,
+}: {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
+  readonly now: () => Date;
+}): RequestActivities {
+  return {
+    async lookAtRequest({ operation, skip }) {
+      const { request, pod, node } = operation;
+      try {
+        const [live, livePod, liveNode] = await Promise.all([
+          found<ContainerRecreateRequest>(kube.get(crr, request)),
+          found<Pod>(kube.get(kubeResource.pods, pod)),
+          found<Node>(kube.get(kubeResource.nodes, { name: node.name })),
+        ]);
+        if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined)
+          return { kind: 'gone' };
+        if (isCompleted(live)) return { kind: 'finished' };
+        return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
+      } catch (error) {
+        throw toFailure(error, `Cannot look at ${crr.kind} "${qualifiedName(request)}"`);
+      }
+    },
+
+    async reportRequest({ request, delta }) {
+      const attempted = `Cannot write the status of ${crr.kind} "${qualifiedName(request)}"`;
+      const written = await changeStatus(request, attempted, (live) =>
+        mergedStatus(live.status, delta, {
+          containers: live.spec.containers.map(({ name }) => name),
+          generation: live.metadata.generation ?? 0,
+          at: timestamp(now().getTime()),
+        }),
+      );
+      if (delta.phase === 'Recreating' && written) await stampPod(written);
+      if (delta.condition && written) {
+        const { type, reason, message } = delta.condition;
+        await recordEvent(kube, {
+          about: written,
+          component: eventComponent.recreate,
+          type: type === 'Complete' ? 'Normal' : 'Warning',
+          reason,
+          message,
+          at: now(),
+          key: request.uid,
+        });
+      }
+    },
+
+    async recordTarget({ request, container, containerId }) {
+      const attempted = `Cannot record the target in ${crr.kind} "${qualifiedName(request)}"`;
+      const written = await changeStatus(request, attempted, (live) => {
+        if (!isOpen(live)) throw superseded(attempted, 'it has ended');
+        return withTarget(live, container, containerId);
+      });
+      if (!written) throw superseded(attempted, 'it is gone');
+      const state = written.status?.containerRecreateStates?.find(({ name }) => name === container);
+      return { containerId: state?.targetContainerID ?? containerId };
+    },
+
+    async takeOutOfService({ request, pod }) {
+      const attempted = `Cannot take pod "${qualifiedName(pod)}" out of service`;
+      const isHeld = await hold(request, pod, attempted);
+      const since = timestamp(now().getTime());
+      const written = await changeStatus(request, attempted, ({ status }) => {
+        const conditions = status?.conditions ?? [];
+        // CRR-22: once, whoever comes twice
+        if (findCondition(conditions, recreateCondition.preRecreateGrace)) return status;
+        return { ...(status ?? { phase: '' }), conditions: [...conditions, preRecreateGrace(since)] };
+      });
+      if (!written) throw superseded(attempted, 'the request is gone');
+      const marked = findCondition(written.status?.conditions, recreateCondition.preRecreateGrace);
+      return { since: marked?.lastTransitionTime ?? since, isHeld };
+    },
+  };
+
+  /** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
+  async function hold(request: ObjectRef, pod: PodRef, attempted: string): Promise<boolean> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const live = await found<ContainerRecreateRequest>(kube.get(crr, request));
+        if (live?.metadata.uid !== request.uid || !isOpen(live)) throw superseded(attempted, 'the request has ended');
+        if (findCondition(live.status?.conditions, recreateCondition.preRecreateGrace)) {
+          return live.metadata.finalizers?.includes(crrUnreadyFinalizer) ?? false;
+        }
+
+        const livePod = await found<Pod>(kube.get(kubeResource.pods, pod));
+        if (!livePod || livePod.metadata.uid !== pod.uid || !hasReadinessGate(livePod)) return false;
+        // the finalizer comes first: with it the key is released whatever happens to the request (CRR-10)
+        await addFinalizer(live);
+        const conditions = withReadinessKey(livePod, recreateKey(request), timestamp(now().getTime()));
+        if (!conditions) return true;
+        const { uid, resourceVersion } = livePod.metadata;
+        const body = { metadata: { uid, resourceVersion }, status: { conditions } };
+        await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
+        return true;
+      } catch (error) {
+        // the kubelet writes the status of pods, too
+        if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
+      }
+    }
+  }
+
+  /** Tells alerts that restarts of this pod are on purpose from now on. Nothing depends on it. */
+  async function stampPod({ metadata, spec }: ContainerRecreateRequest): Promise<void> {
+    const stamp = { request: qualifiedName(metadata), at: timestamp(now().getTime()), reason: crr.kind };
+    const body = {
+      metadata: {
+        uid: metadata.labels?.[crrLabel.podUid],
+        annotations: { [windlassAnnotation.plannedRestart]: JSON.stringify(stamp) },
+      },
+    };
+    const pod = { namespace: metadata.namespace ?? '', name: spec.podName };
+    await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' }).catch(() => undefined);
+  }
+
+  async function addFinalizer({ metadata }: ContainerRecreateRequest): Promise<void> {
+    const { namespace = '', name, uid, resourceVersion, finalizers = [] } = metadata;
+    if (finalizers.includes(crrUnreadyFinalizer)) return;
+    const body = { metadata: { uid, resourceVersion, finalizers: [...finalizers, crrUnreadyFinalizer] } };
+    await kube.patch(crr, { namespace, name }, 'merge', body);
+  }
+
+  /** Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes. */
+  async function changeStatus(
+    request: ObjectRef,
+    attempted: string,
+    change: (live: ContainerRecreateRequest) => ContainerRecreateRequestStatus | undefined,
+  ): Promise<ContainerRecreateRequest | undefined> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const live = await kube.get<ContainerRecreateRequest>(crr, request);
+        if (live.metadata.uid !== request.uid) return undefined;
+        const status = change(live);
+        if (sameJson(status, live.status)) return live;
+        const replaced = [
+          { op: 'test', path: '/metadata/uid', value: request.uid },
+          { op: 'test', path: '/metadata/resourceVersion', value: live.metadata.resourceVersion },
+          { op: 'add', path: '/status', value: status },
+        ];
+        return await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, { subresource: 'status' });
+      } catch (error) {
+        if (isGone(error)) return undefined;
+        if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
+      }
+    }
+  }
+}
+
+/** Whether anything may still be done for this request. */
+function isOpen(request: ContainerRecreateRequest): boolean {
+  return request.metadata.deletionTimestamp === undefined && !isCompleted(request);
+}
+
+function withTarget(
+  { spec, status }: ContainerRecreateRequest,
+  container: string,
+  containerId: string,
+): ContainerRecreateRequestStatus {
+  const order = (name: string) => spec.containers.findIndex((listed) => listed.name === name);
+  const states = status?.containerRecreateStates ?? [];
+  const before = states.find(({ name }) => name === container) ?? { name: container, phase: 'Pending' as const };
+  const after = { ...before, targetContainerID: before.targetContainerID ?? containerId };
+  return {
+    ...(status ?? { phase: '' as const }),
+    containerRecreateStates: [...states.filter(({ name }) => name !== container), after].toSorted(
+      (a, b) => order(a.name) - order(b.name),
+    ),
+  };
+}
+
+function superseded(attempted: string, why: string): ApplicationFailure {
+  return ApplicationFailure.create({ type: 'Superseded', nonRetryable: true, message: `${attempted}: ${why}` });
+}
+
+function openRequest(
+  request: ContainerRecreateRequest,
+  pod: Pod | undefined,
+  node: Node | undefined,
+  skip: number,
+): RequestLook {
+  const { spec, status, metadata } = request;
+  const look = {
+    kind: 'open',
+    phase: status?.phase === 'Pending' || status?.phase === 'Recreating' ? status.phase : '',
+    createdAt: metadata.creationTimestamp,
+    ...(spec.activeDeadlineSeconds === undefined ? {} : { deadlineSeconds: spec.activeDeadlineSeconds }),
+    runtime: splitId(spec.containers[0]?.statusContext?.containerID).runtime,
+    // a pod that has finished is still there: its containers do not come back, and the request stays open (CRR-46)
+    podGone: pod === undefined || pod.metadata.deletionTimestamp !== undefined,
+    ...(node ? { node: { name: node.metadata.name, uid: node.metadata.uid } } : {}),
+    order: orderOf(request, pod),
+    ...(status?.waitingFor ? { waitingFor: cutWait(status.waitingFor) } : {}),
+  } as const;
+  const room = requestLookBytes - jsonBytes({ ...look, containers: [], more: true });
+  const containers = fitting(containersBefore(request).slice(skip), room);
+  return { ...look, containers, more: skip + containers.length < spec.containers.length };
+}
+
+function orderOf({ metadata, spec }: ContainerRecreateRequest, pod: Pod | undefined): RecreateOrder {
+  const strategy = spec.strategy ?? {};
+  return {
+    request: metadata.name,
+    pod: spec.podName,
+    ordered: strategy.orderedRecreate ?? false,
+    force: strategy.forceRecreate ?? false,
+    failurePolicy: strategy.failurePolicy ?? recreateDefault.failurePolicy,
+    graceSeconds: strategy.terminationGracePeriodSeconds ?? recreateDefault.terminationGracePeriodSeconds,
+    minStartedSeconds: strategy.minStartedSeconds ?? recreateDefault.minStartedSeconds,
+    ...(strategy.unreadyGracePeriodSeconds === undefined
+      ? {}
+      : { unreadyGraceSeconds: strategy.unreadyGracePeriodSeconds }),
+    ...(pod?.spec.restartPolicy === 'Never' ? { neverRestarts: true } : {}),
+  };
+}
+
+function containersBefore({ spec, status }: ContainerRecreateRequest): readonly ContainerBefore[] {
+  const states = new Map(status?.containerRecreateStates?.map((state) => [state.name, state]));
+  return spec.containers.map(({ name, statusContext }) => {
+    const state = states.get(name);
+    const skippedBy = state && skipperOf(state);
+    return {
+      name,
+      phase: state?.phase ?? 'Pending',
+      isKilled: state?.isKilled ?? false,
+      ...(state?.message === undefined ? {} : { message: shortened(state.message, longestTextBytes.message) }),
+      originalId: splitId(statusContext?.containerID).id,
+      originalRestartCount: statusContext?.restartCount ?? 0,
+      ...(state?.targetContainerID === undefined ? {} : { targetId: state.targetContainerID }),
+      ...(skippedBy === undefined ? {} : { skippedBy }),
+    };
+  });
+}
+
+/** `<runtime>://<id>` */
+function splitId(containerID = ''): { readonly runtime: string; readonly id: string } {
+  const [runtime = '', id = ''] = containerID.split('://');
+  return { runtime, id };
+}
+
+function cutWait(wait: WaitingFor): WaitingFor {
+  return { ...wait, unblock: shortened(wait.unblock, longestTextBytes.wait) };
+}
+
+/** The object, or nothing when it does not exist. */
+async function found<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
+}

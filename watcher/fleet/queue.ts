@@ -1,0 +1,255 @@
+/**
+ * The single writer of fleet objects: everything that changes the pods, revisions or status of one goes through the queue
+ * of the leading watcher, one pass at a time for each object.
+ *
+ * A pass looks at the whole object in the caches, asks the planner, acts, and waits until the caches show its own writes,
+ * so that the next pass never decides on a world that lacks them. Upkeep needs nothing more. Disruption needs a permit,
+ * which its workflow hands in and waits on; the permit is an input of the planner, is asked for again before each
+ * disruptive step, and dies with the activity that handed it in, with the lease, and with its verdict.
+ */
+import { isFailureType } from '../../api/failure.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import type { Logger } from '../../workers/log.ts';
+import type { Wait } from '../../workflows/plan/decision.ts';
+import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
+import type { Term } from '../leader.ts';
+import type { FleetKind, Permit, PermitLife, Seen, Verdict } from './permit.ts';
+
+/** Why a pass is made. */
+export type PassReason = 'changed' | 'due' | 'fullPass' | 'ownWrites' | 'permit';
+
+export interface FleetQueueOptions<World, Step> {
+  readonly fleet: FleetKind<World, Step>;
+  /** One queue belongs to one term and ends with it; the next term begins with a new one and a consistent list. */
+  readonly term: Term;
+  readonly log: Logger;
+  /** Told of each pass that has ended. */
+  readonly onPass?: (outcome: 'done' | 'failed') => void;
+  /** A permit that has waited for one thing so long gets the verdict `blocked`. */
+  readonly blockedAfterMs: number;
+  /** How many objects are worked on at once. */
+  readonly concurrency: number;
+  /** How many disruptive steps of one object are done at once. */
+  readonly parallelSteps: number;
+  /** The wall clock. */
+  readonly nowMs: () => number;
+}
+
+/** A permit that was handed in and has no verdict yet. */
+interface HeldPermit {
+  readonly permit: Permit;
+  readonly life: PermitLife;
+  readonly end: (verdict: Verdict) => void;
+  readonly fail: (reason: unknown) => void;
+  /** What it waits for without a break, and since when by both clocks. */
+  waiting?: { readonly wait: Wait; readonly sinceMs: number; readonly startedAtMs: number };
+}
+
+/** Works on all objects of one fleet kind. */
+export class FleetQueue<World, Step> {
+  readonly #options: FleetQueueOptions<World, Step>;
+  readonly #keys: KeyedQueue;
+  readonly #permits = new Map<string, HeldPermit>();
+  readonly #reasons = new Map<string, Set<PassReason>>();
+  readonly #stop = new AbortController();
+
+  constructor(options: FleetQueueOptions<World, Step>) {
+    this.#options = options;
+    this.#keys = new KeyedQueue({
+      concurrency: options.concurrency,
+      pass: (uid) => this.#pass(uid),
+      onError: (uid, error, retryInMs) => this.#passFailed(uid, error, retryInMs),
+    });
+    const { lost } = options.term;
+    if (lost.aborted) this.#end(lost.reason);
+    else lost.addEventListener('abort', () => this.#end(lost.reason), { once: true });
+  }
+
+  /** Objects that wait for a pass now. */
+  get depth(): number {
+    return this.#keys.depth;
+  }
+
+  /** Wants a pass over this object. Wishes that come before it begins are one pass; one during a pass is kept for the next. */
+  add(uid: string, reason: PassReason): void {
+    if (this.#stop.signal.aborted) return;
+    this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
+    this.#keys.add(uid);
+  }
+
+  /**
+   * Hands in a permit and waits for what it comes to. It replaces one that is there: of two attempts of an activity only
+   * the later one counts. Rejects when its life or the term ends; then nothing new is disrupted on its behalf.
+   */
+  hand(uid: string, permit: Permit, life: PermitLife): Promise<Verdict> {
+    const { promise, resolve, reject } = Promise.withResolvers<Verdict>();
+    if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
+    if (!life.isAlive()) return Promise.reject(life.ended.reason);
+
+    const onEnded = () => held.fail(life.ended.reason);
+    const forget = () => {
+      life.ended.removeEventListener('abort', onEnded);
+      if (this.#permits.get(uid) === held) this.#permits.delete(uid);
+    };
+    const held: HeldPermit = {
+      permit,
+      life,
+      end(verdict) {
+        forget();
+        resolve(verdict);
+      },
+      fail(reason) {
+        forget();
+        reject(reason);
+      },
+    };
+    this.#permits.get(uid)?.fail(new Error('a later attempt has handed in another permit'));
+    this.#permits.set(uid, held);
+    life.ended.addEventListener('abort', onEnded, { once: true });
+    this.add(uid, 'permit');
+    return promise;
+  }
+
+  /** Ends all permits and takes nothing new; resolves when no pass runs. */
+  async stop(): Promise<void> {
+    this.#end(new Error('the fleet queue was stopped'));
+    await this.#keys.stop();
+  }
+
+  #end(reason: unknown): void {
+    if (this.#stop.signal.aborted) return;
+    this.#stop.abort(reason);
+    for (const held of [...this.#permits.values()]) held.fail(reason);
+    void this.#keys.stop();
+  }
+
+  async #pass(uid: string): Promise<PassResult | undefined> {
+    const { fleet, log, nowMs, onPass } = this.#options;
+    const reasons = this.#reasons.get(uid) ?? ['due'];
+    this.#reasons.delete(uid);
+    if (!this.#mayWrite()) return undefined;
+
+    const held = this.#livingPermit(uid);
+    const world = fleet.look(uid);
+    if (world === undefined) {
+      held?.end({ kind: 'superseded' });
+      return undefined;
+    }
+    const plannedAtMs = performance.now();
+    const plan = fleet.plan(world, held?.permit, nowMs());
+    if (!held && plan.disruption.length > 0)
+      throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);
+    log.debug(
+      { kind: fleet.kind, uid, reasons: [...reasons], upkeep: plan.upkeep.length, disruption: plan.disruption.length },
+      'Pass',
+    );
+
+    const upkeep = await this.#act(uid, world, plan.upkeep, 1, () => this.#mayWrite());
+    const disrupted = await this.#act(uid, world, plan.disruption, this.#options.parallelSteps, () =>
+      this.#mayDisrupt(uid, held),
+    );
+    if (upkeep + disrupted > 0) this.add(uid, 'ownWrites');
+    const verdictInMs = held && plan.disruption.length === 0 ? this.#judge(held, plan.standing) : undefined;
+    onPass?.('done');
+    // Counted from the plan, as the pass itself may have taken long.
+    const dueInMs = plan.againInMs === undefined ? undefined : plannedAtMs + plan.againInMs - performance.now();
+    const again = [dueInMs, verdictInMs].filter((ms) => ms !== undefined);
+    return again.length === 0 ? undefined : { againInMs: Math.min(...again) };
+  }
+
+  /**
+   * Does the steps, at most so many at once, as long as they are allowed; waits until their writes are seen. Answers how
+   * many wrote something. Throws the first failure, after the caches have caught up with what may have been written.
+   */
+  async #act(
+    uid: string,
+    world: World,
+    steps: readonly Step[],
+    atOnce: number,
+    allowed: () => boolean,
+  ): Promise<number> {
+    const { fleet } = this.#options;
+    const { signal } = this.#stop;
+    const waiting = [...steps];
+    const writes: Seen[] = [];
+    const failures: unknown[] = [];
+
+    const work = async (): Promise<void> => {
+      for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
+        if (!allowed() || failures.length > 0) return;
+        try {
+          const seen = await fleet.act(step, world, signal);
+          if (seen) writes.push(seen);
+        } catch (error) {
+          failures.push(error);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
+    // However long it takes: a pass over a world without our own writes would repeat them.
+    await Promise.all(writes.map((seen) => seen(signal)));
+    if (failures.length === 0) return writes.length;
+    await fleet.catchUp(uid, signal);
+    throw failures[0];
+  }
+
+  /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */
+  #judge(held: HeldPermit, standing: ReturnType<FleetKind<World, Step>['plan']>['standing']): number | undefined {
+    switch (standing.kind) {
+      case 'batchDone':
+      case 'allDone':
+      case 'superseded':
+        held.end(standing);
+        return undefined;
+      case 'working':
+        delete held.waiting;
+        return undefined;
+      case 'waiting':
+        return this.#judgeWait(held, standing.wait);
+    }
+  }
+
+  #judgeWait(held: HeldPermit, wait: Wait): number | undefined {
+    const goesOn = held.waiting?.wait.reason === wait.reason ? held.waiting : undefined;
+    const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
+    held.waiting = { wait, sinceMs, startedAtMs };
+    const leftMs = startedAtMs + this.#options.blockedAfterMs - performance.now();
+    if (leftMs > 0) return leftMs;
+    const waitingFor: WaitingFor = { ...wait, since: new Date(sinceMs).toISOString() };
+    held.end({ kind: 'blocked', waitingFor });
+    return undefined;
+  }
+
+  #passFailed(uid: string, error: unknown, retryInMs: number): void {
+    if (this.#stop.signal.aborted) return;
+    const { fleet, log, onPass } = this.#options;
+    onPass?.('failed');
+    log.warn({ kind: fleet.kind, uid, err: error, retryInMs: Math.round(retryInMs) }, 'Pass failed');
+    // Whoever waits for the verdict must hear of what goes wrong all the time.
+    const held = this.#livingPermit(uid);
+    if (held) this.#judgeWait(held, waitAfter(error));
+  }
+
+  #livingPermit(uid: string): HeldPermit | undefined {
+    const held = this.#permits.get(uid);
+    if (held === undefined || held.life.isAlive()) return held;
+    held.fail(held.life.ended.reason);
+    return undefined;
+  }
+
+  #mayWrite(): boolean {
+    return !this.#stop.signal.aborted && this.#options.term.isLeading();
+  }
+
+  #mayDisrupt(uid: string, held: HeldPermit | undefined): boolean {
+    return held !== undefined && this.#livingPermit(uid) === held && this.#mayWrite();
+  }
+}
+
+/** A failure as something to wait for, named by what happens next. */
+function waitAfter(error: unknown): Wait {
+  const type = error instanceof Error && 'type' in error ? String(error.type) : undefined;
+  const reason = isFailureType(type) ? type : 'Failed';
+  const unblock = error instanceof Error ? error.message : String(error);
+  return { reason, blockedBy: [], blockedCount: 0, unblock };
+}

@@ -1,0 +1,229 @@
+/**
+ * Keeps a cache equal to what the API server holds.
+ *
+ * One loop: list in pages until a list is whole, then watch from its version; when the watch ends or breaks, watch
+ * again from the version reached, which events and bookmarks move; when the server no longer knows that version, list
+ * again. Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache
+ * passes on only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a
+ * watch has brought something.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeClient } from '../activities/kube/client.ts';
+import type { KubeError } from '../activities/kube/failures.ts';
+import type { KubeObject, Resource } from '../api/meta.ts';
+import type { WritableCache } from './cache.ts';
+
+/** What a reflector writes to the log. pino's loggers fit. */
+export interface ReflectorLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface ReflectorOptions<T extends KubeObject> {
+  readonly client: Pick<KubeClient, 'list' | 'watch'>;
+  readonly resource: Resource;
+  readonly cache: WritableCache<T>;
+  readonly log: ReflectorLog;
+  /** Absent or empty: all namespaces. */
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Keeps what is read, before anything is stored; metadata must stay. Absent: the whole object is kept. */
+  readonly trim?: (object: T) => T;
+  /** 500 when absent. */
+  readonly pageSize?: number;
+  /** From 100 ms to 30 s when absent. */
+  readonly backOff?: { readonly minMs: number; readonly maxMs: number };
+  /** Of the watches: see WatchOptions. */
+  readonly silenceMs?: number;
+  readonly now?: () => number;
+}
+
+/** What has happened since the start, for metrics. */
+export interface ReflectorCounts {
+  /** Whole lists. The first is the start; each further one means that continuity was lost. */
+  readonly lists: number;
+  readonly watches: number;
+  /** Events about objects. */
+  readonly events: number;
+  readonly bookmarks: number;
+  /** Steps that failed, and so were followed by a pause. */
+  readonly errors: number;
+}
+
+/** Fills one cache from one resource, from `start` to `stop`. */
+export class Reflector<T extends KubeObject> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #now: () => number;
+  readonly #stop = new AbortController();
+  readonly #synced = Promise.withResolvers<void>();
+  readonly #backOff: BackOff;
+  readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
+  #running: Promise<void> | undefined;
+  #heardAt: number | undefined;
+  #trouble: string | undefined;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#backOff = new BackOff(options.backOff ?? { minMs: 100, maxMs: 30_000 });
+    this.#synced.promise.catch(() => {}); // nobody has to wait for it
+  }
+
+  /** Begins to list and watch; further calls do nothing. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Ends for good, and gives up everybody who waits for the cache. Nothing is left open when it resolves. */
+  async stop(): Promise<void> {
+    const stopped = new Error(`The cache of ${this.#options.resource.plural} is no longer kept up to date`);
+    this.#stop.abort(stopped);
+    this.#synced.reject(stopped);
+    this.#options.cache.close(stopped);
+    await this.#running;
+  }
+
+  /** Resolves when the cache holds a whole list; rejects when the reflector is stopped before. */
+  synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
+  /** True from the first whole list on. */
+  get isSynced(): boolean {
+    return this.#counts.lists > 0;
+  }
+
+  /** How long ago the server was last heard: a list, an event or a bookmark. Infinity before the first list. */
+  get ageMs(): number {
+    return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
+  }
+
+  /** Why the last step failed; absent while all is well. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  get counts(): ReflectorCounts {
+    return { ...this.#counts };
+  }
+
+  async #run(): Promise<void> {
+    const { cache, resource, log } = this.#options;
+    let mustList = true;
+    while (!this.#stop.signal.aborted) {
+      try {
+        if (mustList) {
+          await this.#list();
+          mustList = false;
+          log.info({ kind: resource.kind, objects: cache.size, resourceVersion: cache.reached }, 'listed');
+        }
+        await this.#watch();
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        mustList ||= isBehind(error);
+        this.#counts.errors += 1;
+        this.#trouble = error instanceof Error ? error.message : String(error);
+        const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
+        log.warn(
+          { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList },
+          'cannot follow the server',
+        );
+        await sleep(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => {});
+      }
+    }
+  }
+
+  async #list(): Promise<void> {
+    const { client, resource, cache, trim, pageSize = 500, namespace, labelSelector, fieldSelector } = this.#options;
+    const selection = { namespace, labelSelector, fieldSelector, limit: pageSize, signal: this.#stop.signal };
+    const objects: T[] = [];
+    // A token that expires between two pages fails the whole list, and the loop begins it anew: pages of two lists
+    // would miss what was deleted in between.
+    let page = await client.list<T>(resource, selection);
+    for (;;) {
+      for (const listed of page.items) {
+        // What has not changed is not held twice while the list grows.
+        const held = cache.byUid(listed.metadata.uid);
+        const same = held?.metadata.resourceVersion === listed.metadata.resourceVersion;
+        objects.push(same ? held : trim ? trim(listed) : listed);
+      }
+      if (page.continue === undefined) break;
+      page = await client.list<T>(resource, { ...selection, continue: page.continue });
+    }
+    this.#heard();
+    cache.replace(objects, page.resourceVersion);
+    this.#counts.lists += 1;
+    this.#synced.resolve();
+  }
+
+  async #watch(): Promise<void> {
+    const { client, resource, cache, trim, namespace, labelSelector, fieldSelector, silenceMs } = this.#options;
+    const resourceVersion = cache.reached;
+    if (resourceVersion === undefined) throw new Error('a watch needs a list before it');
+
+    this.#counts.watches += 1;
+    const openedAt = this.#now();
+    let heard = false;
+    const events = client.watch<T>(resource, {
+      ...{ namespace, labelSelector, fieldSelector, resourceVersion, signal: this.#stop.signal },
+      ...(silenceMs !== undefined && { silenceMs }),
+    });
+    for await (const event of events) {
+      heard = true;
+      this.#heard();
+      if (event.type === 'BOOKMARK') {
+        this.#counts.bookmarks += 1;
+        cache.advance(event.resourceVersion);
+      } else {
+        this.#counts.events += 1;
+        cache.apply(event.type, trim ? trim(event.object) : event.object);
+      }
+      this.#backOff.reset();
+    }
+    // A server that ends watches at once and without a word would otherwise be asked without pause.
+    if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before it said anything');
+  }
+
+  #heard(): void {
+    this.#heardAt = this.#now();
+    this.#trouble = undefined;
+  }
+}
+
+/** Pauses that double from the shortest to the longest, each shortened at random by up to a half. */
+class BackOff {
+  readonly #minMs: number;
+  readonly #maxMs: number;
+  #failures = 0;
+
+  constructor({ minMs, maxMs }: { readonly minMs: number; readonly maxMs: number }) {
+    this.#minMs = minMs;
+    this.#maxMs = maxMs;
+  }
+
+  next(): number {
+    const fullMs = Math.min(this.#maxMs, this.#minMs * 2 ** this.#failures);
+    this.#failures += 1;
+    return fullMs * (0.5 + Math.random() / 2);
+  }
+
+  reset(): void {
+    this.#failures = 0;
+  }
+}
+
+/**
+ * True when watching on from the version reached may never succeed: it is compacted away (410), or the kind was taken
+ * away (404), or the server says no for any other reason than load. Silence, too: a server that was restored from a
+ * backup accepts a version of its future and has nothing to say until it gets there.
+ */
+function isBehind(error: unknown): boolean {
+  const { status = 0, reason, causes = [] } = error as Partial<KubeError>;
+  if (reason === 'Silent' || causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
+  return status >= 400 && status < 500 && status !== 429;
+}
+
+function retryAfterSeconds(error: unknown): number | undefined {
+  return (error as Partial<KubeError>).retryAfterSeconds;
+}

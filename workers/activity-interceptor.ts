@@ -1,0 +1,67 @@
+import type { Context, Info } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { failureTypes, isFailureType } from '../api/failure.ts';
+import type { Logger } from './log.ts';
+
+/** How an attempt ended, as the metrics count it: closed, so that the number of series is bounded. */
+export const activityOutcomes = ['done', 'cancelled', ...failureTypes, 'Error'] as const;
+
+export type ActivityOutcome = (typeof activityOutcomes)[number];
+
+/** The part of a histogram that is needed here. */
+interface ActivityTimer {
+  observe(labels: { activity: string; outcome: ActivityOutcome }, seconds: number): void;
+}
+
+/** Times every activity attempt, and logs its end with the operation's ID, the activity's ID and the failure type. */
+export function observeActivities(dependencies: {
+  readonly log: Logger;
+  readonly metrics: { readonly activitySeconds: ActivityTimer };
+}): ActivityInterceptorsFactory {
+  return (context: Context) => ({
+    inbound: {
+      async execute(input, next) {
+        const startedAtMs = performance.now();
+        const report = (outcome: ActivityOutcome, error?: unknown) => {
+          const seconds = (performance.now() - startedAtMs) / 1000;
+          dependencies.metrics.activitySeconds.observe({ activity: context.info.activityType, outcome }, seconds);
+          logEnd(dependencies.log, context.info, outcome, seconds, error);
+        };
+        try {
+          const result = await next(input);
+          report('done');
+          return result;
+        } catch (error) {
+          report(outcomeOf(error), error);
+          throw error;
+        }
+      },
+    },
+  });
+}
+
+function outcomeOf(error: unknown): ActivityOutcome {
+  if (error instanceof CancelledFailure || (error instanceof Error && error.name === 'AbortError')) return 'cancelled';
+  if (error instanceof ApplicationFailure && isFailureType(error.type)) return error.type;
+  return 'Error';
+}
+
+function logEnd(log: Logger, info: Info, outcome: ActivityOutcome, seconds: number, error: unknown): void {
+  const fields = {
+    operationId: info.workflowExecution?.workflowId,
+    activity: info.activityType,
+    activityId: info.activityId,
+    attempt: info.attempt,
+    outcome,
+    seconds: Math.round(seconds * 1000) / 1000,
+  };
+  if (outcome === 'done' || outcome === 'cancelled') {
+    log.debug(fields, 'Activity ended');
+  } else if (outcome === 'Error') {
+    // An error that nobody classified is a bug of ours; waits and changes of mind are ordinary.
+    log.error({ ...fields, err: error }, 'Activity failed');
+  } else {
+    log.info({ ...fields, failure: error instanceof Error ? error.message : String(error) }, 'Activity failed');
+  }
+}

@@ -1,0 +1,47 @@
+import { fileURLToPath } from 'node:url';
+import type { Client } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { KubeClient } from '../activities/kube/client.ts';
+import { drainActivities } from '../activities/kube/drain.ts';
+import { requestActivities } from '../activities/kube/requests.ts';
+import { signalActivities } from '../activities/temporal/signals.ts';
+import { queues } from '../api/operations.ts';
+import { observeActivities } from './activity-interceptor.ts';
+import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { dataConverter } from './payload-limit.ts';
+
+export interface ClusterWorkerDependencies {
+  readonly connection: NativeConnection;
+  readonly client: Client;
+  readonly kube: KubeClient;
+  readonly namespace: string;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+/** The worker of queue `cluster`: all workflows, and the activities that read and write one object. It keeps no state. */
+export async function createClusterWorker(dependencies: ClusterWorkerDependencies): Promise<Worker> {
+  const { connection, client, kube, namespace, log, metrics } = dependencies;
+  const now = () => new Date();
+  return await Worker.create({
+    connection,
+    namespace,
+    taskQueue: queues.cluster,
+    dataConverter,
+    workflowsPath: fileURLToPath(new URL('../workflows/index.ts', import.meta.url)),
+    activities: {
+      ...requestActivities({ kube, now }),
+      ...drainActivities({ kube, now }),
+      ...signalActivities({ client }),
+    },
+    interceptors: { activity: [observeActivities({ log, metrics })] },
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
+    // the workflow of an operation that waits needs no memory: it is read back from its short history when news comes
+    maxCachedWorkflows: 200,
+    maxConcurrentActivityTaskExecutions: 200,
+    shutdownGraceTime: '5s',
+    shutdownForceTime: '8s',
+  });
+}

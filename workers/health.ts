@@ -1,0 +1,146 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+
+/** Fails by throwing; the message is shown. The signal aborts when the answer is no longer waited for. */
+export type Check = (signal: AbortSignal) => void | Promise<void>;
+
+export interface HealthOptions {
+  /** `host:port`, `:port`, or `0` for none. Equal addresses share one listener. */
+  readonly healthProbeAddress: string;
+  readonly metricsAddress: string;
+  /** By name: what must hold, or the process should be started anew. */
+  readonly liveness: Readonly<Record<string, Check>>;
+  /** By name: what must hold before this process can be of use. */
+  readonly readiness: Readonly<Record<string, Check>>;
+  readonly metrics: Pick<Registry, 'metrics' | 'contentType'>;
+  /** How long one check may take; 3 s unless given. */
+  readonly checkDeadlineMs?: number;
+}
+
+export interface HealthServer {
+  /** Where it listens, the health address first; needed where port 0 was asked for. */
+  readonly addresses: readonly AddressInfo[];
+  close(): Promise<void>;
+}
+
+/**
+ * Serves `/healthz` and `/readyz` (200 `ok`, or 500 and the failing checks; `?verbose` lists all, `/readyz/<name>` asks
+ * one) and `/metrics`. Resolves once it listens.
+ */
+export async function serveHealth(options: HealthOptions): Promise<HealthServer> {
+  const addresses = [...new Set([options.healthProbeAddress, options.metricsAddress])].filter((text) => text !== '0');
+  const servers = addresses.map((address) => ({
+    address,
+    server: createServer((request, response) => {
+      answer(options, address, request, response).catch((error: unknown) => {
+        send(response, 500, `${error instanceof Error ? error.message : String(error)}\n`);
+      });
+    }),
+  }));
+  await Promise.all(servers.map(({ server, address }) => listen(server, address)));
+  return {
+    addresses: servers.map(({ server }) => server.address() as AddressInfo),
+    async close() {
+      await Promise.all(servers.map(({ server }) => closeServer(server)));
+    },
+  };
+}
+
+async function answer(
+  options: HealthOptions,
+  address: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://localhost');
+  const [, endpoint = '', checkName = ''] = url.pathname.split('/');
+  const verbose = url.searchParams.has('verbose');
+  const deadlineMs = options.checkDeadlineMs ?? 3_000;
+
+  if (endpoint === 'metrics' && address === options.metricsAddress) {
+    response.setHeader('Content-Type', options.metrics.contentType);
+    send(response, 200, await options.metrics.metrics());
+  } else if (endpoint === 'healthz' && address === options.healthProbeAddress) {
+    await answerChecks(
+      response,
+      endpoint,
+      { ping: () => undefined, ...options.liveness },
+      checkName,
+      verbose,
+      deadlineMs,
+    );
+  } else if (endpoint === 'readyz' && address === options.healthProbeAddress) {
+    await answerChecks(
+      response,
+      endpoint,
+      { ping: () => undefined, ...options.readiness },
+      checkName,
+      verbose,
+      deadlineMs,
+    );
+  } else {
+    send(response, 404, 'not found\n');
+  }
+}
+
+async function answerChecks(
+  response: ServerResponse,
+  endpoint: string,
+  checks: Readonly<Record<string, Check>>,
+  only: string,
+  verbose: boolean,
+  deadlineMs: number,
+): Promise<void> {
+  const asked = Object.entries(checks).filter(([name]) => only === '' || name === only);
+  if (asked.length === 0) return send(response, 404, `no check "${only}"\n`);
+  const results = await Promise.all(asked.map(([name, check]) => ask(name, check, deadlineMs)));
+  const failed = results.filter((result) => result.failure !== undefined);
+
+  if (verbose) {
+    const lines = results.map(({ name, failure }) => (failure ? `[-]${name} failed: ${failure}` : `[+]${name} ok`));
+    lines.push(`${endpoint} check ${failed.length === 0 ? 'passed' : 'failed'}`);
+    return send(response, failed.length === 0 ? 200 : 500, `${lines.join('\n')}\n`);
+  }
+  if (failed.length === 0) return send(response, 200, 'ok');
+  send(response, 500, failed.map(({ name, failure }) => `check ${name} failed, err: ${failure}`).join('\n'));
+}
+
+async function ask(name: string, check: Check, deadlineMs: number): Promise<{ name: string; failure?: string }> {
+  const abort = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${deadlineMs} ms`)), deadlineMs);
+  });
+  try {
+    await Promise.race([Promise.resolve(abort.signal).then(check), late]);
+    return { name };
+  } catch (error) {
+    return { name, failure: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+    abort.abort();
+  }
+}
+
+function send(response: ServerResponse, status: number, body: string): void {
+  if (response.headersSent) return void response.destroy();
+  if (!response.hasHeader('Content-Type')) response.setHeader('Content-Type', 'text/plain; charset=utf-8');
+  response.writeHead(status).end(body);
+}
+
+function listen(server: Server, address: string): Promise<void> {
+  const colon = address.lastIndexOf(':');
+  const host = address.slice(0, colon).replace(/^\[|\]$/g, '');
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) => reject(new Error(`Cannot listen on "${address}": ${error.message}`)));
+    server.listen({ port: Number(address.slice(colon + 1)), ...(host === '' ? {} : { host }) }, resolve);
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

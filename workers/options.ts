@@ -1,0 +1,271 @@
+/**
+ * Every option of every role, each once. `config.ts` reads them from flags and environment; `--help` prints this table.
+ *
+ * A flag `--foo-bar` may also be given as environment variable `WINDLASS_FOO_BAR`; the flag wins. Names that OpenKruise
+ * or Kubernetes gave to an environment variable work as well.
+ */
+
+export const roles = ['watcher', 'webhook', 'worker', 'daemon', 'all'] as const;
+
+/** Which process this is: each has its own entry point, `all` is watcher, webhook and worker in one. */
+export type Role = (typeof roles)[number];
+
+/** One option: how it is named, what it means when absent, and what may be given. */
+export interface Option<Value> {
+  readonly flag: string;
+  /** Environment variables besides `WINDLASS_<FLAG>`, in the order in which they are asked. */
+  readonly env: readonly string[];
+  /** As a user would write it; undefined: the option is absent unless given. */
+  readonly default: string | undefined;
+  readonly roles: readonly Role[];
+  /** The end of the sentence "expects …", shown by `--help` and when a value is refused. */
+  readonly expects: string;
+  readonly description: string;
+  /** Undefined means refused. */
+  readonly parse: (text: string) => Value | undefined;
+}
+
+interface Extra {
+  readonly env?: readonly string[];
+  readonly roles?: readonly Role[];
+}
+
+type Form<Value> = Pick<Option<Value>, 'expects' | 'parse'>;
+
+function option<Value>(
+  flag: string,
+  form: Form<Value>,
+  byDefault: string | undefined,
+  description: string,
+  extra: Extra = {},
+): Option<Value> {
+  return { flag, env: extra.env ?? [], default: byDefault, roles: extra.roles ?? roles, description, ...form };
+}
+
+const text: Form<string> = { expects: 'a text that is not empty', parse: (given) => given || undefined };
+
+const textOrNothing: Form<string> = { expects: 'a text', parse: (given) => given };
+
+const file: Form<string> = {
+  expects: 'the path of one file',
+  parse: (given) => (given === '' || given.includes(':') ? undefined : given),
+};
+
+const switchOnOff: Form<boolean> = {
+  expects: 'true or false',
+  parse: (given) => ({ true: true, '1': true, false: false, '0': false })[given.toLowerCase()],
+};
+
+const port: Form<number> = {
+  expects: 'a port from 0 (any free one) to 65535',
+  parse: (given) => (/^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined),
+};
+
+const listenAddress: Form<string> = {
+  expects: 'host:port or :port to listen on, or 0 not to listen',
+  parse(given) {
+    if (given === '0') return given;
+    const found = /^(\[[0-9a-fA-F:.]+\]|[^:[\]\s]*):(\d+)$/.exec(given);
+    return found && port.parse(found[2] ?? '') !== undefined ? given : undefined;
+  },
+};
+
+const hostAndPort: Form<string> = {
+  expects: 'host:port',
+  parse: (given) => (/^(\[[0-9a-fA-F:.]+\]|[^:[\]\s]+):[1-9]\d{0,4}$/.test(given) ? given : undefined),
+};
+
+const number: Form<number> = {
+  expects: 'a number, 0 or more',
+  parse: (given) => (/^\d+(\.\d+)?$/.test(given) ? Number(given) : undefined),
+};
+
+const durationUnits: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
+
+/** Go's form of a duration, as Kubernetes' flags have it; in seconds. */
+const durationSeconds: Form<number> = {
+  expects: 'a duration longer than 0 such as 500ms, 15s, 2m or 1h30m',
+  parse(given) {
+    if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(given)) return undefined;
+    const parts = given.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g);
+    const seconds = [...parts].reduce(
+      (sum, [, count, unit]) => sum + Number(count) * (durationUnits[unit ?? ''] ?? 0),
+      0,
+    );
+    return seconds > 0 ? seconds : undefined;
+  },
+};
+
+const ageUnits: Readonly<Record<string, number>> = { s: 1, h: 3600, d: 86_400, m: 30 * 86_400, y: 365 * 86_400 };
+
+/** OpenKruise's form of CERTS_RENEW_BEFORE, where `m` is a month; seconds and hours are ours, for short-lived trials. */
+const ageSeconds: Form<number> = {
+  expects: 'a whole number with s, h, d, m (30 days) or y (365 days) such as 180d',
+  parse(given) {
+    const found = /^([1-9]\d*)([shdmy])$/.exec(given);
+    return found ? Number(found[1]) * (ageUnits[found[2] ?? ''] ?? 0) : undefined;
+  },
+};
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error'];
+
+const logLevel: Form<string> = {
+  expects: logLevels.join(', '),
+  parse: (given) => (logLevels.includes(given) ? given : undefined),
+};
+
+const onlyLeases: Form<string> = {
+  expects: 'leases',
+  parse: (given) => (given === 'leases' ? given : undefined),
+};
+
+const withTemporal: Extra = { roles: ['watcher', 'worker', 'daemon', 'all'] };
+const onNodes: Extra = { roles: ['daemon'] };
+const notOnNodes: Extra = { roles: ['watcher', 'webhook', 'worker', 'all'] };
+const leading: Extra = { roles: ['watcher', 'all'] };
+const admission: readonly Role[] = ['webhook', 'all'];
+
+/** The options that mean the same for every role; a role that is not listed accepts an option without using it. */
+export const options = {
+  kubeconfig: option('kubeconfig', file, undefined, 'Access to the API server; absent: as a pod of the cluster', {
+    env: ['KUBECONFIG'],
+  }),
+  namespace: option('namespace', textOrNothing, '', 'The one namespace to work in; empty: all'),
+  podNamespace: option('pod-namespace', text, 'kruise-system', 'Namespace of Windlass itself', {
+    env: ['POD_NAMESPACE'],
+  }),
+  featureGates: option('feature-gates', textOrNothing, '', 'Features on and off: A=true,B=false'),
+  logLevel: option('log-level', logLevel, 'info', 'Least level of the log, which is JSON on standard output'),
+  kubeQps: option('rest-config-qps', number, '0', 'Requests to the API server a second; 0: 200 (a daemon: 20)'),
+  kubeBurst: option('rest-config-burst', number, '0', 'Requests to the API server at once; 0: twice the rate'),
+
+  temporalAddress: option('temporal-address', hostAndPort, '127.0.0.1:7233', 'Temporal', withTemporal),
+  temporalNamespace: option('temporal-namespace', text, 'default', "Temporal's namespace", withTemporal),
+  temporalTls: option(
+    'temporal-tls',
+    switchOnOff,
+    'false',
+    'TLS to Temporal, also without the files below',
+    withTemporal,
+  ),
+  temporalTlsCaFile: option(
+    'temporal-tls-ca-file',
+    file,
+    undefined,
+    "Authority of Temporal's certificate",
+    withTemporal,
+  ),
+  temporalTlsCertFile: option(
+    'temporal-tls-cert-file',
+    file,
+    undefined,
+    'Certificate to show to Temporal',
+    withTemporal,
+  ),
+  temporalTlsKeyFile: option('temporal-tls-key-file', file, undefined, 'Key of that certificate', withTemporal),
+  temporalTlsServerName: option(
+    'temporal-tls-server-name',
+    text,
+    undefined,
+    'Name to expect of Temporal',
+    withTemporal,
+  ),
+  temporalApiKeyFile: option(
+    'temporal-api-key-file',
+    file,
+    undefined,
+    'File with the API key for Temporal',
+    withTemporal,
+  ),
+
+  metricsAddress: option('metrics-addr', listenAddress, ':8080', 'Serves /metrics', notOnNodes),
+  healthProbeAddress: option('health-probe-addr', listenAddress, ':8000', 'Serves /healthz and /readyz', notOnNodes),
+
+  leaderElection: option('enable-leader-election', switchOnOff, 'true', 'Lead by lease; false: lead at once', leading),
+  leaderNamespace: option('leader-election-namespace', text, undefined, 'Absent: --pod-namespace', leading),
+  leaderId: option('leader-election-id', text, 'windlass-watcher', 'Name of the lease', leading),
+  leaderLock: option('leader-election-resource-lock', onlyLeases, 'leases', 'Kind of the lock', leading),
+  leaseDuration: option('leader-election-lease-duration', durationSeconds, '12s', 'A silent leader keeps it', leading),
+  renewDeadline: option('leader-election-renew-deadline', durationSeconds, '8s', 'A leader gives up after', leading),
+  retryPeriod: option('leader-election-retry-period', durationSeconds, '1s', 'Between attempts on the lease', leading),
+  fullPass: option('full-pass-period', durationSeconds, '60s', 'Between two looks at every object', leading),
+  engineSilent: option(
+    'engine-silent-after',
+    durationSeconds,
+    '60s',
+    'Objects report a silent Temporal after',
+    leading,
+  ),
+  daemonSilent: option('daemon-silent-after', durationSeconds, '60s', 'A request without a daemon ends after', {
+    roles: ['watcher', 'worker', 'all'],
+  }),
+
+  webhookHost: option('webhook-host', text, undefined, 'Admission by URL at this host; absent: by Service', {
+    env: ['WEBHOOK_HOST'],
+    roles: admission,
+  }),
+  webhookPort: option('webhook-port', port, '9876', 'Port of admission and conversion', {
+    env: ['WEBHOOK_PORT'],
+    roles: admission,
+  }),
+  certDir: option('webhook-cert-dir', text, '/tmp/kruise-webhook-certs', "Folder of this process's certificates", {
+    env: ['WEBHOOK_CERT_DIR'],
+    roles: admission,
+  }),
+  secretName: option('webhook-secret-name', text, 'kruise-webhook-certs', 'Secret that shares the certificates', {
+    env: ['SECRET_NAME'],
+    roles: admission,
+  }),
+  serviceName: option('webhook-service-name', text, 'kruise-webhook-service', 'Service of admission', {
+    env: ['SERVICE_NAME'],
+    roles: admission,
+  }),
+  renewBefore: option('webhook-certs-renew-before', ageSeconds, '180d', 'Renews certificates this long before', {
+    env: ['CERTS_RENEW_BEFORE'],
+    roles: admission,
+  }),
+  certLifetime: option('webhook-certs-lifetime', ageSeconds, '10y', 'How long new certificates are valid', {
+    roles: admission,
+  }),
+  initializeTimeout: option('webhook-initialize-timeout', durationSeconds, '60s', 'Ends when not ready by then', {
+    roles: admission,
+  }),
+
+  nodeName: option('node-name', text, undefined, 'Name of the Node of this daemon; required', {
+    env: ['NODE_NAME'],
+    ...onNodes,
+  }),
+  socketLocation: option('socket-location', text, '/hostvarrun', 'Folder of the runtime sockets', onNodes),
+  socketFile: option('socket-file', textOrNothing, '', 'Runtime socket in it; empty: the known ones', onNodes),
+  daemonAddress: option('addr', listenAddress, ':10221', 'Serves /healthz, /readyz and /metrics', onNodes),
+} as const;
+
+/** Flags of OpenKruise's manager and node agent that have no meaning here: accepted, and named in the log. */
+export const ignoredFlags: readonly string[] = [
+  ...['enable-pprof', 'pprof-addr', 'allow-privileged', 'sync-period', 'controller-cache-sync-timeout'],
+  ...['default-ttlseconds-for-always-nodeimage', 'nodeimage-creation-delay', 'expectation-timeout'],
+  ...['rate-limiter-base-delay', 'rate-limiter-max-delay', 'rate-limiter-qps', 'rate-limiter-bucket-size'],
+  ...['protection-log-path', 'disable-no-deepcopy', 'ws-enabled-versioned-status', 'logging-format'],
+  ...['assign-pods-by-scheduler', 'assign-bcj-pods-by-scheduler', 'cloneset-scaling-exclude-preparing-delete'],
+  ...['plugin-config-file', 'plugin-bin-dir', 'max-workers-for-pull-image'],
+  ...[
+    'v',
+    'vmodule',
+    'logtostderr',
+    'alsologtostderr',
+    'log_dir',
+    'log-dir',
+    'log_file',
+    'log-file',
+    'stderrthreshold',
+  ],
+  ...['cloneset', 'statefulset', 'daemonset', 'broadcastjob', 'advancedcronjob', 'uniteddeployment', 'sidecarset']
+    .concat('podunavailablebudget', 'workloadspread', 'resourcedistribution', 'persistentpodstate', 'podprobemarker')
+    .concat('nodepodprobe', 'nodeimage', 'imagepulljob', 'sidecarterminator', 'crr')
+    .map((kind) => `${kind}-workers`),
+];
+
+/** The environment variables that give an option, in the order in which they are asked. */
+export function environmentOf(given: { readonly flag: string; readonly env: readonly string[] }): readonly string[] {
+  return [`WINDLASS_${given.flag.replaceAll('-', '_').toUpperCase()}`, ...given.env];
+}

@@ -1,0 +1,52 @@
+import { createKubeClient, type KubeClient } from '../activities/kube/client.ts';
+import { type Config, loadConfig, type Role } from './config.ts';
+import { type Check, serveHealth } from './health.ts';
+import { createLogger, type Logger } from './log.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
+import { type Shutdown, shutdownOnSignals } from './shutdown.ts';
+
+/** What every process of Windlass has, whatever its role. */
+export interface RoleProcess {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly shutdown: Shutdown;
+  /** One client and one set of connections for the whole process. */
+  readonly kube: KubeClient;
+}
+
+/** A part of a process that has been started: what has to hold for it to be of use, by name. */
+export interface StartedPart {
+  readonly readiness: Readonly<Record<string, Check>>;
+}
+
+/** Begins a process: reads its options, or ends it with what is wrong with them. */
+export function beginProcess(role: Role, userAgent: string): RoleProcess {
+  const config = loadConfig(role);
+  const log = createLogger(role, config);
+  const metrics = createMetrics(role);
+  const shutdown = shutdownOnSignals({ log });
+  const kube = createKubeClient({
+    kubeconfig: config.kubeconfig,
+    userAgent,
+    qps: config.kubeQps,
+    burst: config.kubeBurst,
+    onCall: ({ verb, resource, status }) => metrics.kubeRequests.inc({ verb, resource, status }),
+  });
+  return { config, log, metrics, shutdown, kube };
+}
+
+/** Serves health and metrics of the parts, and ends what they share after they have ended themselves. */
+export async function serveParts(
+  { config, metrics, shutdown, kube }: RoleProcess,
+  parts: readonly StartedPart[],
+): Promise<void> {
+  const health = await serveHealth({
+    ...config,
+    liveness: {},
+    readiness: Object.assign({}, ...parts.map(({ readiness }) => readiness)) as Record<string, Check>,
+    metrics: metrics.registry,
+  });
+  shutdown.add({ name: 'API client', stop: () => kube.close() });
+  shutdown.add({ name: 'health', stop: () => health.close() });
+}

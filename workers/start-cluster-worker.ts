@@ -1,0 +1,56 @@
+import { createClusterWorker } from './cluster-worker.ts';
+import type { RoleProcess, StartedPart } from './role-process.ts';
+import { registerSearchAttributes, temporalClient, workerConnection } from './temporal.ts';
+
+/** Starts the cluster worker in this process. Returns at once; it polls as soon as Temporal can be reached. */
+export async function startClusterWorker({ config, log, metrics, shutdown, kube }: RoleProcess): Promise<StartedPart> {
+  const temporal = { config: config.temporal, log, signal: shutdown.signal };
+  const client = await temporalClient(temporal);
+  let polling: () => boolean = () => false;
+
+  const started = (async () => {
+    const connection = await workerConnection(temporal);
+    await registerSearchAttributes({ ...temporal, client });
+    const worker = await createClusterWorker({
+      connection,
+      client,
+      kube,
+      namespace: config.temporal.namespace,
+      log,
+      metrics,
+    });
+    const running = worker.run();
+    polling = () => worker.getState() === 'RUNNING';
+    log.info({ queue: worker.options.taskQueue }, 'Polling');
+    running.catch((error: unknown) => {
+      log.fatal({ err: error }, 'The worker has failed');
+      return shutdown.begin('the worker has failed', 1);
+    });
+    return async () => {
+      if (worker.getState() === 'RUNNING') worker.shutdown();
+      await running;
+      await connection.close();
+    };
+  })();
+  started.catch((error: unknown) => {
+    if (shutdown.signal.aborted) return;
+    log.fatal({ err: error }, 'The worker cannot start');
+    return shutdown.begin('the worker cannot start', 1);
+  });
+
+  shutdown.add({
+    name: 'worker',
+    stop: async () => {
+      const stop = await started.catch(() => undefined);
+      await stop?.();
+      await client.connection.close();
+    },
+  });
+  return {
+    readiness: {
+      temporal: () => {
+        if (!polling()) throw new Error('no worker polls Temporal yet');
+      },
+    },
+  };
+}
