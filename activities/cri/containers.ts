@@ -1,0 +1,265 @@
+import { ApplicationFailure } from '@temporalio/common';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  failedPreStopEvent,
+  isCompleted,
+  killingEvent,
+} from '../../api/container-recreate-request.ts';
+import type { EventText } from '../../api/event.ts';
+import { type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
+import { crrLabel } from '../../api/well-known.ts';
+import {
+  type Attempt,
+  type Clock,
+  cancelledFailure,
+  Heartbeats,
+  stoppingFailure,
+  unlessCancelled,
+  Wake,
+} from './attempt.ts';
+import { lookForReady, type PodView } from './await.ts';
+import type { ContainerInstance, NodeActivities, NodeProgress, StopResult } from './contract.ts';
+import type { HookMeans } from './pre-stop.ts';
+import {
+  type ContainerRuntime,
+  CriError,
+  criLabel,
+  findRuntime,
+  newestByName,
+  type RuntimeContainer,
+  type Runtimes,
+  restartCountOf,
+} from './runtime.ts';
+import type { ActRun, SingleActs } from './single-act.ts';
+import { stopOnce } from './stop.ts';
+
+export interface ContainerActivityMeans {
+  readonly nodeName: string;
+  readonly runtimes: Runtimes;
+  readonly pods: PodView;
+  /** Undefined when there is no request of this UID. Fails with a failure of an activity. */
+  readonly readRequest: (request: ObjectRef) => Promise<ContainerRecreateRequest | undefined>;
+  /** Says something on the pod about one of its containers. Never blocks and never fails. */
+  readonly say: (pod: PodRef, container: string, text: EventText) => void;
+  readonly stops: SingleActs<StopResult, NodeProgress>;
+  readonly httpGet: HookMeans['httpGet'];
+  readonly clock: Clock;
+  /** The attempt that the caller runs in. */
+  readonly attempt: () => Attempt;
+  /** Aborted when this worker ends: waits give way, stops do not. */
+  readonly stopping: AbortSignal;
+  readonly log: { info(fields: object, message: string): void };
+}
+
+type StopInput = Parameters<NodeActivities['node.v1.stopContainer']>[0];
+
+/** What was checked may be acted on for so long. A process that was held up meanwhile has to look again. */
+const freshMs = 10_000;
+
+/** The daemon's hands on the containers of its node. Each act is on one container ID of one pod UID, or on nothing. */
+export function containerActivities(means: ContainerActivityMeans): NodeActivities {
+  return {
+    async 'node.v1.lookAtContainers'({ pod, runtime: name, containers }) {
+      const attempted = `Cannot look at the containers of pod "${qualifiedName(pod)}"`;
+      try {
+        const found = await findRuntime(means.runtimes, name, pod.uid);
+        if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: found.message };
+        if (found.kind === 'absent') throw unreachable(attempted, found.message);
+        const newest = newestByName(await found.runtime.listContainers({ podUid: pod.uid }));
+        const wanted = containers.map((container) => newest.get(container)).filter((known) => known !== undefined);
+        return { kind: 'seen', instances: await Promise.all(wanted.map((known) => instanceOf(found.runtime, known))) };
+      } catch (error) {
+        throw toUnreachable(error, attempted);
+      }
+    },
+
+    async 'node.v1.stopContainer'(input) {
+      const attempt = means.attempt();
+      const { runtime, container, containerId } = input;
+      // One act per instance, whoever asks: there is nothing that a second one could add.
+      const stop = means.stops.join(`${runtime}://${containerId}`, attempt.operation, (run) =>
+        checkAndStop(means, input, run),
+      );
+      const beats = new Heartbeats(
+        attempt,
+        () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'looking at the container' },
+      );
+      try {
+        return await unlessCancelled(attempt, stop.outcome);
+      } finally {
+        beats.stop();
+        stop.leave();
+      }
+    },
+
+    async 'node.v1.awaitContainer'(input) {
+      const attempt = means.attempt();
+      const changed = new Wake();
+      const unwatch = means.pods.watch(input.pod.uid, changed.call);
+      const ends = [attempt.cancellation, means.stopping];
+      for (const end of ends) end.addEventListener('abort', changed.call);
+
+      const { container } = input;
+      let progress: NodeProgress = { reason: 'ContainerNotFound', container, message: 'looking at the container' };
+      const beats = new Heartbeats(attempt, () => progress);
+      try {
+        for (;;) {
+          if (attempt.cancellation.aborted) throw cancelledFailure(attempt.cancellation);
+          if (means.stopping.aborted) {
+            throw stoppingFailure(`Cannot wait for container "${container}" of pod "${qualifiedName(input.pod)}"`);
+          }
+          const look = await lookForReady(means, input);
+          if (look.kind !== 'waiting') return look;
+
+          const { reason, containerId } = progress;
+          progress = look.progress;
+          if (progress.reason !== reason || progress.containerId !== containerId) beats.beat();
+          await changed.orAfter(look.againMs, means.clock);
+        }
+      } finally {
+        beats.stop();
+        unwatch();
+        for (const end of ends) end.removeEventListener('abort', changed.call);
+      }
+    },
+  };
+}
+
+async function instanceOf(runtime: ContainerRuntime, container: RuntimeContainer): Promise<ContainerInstance> {
+  const { id, labels, state } = container;
+  const status = state === 'created' ? undefined : await runtime.containerStatus(id);
+  const startedAtMs = Number((status?.startedAtNs ?? 0n) / 1_000_000n);
+  return {
+    name: labels[criLabel.containerName] ?? '',
+    id,
+    // The two calls see two moments; the later one counts.
+    state: status?.state ?? state,
+    restartCount: restartCountOf(container),
+    ...(startedAtMs > 0 && { startedAt: new Date(startedAtMs).toISOString() }),
+  };
+}
+
+/** Checks on the node everything that the stop rests on, says what it is about to do, and does it. */
+async function checkAndStop(
+  means: ContainerActivityMeans,
+  input: StopInput,
+  run: ActRun<NodeProgress>,
+): Promise<StopResult> {
+  const { pod, container, containerId } = input;
+  const attempted = `Cannot stop container "${container}" of pod "${qualifiedName(pod)}"`;
+
+  const found = await findToStop(means, input, attempted);
+  if ('kind' in found) return found;
+  // Nobody waits any more: the stop was called off before it began, and now it must not.
+  if (!run.wanted()) throw unreachable(attempted, 'nobody waits for it any more');
+
+  const { namespace, name } = input.request;
+  const about = { kind: crr.kind, namespace, name, pod: pod.name, container, containerId };
+  means.log.info({ ...about, graceSeconds: input.graceSeconds }, 'Stopping container');
+  means.say(pod, container, killingEvent(container, name));
+  const { preStop, ports = [] } = found.order;
+  const result = await stopOnce(
+    {
+      runtime: found.runtime,
+      container,
+      containerId,
+      sandboxId: found.instance.sandboxId,
+      graceSeconds: input.graceSeconds,
+      ...(preStop && { preStop: { handler: preStop, ports } }),
+    },
+    {
+      clock: means.clock,
+      httpGet: means.httpGet,
+      podIp: () => means.pods.pod(pod.uid)?.status?.podIP,
+      preStopFailed: (error) => means.say(pod, container, failedPreStopEvent(container, containerId, error)),
+      report: run.report,
+    },
+  );
+  means.log.info({ ...about, result }, result.kind === 'stopped' ? 'Container has stopped' : 'Cannot stop container');
+  return result;
+}
+
+interface ToStop {
+  readonly runtime: ContainerRuntime;
+  readonly instance: RuntimeContainer;
+  /** What the request says about this container. */
+  readonly order: ContainerRecreateRequest['spec']['containers'][number];
+}
+
+async function findToStop(
+  means: ContainerActivityMeans,
+  input: StopInput,
+  attempted: string,
+): Promise<ToStop | StopResult> {
+  for (;;) {
+    const lookedAtMs = means.clock.monotonicMs();
+    const found = await findRunning(means, input, attempted);
+    if (found === undefined) return { kind: 'alreadyGone' };
+    if ('kind' in found) return found;
+    const order = await readOrder(means, input, attempted);
+    // This process may have been frozen since: then what it knows is old, and others have decided meanwhile.
+    if (means.clock.monotonicMs() - lookedAtMs < freshMs) return { ...found, order };
+  }
+}
+
+/** This very instance, if it is still what the workflow took it for. */
+async function findRunning(
+  means: ContainerActivityMeans,
+  { runtime: name, pod, container, containerId }: StopInput,
+  attempted: string,
+): Promise<Pick<ToStop, 'runtime' | 'instance'> | StopResult | undefined> {
+  try {
+    const found = await findRuntime(means.runtimes, name, pod.uid);
+    if (found.kind === 'absent' && found.final) return { kind: 'failed', message: found.message };
+    if (found.kind === 'absent') throw unreachable(attempted, found.message);
+    const [instance] = await found.runtime.listContainers({ id: containerId, podUid: pod.uid });
+    if (instance?.labels[criLabel.containerName] !== container) return undefined;
+    if (instance.state === 'exited') return undefined;
+    // A runtime has nothing to stop yet, and says so by doing nothing.
+    if (instance.state === 'created') throw unreachable(attempted, 'it is about to start');
+    return { runtime: found.runtime, instance };
+  } catch (error) {
+    throw toUnreachable(error, attempted);
+  }
+}
+
+/** What the request says about this container, read anew: a request that has ended stops nothing any more. */
+async function readOrder(
+  means: ContainerActivityMeans,
+  { request: ref, pod, container }: StopInput,
+  attempted: string,
+): Promise<ToStop['order']> {
+  const request = await means.readRequest(ref);
+  const name = `ContainerRecreateRequest "${qualifiedName(ref)}"`;
+  if (request === undefined || request.metadata.uid !== ref.uid) throw superseded(attempted, `${name} is gone`);
+  if (request.metadata.deletionTimestamp !== undefined) throw superseded(attempted, `${name} is being deleted`);
+  if (isCompleted(request)) throw superseded(attempted, `${name} has completed`);
+
+  const labels = request.metadata.labels ?? {};
+  if (labels[crrLabel.nodeName] !== means.nodeName) throw invalid(attempted, `${name} is for another node`);
+  if (labels[crrLabel.podUid] !== pod.uid) throw invalid(attempted, `${name} is for another pod`);
+  const order = request.spec.containers.find((listed) => listed.name === container);
+  if (order === undefined) throw invalid(attempted, `${name} does not list it`);
+  return order;
+}
+
+/** The runtime comes back within seconds or not for long, so a long back-off would only cost time. */
+const runtimeRetryMs = 1_000;
+
+function unreachable(attempted: string, why: string): ApplicationFailure {
+  const message = `${attempted}: ${why}`;
+  return ApplicationFailure.create({ type: 'Unreachable', message, nextRetryDelay: runtimeRetryMs });
+}
+
+function superseded(attempted: string, why: string): ApplicationFailure {
+  return ApplicationFailure.create({ type: 'Superseded', message: `${attempted}: ${why}`, nonRetryable: true });
+}
+
+function invalid(attempted: string, why: string): ApplicationFailure {
+  return ApplicationFailure.create({ type: 'Invalid', message: `${attempted}: ${why}`, nonRetryable: true });
+}
+
+function toUnreachable(error: unknown, attempted: string): unknown {
+  return error instanceof CriError ? unreachable(attempted, `${error.call}: ${error.message}`) : error;
+}

@@ -1,0 +1,92 @@
+import type { ObjectRef, PodRef } from '../../api/refs.ts';
+
+/** The order that an act serves, and the pod that it is about. Both are checked by UID on the node. */
+export interface RequestTarget {
+  /** The ContainerRecreateRequest. */
+  readonly request: ObjectRef;
+  readonly pod: PodRef;
+  /** Prefix of the container IDs in the pod's status, without `://`: it picks the runtime of the node. */
+  readonly runtime: string;
+}
+
+/** One instance of a container as the runtime knows it; the kubelet makes a new one at each restart. */
+export interface ContainerInstance {
+  readonly name: string;
+  /** Without `<runtime>://`. */
+  readonly id: string;
+  readonly state: 'created' | 'running' | 'exited' | 'unknown';
+  /** What the kubelet wrote on the instance, 0 when it wrote nothing. */
+  readonly restartCount: number;
+  /** RFC 3339 in UTC by the clock of the node; absent when the instance never started. */
+  readonly startedAt?: string;
+}
+
+/** What one look at the runtime found. */
+export type LookResult =
+  | { readonly kind: 'seen'; readonly instances: readonly ContainerInstance[] }
+  /** The node has no runtime of this name, and none that might still turn out to have it. */
+  | { readonly kind: 'noRuntime'; readonly message: string };
+
+/** How a preStop hook ended. None of the three holds up the stop. */
+export type PreStopOutcome = 'ran' | 'failed' | 'timedOut';
+
+/** How a stop ended. */
+export type StopResult =
+  /** The runtime has shown that this instance no longer runs. `preStop` is absent when there was none to run. */
+  | { readonly kind: 'stopped'; readonly preStop?: PreStopOutcome }
+  /** Nothing was done: the instance has exited, was removed, or never belonged to this container of this pod. */
+  | { readonly kind: 'alreadyGone' }
+  /** The runtime refused, or did not answer in time. `message` is its own text. */
+  | { readonly kind: 'failed'; readonly message: string; readonly preStop?: PreStopOutcome };
+
+/** How a wait for the next instance ended. */
+export type AwaitResult =
+  | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
+  /** The pod of this UID is being deleted, or is no longer there. */
+  | { readonly kind: 'podGone' };
+
+/** Why an activity of the node has not answered yet: the details of its heartbeats. */
+export interface NodeProgress {
+  readonly reason:
+    | 'RunningPreStop'
+    | 'Stopping'
+    | 'RuntimeUnreachable'
+    | 'ContainerNotFound'
+    | 'ContainerNotRunning'
+    | 'ContainerNotReady'
+    | 'MinStartedSeconds';
+  readonly container: string;
+  /** The instance that is looked at, without `<runtime>://`; absent when there is none. */
+  readonly containerId?: string;
+  readonly message: string;
+}
+
+/**
+ * What the daemon of a node does for workflows, by registered name, on the queue of the node. Each may run twice.
+ *
+ * The first two fail as `Unreachable`, which is retried, while the runtime or the API server cannot be reached.
+ * `stopContainer` fails as `Superseded` when the request of this UID is gone, going or completed, and as `Invalid` when
+ * it does not ask for this container of this pod on this node; neither happens once the stop has begun. A wait lasts
+ * through outages, and is `Unreachable` only when the daemon itself ends. The last two send heartbeats.
+ */
+export interface NodeActivities {
+  /** Finds the newest instance of each named container of the pod; containers that the runtime lacks are left out. */
+  'node.v1.lookAtContainers'(input: RequestTarget & { readonly containers: readonly string[] }): Promise<LookResult>;
+
+  /** Runs the preStop hook of exactly this instance, stops it, and sees it gone; attempts join one that is under way. */
+  'node.v1.stopContainer'(
+    input: RequestTarget & { readonly container: string; readonly containerId: string; readonly graceSeconds: number },
+  ): Promise<StopResult>;
+
+  /**
+   * Waits until the newest instance is not `notContainerId`, is the one that the pod's status calls ready, and has run
+   * strictly longer than `minStartedSeconds`.
+   */
+  'node.v1.awaitContainer'(
+    input: RequestTarget & {
+      readonly container: string;
+      readonly notContainerId: string;
+      readonly minStartedSeconds: number;
+    },
+  ): Promise<AwaitResult>;
+}

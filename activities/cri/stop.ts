@@ -1,0 +1,146 @@
+import { leastGraceSeconds } from '../../api/container-recreate-request.ts';
+import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
+import type { Clock } from './attempt.ts';
+import type { NodeProgress, PreStopOutcome, StopResult } from './contract.ts';
+import { type HookMeans, runPreStop } from './pre-stop.ts';
+import { type ContainerRuntime, CriError } from './runtime.ts';
+
+/** How long a runtime may go on showing a container that it says it has stopped. */
+const seeGoneMs = 10_000;
+
+/** One stop, decided and checked. */
+export interface Stop {
+  readonly runtime: ContainerRuntime;
+  readonly container: string;
+  readonly containerId: string;
+  readonly sandboxId: string;
+  /** For preStop and SIGTERM together. */
+  readonly graceSeconds: number;
+  readonly preStop?: { readonly handler: LifecycleHandler; readonly ports: readonly ContainerPort[] };
+}
+
+export interface StopMeans {
+  readonly clock: Clock;
+  readonly httpGet: HookMeans['httpGet'];
+  /** Asked when the runtime knows no IP, as for pods in the host's network. */
+  readonly podIp: () => string | undefined;
+  readonly preStopFailed: (error: string) => void;
+  readonly report: (progress: NodeProgress) => void;
+}
+
+/**
+ * Runs the preStop hook, stops the container, and sees it gone, as the kubelet would (CRR-42 to CRR-44). Once begun it
+ * goes on to its end: a runtime that goes away meanwhile is waited for, since only it can tell what became of the
+ * container. The hook runs once, whatever happens afterwards.
+ */
+export async function stopOnce(stop: Stop, means: StopMeans): Promise<StopResult> {
+  const startedAtMs = means.clock.monotonicMs();
+  const preStop = await hookWithinGrace(stop, means);
+  // CRR-43: whole seconds are taken off, so a quick hook costs nothing.
+  const remainingSeconds = () => {
+    const usedSeconds = Math.floor((means.clock.monotonicMs() - startedAtMs) / 1_000);
+    return Math.max(leastGraceSeconds, stop.graceSeconds - usedSeconds);
+  };
+
+  const failure = await bringDown(stop, remainingSeconds, means);
+  const hook = preStop === undefined ? {} : { preStop };
+  return failure === undefined ? { kind: 'stopped', ...hook } : { kind: 'failed', message: failure, ...hook };
+}
+
+async function hookWithinGrace(stop: Stop, means: StopMeans): Promise<PreStopOutcome | undefined> {
+  const { preStop, runtime, graceSeconds } = stop;
+  if (preStop === undefined || graceSeconds <= 0) return undefined;
+  means.report(progress(stop, 'RunningPreStop', `preStop may use ${graceSeconds}s`));
+
+  const ended = new AbortController();
+  const hook = runPreStop(preStop, {
+    exec: (command) => runtime.execSync(stop.containerId, command),
+    httpGet: means.httpGet,
+    podIp: async () => (await runtime.sandboxIp(stop.sandboxId)) ?? means.podIp(),
+    sleep: (seconds) => means.clock.sleep(seconds * 1_000, ended.signal),
+  });
+  const outcome = await Promise.race([
+    hook.then(
+      () => 'ran' as const,
+      (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+    ),
+    // CRR-43: then we go on; the hook itself runs as long as the container lets it.
+    means.clock.sleep(graceSeconds * 1_000, ended.signal).then(() => 'timedOut' as const),
+  ]);
+  ended.abort();
+
+  if (outcome === 'timedOut') means.preStopFailed(`PreStop hook did not end within ${graceSeconds}s`);
+  if (outcome instanceof Error) means.preStopFailed(`PreStop hook failed: ${outcome.message}`);
+  return outcome instanceof Error ? 'failed' : outcome;
+}
+
+/** Answers why the container could not be stopped, or undefined when it is seen gone. */
+async function bringDown(stop: Stop, remainingSeconds: () => number, means: StopMeans): Promise<string | undefined> {
+  for (;;) {
+    const graceSeconds = remainingSeconds();
+    means.report(progress(stop, 'Stopping', `SIGTERM, and SIGKILL after ${graceSeconds}s`));
+    const refusal = await refusalOf(stop.runtime.stopContainer(stop.containerId, graceSeconds));
+    if (refusal === undefined || refusal.failure === 'notFound') return await seeGone(stop, means);
+
+    // What became of the container counts more than what became of the call.
+    const seen = await glance(stop);
+    if (seen === 'gone') return undefined;
+    // CRR-44: an expired call is an error, although the container may die later.
+    if (refusal.failure === 'deadline') return refusal.message;
+    // A runtime that shows the container has refused. One that cannot show it is on its way down or up.
+    if (refusal.failure !== 'unreachable' && seen === 'runs') return refusal.message;
+    if ((await whenSeen(stop, refusal, means)) === 'gone') return undefined;
+  }
+}
+
+/** The runtime says that it stopped the container; it has to show it, too. */
+async function seeGone(stop: Stop, means: StopMeans): Promise<string | undefined> {
+  const startedAtMs = means.clock.monotonicMs();
+  for (let pauseMs = 20; ; pauseMs = Math.min(2 * pauseMs, 500)) {
+    const seen = await glance(stop);
+    if (seen === 'gone') return undefined;
+    if (seen === 'runs' && means.clock.monotonicMs() - startedAtMs > seeGoneMs) {
+      return `runtime says that it stopped the container, and still shows it ${seeGoneMs / 1_000}s later`;
+    }
+    if (seen instanceof CriError) await whenSeen(stop, seen, means);
+    else await means.clock.sleep(pauseMs);
+  }
+}
+
+/** Waits for the runtime to show the container, or that it is gone. */
+async function whenSeen(stop: Stop, before: CriError, means: StopMeans): Promise<'runs' | 'gone'> {
+  let seen: 'runs' | 'gone' | CriError = before;
+  for (let pauseMs = 50; seen instanceof CriError; pauseMs = Math.min(2 * pauseMs, 1_000)) {
+    means.report(progress(stop, 'RuntimeUnreachable', `${seen.call} of ${stop.runtime.name}: ${seen.message}`));
+    await means.clock.sleep(pauseMs);
+    seen = await glance(stop);
+  }
+  return seen;
+}
+
+async function glance({ runtime, containerId }: Stop): Promise<'runs' | 'gone' | CriError> {
+  try {
+    const status = await runtime.containerStatus(containerId);
+    return status === undefined || status.state === 'exited' ? 'gone' : 'runs';
+  } catch (error) {
+    return asCriError(error);
+  }
+}
+
+async function refusalOf(call: Promise<void>): Promise<CriError | undefined> {
+  try {
+    await call;
+    return undefined;
+  } catch (error) {
+    return asCriError(error);
+  }
+}
+
+function asCriError(error: unknown): CriError {
+  if (error instanceof CriError) return error;
+  throw error;
+}
+
+function progress(stop: Stop, reason: NodeProgress['reason'], message: string): NodeProgress {
+  return { reason, container: stop.container, containerId: stop.containerId, message };
+}

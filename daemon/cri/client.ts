@@ -1,0 +1,237 @@
+import { fileURLToPath } from 'node:url';
+import {
+  type ChannelOptions,
+  credentials,
+  makeGenericClientConstructor,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import {
+  type ContainerRuntime,
+  type ContainerState,
+  CriError,
+  type CriFailure,
+  criLabel,
+  type RuntimeContainer,
+  type RuntimeContainerStatus,
+} from '../../activities/cri/runtime.ts';
+import type * as wire from './wire.ts';
+
+/** The file must lie beside this one, also in a bundle. */
+const protoFile = fileURLToPath(new URL('./runtime.proto', import.meta.url));
+
+/** Deadlines in milliseconds (ND 5.2). Time that the caller gives a command or a container comes on top of `call`. */
+export const criDeadlines: CriDeadlines = {
+  call: 5_000,
+  imageFsInfo: 10_000,
+  // The original sets none. A runtime that never answers must not hold up the detection of others.
+  listImages: 60_000,
+};
+
+export interface CriDeadlines {
+  readonly call: number;
+  readonly imageFsInfo: number;
+  readonly listImages: number;
+}
+
+/** What a runtime says about itself. */
+export interface RuntimeVersion {
+  readonly runtimeName: string;
+  readonly runtimeVersion: string;
+  readonly runtimeApiVersion: string;
+}
+
+/**
+ * A connection to one runtime over its Unix socket. It dials again by itself, so that a runtime which went away is
+ * used again within a second of its return; calls in between fail at once as `unreachable`.
+ */
+export interface CriClient extends Omit<ContainerRuntime, 'name'> {
+  version(): Promise<RuntimeVersion>;
+  imageFsInfo(): Promise<void>;
+  listImages(): Promise<number>;
+  close(): void;
+}
+
+const channelOptions: ChannelOptions = {
+  'grpc.max_receive_message_length': 16 * 1024 * 1024,
+  'grpc.max_send_message_length': 16 * 1024 * 1024,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.min_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  // Who calls decides whether to call again: a stop must never be sent twice behind our back.
+  'grpc.enable_retries': 0,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_http_proxy': 0,
+};
+
+/** Prepares a connection; the socket need not exist yet. */
+export function createCriClient(socketPath: string, deadlines: CriDeadlines = criDeadlines): CriClient {
+  const client = new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), channelOptions);
+  const call: Call = (name, request, deadlineMs = deadlines.call) => unary(client, name, request, deadlineMs);
+
+  return {
+    async version() {
+      const answer = await call('Version', { version: '0.1.0' });
+      const { runtimeName, runtimeVersion, runtimeApiVersion } = answer;
+      return { runtimeName, runtimeVersion, runtimeApiVersion };
+    },
+
+    async imageFsInfo() {
+      await call('ImageFsInfo', {}, deadlines.imageFsInfo);
+    },
+
+    async listImages() {
+      const answer = await call('ListImages', {}, deadlines.listImages);
+      return answer.images.length;
+    },
+
+    async listContainers({ podUid, id }) {
+      const filter = {
+        ...(id === undefined ? {} : { id }),
+        ...(podUid === undefined ? {} : { labelSelector: { [criLabel.podUid]: podUid } }),
+      };
+      const answer = await call('ListContainers', { filter });
+      return (
+        answer.containers
+          .map(toContainer)
+          // containerd takes a prefix for an ID, and nothing promises that a runtime filters at all.
+          .filter((container) => id === undefined || container.id === id)
+          .filter((container) => podUid === undefined || container.labels[criLabel.podUid] === podUid)
+      );
+    },
+
+    async containerStatus(id) {
+      try {
+        const answer = await call('ContainerStatus', { containerId: id, verbose: false });
+        return answer.status === null ? undefined : toContainerStatus(answer.status);
+      } catch (error) {
+        if (error instanceof CriError && error.failure === 'notFound') return undefined;
+        throw error;
+      }
+    },
+
+    async sandboxIp(sandboxId) {
+      const answer = await call('PodSandboxStatus', { podSandboxId: sandboxId, verbose: false });
+      return answer.status?.network?.ip || undefined;
+    },
+
+    async execSync(id, command) {
+      const answer = await call('ExecSync', { containerId: id, cmd: command, timeout: 0 }, Number.POSITIVE_INFINITY);
+      return { exitCode: answer.exitCode };
+    },
+
+    async stopContainer(id, graceSeconds) {
+      const deadlineMs = graceSeconds * 1_000 + deadlines.call;
+      await call('StopContainer', { containerId: id, timeout: graceSeconds }, deadlineMs);
+    },
+
+    close() {
+      client.close();
+    },
+  };
+}
+
+let loaded: CriConstructor | undefined;
+
+type CriConstructor = ReturnType<typeof makeGenericClientConstructor>;
+
+/** Both services in one client, so that they share one connection. */
+function criConstructor(): CriConstructor {
+  if (loaded !== undefined) return loaded;
+  const definition = loadSync(protoFile, { longs: String, enums: String, defaults: true, arrays: true, objects: true });
+  const services = ['runtime.v1.RuntimeService', 'runtime.v1.ImageService'].map((name) => definition[name]);
+  loaded = makeGenericClientConstructor(Object.assign({}, ...services), 'CRI');
+  return loaded;
+}
+
+type Call = <Name extends keyof wire.CriCalls>(
+  name: Name,
+  request: wire.CriCalls[Name]['request'],
+  deadlineMs?: number,
+) => Promise<wire.CriCalls[Name]['response']>;
+
+function unary<Response>(
+  client: InstanceType<CriConstructor>,
+  call: string,
+  request: object,
+  deadlineMs: number,
+): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const settle = (error: ServiceError | null, response: Response) => {
+      if (error === null) resolve(response);
+      else reject(toCriError(call, error, deadlineMs));
+    };
+    try {
+      // The methods are made at run time, by the names in runtime.proto.
+      client[call]?.(request, { deadline: deadlineIn(deadlineMs) }, settle);
+    } catch (error) {
+      // The client has been closed.
+      reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
+    }
+  });
+}
+
+/** grpc-js refuses deadlines that are too far away, which grace periods can be. */
+function deadlineIn(ms: number): number {
+  return ms > 365 * 24 * 3_600_000 ? Number.POSITIVE_INFINITY : Date.now() + ms;
+}
+
+function toCriError(call: string, error: ServiceError, deadlineMs: number): CriError {
+  const failure = failureOf(error.code);
+  const message =
+    failure === 'deadline'
+      ? `runtime did not answer within ${deadlineMs / 1_000}s`
+      : (error.details || error.message).replace(/\.? Resolution note:.*$/s, '');
+  return new CriError(failure, call, message, { cause: error });
+}
+
+function failureOf(code: status): CriFailure {
+  switch (code) {
+    case status.UNAVAILABLE:
+    // We never cancel a call, so this is a connection that broke, or a runtime that shuts down.
+    case status.CANCELLED:
+      return 'unreachable';
+    case status.DEADLINE_EXCEEDED:
+      return 'deadline';
+    case status.NOT_FOUND:
+      return 'notFound';
+    case status.UNIMPLEMENTED:
+      return 'unimplemented';
+    default:
+      return 'answer';
+  }
+}
+
+function toContainer(container: wire.Container): RuntimeContainer {
+  return {
+    id: container.id,
+    sandboxId: container.podSandboxId,
+    state: toState(container.state),
+    createdAtNs: BigInt(container.createdAt),
+    labels: container.labels,
+    annotations: container.annotations,
+  };
+}
+
+function toContainerStatus(answer: wire.ContainerStatus): RuntimeContainerStatus {
+  return {
+    id: answer.id,
+    state: toState(answer.state),
+    startedAtNs: BigInt(answer.startedAt),
+    exitCode: answer.exitCode,
+  };
+}
+
+function toState(state: wire.ContainerState): ContainerState {
+  switch (state) {
+    case 'CONTAINER_CREATED':
+      return 'created';
+    case 'CONTAINER_RUNNING':
+      return 'running';
+    case 'CONTAINER_EXITED':
+      return 'exited';
+    default:
+      return 'unknown';
+  }
+}

@@ -1,0 +1,187 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as timeout } from 'node:timers/promises';
+import { type ContainerRuntime, CriError, type Runtimes } from '../../activities/cri/runtime.ts';
+import { type CriClient, createCriClient } from './client.ts';
+
+/** Where runtimes listen below /run, in the order in which they are tried (ND-4); the last two are ours to add. */
+export const knownSockets = [
+  'containerd.sock',
+  'containerd/containerd.sock',
+  'crio.sock',
+  'crio/crio.sock',
+  'cri-dockerd.sock',
+  'cri-dockerd/cri-dockerd.sock',
+  'k3s/containerd/containerd.sock',
+  'k0s/containerd.sock',
+] as const;
+
+/** The sockets to try: the one file that was asked for (ND-3), or else all known ones. */
+export function socketsToTry(options: {
+  readonly socketLocation: string;
+  readonly socketFile: string;
+}): readonly string[] {
+  const files = options.socketFile === '' ? knownSockets : [options.socketFile];
+  return files.map((file) => join(options.socketLocation, file));
+}
+
+/** What is known about one socket. */
+type SocketState =
+  | { readonly kind: 'missing' }
+  | {
+      readonly kind: 'usable';
+      readonly runtime: ContainerRuntime;
+      readonly client: CriClient;
+      readonly version: string;
+    }
+  /** `temporary`: it may yet turn out to be of use. */
+  | { readonly kind: 'unusable'; readonly temporary: boolean; readonly why: string };
+
+/** The part of a logger that detection needs. */
+export interface DetectionLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface DetectionOptions {
+  readonly sockets: readonly string[];
+  readonly log: DetectionLog;
+  /** How soon to try again while there is no runtime at all, doubling from the first to the second. */
+  readonly retryMs?: { readonly first: number; readonly last: number };
+  /** How soon to try sockets again that are of no use while another one is. */
+  readonly idleMs?: number;
+}
+
+/**
+ * Finds the container runtimes of the node, and goes on looking: one that comes later, or comes to life later, is
+ * taken up without a restart. A runtime that was usable once is kept, as its connection mends itself.
+ */
+export class RuntimeDetector implements Runtimes {
+  readonly #options: Required<DetectionOptions>;
+  readonly #clients = new Map<string, CriClient>();
+  /** In the order in which they are tried. */
+  readonly #states: Map<string, SocketState>;
+  readonly #ended = new AbortController();
+  readonly #tried = Promise.withResolvers<void>();
+  #running: Promise<void> | undefined;
+
+  constructor(options: DetectionOptions) {
+    this.#options = { retryMs: { first: 500, last: 5_000 }, idleMs: 30_000, ...options };
+    const untried: SocketState = { kind: 'unusable', temporary: true, why: 'not tried yet' };
+    this.#states = new Map(options.sockets.map((path) => [path, untried]));
+  }
+
+  /** Begins to look; it goes on until `stop`. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Resolves when every socket has been tried once. */
+  tried(): Promise<void> {
+    return this.#tried.promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#ended.abort();
+    for (const client of this.#clients.values()) client.close();
+    await this.#running;
+  }
+
+  named(name: string): readonly ContainerRuntime[] {
+    return this.#usable().filter((runtime) => runtime.name === name);
+  }
+
+  absence(name: string): { readonly final: boolean; readonly message: string } {
+    const usable = this.#usable();
+    if (usable.length === 0) return { final: false, message: this.#noneMessage() };
+    const others = usable.map((runtime) => runtime.name).join(', ');
+    const hopeful = [...this.#states.values()].some((state) => state.kind === 'unusable' && state.temporary);
+    return { final: !hopeful, message: `not found runtime service for ${name} in daemon, which has ${others}` };
+  }
+
+  /** Throws when no runtime is usable, or when the first one does not answer now; the message says which call failed. */
+  async check(): Promise<void> {
+    const first = [...this.#states.values()].find((state) => state.kind === 'usable');
+    if (first === undefined) throw new Error(this.#noneMessage());
+    await first.client.version();
+  }
+
+  async #run(): Promise<void> {
+    const { retryMs, idleMs } = this.#options;
+    for (let pauseMs = retryMs.first; ; pauseMs = Math.min(2 * pauseMs, retryMs.last)) {
+      await this.#pass();
+      this.#tried.resolve();
+      const { signal } = this.#ended;
+      await timeout(this.#usable().length > 0 ? idleMs : pauseMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+    }
+  }
+
+  async #pass(): Promise<void> {
+    const before = this.#summary();
+    const seen = new Set<string>();
+    for (const path of this.#options.sockets) {
+      const known = this.#states.get(path);
+      const file = await stat(path).catch(() => undefined);
+      const identity = file && `${file.dev}:${file.ino}`;
+      if (known?.kind !== 'usable') this.#states.set(path, await this.#look(path, identity, seen));
+      if (identity !== undefined) seen.add(identity);
+      if (this.#ended.signal.aborted) return;
+    }
+    // Each finding is told once, not on every pass.
+    if (this.#summary() !== before) this.#tell();
+  }
+
+  async #look(path: string, identity: string | undefined, seen: ReadonlySet<string>): Promise<SocketState> {
+    // A link to a socket that was tried already is no other runtime.
+    if (identity === undefined || seen.has(identity)) return { kind: 'missing' };
+    const client = this.#clients.get(path) ?? createCriClient(path);
+    this.#clients.set(path, client);
+    try {
+      // ND-5. Version comes first because it tells best what is wrong.
+      const version = await client.version();
+      await client.imageFsInfo();
+      await client.listImages();
+      return {
+        kind: 'usable',
+        client,
+        runtime: { ...client, name: version.runtimeName },
+        version: version.runtimeVersion,
+      };
+    } catch (error) {
+      if (!(error instanceof CriError)) throw error;
+      const foreign = error.failure === 'unimplemented';
+      const hint = foreign ? ' (it does not serve CRI v1: too old, or its CRI plugin is disabled)' : '';
+      return { kind: 'unusable', temporary: !foreign, why: `${error.call}: ${error.message}${hint}` };
+    }
+  }
+
+  #usable(): readonly ContainerRuntime[] {
+    return [...this.#states.values()].flatMap((state) => (state.kind === 'usable' ? [state.runtime] : []));
+  }
+
+  #tell(): void {
+    const { log } = this.#options;
+    for (const [socket, state] of this.#states) {
+      if (state.kind === 'usable') {
+        log.info({ socket, runtime: state.runtime.name, version: state.version }, 'Container runtime is usable');
+      } else if (state.kind === 'unusable') {
+        log.warn({ socket, failure: state.why }, 'Container runtime is of no use');
+      }
+    }
+    if (this.#usable().length === 0) log.warn({}, this.#noneMessage());
+  }
+
+  #noneMessage(): string {
+    const states = [...this.#states];
+    const failed = states.flatMap(([path, state]) => (state.kind === 'unusable' ? [`${path}: ${state.why}`] : []));
+    if (failed.length > 0) return `no usable container runtime: ${failed.join('; ')}`;
+    return `not found container runtime sock: none of ${this.#options.sockets.join(', ')}`;
+  }
+
+  #summary(): string {
+    return JSON.stringify(
+      [...this.#states].map(([path, state]) => [path, state.kind, state.kind === 'unusable' && state.why]),
+    );
+  }
+}

@@ -1,0 +1,96 @@
+// The messages of runtime.proto as proto-loader hands them over: camel case, 64-bit numbers as text, enums by name,
+// absent messages as null, absent scalars as their defaults.
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Requests and responses of both services, by call. */
+export interface CriCalls {
+  readonly Version: { readonly request: VersionRequest; readonly response: VersionResponse };
+  readonly ListContainers: { readonly request: ListContainersRequest; readonly response: ListContainersResponse };
+  readonly ContainerStatus: { readonly request: ContainerStatusRequest; readonly response: ContainerStatusResponse };
+  readonly PodSandboxStatus: { readonly request: PodSandboxStatusRequest; readonly response: PodSandboxStatusResponse };
+  readonly ExecSync: { readonly request: ExecSyncRequest; readonly response: ExecSyncResponse };
+  readonly StopContainer: { readonly request: StopContainerRequest; readonly response: Empty };
+  readonly ListImages: { readonly request: Empty; readonly response: ListImagesResponse };
+  readonly ImageFsInfo: { readonly request: Empty; readonly response: Empty };
+}
+
+export type Empty = Readonly<Record<string, never>>;
+
+export interface VersionRequest {
+  readonly version: string;
+}
+
+export interface VersionResponse {
+  readonly version: string;
+  readonly runtimeName: string;
+  readonly runtimeVersion: string;
+  readonly runtimeApiVersion: string;
+}
+
+export interface ListContainersRequest {
+  readonly filter?: { readonly id?: string; readonly labelSelector?: Labels };
+}
+
+export interface ListContainersResponse {
+  readonly containers: readonly Container[];
+}
+
+export type ContainerState = 'CONTAINER_CREATED' | 'CONTAINER_RUNNING' | 'CONTAINER_EXITED' | 'CONTAINER_UNKNOWN';
+
+export interface Container {
+  readonly id: string;
+  readonly podSandboxId: string;
+  readonly state: ContainerState;
+  readonly createdAt: string;
+  readonly labels: Labels;
+  readonly annotations: Labels;
+}
+
+export interface ContainerStatusRequest {
+  readonly containerId: string;
+  readonly verbose: boolean;
+}
+
+export interface ContainerStatusResponse {
+  readonly status: ContainerStatus | null;
+}
+
+export interface ContainerStatus {
+  readonly id: string;
+  readonly state: ContainerState;
+  readonly createdAt: string;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly exitCode: number;
+  readonly labels: Labels;
+  readonly annotations: Labels;
+}
+
+export interface PodSandboxStatusRequest {
+  readonly podSandboxId: string;
+  readonly verbose: boolean;
+}
+
+export interface PodSandboxStatusResponse {
+  readonly status: { readonly network: { readonly ip: string } | null } | null;
+}
+
+export interface ExecSyncRequest {
+  readonly containerId: string;
+  readonly cmd: readonly string[];
+  readonly timeout: number;
+}
+
+export interface ExecSyncResponse {
+  readonly exitCode: number;
+}
+
+export interface StopContainerRequest {
+  readonly containerId: string;
+  readonly timeout: number;
+}
+
+export interface ListImagesResponse {
+  readonly images: readonly { readonly id: string }[];
+}

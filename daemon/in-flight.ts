@@ -1,0 +1,102 @@
+import type { ActRun, Attachment, SingleActs } from '../activities/cri/single-act.ts';
+
+/** How many outcomes are remembered for attempts that come back late. */
+const remembered = 1_000;
+
+interface Act<Outcome, Progress> {
+  readonly outcome: Promise<Outcome>;
+  /** All operations that have ever waited for it: each may come back and ask for the outcome. */
+  readonly operations: Set<string>;
+  attached: number;
+  progress: Progress | undefined;
+}
+
+/**
+ * Acts on things that bear no second act at the same time, each under the key of the thing. Whoever comes while one is
+ * under way joins it; nobody can end it. An operation that was not there when its act ended still gets the outcome, so
+ * a lost connection neither repeats an act nor hides how it ended.
+ */
+export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress> {
+  readonly #acts = new Map<string, Act<Outcome, Progress>>();
+  readonly #outcomes = new Map<string, Outcome>();
+
+  join(
+    key: string,
+    operation: string,
+    begin: (run: ActRun<Progress>) => Promise<Outcome>,
+  ): Attachment<Outcome, Progress> {
+    const settled = this.#outcomes.get(memory(key, operation));
+    if (settled !== undefined) {
+      return { outcome: Promise.resolve(settled), progress: () => undefined, leave: () => undefined };
+    }
+
+    const act = this.#acts.get(key) ?? this.#begin(key, begin);
+    act.operations.add(operation);
+    act.attached += 1;
+    let left = false;
+    return {
+      outcome: act.outcome,
+      progress: () => act.progress,
+      leave: () => {
+        if (!left) act.attached -= 1;
+        left = true;
+      },
+    };
+  }
+
+  /** How many are under way. */
+  get size(): number {
+    return this.#acts.size;
+  }
+
+  /** Resolves when nothing is under way. */
+  async idle(): Promise<void> {
+    while (this.#acts.size > 0) {
+      await Promise.allSettled([...this.#acts.values()].map((act) => act.outcome));
+    }
+  }
+
+  #begin(key: string, begin: (run: ActRun<Progress>) => Promise<Outcome>): Act<Outcome, Progress> {
+    const settled = Promise.withResolvers<Outcome>();
+    const act: Act<Outcome, Progress> = {
+      outcome: settled.promise,
+      operations: new Set(),
+      attached: 0,
+      progress: undefined,
+    };
+    this.#acts.set(key, act);
+    // Everybody may have left when it fails, and then nobody needs to know.
+    act.outcome.catch(() => undefined);
+
+    const report = (progress: Progress) => {
+      act.progress = progress;
+    };
+    // Later than the first `attached`, or a quick act would think that nobody wants it.
+    Promise.resolve()
+      .then(() => begin({ wanted: () => act.attached > 0, report }))
+      .then(
+        (outcome) => {
+          this.#acts.delete(key);
+          for (const operation of act.operations) this.#remember(memory(key, operation), outcome);
+          settled.resolve(outcome);
+        },
+        (error: unknown) => {
+          this.#acts.delete(key);
+          settled.reject(error);
+        },
+      );
+    return act;
+  }
+
+  #remember(key: string, outcome: Outcome): void {
+    this.#outcomes.set(key, outcome);
+    for (const oldest of this.#outcomes.keys()) {
+      if (this.#outcomes.size <= remembered) return;
+      this.#outcomes.delete(oldest);
+    }
+  }
+}
+
+function memory(key: string, operation: string): string {
+  return `${key}\n${operation}`;
+}

@@ -1,0 +1,163 @@
+import { EventEmitter } from 'node:events';
+import { Context } from '@temporalio/activity';
+import type { Attempt } from '../activities/cri/attempt.ts';
+import { containerActivities } from '../activities/cri/containers.ts';
+import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
+import { createKubeClient } from '../activities/kube/client.ts';
+import { isGone, toFailure } from '../activities/kube/failures.ts';
+import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request.ts';
+import type { Node } from '../api/node.ts';
+import type { Pod } from '../api/pod.ts';
+import { type ObjectRef, qualifiedName } from '../api/refs.ts';
+import { eventComponent, kubeResource } from '../api/well-known.ts';
+import { createCache } from '../watcher/cache.ts';
+import { Reflector } from '../watcher/reflector.ts';
+import { observeActivities } from '../workers/activity-interceptor.ts';
+import { loadConfig } from '../workers/config.ts';
+import { serveHealth } from '../workers/health.ts';
+import { createLogger } from '../workers/log.ts';
+import { createMetrics } from '../workers/metrics.ts';
+import { dataConverter } from '../workers/payload-limit.ts';
+import { shutdownOnSignals } from '../workers/shutdown.ts';
+import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
+import { systemClock } from './clock.ts';
+import { RuntimeDetector, socketsToTry } from './cri/detection.ts';
+import { EventSender } from './event-sender.ts';
+import { getHook } from './http-hook.ts';
+import { InFlight } from './in-flight.ts';
+import { NodeWorker } from './node-worker.ts';
+import { podView, trimPod } from './pod-view.ts';
+
+/** Stops that are under way when the process ends get this long, of the 10 s that Kubernetes gives it. */
+const endOfStopsMs = 7_500;
+
+// The daemon: hands on the containers of one node. It creates none; the kubelet does.
+const config = loadConfig('daemon');
+const { nodeName } = config.daemon;
+const log = createLogger('daemon', config).child({ node: nodeName });
+const metrics = createMetrics('daemon');
+const shutdown = shutdownOnSignals({ log });
+
+installTemporalLogger(log);
+const kube = createKubeClient({
+  kubeconfig: config.kubeconfig,
+  userAgent: 'kruise-daemon',
+  qps: config.kubeQps,
+  burst: config.kubeBurst,
+});
+
+// What this node has: its runtimes, its pods, and its own Node.
+const runtimes = new RuntimeDetector({ sockets: socketsToTry(config.daemon), log });
+const onCacheError = (error: unknown) => log.error({ err: error }, 'A listener of a watch cache has failed');
+const podCache = createCache<Pod>({ onError: onCacheError });
+const nodeCache = createCache<Node>({ onError: onCacheError });
+const podReflector = new Reflector<Pod>({
+  client: kube,
+  resource: kubeResource.pods,
+  cache: podCache,
+  log,
+  fieldSelector: `spec.nodeName=${nodeName}`,
+  trim: trimPod,
+});
+const nodeReflector = new Reflector<Node>({
+  client: kube,
+  resource: kubeResource.nodes,
+  cache: nodeCache,
+  log,
+  fieldSelector: `metadata.name=${nodeName}`,
+  trim: ({ apiVersion, kind, metadata: { name, uid, resourceVersion, creationTimestamp } }) => ({
+    apiVersion,
+    kind,
+    metadata: { name, uid, resourceVersion, creationTimestamp },
+  }),
+});
+metrics.trackCacheAge('pods', () => podReflector.ageMs / 1_000);
+metrics.trackCacheAge('nodes', () => nodeReflector.ageMs / 1_000);
+
+// What it does there.
+const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
+const stops = new InFlight<StopResult, NodeProgress>();
+const pods = podView({ cache: podCache, isSynced: () => podReflector.isSynced, client: kube });
+const worker = new NodeWorker({
+  nodeName,
+  namespace: config.temporal.namespace,
+  connect: (signal) => workerConnection({ config: config.temporal, log, signal }),
+  activities: (stopping) => {
+    EventEmitter.setMaxListeners(0, stopping); // one for each wait
+    return containerActivities({
+      nodeName,
+      runtimes,
+      pods,
+      readRequest,
+      say: (pod, container, text) => events.say(pod, container, text),
+      stops,
+      httpGet: getHook,
+      clock: systemClock,
+      attempt: currentAttempt,
+      stopping,
+      log,
+    });
+  },
+  graceMs: endOfStopsMs,
+  interceptors: observeActivities({ log, metrics }),
+  dataConverter,
+  log,
+});
+
+async function readRequest(ref: ObjectRef): Promise<ContainerRecreateRequest | undefined> {
+  try {
+    return await kube.get<ContainerRecreateRequest>(crr, ref);
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw toFailure(error, `Cannot read ContainerRecreateRequest "${qualifiedName(ref)}"`);
+  }
+}
+
+function currentAttempt(): Attempt {
+  const context = Context.current();
+  const { workflowExecution, activityId, scheduledTimestampMs } = context.info;
+  const { workflowId, runId } = workflowExecution ?? { workflowId: '', runId: '' };
+  return {
+    operation: [workflowId, runId, activityId, scheduledTimestampMs].join('/'),
+    cancellation: context.cancellationSignal,
+    heartbeat: (progress) => context.heartbeat(progress),
+  };
+}
+
+const health = await serveHealth({
+  ...config,
+  liveness: {},
+  readiness: {
+    pods: () => {
+      if (!podReflector.isSynced) throw new Error(podReflector.trouble ?? 'the pods of this node are not listed yet');
+    },
+    runtime: () => runtimes.check(),
+    temporal: () => {
+      if (worker.trouble !== undefined) throw new Error(worker.trouble);
+    },
+  },
+  metrics: metrics.registry,
+});
+
+nodeCache.onChange(({ after }) => {
+  // A Node that is deleted may be on its way back; until its UID changes, the queue stays the same.
+  if (after !== undefined) worker.serve(after.metadata.uid);
+});
+shutdown.add({
+  name: 'work',
+  stop: async () => {
+    const late = systemClock.sleep(endOfStopsMs);
+    await Promise.all([worker.stop(), Promise.race([stops.idle(), late])]);
+    if (stops.size > 0) log.warn({ stops: stops.size }, 'Ending in the middle of stops');
+  },
+});
+shutdown.add({ name: 'events', stop: (signal) => events.end(signal), deadlineMs: 1_000 });
+shutdown.add({ name: 'watches', stop: () => Promise.all([podReflector.stop(), nodeReflector.stop()]).then() });
+shutdown.add({ name: 'connections', stop: () => Promise.all([runtimes.stop(), kube.close()]).then() });
+shutdown.add({ name: 'health', stop: () => health.close() });
+
+podReflector.start();
+runtimes.start();
+// What comes before the runtime is known would only have to be tried again; a runtime that hangs is not waited for.
+await Promise.race([runtimes.tried(), systemClock.sleep(5_000, shutdown.signal)]);
+nodeReflector.start();

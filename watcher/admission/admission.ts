@@ -1,0 +1,286 @@
+import { get } from 'node:https';
+import { type AddressInfo, isIP } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import type { FeatureGates } from '../../api/feature-gates.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import { installation, kubeResource } from '../../api/well-known.ts';
+import { type CertificateKeeper, certificatePolicy, externalCertificates, ownCertificates } from './certificates.ts';
+import { conversions } from './convert/conversions.ts';
+import { conversionRoute, definitionName } from './convert/review.ts';
+import { FollowedObjects } from './followed-objects.ts';
+import { lookUpsIn } from './look-ups.ts';
+import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
+import { podPath, reviewPod } from './mutate/pod.ts';
+import {
+  type AdmissionAddress,
+  type CustomResourceDefinition,
+  type Registration,
+  syncRegistrations,
+  type WebhookConfiguration,
+} from './registrations.ts';
+import { type AdmissionRequest, admissionRoute, type Refused } from './review.ts';
+import { secretStore } from './secret-store.ts';
+import {
+  type AdmissionServer,
+  createAdmissionServer,
+  type Outcome,
+  type Route,
+  type ServerCertificate,
+  type ServerLimits,
+} from './server.ts';
+import { Upkeep } from './upkeep.ts';
+
+/** Admission and conversion, put together. Everything that it needs from outside comes in here. */
+
+export interface AdmissionOptions {
+  readonly client: KubeClient;
+  readonly featureGates: FeatureGates;
+  /** The namespace of the Secret and the Service. */
+  readonly podNamespace: string;
+  readonly webhook: {
+    /** Absent: the API server goes through the Service. An IP address is also the one to listen on. */
+    readonly host?: string;
+    readonly port: number;
+    readonly secretName: string;
+    readonly serviceName: string;
+    readonly renewBeforeSeconds: number;
+    readonly certificateLifetimeSeconds: number;
+    readonly initializeTimeoutSeconds: number;
+  };
+  readonly log: Logger;
+  readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
+  readonly limits?: Partial<ServerLimits>;
+  /** Told of each watch that is followed, and of how long ago it was heard last. */
+  readonly trackCacheAge?: (resource: string, ageSeconds: () => number) => void;
+  /** Milliseconds since 1970, by which certificates are judged; the machine's clock unless given. */
+  readonly now?: () => number;
+}
+
+export interface Admission {
+  /** Resolves when the API server knows how to reach admission and it answers; rejects when that took too long. */
+  readonly ready: Promise<void>;
+  /** Throws unless the API server knows how to reach admission, and a request of our own to it succeeds (FG-15). */
+  checkReady(signal: AbortSignal): Promise<void>;
+  /** Lets requests finish; by Service it first goes on for a moment, as the API server may still be sent here. */
+  stop(signal: AbortSignal): Promise<void>;
+}
+
+/** Starts to serve admission and to keep its certificates and registrations. */
+export function startAdmission(options: AdmissionOptions): Admission {
+  const { client, webhook, featureGates, log, trackCacheAge, now = Date.now } = options;
+  const routes = routesOf(options);
+  const served: { server?: AdmissionServer; address?: AddressInfo } = {};
+  let stopping = false;
+
+  const upkeep = new Upkeep({
+    keeper: keeperOf(options),
+    now,
+    log,
+    async serve(certificates) {
+      if (served.server !== undefined) return served.server.use(certificates);
+      const { server, address } = await serveRoutes(routes, certificates, options);
+      Object.assign(served, { server, address });
+    },
+    async register(bundle, signal) {
+      await objects.synced();
+      const address = addressOf(options, served.address);
+      const wish = { address, bundle, allPods: featureGates.KruisePodReadinessGate };
+      const mayWrite = !featureGates.EnableExternalCerts;
+      const pass = await syncRegistrations({ registrations, wish, mayWrite, client, signal });
+      reportUnknown(pass.paths);
+      return pass;
+    },
+  });
+
+  const watching = { client, log, onChange: () => upkeep.wake(), ...(trackCacheAge && { trackCacheAge }) };
+  const objects = new FollowedObjects(watching);
+  const registrations = followRegistrations(objects);
+  // Only that it has changed is of interest; keys of certificates do not belong into a cache.
+  objects.follow<KubeObject>(
+    kubeResource.secrets,
+    { namespace: options.podNamespace, name: webhook.secretName },
+    metadataAlone,
+  );
+  const reportUnknown = unknownPathReporter(routes, log);
+  upkeep.start();
+
+  const checkReady = async (signal: AbortSignal) => {
+    if (stopping) throw new Error('Admission is being stopped');
+    if (!upkeep.isRegistered || served.address === undefined || upkeep.served === undefined) {
+      const trouble = upkeep.trouble ?? objects.trouble;
+      throw new Error(trouble ?? 'Certificates and registrations have not been looked at yet');
+    }
+    await askHealth(served.address, upkeep.served.bundle, signal);
+  };
+
+  return {
+    checkReady,
+    ready: untilReady(webhook.initializeTimeoutSeconds * 1000, checkReady),
+    async stop(signal) {
+      stopping = true;
+      await Promise.all([upkeep.stop(), objects.stop()]);
+      if (webhook.host === undefined) await sleep(lingerMs, undefined, { signal }).catch(() => undefined);
+      await served.server?.close(signal);
+    },
+  };
+}
+
+/** The two configurations and the CRDs of every kind that is converted. */
+function followRegistrations(objects: FollowedObjects): readonly Registration[] {
+  const configurations: readonly (readonly [resource: Resource, name: string])[] = [
+    [kubeResource.mutatingWebhookConfigurations, installation.mutatingWebhookConfiguration],
+    [kubeResource.validatingWebhookConfigurations, installation.validatingWebhookConfiguration],
+  ];
+  return [
+    ...configurations.map(([resource, name]) => {
+      const seen = objects.follow<WebhookConfiguration>(resource, { name }, withoutManagedFields);
+      return { resource, name, required: true, seen };
+    }),
+    ...conversions.map((conversion) => {
+      const resource = kubeResource.customResourceDefinitions;
+      const name = definitionName(conversion.resource);
+      const seen = objects.follow<CustomResourceDefinition>(resource, { name }, conversionAlone);
+      return { resource, name, required: false, seen };
+    }),
+  ];
+}
+
+async function serveRoutes(
+  routes: Readonly<Record<string, Route>>,
+  certificates: ServerCertificate,
+  { limits, observe, log, webhook: { host = '', port } }: AdmissionOptions,
+): Promise<{ readonly server: AdmissionServer; readonly address: AddressInfo }> {
+  const extras = { ...(limits && { limits }), ...(observe && { observe }) };
+  const server = createAdmissionServer(certificates, { routes, log, ...extras });
+  const address = await server.listen({ port, ...(isIP(host) !== 0 && { host }) });
+  log.info({ address }, 'Admission listens');
+  return { server, address };
+}
+
+/** Logs each path once that somebody has registered and that would be answered by 404. */
+function unknownPathReporter(routes: Readonly<Record<string, Route>>, log: Logger): (paths: readonly string[]) => void {
+  const known = new Set(Object.keys(routes));
+  return (paths) => {
+    for (const path of paths) {
+      if (known.has(path)) continue;
+      known.add(path);
+      log.error({ path }, 'A registration sends to a path that this version does not serve');
+    }
+  };
+}
+
+/** How long kube-proxy takes, about, to hear that this process is no longer ready. */
+const lingerMs = 2_000;
+
+function addressOf({ webhook, podNamespace }: AdmissionOptions, listening?: AddressInfo): AdmissionAddress {
+  const { host, serviceName } = webhook;
+  return host === undefined
+    ? { kind: 'service', name: serviceName, namespace: podNamespace }
+    : { kind: 'url', host, port: listening?.port ?? webhook.port };
+}
+
+function keeperOf({
+  client,
+  webhook,
+  podNamespace,
+  featureGates,
+  log,
+  now = Date.now,
+}: AdmissionOptions): CertificateKeeper {
+  const store = secretStore(client, { namespace: podNamespace, name: webhook.secretName });
+  if (featureGates.EnableExternalCerts) return externalCertificates({ store });
+  const service = `${webhook.serviceName}.${podNamespace}.svc`;
+  const hosts = [service, ...(webhook.host === undefined ? [] : [webhook.host]), 'localhost', '127.0.0.1'];
+  return ownCertificates({
+    store,
+    policy: certificatePolicy({
+      hosts: [...new Set(hosts)],
+      lifetimeSeconds: webhook.certificateLifetimeSeconds,
+      renewBeforeSeconds: webhook.renewBeforeSeconds,
+    }),
+    now,
+    onStep: ({ kind, because }) => log.info({ step: kind, because }, 'Certificates change'),
+  });
+}
+
+function routesOf({ client, featureGates, log }: AdmissionOptions): Readonly<Record<string, Route>> {
+  const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
+    kind: kind.kind,
+    namespace,
+    name,
+    operation,
+  });
+  const onRefusal = (request: AdmissionRequest, refused: Refused) => {
+    const fields = refused.errors.map(({ path }) => path);
+    log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
+  };
+  const onFailure = (request: AdmissionRequest, err: unknown) => log.error({ ...seen(request), err }, 'Cannot judge');
+  const recreateRequest = reviewRecreateRequest(featureGates, lookUpsIn(client));
+  return {
+    [recreateRequestPath]: admissionRoute(recreateRequest, { whenFailed: 'refuse', onRefusal, onFailure }),
+    // A pod must not fail to start because of us; what was missed shows in the status of its workload.
+    [podPath]: admissionRoute(reviewPod(featureGates), { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
+    [installation.conversionPath]: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
+  };
+}
+
+/** Asks again and again until the check passes; rejects with its last complaint after the time given. */
+async function untilReady(ms: number, check: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const endsAtMs = performance.now() + ms;
+  for (;;) {
+    try {
+      return await check(AbortSignal.timeout(checkMs));
+    } catch (error) {
+      if (performance.now() >= endsAtMs) {
+        const why = error instanceof Error ? error.message : String(error);
+        throw new Error(`Admission is not ready after ${ms / 1000}s: ${why}`);
+      }
+      await sleep(checkPauseMs);
+    }
+  }
+}
+
+const checkMs = 5_000;
+const checkPauseMs = 100;
+
+/** Asks our own /healthz as the API server would reach us, trusting only what the API server was told to trust. */
+export async function askHealth(address: AddressInfo, bundle: string, signal: AbortSignal): Promise<void> {
+  const everywhere = address.address === '::' || address.address === '0.0.0.0';
+  const host = everywhere ? 'localhost' : address.address;
+  await new Promise<void>((resolve, reject) => {
+    const options = { host, port: address.port, path: '/healthz', ca: bundle, servername: 'localhost', agent: false };
+    const request = get({ ...options, signal }, (response) => {
+      response.resume();
+      if (response.statusCode === 200) resolve();
+      else reject(new Error(`Admission answers ${response.statusCode} at its own /healthz`));
+    });
+    request.on('error', (error) =>
+      reject(new Error(`Admission does not answer at its own /healthz: ${error.message}`)),
+    );
+  });
+}
+
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  return { ...object, metadata: { ...object.metadata, managedFields: undefined, annotations: undefined } };
+}
+
+/** Schemas are large, and nothing here reads them. */
+function conversionAlone(definition: CustomResourceDefinition): CustomResourceDefinition {
+  const { conversion } = definition.spec;
+  return { ...metadataAlone(definition), spec: { ...(conversion && { conversion }) } };
+}
+
+function metadataAlone<T extends KubeObject>({
+  apiVersion,
+  kind,
+  metadata,
+}: T): Pick<T, 'apiVersion' | 'kind' | 'metadata'> {
+  const { name, namespace, uid, resourceVersion, creationTimestamp } = metadata;
+  return {
+    apiVersion,
+    kind,
+    metadata: { name, ...(namespace !== undefined && { namespace }), uid, resourceVersion, creationTimestamp },
+  };
+}

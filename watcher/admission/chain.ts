@@ -1,0 +1,33 @@
+import type { JsonObject } from '../../api/json.ts';
+import { MalformedBody } from './server.ts';
+
+/** One change of a new object, by name. It gives back the same value where it has nothing to do. */
+export interface ChainStep<Surroundings> {
+  /** As messages and logs name it: `readiness gate`. */
+  readonly name: string;
+  readonly change: (object: JsonObject, surroundings: Surroundings) => JsonObject | Promise<JsonObject>;
+}
+
+/** A step that failed; the message begins with its name. */
+export class ChainFailed extends Error {
+  override readonly name = 'ChainFailed';
+}
+
+/** Runs the steps in their order, each on what the one before has made. The first that fails ends it (FG-12). */
+export async function runChain<Surroundings>(
+  steps: readonly ChainStep<Surroundings>[],
+  object: JsonObject,
+  surroundings: Surroundings,
+): Promise<JsonObject> {
+  let changed = object;
+  for (const step of steps) {
+    try {
+      changed = await step.change(changed, surroundings);
+    } catch (error) {
+      if (error instanceof MalformedBody) throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      throw new ChainFailed(`Cannot apply ${step.name}: ${why}`, { cause: error });
+    }
+  }
+  return changed;
+}

@@ -1,0 +1,90 @@
+import {
+  defaultRecreateRequest,
+  fillRecreateRequest,
+  recreateVersion,
+  refuseSpec,
+  validateRecreateSpec,
+  validateRecreateUpdate,
+} from '../../../api/container-recreate-request.ts';
+import { type FeatureGate, type FeatureGates, gateRefusal } from '../../../api/feature-gates.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
+import type { LookUps } from '../look-ups.ts';
+import { type AdmissionRequest, objectOf, type Review, type Verdict } from '../review.ts';
+import { MalformedBody } from '../server.ts';
+
+export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequest';
+
+/** Fills in and checks new requests, and keeps their spec as it is. Objects stay in the version in which they came. */
+export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps): Review {
+  return async (request, signal) => {
+    const object = objectOf(request);
+    // On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck.
+    if (request.operation === 'UPDATE' && isBeingDeleted(object)) return { kind: 'allowed' };
+    if (!gates.KruiseDaemon) return refusedByGate('KruiseDaemon');
+
+    switch (request.operation) {
+      case 'CREATE':
+        return await admit(request, object, lookUps, signal);
+      case 'UPDATE':
+        if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
+        return update(request.oldObject, object);
+      case 'DELETE':
+      case 'CONNECT':
+        return { kind: 'allowed' };
+    }
+  };
+}
+
+async function admit(
+  request: AdmissionRequest,
+  object: JsonObject,
+  lookUps: LookUps,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  const version = recreateVersion(object);
+  if (version === undefined) throw new MalformedBody(`request.object is no ContainerRecreateRequest of ours`);
+  const draft = defaultRecreateRequest(object);
+  const problems = validateRecreateSpec(draft.spec, version);
+  if (problems.length > 0 || !isJsonObject(draft.spec)) return refuseSpec(problems, version);
+
+  const pod = await lookUps.pod(request.namespace, String(draft.spec.podName), signal);
+  const nodeName = pod?.spec.nodeName ?? '';
+  const node = nodeName === '' ? undefined : await lookUps.node(nodeName, signal);
+  const filled = fillRecreateRequest({ request: draft, pod, node });
+  return filled.kind === 'refused' ? filled : { kind: 'allowed', object: filled.request };
+}
+
+/**
+ * Applying the same manifest again must do nothing, but a client that merges lists as a whole then leaves out what
+ * admission has filled in. It is put back before anything is compared; whatever differs after that was changed.
+ */
+function update(before: JsonObject, after: JsonObject): Verdict {
+  const object = withFilledFields(before, after);
+  return validateRecreateUpdate(before, object) ?? { kind: 'allowed', object };
+}
+
+function withFilledFields(before: JsonObject, after: JsonObject): JsonObject {
+  const [had, has] = [before.spec, after.spec];
+  if (!isJsonObject(had) || !isJsonObject(has)) return after;
+  const known = isJsonList(had.containers) ? had.containers : [];
+  const containers = isJsonList(has.containers)
+    ? has.containers.map((container, index) => withFieldsOf(known[index], container))
+    : has.containers;
+  return { ...after, spec: { ...has, ...(containers && { containers }) } };
+}
+
+const filledFields = ['preStop', 'ports', 'statusContext'] as const;
+
+function withFieldsOf(before: Json | undefined, after: Json): Json {
+  if (!isJsonObject(before) || !isJsonObject(after) || before.name !== after.name) return after;
+  const missing = filledFields.filter((field) => after[field] === undefined && before[field] !== undefined);
+  return { ...after, ...Object.fromEntries(missing.map((field) => [field, before[field]])) };
+}
+
+function isBeingDeleted(object: JsonObject): boolean {
+  return isJsonObject(object.metadata) && typeof object.metadata.deletionTimestamp === 'string';
+}
+
+function refusedByGate(gate: FeatureGate): Verdict {
+  return { kind: 'refused', code: 403, message: gateRefusal(gate), errors: [] };
+}

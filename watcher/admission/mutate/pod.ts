@@ -1,0 +1,81 @@
+import type { FeatureGates } from '../../../api/feature-gates.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
+import { type NewPod, needsReadinessGate } from '../../../api/pod-readiness.ts';
+import { podReadinessGate } from '../../../api/well-known.ts';
+import { type ChainStep, runChain } from '../chain.ts';
+import { objectOf, type Review } from '../review.ts';
+import { MalformedBody } from '../server.ts';
+
+export const podPath = '/mutate-pod';
+
+/** What the steps of the pod chain may know besides the pod. */
+export interface PodSurroundings {
+  readonly gates: FeatureGates;
+  /** Of the request: a new pod does not carry it yet. */
+  readonly namespace: string;
+}
+
+/** Everything that a new pod goes through, in the one order that there is (FG-12). */
+export const podChain: readonly ChainStep<PodSurroundings>[] = [{ name: 'readiness gate', change: withReadinessGate }];
+
+/** Sends new pods through the chain. With gate PodWebhook off they pass as they are (FG-11). */
+export function reviewPod(gates: FeatureGates, steps: readonly ChainStep<PodSurroundings>[] = podChain): Review {
+  return async (request) => {
+    if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
+    const pod = objectOf(request);
+    if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is no pod: it has no spec');
+    return { kind: 'allowed', object: await runChain(steps, pod, { gates, namespace: request.namespace }) };
+  };
+}
+
+/** Appends the gate that operations take a pod out of service with (PRG-1). */
+export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
+  const seen = readPod(pod);
+  if (!needsReadinessGate(seen, gates)) return pod;
+  const spec = isJsonObject(pod.spec) ? pod.spec : {};
+  return {
+    ...pod,
+    spec: { ...spec, readinessGates: [...(seen.spec.readinessGates ?? []), { conditionType: podReadinessGate }] },
+  };
+}
+
+/** The part of a pod that the rules look at. What has another shape than the API server's own types is refused. */
+function readPod(pod: JsonObject): NewPod {
+  const spec = isJsonObject(pod.spec) ? pod.spec : {};
+  const metadata = isJsonObject(pod.metadata) ? pod.metadata : {};
+  const owners = listAt('metadata.ownerReferences', metadata.ownerReferences).map((owner, index) => {
+    const path = `metadata.ownerReferences[${index}]`;
+    const { apiVersion, kind, name, uid, controller } = objectAt(path, owner);
+    return {
+      apiVersion: textAt(`${path}.apiVersion`, apiVersion),
+      kind: textAt(`${path}.kind`, kind),
+      name: textAt(`${path}.name`, name),
+      uid: textAt(`${path}.uid`, uid),
+      controller: controller === true,
+    };
+  });
+  const readinessGates = listAt('spec.readinessGates', spec.readinessGates).map((gate, index) => {
+    const path = `spec.readinessGates[${index}]`;
+    const entry = objectAt(path, gate);
+    return { ...entry, conditionType: textAt(`${path}.conditionType`, entry.conditionType) };
+  });
+  return { metadata: { ownerReferences: owners }, spec: { readinessGates } };
+}
+
+function listAt(path: string, value: Json | undefined): readonly Json[] {
+  if (value === undefined || value === null) return [];
+  if (!isJsonList(value)) throw new MalformedBody(`request.object is no pod: ${path} is not a list`);
+  return value;
+}
+
+function objectAt(path: string, value: Json): JsonObject {
+  if (!isJsonObject(value)) throw new MalformedBody(`request.object is no pod: ${path} is not an object`);
+  return value;
+}
+
+function textAt(path: string, value: Json | undefined): string {
+  if (value !== undefined && typeof value !== 'string') {
+    throw new MalformedBody(`request.object is no pod: ${path} is not a text`);
+  }
+  return value ?? '';
+}

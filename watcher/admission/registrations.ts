@@ -1,0 +1,215 @@
+import { isIPv6 } from 'node:net';
+import type { Operation } from 'rfc6902';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+
+/**
+ * Where the API server learns of admission and conversion: two webhook configurations and the CRDs. Manifests bring
+ * them; Windlass writes into them only how it is reached and whom to trust (`clientConfig`), and for the pod webhook
+ * one match condition. Every other field belongs to whoever installed it.
+ */
+
+/** How the API server reaches admission. */
+export type AdmissionAddress =
+  | { readonly kind: 'url'; readonly host: string; readonly port: number }
+  | { readonly kind: 'service'; readonly name: string; readonly namespace: string };
+
+export interface ClientConfig {
+  readonly url?: string;
+  readonly service?: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly path?: string;
+    readonly port?: number;
+  };
+  /** PEM text in base64. */
+  readonly caBundle?: string;
+}
+
+export interface MatchCondition {
+  readonly name: string;
+  readonly expression: string;
+}
+
+/** A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration. */
+export interface WebhookConfiguration extends KubeObject {
+  readonly webhooks?: readonly {
+    readonly name: string;
+    readonly clientConfig: ClientConfig;
+    readonly matchConditions?: readonly MatchCondition[];
+  }[];
+}
+
+export interface CustomResourceDefinition extends KubeObject {
+  readonly spec: {
+    readonly conversion?: { readonly strategy: string; readonly webhook?: { readonly clientConfig?: ClientConfig } };
+  };
+}
+
+/** What the registrations are to say. */
+export interface RegistrationWish {
+  readonly address: AdmissionAddress;
+  /** PEM text of every authority to trust. */
+  readonly bundle: string;
+  /** Send every new pod, not only those of the suite's workloads (gate KruisePodReadinessGate). */
+  readonly allPods: boolean;
+}
+
+export const podWebhookName = 'mpod.kb.io';
+
+/** Limits the pod webhook to pods that a workload of the suite controls (PRG-1), so that no other pod waits for it. */
+export const ownedPodsCondition: MatchCondition = {
+  name: 'owned-by-the-suite',
+  expression:
+    'has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
+    "has(owner.controller) && owner.controller && owner.apiVersion.startsWith('apps.kruise.io/'))",
+};
+
+/** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
+export function configurationPatch(configuration: WebhookConfiguration, wish: RegistrationWish): Operation[] {
+  return (configuration.webhooks ?? []).flatMap((webhook, index) => {
+    const path = `/webhooks/${index}`;
+    const changes: Operation[] = [];
+    const clientConfig = wantedClientConfig(webhook.clientConfig, wish);
+    if (clientConfig !== undefined) {
+      changes.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
+    }
+    if (webhook.name === podWebhookName)
+      changes.push(...podConditionPatch(webhook.matchConditions, path, wish.allPods));
+    // Webhooks are addressed by place: the name says that it is still the one that was looked at.
+    return changes.length === 0 ? [] : [{ op: 'test', path: `${path}/name`, value: webhook.name }, ...changes];
+  });
+}
+
+/** The JSON patch that a CRD needs; empty when it says what is wished, or when its conversion is not ours to set. */
+export function definitionPatch(definition: CustomResourceDefinition, wish: RegistrationWish): Operation[] {
+  const conversion = definition.spec.conversion;
+  if (conversion?.strategy !== 'Webhook') return [];
+  const clientConfig = wantedClientConfig(conversion.webhook?.clientConfig ?? {}, wish, '/convert');
+  if (clientConfig === undefined) return [];
+  return [
+    { op: 'test', path: '/spec/conversion/strategy', value: 'Webhook' },
+    { op: 'add', path: '/spec/conversion/webhook/clientConfig', value: clientConfig },
+  ];
+}
+
+/** The paths that the registrations send to, so that one that this version does not serve can be reported. */
+export function registeredPaths(configuration: WebhookConfiguration): readonly string[] {
+  return (configuration.webhooks ?? []).map(({ clientConfig }) => pathOf(clientConfig) ?? '/');
+}
+
+/** The PEM texts of authorities that a registration trusts now, one for each of its webhooks. */
+export function trustedBundles(registration: WebhookConfiguration | CustomResourceDefinition): readonly string[] {
+  const configs = isDefinition(registration)
+    ? registration.spec.conversion?.strategy === 'Webhook'
+      ? [registration.spec.conversion.webhook?.clientConfig]
+      : []
+    : (registration.webhooks ?? []).map(({ clientConfig }) => clientConfig);
+  return configs.map((config) => Buffer.from(config?.caBundle ?? '', 'base64').toString());
+}
+
+/** The client configuration as wished, with the path that it has; undefined when it already is so. */
+function wantedClientConfig(
+  present: ClientConfig,
+  { address, bundle }: RegistrationWish,
+  defaultPath = '/',
+): ClientConfig | undefined {
+  const path = pathOf(present) ?? defaultPath;
+  const caBundle = Buffer.from(bundle).toString('base64');
+  if (address.kind === 'url') {
+    const host = isIPv6(address.host) ? `[${address.host}]` : address.host;
+    const url = `https://${host}:${address.port}${path}`;
+    if (present.caBundle === caBundle && present.url === url && present.service === undefined) return undefined;
+    return { url, caBundle };
+  }
+  const { name, namespace } = address;
+  const service = present.service;
+  const reached = service?.name === name && service.namespace === namespace && service.path === path;
+  if (present.caBundle === caBundle && present.url === undefined && reached) return undefined;
+  return { service: { port: 443, ...service, name, namespace, path }, caBundle };
+}
+
+function pathOf({ url, service }: ClientConfig): string | undefined {
+  if (service?.path !== undefined) return service.path;
+  return url !== undefined && URL.canParse(url) ? new URL(url).pathname : undefined;
+}
+
+function podConditionPatch(
+  conditions: readonly MatchCondition[] | undefined,
+  path: string,
+  allPods: boolean,
+): readonly Operation[] {
+  const index = conditions?.findIndex(({ name }) => name === ownedPodsCondition.name) ?? -1;
+  if (allPods && index >= 0) {
+    return [
+      { op: 'test', path: `${path}/matchConditions/${index}/name`, value: ownedPodsCondition.name },
+      { op: 'remove', path: `${path}/matchConditions/${index}` },
+    ];
+  }
+  if (allPods || index >= 0) return [];
+  return conditions === undefined
+    ? [{ op: 'add', path: `${path}/matchConditions`, value: [ownedPodsCondition] }]
+    : [{ op: 'add', path: `${path}/matchConditions/-`, value: ownedPodsCondition }];
+}
+
+/** One registration: what it is, and how it was seen last. */
+export interface Registration {
+  readonly resource: Resource;
+  readonly name: string;
+  /** Without it nothing works; a CRD may come later. */
+  readonly required: boolean;
+  readonly seen: () => WebhookConfiguration | CustomResourceDefinition | undefined;
+}
+
+/** What a pass over the registrations has found. */
+export interface RegistrationPass {
+  /** How many had to be written. */
+  readonly written: number;
+  /** Every path that some registration sends to. */
+  readonly paths: readonly string[];
+}
+
+/**
+ * Makes every registration say what is wished, or with `mayWrite` false checks that it does. Tries them all, then
+ * throws with all that went wrong; when it returns, the API server has said of each that it trusts the bundle.
+ */
+export async function syncRegistrations(input: {
+  readonly registrations: readonly Registration[];
+  readonly wish: RegistrationWish;
+  readonly mayWrite: boolean;
+  readonly client: Pick<KubeClient, 'patch'>;
+  readonly signal: AbortSignal;
+}): Promise<RegistrationPass> {
+  const { registrations, wish, mayWrite, client, signal } = input;
+  const problems: string[] = [];
+  const paths: string[] = [];
+  let written = 0;
+  for (const { resource, name, required, seen } of registrations) {
+    const object = seen();
+    const what = `${resource.kind} "${name}"`;
+    if (object === undefined) {
+      if (required) problems.push(`${what} is missing`);
+      continue;
+    }
+    if (!isDefinition(object)) paths.push(...registeredPaths(object));
+    if (!mayWrite) {
+      const trusted = trustedBundles(object).every((bundle) => bundle.trim() === wish.bundle.trim());
+      if (!trusted) problems.push(`caBundle of ${what} does not match the external caBundle`);
+      continue;
+    }
+    const patch = isDefinition(object) ? definitionPatch(object, wish) : configurationPatch(object, wish);
+    if (patch.length === 0) continue;
+    try {
+      await client.patch(resource, { name }, 'json', patch, { fieldManager: 'windlass-webhook', signal });
+      written += 1;
+    } catch (error) {
+      problems.push(`${what} cannot be written: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new Error(`Cannot register admission: ${problems.join('; ')}`);
+  return { written, paths };
+}
+
+function isDefinition(object: WebhookConfiguration | CustomResourceDefinition): object is CustomResourceDefinition {
+  return 'spec' in object;
+}

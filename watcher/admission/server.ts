@@ -1,0 +1,374 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Logger } from 'pino';
+
+/**
+ * The HTTPS server of admission and conversion. It knows nothing of either: a path leads to a route, a route turns
+ * parsed JSON into an answer before the API server's deadline. What comes in is bounded in size, time and number.
+ */
+
+/** How a request ended, as the metrics count it. */
+export type Outcome =
+  | 'allowed'
+  | 'changed'
+  | 'refused'
+  | 'converted'
+  | 'failed'
+  | 'malformed'
+  | 'tooLarge'
+  | 'overloaded';
+
+export interface Answer {
+  readonly status: number;
+  readonly body: object;
+  readonly outcome: Outcome;
+}
+
+/** Answers one parsed body. The signal aborts shortly before the API server stops waiting, or when it has gone. */
+export type Route = (body: unknown, signal: AbortSignal) => Answer | Promise<Answer>;
+
+/** Bodies that a route cannot make sense of. The message goes back with status 400. */
+export class MalformedBody extends Error {
+  override readonly name = 'MalformedBody';
+}
+
+export interface ServerLimits {
+  /** Longest body; one object of the API server is at most 3 MiB, a review holds two of them. */
+  readonly bodyBytes: number;
+  /** All bodies that are held at one time. Beyond it the server answers 503. */
+  readonly bufferedBytes: number;
+  /** Requests that are worked on at one time; more wait until their deadline. */
+  readonly concurrency: number;
+  readonly connections: number;
+  readonly handshakeMs: number;
+  readonly headersMs: number;
+  /** From the first byte of a request to the last byte of its body. */
+  readonly requestMs: number;
+  /** The deadline of requests that name none. */
+  readonly answerMs: number;
+}
+
+export const defaultLimits: ServerLimits = {
+  bodyBytes: 8 * 1024 * 1024,
+  bufferedBytes: 128 * 1024 * 1024,
+  concurrency: 64,
+  connections: 2_000,
+  handshakeMs: 10_000,
+  headersMs: 5_000,
+  requestMs: 15_000,
+  answerMs: 10_000,
+};
+
+export interface AdmissionServerOptions {
+  readonly routes: Readonly<Record<string, Route>>;
+  /** Limits that differ from the usual ones. */
+  readonly limits?: Partial<ServerLimits>;
+  readonly log: Pick<Logger, 'debug' | 'warn' | 'error'>;
+  /** Called once for each request; `path` is a route or `other`. */
+  readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
+}
+
+export interface ServerCertificate {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+export interface AdmissionServer {
+  listen(address: { readonly host?: string; readonly port: number }): Promise<AddressInfo>;
+  /** Serves another certificate from the next connection on; those that are open stay. */
+  use(certificate: ServerCertificate): void;
+  /** Takes no new connections, lets requests finish, and then or when the signal aborts closes all connections. */
+  close(signal: AbortSignal): Promise<void>;
+}
+
+/** Makes the server; it listens when told. Nothing that is sent to it makes it throw. */
+export function createAdmissionServer(
+  certificate: ServerCertificate,
+  options: AdmissionServerOptions,
+): AdmissionServer {
+  const limits: ServerLimits = { ...defaultLimits, ...options.limits };
+  const work: Work = {
+    options,
+    limits,
+    places: new Places(limits.concurrency),
+    buffered: { bytes: 0 },
+    closing: false,
+  };
+  const server = createServer(
+    {
+      ...tlsOptions(certificate),
+      handshakeTimeout: limits.handshakeMs,
+      headersTimeout: limits.headersMs,
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: Math.max(50, Math.min(1_000, limits.headersMs / 4)),
+      // Longer than the 90 s of Go's clients, so that it is never the server that closes under a new request.
+      keepAliveTimeout: 120_000,
+      maxHeaderSize: 16 * 1024,
+    },
+    (request, response) => {
+      serve(work, request, response).catch((error: unknown) => {
+        options.log.error({ err: error }, 'Cannot serve');
+        response.destroy();
+      });
+    },
+  );
+  server.maxConnections = limits.connections;
+  // Of TCP, so that those in the middle of a handshake are known as well.
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+
+  return {
+    listen: (address) => listen(server, address),
+    use: (next) => server.setSecureContext(tlsOptions(next)),
+    async close(signal) {
+      work.closing = true;
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const abandon = () => {
+        for (const socket of sockets) socket.destroy();
+      };
+      if (signal.aborted) abandon();
+      else signal.addEventListener('abort', abandon, { once: true });
+      await closed;
+      signal.removeEventListener('abort', abandon);
+    },
+  };
+}
+
+interface Work {
+  readonly options: AdmissionServerOptions;
+  readonly limits: ServerLimits;
+  readonly places: Places;
+  readonly buffered: { bytes: number };
+  closing: boolean;
+}
+
+function tlsOptions({ certificate, key }: ServerCertificate) {
+  return { cert: certificate, key, minVersion: 'TLSv1.2' } as const;
+}
+
+async function serve(work: Work, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const startedAtMs = performance.now();
+  const [path = '/', query = ''] = (request.url ?? '/').split('?', 2);
+  response.on('error', () => undefined);
+  request.on('error', () => undefined);
+  if (work.closing) response.setHeader('Connection', 'close');
+  if (path === '/healthz') return void response.end('ok');
+
+  const route = Object.hasOwn(work.options.routes, path) ? work.options.routes[path] : undefined;
+  const answer = await answerTo(work, request, { path, query, route });
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  work.options.observe?.(route === undefined ? 'other' : path, answer.outcome, seconds);
+
+  if (answer.status !== 200) work.options.log.debug({ path, status: answer.status }, 'Not answered');
+  const text = JSON.stringify(answer.body);
+  const unread = !request.complete;
+  if (unread) response.setHeader('Connection', 'close');
+  response.writeHead(answer.status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
+  if (!unread) return void response.end(text);
+  // A connection that is closed under a client which still sends may take the answer with it.
+  response.write(text);
+  await discard(request, lingerMs);
+  response.end();
+}
+
+const lingerMs = 1_000;
+
+/** Reads and forgets what is left of a request, for a while. */
+async function discard(request: IncomingMessage, forMs: number): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, forMs);
+    request.once('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    request.removeAllListeners('data');
+    request.resume();
+  });
+}
+
+interface Target {
+  readonly path: string;
+  readonly query: string;
+  readonly route: Route | undefined;
+}
+
+async function answerTo(work: Work, request: IncomingMessage, { path, query, route }: Target): Promise<Answer> {
+  const { limits, options } = work;
+  if (route === undefined) {
+    const shown = path.slice(0, 200);
+    options.log.warn({ path: shown }, 'Request for a path that this version does not serve');
+    return failure(404, 'NotFound', `Windlass serves no webhook at "${shown}"`, 'malformed');
+  }
+  if (request.method !== 'POST') {
+    return failure(405, 'MethodNotAllowed', `Method ${request.method} is not served here, only POST`, 'malformed');
+  }
+
+  const deadline = new AbortController();
+  const answerMs = deadlineMs(new URLSearchParams(query).get('timeout'), limits.answerMs);
+  const timer = setTimeout(() => deadline.abort(new Error(`no answer within ${answerMs} ms`)), answerMs);
+  const gone = () => deadline.abort(new Error('the client has gone'));
+  request.once('close', () => {
+    if (!request.complete) gone();
+  });
+  request.socket.once('close', gone);
+  let held = 0;
+  try {
+    const body = await readBody(request, limits, (bytes) => {
+      held += bytes;
+      work.buffered.bytes += bytes;
+      return work.buffered.bytes <= limits.bufferedBytes;
+    });
+    if ('status' in body) return body;
+    return await work.places.within(deadline.signal, () =>
+      beforeDeadline(deadline.signal, async () => route(parseJson(body.text), deadline.signal)),
+    );
+  } catch (error) {
+    if (error instanceof MalformedBody) return failure(400, 'BadRequest', error.message, 'malformed');
+    if (isTooDeep(error)) return failure(400, 'BadRequest', 'The body is nested too deeply', 'malformed');
+    if (error instanceof NoPlace) return failure(503, 'ServiceUnavailable', error.message, 'overloaded');
+    options.log.error({ err: error, path }, 'Cannot answer');
+    return failure(500, 'InternalError', error instanceof Error ? error.message : String(error), 'failed');
+  } finally {
+    work.buffered.bytes -= held;
+    clearTimeout(timer);
+    request.socket.removeListener('close', gone);
+  }
+}
+
+/** Rejects at the deadline, whether the work has noticed it or not. */
+async function beforeDeadline<Value>(signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
+  signal.throwIfAborted();
+  let late = (_event: Event): void => undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    late = () => reject(signal.reason);
+    signal.addEventListener('abort', late, { once: true });
+  });
+  try {
+    return await Promise.race([work(), deadline]);
+  } finally {
+    signal.removeEventListener('abort', late);
+  }
+}
+
+/** Whether somebody has sent JSON that is nested deeper than it can be compared. */
+export function isTooDeep(error: unknown): boolean {
+  return error instanceof RangeError && error.message.includes('call stack');
+}
+
+/** A Status as the API server itself would send it. */
+export function failure(code: number, reason: string, message: string, outcome: Outcome): Answer {
+  const body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code };
+  return { status: code, body, outcome };
+}
+
+function readBody(
+  request: IncomingMessage,
+  limits: ServerLimits,
+  hold: (bytes: number) => boolean,
+): Promise<{ readonly text: string } | Answer> {
+  const tooLarge = failure(
+    413,
+    'RequestEntityTooLarge',
+    `The body is longer than ${limits.bodyBytes} bytes, the most that is read`,
+    'tooLarge',
+  );
+  if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) return Promise.resolve(tooLarge);
+
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      const room = hold(chunk.length);
+      if (length <= limits.bodyBytes && room) return void chunks.push(chunk);
+      request.pause();
+      chunks.length = 0;
+      resolve(room ? tooLarge : failure(503, 'ServiceUnavailable', 'Too many requests at one time', 'overloaded'));
+    });
+    request.once('end', () => resolve({ text: Buffer.concat(chunks).toString('utf8') }));
+    request.once('close', () => reject(new MalformedBody('The body ended early')));
+    request.once('error', () => reject(new MalformedBody('The body ended early')));
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new MalformedBody(`Cannot read the body as JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/**
+ * How long an answer may take when the API server has sent `?timeout=10s`: a little less, so that it hears why. Absent
+ * or unreadable: as given.
+ */
+export function deadlineMs(timeout: string | null, absentMs: number): number {
+  const units: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
+  if (timeout === null || !/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(timeout)) return absentMs;
+  const parts = timeout.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g);
+  const toldMs = [...parts].reduce((sum, [, count, unit]) => sum + Number(count) * (units[unit ?? ''] ?? 0), 0);
+  return Math.max(1, Math.min(absentMs, toldMs - Math.min(500, toldMs / 4)));
+}
+
+/** Thrown where a request has waited for a place until its deadline. */
+class NoPlace extends Error {}
+
+/** A number of places to work at; who finds none waits in order. */
+class Places {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async within<Value>(signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
+    await this.#take(signal);
+    try {
+      return await work();
+    } finally {
+      this.#free += 1;
+      const [next] = this.#waiting;
+      next?.();
+    }
+  }
+
+  #take(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const take = () => {
+        this.#waiting.delete(take);
+        signal.removeEventListener('abort', leave);
+        this.#free -= 1;
+        resolve();
+      };
+      const leave = () => {
+        this.#waiting.delete(take);
+        reject(new NoPlace(`Too many requests at one time: ${String(signal.reason)}`));
+      };
+      if (this.#free > 0) return take();
+      if (signal.aborted) return leave();
+      this.#waiting.add(take);
+      signal.addEventListener('abort', leave, { once: true });
+    });
+  }
+}
+
+function listen(
+  server: Server,
+  { host, port }: { readonly host?: string; readonly port: number },
+): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
+      server.removeListener('error', reject);
+      // Later errors belong to single connections.
+      server.on('error', () => undefined);
+      resolve(server.address() as AddressInfo);
+    });
+  });
+}

@@ -1,0 +1,320 @@
+/**
+ * What the watcher does for ContainerRecreateRequests. Everything is looked at pod by pod: one pass sees all requests of
+ * one pod, starts the operation of the first, lets the others wait visibly, and gives back what finished ones hold.
+ */
+
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { withCondition } from '../../api/conditions.ts';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  type FailedReason,
+  isCompleted,
+  recreateCondition,
+  recreateMessage,
+  recreateWait,
+} from '../../api/container-recreate-request.ts';
+import { failureTypeOf } from '../../api/failure.ts';
+import type { Node } from '../../api/node.ts';
+import {
+  parseCommandText,
+  queues,
+  type RestartChanged,
+  type RestartOperation,
+  restartContainersId,
+  restartContainersType,
+} from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../api/pod-readiness.ts';
+import { timestamp } from '../../api/time.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { crrLabel, crrUnreadyFinalizer, windlassAnnotation } from '../../api/well-known.ts';
+import { type RequestQueue, requestQueue } from '../../workflows/plan/request-queue.ts';
+import type { Cache } from '../cache.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import type { Starter } from '../starter.ts';
+import { changePodConditions } from './pod-readiness.ts';
+
+/** The index of requests by the UID of their pod. */
+export const requestsByPod = 'podUid';
+
+/** Index functions of the cache of requests. */
+export const requestIndexes = {
+  [requestsByPod]: (request: ContainerRecreateRequest): readonly string[] => [podUidOf(request)],
+};
+
+export interface RequestPassDependencies {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'delete'>;
+  readonly requests: Cache<ContainerRecreateRequest>;
+  readonly pods: Cache<Pod>;
+  readonly nodes: Cache<Node>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
+  readonly now: () => number;
+}
+
+/** The label that ties a request to its pod; empty for one that admission has not seen. */
+export function podUidOf(request: ContainerRecreateRequest): string {
+  return request.metadata.labels?.[crrLabel.podUid] ?? '';
+}
+
+/** One pass over all requests of one pod. What needs no Temporal comes first, so that its absence holds nothing up. */
+export async function passOverRequests(
+  podUid: string,
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const requests = world.requests.byIndex(requestsByPod, podUid);
+  const queue = requestQueue(requests);
+
+  if (queue.first) wantOperation(queue.first, podUid, world);
+  else world.starter.forget(restartContainersId(podUid));
+
+  const due = [await writeWaits(queue, world)];
+  await Promise.all(requests.filter(holds).map((request) => release(request, world)));
+  due.push(await removeExpired(requests, world));
+  for (const request of requests) due.push(await passOnCommand(request, queue.first, podUid, world));
+  return earliest(due);
+}
+
+function earliest(results: readonly (PassResult | undefined)[]): PassResult | undefined {
+  const times = results.flatMap((result) => result?.againInMs ?? []);
+  return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
+}
+
+/** Tells the operation of a request that went away, so that it stops no further container. */
+export async function tellWithdrawn(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
+  const podUid = podUidOf(request);
+  if (isCompleted(request) || podUid === '') return;
+  const operation = operationOf(request, podUid, world.nodes);
+  const change: RestartChanged = { operation, generation: generationOf(request), withdrawn: true };
+  await world.starter.tell(restartContainersId(podUid), change);
+}
+
+/** Takes keys off pods whose request is finished or no longer exists, whoever failed to do it (PRG-21). */
+export async function releaseDeadKeys(pod: Pod, world: RequestPassDependencies): Promise<void> {
+  for (const key of heldKeys(pod.status?.conditions)) {
+    const holder = requestOfKey(key);
+    if (!holder) continue;
+    const request = world.requests.byName(holder.namespace, holder.name);
+    const alive = request && !isCompleted(request) && podUidOf(request) === pod.metadata.uid;
+    // with the finalizer still there the pass over requests does it, and takes off the finalizer afterwards
+    if (!alive && !request?.metadata.finalizers?.includes(crrUnreadyFinalizer)) {
+      await releaseKey(pod.metadata, holder, world);
+    }
+  }
+}
+
+function wantOperation(request: ContainerRecreateRequest, podUid: string, world: RequestPassDependencies): void {
+  const operation = operationOf(request, podUid, world.nodes);
+  const pod = world.pods.byUid(podUid);
+  const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
+  const { namespace = '', uid } = request.metadata;
+  const change: RestartChanged = { operation, generation: generationOf(request) };
+  // who runs has to take back what was written over its own words
+  const isWrittenOver = request.status?.waitingFor?.reason === engineSilent;
+  world.starter.want({
+    workflowId: restartContainersId(podUid),
+    workflowType: restartContainersType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change,
+    inputs: JSON.stringify([uid, change.generation, podGone, operation.node.uid, isWrittenOver]),
+    summary: `restart containers of pod ${namespace}/${request.spec.podName}`,
+    about: { kind: crr.kind, namespace, name: request.metadata.name, node: operation.node.name },
+  });
+}
+
+/**
+ * A command in the annotation is passed on to the operation once it runs, and then taken off. Its ID makes a second
+ * delivery harmless. Commands to requests that do not run are taken off, too: there is nothing to command.
+ */
+async function passOnCommand(
+  request: ContainerRecreateRequest,
+  first: ContainerRecreateRequest | undefined,
+  podUid: string,
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const { annotations, uid } = request.metadata;
+  const text = annotations?.[windlassAnnotation.command];
+  if (text === undefined) return undefined;
+  const workflowId = restartContainersId(podUid);
+  const command = parseCommandText(text);
+  if (command && request === first) {
+    if (!world.starter.isSent(workflowId)) return { againInMs: 500 };
+    const { name, ...target } = command;
+    const { by, at } = commander(request);
+    await world.starter.command(workflowId, name, { by, ...target, id: `${uid}/${at}/${text}` });
+  }
+  const path = `/metadata/annotations/${windlassAnnotation.command.replace('/', '~1')}`;
+  const removal = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path, value: text },
+    { op: 'remove', path },
+  ];
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'json', removal));
+  return undefined;
+}
+
+/** Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. */
+function commander({ metadata }: ContainerRecreateRequest): { readonly by: string; readonly at: string } {
+  const owner = metadata.managedFields?.find(({ fieldsV1 }) =>
+    JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`),
+  );
+  const by = owner?.manager === undefined ? 'an annotation' : `annotation of ${owner.manager}`;
+  return { by, at: owner?.time ?? '' };
+}
+
+function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {
+  const { namespace = '', name, uid, labels } = request.metadata;
+  const nodeName = labels?.[crrLabel.nodeName] ?? '';
+  return {
+    request: { namespace, name, uid },
+    pod: { namespace, name: request.spec.podName, uid: podUid },
+    // a node that is gone keeps its name in the queue's name, where nobody listens: its silence is then noticed
+    node: { name: nodeName, uid: nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}` },
+  };
+}
+
+function generationOf({ metadata }: ContainerRecreateRequest): number {
+  return metadata.generation ?? 0;
+}
+
+const engineSilent = 'EngineSilent';
+
+/**
+ * Whoever cannot be worked on says so: behind another request, or because Temporal does not answer. The deadline of a
+ * request runs in the queue, too (CRR-13); the operation sees to it from its turn on.
+ */
+async function writeWaits(
+  { first, behind }: RequestQueue,
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const since = timestamp(world.now());
+  const blockedBy = [`crr/${first?.metadata.name ?? ''}`];
+  const due: PassResult[] = [];
+  for (const request of behind) {
+    const leftMs = timeLeftMs(request, world.now());
+    if (leftMs !== undefined && leftMs <= 0) {
+      await endInQueue(request, world);
+      continue;
+    }
+    if (leftMs !== undefined) due.push({ againInMs: leftMs });
+    await writeWait(request, recreateWait('Queued', { blockedBy, since }), 'Pending', world);
+  }
+  // a pause stays in sight: the status is what keeps it should Temporal come back without its memory
+  if (first && world.starter.silent && first.status?.waitingFor?.reason !== 'Paused') {
+    await writeWait(first, recreateWait(engineSilent, { blockedBy: ['temporal'], since }), undefined, world);
+  }
+  return earliest(due);
+}
+
+/** Until the deadline; undefined when there is none, or when the operation of the request looks after it. */
+function timeLeftMs({ spec, status, metadata }: ContainerRecreateRequest, now: number): number | undefined {
+  if (spec.activeDeadlineSeconds === undefined || status?.phase === 'Recreating') return undefined;
+  return Date.parse(metadata.creationTimestamp) + spec.activeDeadlineSeconds * 1000 - now;
+}
+
+/** Ends a request whose turn has not come before its deadline. */
+async function endInQueue(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
+  const { metadata, spec, status } = request;
+  const at = timestamp(world.now());
+  const reason: FailedReason = 'DeadlineExceeded';
+  const message = `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${spec.podName}" was recreated`;
+  const condition = { type: recreateCondition.failed, status: 'True', reason, message } as const;
+  const body = {
+    metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion },
+    status: {
+      phase: 'Completed',
+      completionTime: at,
+      message: recreateMessage.deadlineExceeded,
+      conditions: withCondition(status?.conditions, condition, at),
+      waitingFor: null,
+      observedGeneration: generationOf(request),
+    },
+  };
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body, { subresource: 'status' }));
+}
+
+async function writeWait(
+  request: ContainerRecreateRequest,
+  waitingFor: WaitingFor,
+  phase: 'Pending' | undefined,
+  world: RequestPassDependencies,
+): Promise<void> {
+  const { status, metadata } = request;
+  const known = status?.waitingFor;
+  const says = known?.reason === waitingFor.reason && known.blockedBy.join() === waitingFor.blockedBy.join();
+  const newPhase = phase && !status?.phase ? phase : (status?.phase ?? '');
+  if (says && newPhase === status?.phase) return;
+
+  const body = {
+    metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion },
+    status: { phase: newPhase, waitingFor: says ? known : waitingFor },
+  };
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body, { subresource: 'status' }));
+}
+
+/** Whether something has to be given back: the request is over and still marked. */
+function holds(request: ContainerRecreateRequest): boolean {
+  const { deletionTimestamp, finalizers, labels } = request.metadata;
+  const over = deletionTimestamp !== undefined || isCompleted(request);
+  const marked = finalizers?.includes(crrUnreadyFinalizer) || (isCompleted(request) && labels?.[crrLabel.active]);
+  return over && Boolean(marked);
+}
+
+/** CRR-10: first the pod's key, then the finalizer that says there is one, and the label that shows it to nodes. */
+async function release(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
+  const { namespace = '', uid, resourceVersion, finalizers = [], labels } = request.metadata;
+  if (finalizers.includes(crrUnreadyFinalizer)) {
+    await releaseKey({ namespace, name: request.spec.podName, uid: podUidOf(request) }, nameOf(request), world);
+  }
+  const body = {
+    metadata: {
+      uid,
+      resourceVersion,
+      finalizers: finalizers.filter((finalizer) => finalizer !== crrUnreadyFinalizer),
+      ...(labels?.[crrLabel.active] && isCompleted(request) ? { labels: { [crrLabel.active]: null } } : {}),
+    },
+  };
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body));
+}
+
+/** Takes the key of a request off its pod, if the pod is still there and carries it. */
+async function releaseKey(
+  pod: { readonly namespace?: string; readonly name: string; readonly uid: string },
+  request: { readonly namespace: string; readonly name: string },
+  { kube, now }: RequestPassDependencies,
+): Promise<void> {
+  await changePodConditions(kube, pod, (live) => withoutReadinessKey(live, recreateKey(request), timestamp(now())));
+}
+
+/** Deletes what has outlived its TTL, and answers when the next one does. */
+async function removeExpired(
+  requests: readonly ContainerRecreateRequest[],
+  { kube, now }: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const due: PassResult[] = [];
+  for (const request of requests) {
+    const { spec, status, metadata } = request;
+    if (!isCompleted(request) || metadata.deletionTimestamp !== undefined) continue;
+    if (spec.ttlSecondsAfterFinished === undefined || status?.completionTime === undefined) continue;
+    const leftMs = Date.parse(status.completionTime) + spec.ttlSecondsAfterFinished * 1000 - now();
+    if (leftMs > 0) due.push({ againInMs: leftMs });
+    else await unlessMovedOn(kube.delete(crr, nameOf(request), { preconditions: { uid: metadata.uid } }));
+  }
+  return earliest(due);
+}
+
+function nameOf({ metadata }: ContainerRecreateRequest): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata.namespace ?? '', name: metadata.name };
+}
+
+/** A write on an old copy is no error: the event that made it old brings the next pass. */
+async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
+  try {
+    return await write;
+  } catch (error) {
+    const type = failureTypeOf(error);
+    if (type === 'Conflict' || type === 'Superseded') return undefined;
+    throw error;
+  }
+}

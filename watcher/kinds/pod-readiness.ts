@@ -1,0 +1,73 @@
+/** Pods with the shared readiness gate: they become Ready only once somebody has answered for the gate (PRG-6). */
+
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { failureTypeOf } from '../../api/failure.ts';
+import type { Pod, PodCondition } from '../../api/pod.ts';
+import { initialReadiness } from '../../api/pod-readiness.ts';
+import { timestamp } from '../../api/time.ts';
+import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+
+/** Writes the first answer, True, on a pod that has the gate and no answer yet. Conditions of others are left alone. */
+export async function answerReadinessGate(
+  pod: Pod,
+  { kube, now }: { readonly kube: PodStatusWriter; readonly now: () => number },
+): Promise<void> {
+  const at = timestamp(now());
+  if (!initialReadiness(pod, at)) return;
+  await changePodConditions(kube, pod.metadata, (live) => initialReadiness(live, at));
+}
+
+/** What conditions of pods are read and written with. */
+export type PodStatusWriter = Pick<KubeClient, 'get' | 'patch'>;
+
+/**
+ * Writes what `change` makes of the live conditions of this pod; undefined writes nothing. The kubelet writes them, too,
+ * so a conflict is tried again at once. A pod that is gone or going needs nothing any more (CRR-10, PRG-17).
+ */
+export async function changePodConditions(
+  kube: PodStatusWriter,
+  pod: { readonly namespace?: string; readonly name: string; readonly uid: string },
+  change: (live: Pod) => readonly PodCondition[] | undefined,
+): Promise<void> {
+  const ref = { namespace: pod.namespace ?? '', name: pod.name };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const live = await kube.get<Pod>(kubeResource.pods, ref);
+      if (live.metadata.uid !== pod.uid || live.metadata.deletionTimestamp !== undefined) return;
+      const conditions = change(live);
+      if (!conditions) return;
+      const { uid, resourceVersion } = live.metadata;
+      const body = { metadata: { uid, resourceVersion }, status: { conditions } };
+      await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
+      return;
+    } catch (error) {
+      const type = failureTypeOf(error);
+      if (type === 'Superseded') return;
+      if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
+    }
+  }
+}
+
+const attemptsAtOnce = 5;
+
+/** What the watcher keeps of a pod: whose it is, whether it goes, and what its gate says. */
+export function trimPod(pod: Pod): Pod {
+  const { metadata, spec, status } = pod;
+  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
+  const gates = spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate) ?? [];
+  const conditions = status?.conditions?.filter(({ type }) => type === podReadinessGate) ?? [];
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      uid,
+      resourceVersion,
+      creationTimestamp,
+      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    },
+    spec: { containers: [], ...(gates.length > 0 ? { readinessGates: gates } : {}) },
+    ...(conditions.length > 0 ? { status: { conditions } } : {}),
+  };
+}

@@ -1,0 +1,37 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Client } from '@temporalio/client';
+import { installation } from '../api/well-known.ts';
+import type { RoleProcess, StartedPart } from '../workers/role-process.ts';
+import { Leader, type Term } from './leader.ts';
+import { Watcher } from './watcher.ts';
+
+/** Starts the watcher in this process. Temporal may be away: healing and holds do not need it. */
+export function startWatcher({ config, log, metrics, shutdown, kube }: RoleProcess, client: Client): StartedPart {
+  const { enabled, namespace, id } = config.leaderElection;
+  const candidate = new Leader({
+    client: kube,
+    lease: { namespace, name: id },
+    identity: `${hostname()}_${randomUUID()}`,
+    yieldTo: [{ namespace, name: installation.foreignLease, owner: "OpenKruise's manager" }],
+    times: config.leaderElection,
+    log,
+  });
+  const leader = enabled ? candidate : { campaign: async () => alone };
+  const watcher = new Watcher({ kube, client, leader, config, log, metrics });
+  watcher.start();
+
+  shutdown.add({ name: 'watcher', stop: () => watcher.stop() });
+  shutdown.add({ name: 'leader', stop: () => candidate.stop() });
+  shutdown.add({ name: 'Temporal client', stop: () => client.connection.close() });
+  return {
+    readiness: {
+      caches: () => {
+        if (watcher.unready !== undefined) throw new Error(watcher.unready);
+      },
+    },
+  };
+}
+
+/** The term of a watcher that was told that it is the only one. */
+const alone: Term = { isLeading: () => true, lost: new AbortController().signal };

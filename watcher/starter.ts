@@ -1,0 +1,221 @@
+import type { Client } from '@temporalio/client';
+import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/operations.ts';
+import { KeyedQueue } from './keyed-queue.ts';
+
+/** An operation that should be running. */
+export interface WantedOperation {
+  readonly workflowId: string;
+  readonly workflowType: string;
+  readonly taskQueue: string;
+  /** Its only argument. */
+  readonly argument: unknown;
+  /** What the signal `changed` carries. */
+  readonly change: unknown;
+  /**
+   * Names everything that the operation has to look at anew when it changes. The same text is sent once; the operation
+   * is left alone until it differs.
+   */
+  readonly inputs: string;
+  /** What people read in lists. */
+  readonly summary: string;
+  /** Whom the operation is about, for search attributes and memo. */
+  readonly about: { readonly kind: string; readonly namespace: string; readonly name: string; readonly node: string };
+}
+
+export interface StarterOptions {
+  readonly client: Pick<Client, 'workflow'>;
+  /** Nothing is started while this is false. */
+  readonly mayStart: () => boolean;
+  readonly onError: (workflowId: string, error: unknown, retryInMs: number) => void;
+  /** Temporal has begun or ended to be silent. */
+  readonly onSilence: (silent: boolean) => void;
+  /** How long Temporal may fail to answer before that is told to users. */
+  readonly silentAfterMs: number;
+}
+
+/** How many starts are under way at once. */
+const concurrency = 16;
+
+/**
+ * Sees that operations run. What is wanted is remembered until it is no longer wanted, sent once, and sent again when it
+ * changes or when the operation turns out not to run: starting by signalWithStart under an ID made from a UID makes all
+ * of that harmless.
+ */
+export class Starter {
+  readonly #options: StarterOptions;
+  readonly #queue: KeyedQueue;
+  readonly #wanted = new Map<string, WantedOperation>();
+  readonly #sent = new Map<string, string>();
+  /** Running although nobody wants them, and in how many looks they were found in a row. */
+  #strays: ReadonlyMap<string, number> = new Map();
+  #isListing = false;
+  #silent = false;
+  #silenceTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: StarterOptions) {
+    this.#options = options;
+    this.#queue = new KeyedQueue({
+      concurrency,
+      pass: async (workflowId) => this.#send(workflowId),
+      onError: (workflowId, error, retryInMs) => options.onError(workflowId, error, retryInMs),
+    });
+  }
+
+  /** Operations that still have to be told to Temporal. */
+  get depth(): number {
+    return this.#queue.depth;
+  }
+
+  /** Whether Temporal has not answered for longer than users should be left without a word. */
+  get silent(): boolean {
+    return this.#silent;
+  }
+
+  /** Whether Temporal knows of this operation in its present form, as far as this process knows. */
+  isSent(workflowId: string): boolean {
+    const wanted = this.#wanted.get(workflowId);
+    return wanted !== undefined && this.#sent.get(workflowId) === wanted.inputs;
+  }
+
+  /** Wants this operation to run and to know of its inputs. Returns at once. */
+  want(operation: WantedOperation): void {
+    this.#wanted.set(operation.workflowId, operation);
+    if (this.#sent.get(operation.workflowId) !== operation.inputs) this.#queue.add(operation.workflowId);
+  }
+
+  /** Nothing is to run under this ID any more. What runs is left to end by itself. */
+  forget(workflowId: string): void {
+    this.#wanted.delete(workflowId);
+    this.#sent.delete(workflowId);
+  }
+
+  /** Tells an operation that runs, if it does, to look again. Nothing is started. */
+  async tell(workflowId: string, change: unknown): Promise<void> {
+    this.#asked();
+    try {
+      await this.#options.client.workflow.getHandle(workflowId).signal(changedSignal, change);
+      this.#answered();
+    } catch (error) {
+      // that it does not run is an answer; silence is found again by the next pass
+      if (isNotFound(error)) this.#answered();
+    }
+  }
+
+  /** Passes a command on to an operation that runs. Rejects when it does not run, or Temporal does not answer. */
+  async command(workflowId: string, name: CommandName, payload: CommandPayload): Promise<void> {
+    this.#asked();
+    try {
+      await this.#options.client.workflow.getHandle(workflowId).signal(name, payload);
+    } catch (error) {
+      if (isNotFound(error)) this.#answered();
+      throw error;
+    }
+    this.#answered();
+  }
+
+  /**
+   * Starts again what is wanted and does not run: the end of a crash, of `terminate`, of a lost database. What runs and
+   * is not wanted is told to look again, should it have missed that its object went.
+   */
+  async restartMissing(workflowType: string): Promise<void> {
+    if (this.#isListing || !this.#options.mayStart()) return;
+    this.#isListing = true;
+    this.#asked();
+    try {
+      const wanted = [...this.#wanted.values()].filter((operation) => operation.workflowType === workflowType);
+      const running = await this.#running(workflowType);
+      this.#answered();
+      for (const { workflowId } of wanted) {
+        if (running.has(workflowId)) continue;
+        this.#sent.delete(workflowId);
+        this.#queue.add(workflowId);
+      }
+      await this.#tellStrays([...running].filter((workflowId) => !this.#wanted.has(workflowId)));
+    } catch (error) {
+      this.#options.onError('list', error, 0);
+    } finally {
+      this.#isListing = false;
+    }
+  }
+
+  /** Forgets everything: another watcher may lead from now on. */
+  reset(): void {
+    this.#wanted.clear();
+    this.#sent.clear();
+    this.#strays = new Map();
+  }
+
+  /** Ends the retries. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#silenceTimer);
+    await this.#queue.stop();
+  }
+
+  async #send(workflowId: string): Promise<undefined> {
+    const operation = this.#wanted.get(workflowId);
+    if (!operation || this.#sent.get(workflowId) === operation.inputs || !this.#options.mayStart()) return;
+    const { kind, namespace, name, node } = operation.about;
+    this.#asked();
+    await this.#options.client.workflow.signalWithStart(operation.workflowType, {
+      workflowId,
+      taskQueue: operation.taskQueue,
+      args: [operation.argument],
+      signal: changedSignal,
+      signalArgs: [operation.change],
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+      staticSummary: operation.summary,
+      memo: { kind, namespace, name },
+      searchAttributes: {
+        [searchAttributes.kind]: [kind],
+        [searchAttributes.namespace]: [namespace],
+        [searchAttributes.name]: [name],
+        [searchAttributes.node]: [node],
+      },
+    });
+    this.#answered();
+    if (this.#wanted.get(workflowId)?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
+    else this.#queue.add(workflowId);
+  }
+
+  /** A run that is about to end may stand in the list, too, so only those are told that are found there again. */
+  async #tellStrays(strays: readonly string[]): Promise<void> {
+    const found = new Map(strays.map((workflowId) => [workflowId, (this.#strays.get(workflowId) ?? 0) + 1]));
+    this.#strays = found;
+    for (const [workflowId, times] of found) {
+      if (times === 2 || times % 30 === 0) await this.tell(workflowId, null);
+    }
+  }
+
+  async #running(workflowType: string): Promise<ReadonlySet<string>> {
+    const running = new Set<string>();
+    const query = `WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
+    for await (const { workflowId } of this.#options.client.workflow.list({ query, pageSize: 1000 })) {
+      running.add(workflowId);
+    }
+    return running;
+  }
+
+  /** From now on an answer is due. A call may fail at once or hang: silence counts from the first without an answer. */
+  #asked(): void {
+    if (this.#silent || this.#silenceTimer) return;
+    this.#silenceTimer = setTimeout(() => this.#setSilent(true), this.#options.silentAfterMs);
+    this.#silenceTimer.unref();
+  }
+
+  #answered(): void {
+    clearTimeout(this.#silenceTimer);
+    this.#silenceTimer = undefined;
+    this.#setSilent(false);
+  }
+
+  #setSilent(silent: boolean): void {
+    this.#silenceTimer = undefined;
+    if (this.#silent === silent) return;
+    this.#silent = silent;
+    this.#options.onSilence(silent);
+  }
+}
+
+function isNotFound(error: unknown): boolean {
+  return error instanceof Error && error.name === 'WorkflowNotFoundError';
+}

@@ -1,0 +1,1 @@
+export { restartContainers } from './restart-containers.ts';

@@ -1,0 +1,21 @@
+import type { WaitingFor } from '../../api/waiting-for.ts';
+
+/** A wait as a plan names it. When it began is known to the operation that keeps asking. */
+export type Wait = Omit<WaitingFor, 'since'>;
+
+/** Something that can hold an operation back. Its name is the user's reason; no answer means that it does not. */
+export type Rule<World> = (world: World) => Wait | undefined;
+
+/** The first rule that holds the operation back. */
+export function firstWait<World>(rules: readonly Rule<World>[], world: World): Wait | undefined {
+  for (const rule of rules) {
+    const wait = rule(world);
+    if (wait) return wait;
+  }
+  return undefined;
+}
+
+/** A wait with at most the first ten of what is in the way. */
+export function waitFor(reason: string, blockedBy: readonly string[], unblock: string): Wait {
+  return { reason, blockedBy: blockedBy.slice(0, 10), blockedCount: blockedBy.length, unblock };
+}

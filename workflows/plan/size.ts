@@ -1,0 +1,36 @@
+/** How much a value takes as a payload: JSON in UTF-8. Histories hold small payloads only, so plans keep what they say small. */
+
+/** The bytes of a value as JSON. */
+export function jsonBytes(value: unknown): number {
+  const text = JSON.stringify(value) ?? '';
+  let bytes = 0;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    // the two halves of a character outside the first plane count two bytes each
+    bytes += unit < 0x80 ? 1 : unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 2 : 3;
+  }
+  return bytes;
+}
+
+/** The text, cut with an ellipsis where it would take more bytes as JSON than allowed. */
+export function shortened(text: string, mostBytes: number): string {
+  if (jsonBytes(text) <= mostBytes) return text;
+  let kept = '';
+  let left = mostBytes - jsonBytes('…');
+  for (const character of text) {
+    left -= jsonBytes(character) - jsonBytes('');
+    if (left < 0) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
+
+/** As many of the first entries as fit into so many bytes as a JSON list. */
+export function fitting<T>(entries: readonly T[], mostBytes: number): readonly T[] {
+  let left = mostBytes - jsonBytes([]);
+  const end = entries.findIndex((entry) => {
+    left -= jsonBytes(entry) + 1;
+    return left < 0;
+  });
+  return end < 0 ? entries : entries.slice(0, end);
+}

@@ -1,0 +1,420 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  continueAsNew,
+  defineSignal,
+  isCancellation,
+  makeContinueAsNewFunc,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  TimeoutFailure,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { RequestLook } from '../activities/kube/requests.ts';
+import { crr } from '../api/container-recreate-request.ts';
+import { isFailureType } from '../api/failure.ts';
+import { changedSignal, parseRestartChanged, type RestartOperation, searchAttributes } from '../api/operations.ts';
+import { timestamp } from '../api/time.ts';
+import {
+  type Action,
+  allNamed,
+  heard,
+  isOver,
+  type News,
+  newProgress,
+  nextActions,
+  type Progress,
+  started,
+  statusOf,
+  waitingSince,
+} from './plan/recreate-containers.ts';
+import {
+  overwritten,
+  type ReportedStatus,
+  reportedBefore,
+  sameStatus,
+  statusDelta,
+  withDelta,
+} from './plan/recreate-report.ts';
+import { kube, look, nodeSilenceMs, onNode, untilItWorks } from './shared/activities.ts';
+import { type Inbox, newInbox } from './shared/inbox.ts';
+import { listenToOperator } from './shared/operator.ts';
+import { newReporter } from './shared/reporter.ts';
+
+type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
+type Heard = News | { readonly kind: 'changed' };
+
+/**
+ * Recreates the containers that one request names, in the pod that the workflow ID names. While it runs, nothing else
+ * stops a container of that pod. When it ends it goes on with the next request of the pod, if it was told of one:
+ * `told` is the one that an earlier run was told of.
+ */
+export async function restartContainers(operation: RestartOperation, told?: RestartOperation): Promise<void> {
+  const inbox = newInbox<Heard>();
+  let next = told;
+  let isLooking = false;
+
+  setHandler(defineSignal<[unknown]>(changedSignal), (payload) => {
+    const { operation: other, withdrawn } = parseRestartChanged(payload);
+    if (other && other.pod.uid === operation.pod.uid && other.request.uid !== operation.request.uid) {
+      if (!withdrawn) next = other;
+      else if (next?.request.uid === other.request.uid) next = undefined;
+    }
+    // also when it is about another request: that one waits for this to end, and perhaps it should have
+    if (isLooking) inbox.put({ kind: 'changed' });
+  });
+  listenToOperator({
+    command: (command) => inbox.put({ kind: 'command', command }),
+    identified: (id, by) => inbox.put({ kind: 'commandIdentified', id, by }),
+  });
+
+  // Temporal's own cancellation ends the request in order, like the command of the same sense
+  CancellationScope.current().cancelRequested.catch(() =>
+    inbox.put({ kind: 'command', command: { id: 0, name: 'abort', by: 'a cancellation of its workflow' } }),
+  );
+  await CancellationScope.nonCancellable(async () => {
+    isLooking = true; // whatever has come so far is older than the look that follows
+    const request = await openRequest(operation);
+    const end = request === undefined ? 'ended' : await recreate(operation, request, inbox);
+    // all progress is in the cluster, so the next run needs only the same references
+    if (end === 'historyFull') await continueAsNew<typeof restartContainers>(operation, next);
+    if (next) await goOnWith(next);
+  });
+}
+
+/** Hands the pod over to its next request, under the name of that one. */
+async function goOnWith(next: RestartOperation): Promise<never> {
+  const { namespace, name } = next.request;
+  return await makeContinueAsNewFunc<typeof restartContainers>({
+    memo: { kind: crr.kind, namespace, name },
+    searchAttributes: {
+      [searchAttributes.kind]: [crr.kind],
+      [searchAttributes.namespace]: [namespace],
+      [searchAttributes.name]: [name],
+      [searchAttributes.node]: [next.node.name],
+    },
+  })(next);
+}
+
+/** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
+async function openRequest(operation: RestartOperation): Promise<OpenRequest | undefined> {
+  const containers: OpenRequest['containers'][number][] = [];
+  for (;;) {
+    const found = await lookAtRequest(operation, containers.length);
+    if (found.kind !== 'open') return undefined;
+    containers.push(...found.containers);
+    if (!found.more) return { ...found, containers };
+  }
+}
+
+async function lookAtRequest(operation: RestartOperation, skip: number): Promise<RequestLook> {
+  const summary = `look at request ${operation.request.name}`;
+  return await unlessRefused(() => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]));
+}
+
+/** Goes through the request, as far as one history holds it. */
+async function recreate(
+  operation: RestartOperation,
+  request: OpenRequest,
+  inbox: Inbox<Heard>,
+): Promise<'ended' | 'historyFull'> {
+  const waits = new CancellationScope();
+  let node = request.node ?? operation.node;
+  let progress = newProgress(request);
+  let status = reportedBefore(request);
+  let looking: Promise<void> | undefined;
+  let wantsLook = false;
+  showPhase(operation, status);
+
+  const reporter = newReporter({
+    initial: status,
+    same: sameStatus,
+    write: (before, wanted) => writeStatus(operation, before, wanted),
+  });
+
+  // before anything is begun: both may be over since long when Temporal was away
+  if (request.podGone) progress = heard(progress, { kind: 'podGone' });
+  if (request.deadlineSeconds !== undefined) {
+    const left = Date.parse(request.createdAt) + request.deadlineSeconds * 1000 - Date.now();
+    if (left <= 0) progress = heard(progress, { kind: 'deadline' });
+    else after(left, 'activeDeadlineSeconds', () => inbox.put({ kind: 'deadline' }));
+  }
+
+  for (;;) {
+    // nothing is begun on news that has not been read: it may be an abort
+    if (inbox.isEmpty()) begin();
+    tell();
+    if (progress.end) waits.cancel();
+    if (isOver(progress)) break;
+
+    if (workflowInfo().continueAsNewSuggested && canBeHandedOver(progress)) {
+      await reporter.flushed();
+      if (inbox.isEmpty()) {
+        waits.cancel();
+        return 'historyFull';
+      }
+    }
+    for (const news of await inbox.take()) {
+      if (news.kind === 'changed') void lookAgain();
+      else progress = heard(progress, news);
+    }
+  }
+  await reporter.flushed();
+  return 'ended';
+
+  function begin(): void {
+    for (let actions = nextActions(progress); actions.length > 0; actions = nextActions(progress)) {
+      for (const action of actions) {
+        progress = started(progress, action);
+        perform(action);
+      }
+    }
+  }
+
+  function tell(): void {
+    status = statusNow(status, progress, request.runtime);
+    if (progress.end?.kind !== 'withdrawn') reporter.report(status);
+  }
+
+  function perform(action: Action): void {
+    switch (action.kind) {
+      case 'look':
+        void attempt('look', undefined, async () => {
+          const input = { ...target(), containers: action.containers };
+          // gives up after a while to say why, and then asks on
+          const maximumAttempts = progress.runtimeAway === undefined ? 4 : 20;
+          const seen = await nodeActivities()['node.v1.lookAtContainers'].executeWithOptions(
+            {
+              summary: `look at ${operation.pod.name}`,
+              startToCloseTimeout: '30s',
+              retry: { ...untilItWorks, maximumAttempts },
+            },
+            [input],
+          );
+          return seen.kind === 'noRuntime' ? seen : { kind: 'looked', ...input, instances: seen.instances };
+        });
+        break;
+      case 'drain':
+        void attempt('drain', undefined, async () => {
+          const summary = `take ${operation.pod.name} out of service`;
+          const { since, isHeld } = await kube.takeOutOfService.executeWithOptions({ summary }, [operation]);
+          if (isHeld) {
+            // unready is seen before anything stops, however short the grace period
+            const seen = `see ${operation.pod.name} drained`;
+            await kube.awaitDrained.executeWithOptions({ summary: seen }, [operation.pod]);
+          }
+          // the time is told in whole seconds that have begun; the wait is never shorter than it was asked for
+          const graceMs = action.graceSeconds === 0 ? 0 : action.graceSeconds * 1000 + 999;
+          const left = Date.parse(since) + graceMs - Date.now();
+          if (left > 0) await sleep(Math.min(left, longestMs), { summary: 'unreadyGracePeriodSeconds' });
+          return { kind: 'drained' };
+        });
+        break;
+      case 'recordTarget':
+        void attempt('record', action.container, async () => {
+          const { container, containerId } = action;
+          const summary = `choose ${container}@${operation.pod.name}`;
+          const recorded = await kube.recordTarget.executeWithOptions({ summary }, [
+            { request: operation.request, container, containerId },
+          ]);
+          return { kind: 'targetRecorded', container, containerId: recorded.containerId };
+        });
+        break;
+      case 'stop':
+        void attempt('stop', action.container, async () => {
+          const { kind: _, ...stop } = action;
+          const result = await nodeActivities()['node.v1.stopContainer'].executeWithOptions(
+            { summary: `restart ${action.container}@${operation.pod.name}` },
+            [{ ...target(), ...stop }],
+          );
+          return { kind: 'stopEnded', container: action.container, result };
+        });
+        break;
+      case 'await':
+        void waits.run(() =>
+          attempt('await', action.container, async () => {
+            const { kind: _, ...wait } = action;
+            const result = await nodeActivities()['node.v1.awaitContainer'].executeWithOptions(
+              { summary: `wait for ${action.container}@${operation.pod.name}` },
+              [{ ...target(), ...wait }],
+            );
+            if (result.kind === 'podGone') await lookAgain();
+            return { kind: 'awaitEnded', container: action.container, result };
+          }),
+        );
+        break;
+    }
+  }
+
+  function nodeActivities() {
+    return onNode(node.uid);
+  }
+
+  function target() {
+    return { request: operation.request, pod: operation.pod, runtime: request.runtime };
+  }
+
+  /** Runs one step; whatever becomes of it is news. */
+  async function attempt(during: During, container: string | undefined, step: () => Promise<News>): Promise<void> {
+    const startedAt = Date.now();
+    const about = { during, ...(container === undefined ? {} : { container }) };
+    try {
+      inbox.put(await step());
+    } catch (error) {
+      if (isCancellation(error)) return;
+      const why = reasonOf(error);
+      switch (why.kind) {
+        case 'nodeSilent': {
+          await lookAgain();
+          // Temporal itself was away when the time-out comes late: that says nothing about the node
+          const isLate = during === 'look' && Date.now() - startedAt > nodeSilenceMs + 10_000;
+          inbox.put({ kind: isLate ? 'interrupted' : 'nodeSilent', ...about });
+          break;
+        }
+        case 'refused':
+          inbox.put({ kind: 'refused', ...about, reason: why.reason, message: why.message });
+          break;
+        case 'away':
+          if (during === 'look') inbox.put({ kind: 'runtimeAway', message: why.message });
+          else inbox.put({ kind: 'interrupted', ...about });
+          break;
+        case 'superseded':
+          await lookAgain();
+          inbox.put({ kind: 'interrupted', ...about });
+          break;
+      }
+    }
+  }
+
+  /**
+   * Looks whether the request, its pod and its node are still there. A wish that comes during a look may be about
+   * something newer than what it sees, so one more look follows; all who wish wait for the last.
+   */
+  function lookAgain(): Promise<void> {
+    wantsLook = true;
+    // several wait for it, so the end of one of them must not end it
+    looking ??= CancellationScope.nonCancellable(async () => {
+      while (wantsLook) {
+        wantsLook = false;
+        // none of the containers: how they are is known here
+        takeIn(await lookAtRequest(operation, request.containers.length));
+      }
+      looking = undefined;
+    });
+    return looking;
+  }
+
+  function takeIn(found: RequestLook): void {
+    if (found.kind !== 'open') {
+      inbox.put({ kind: 'withdrawn' });
+      return;
+    }
+    if (found.podGone) inbox.put({ kind: 'podGone' });
+    if (found.node) node = found.node;
+    reporter.correct((written) => overwritten(written, found.waitingFor));
+  }
+}
+
+type During = Extract<News, { kind: 'refused' }>['during'];
+
+/** Why a step failed, as far as it matters what to do next. */
+function reasonOf(
+  error: unknown,
+):
+  | { readonly kind: 'nodeSilent' | 'superseded' }
+  | { readonly kind: 'away'; readonly message: string }
+  | { readonly kind: 'refused'; readonly reason: 'Denied' | 'Invalid'; readonly message: string } {
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof TimeoutFailure) return { kind: 'nodeSilent' };
+  if (cause instanceof ApplicationFailure && isFailureType(cause.type)) {
+    const { type, message } = cause;
+    switch (type) {
+      case 'Denied':
+      case 'Invalid':
+        return { kind: 'refused', reason: type, message };
+      case 'Superseded':
+        return { kind: 'superseded' };
+      case 'Unreachable':
+      case 'Throttled':
+      case 'Held':
+      case 'Conflict':
+        return { kind: 'away', message };
+    }
+  }
+  throw error; // a bug: holds the workflow until it is fixed
+}
+
+/** Nothing is under way that only this run knows of. */
+function canBeHandedOver(progress: Progress): boolean {
+  const { inFlight, end, drain } = progress;
+  const busy = inFlight.stopping !== undefined || inFlight.recording !== undefined || drain === 'running';
+  return !busy && end === undefined && allNamed(progress);
+}
+
+function statusNow(before: ReportedStatus, progress: Progress, runtime: string): ReportedStatus {
+  const now = timestamp(Date.now());
+  const { waitingFor: wait, ...status } = statusOf(progress, runtime);
+  const waitingFor = waitingSince(before.waitingFor, wait, now);
+  const completionTime = before.completionTime ?? (status.phase === 'Completed' ? now : undefined);
+  return {
+    ...status,
+    ...(waitingFor ? { waitingFor } : {}),
+    ...(completionTime === undefined ? {} : { completionTime }),
+  };
+}
+
+/** Writes what has changed, in the status and in what Temporal shows. Answers what stands now. */
+async function writeStatus(
+  operation: RestartOperation,
+  before: ReportedStatus,
+  wanted: ReportedStatus,
+): Promise<ReportedStatus> {
+  const { request } = operation;
+  const delta = statusDelta(before, wanted);
+  const reason = wanted.waitingFor?.reason ?? '';
+  setCurrentDetails(wanted.waitingFor ? `${reason}: ${wanted.waitingFor.unblock}` : (wanted.condition?.message ?? ''));
+  if (before.phase !== wanted.phase || before.waitingFor?.reason !== wanted.waitingFor?.reason) {
+    showPhase(operation, wanted);
+  }
+  const summary = `report ${request.name} ${wanted.phase} ${reason}`.trimEnd();
+  await unlessRefused(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]));
+  return withDelta(before, delta);
+}
+
+/** Makes the operation findable by what it does now. */
+function showPhase({ request }: RestartOperation, { phase, waitingFor }: ReportedStatus): void {
+  upsertSearchAttributes({
+    [searchAttributes.name]: [request.name],
+    [searchAttributes.phase]: [phase],
+    [searchAttributes.reason]: [waitingFor?.reason ?? ''],
+  });
+}
+
+/** Asks again for as long as the API server refuses. Nothing can be done without an answer, so a person has to mend it. */
+async function unlessRefused<T>(call: () => Promise<T>): Promise<T> {
+  for (let pauseMs: number = refusedMs.first; ; pauseMs = Math.min(pauseMs * 2, refusedMs.most)) {
+    try {
+      return await call();
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+      const why = reasonOf(error);
+      if (why.kind !== 'refused') throw error;
+      setCurrentDetails(`Parked: ${why.message}`);
+      await sleep(pauseMs, { summary: 'refused' });
+    }
+  }
+}
+
+/** How long to leave the API server alone after a refusal. */
+const refusedMs = { first: 10_000, most: 300_000 } as const;
+
+/** The API allows any number of seconds; a century is as good as for ever, and a timer can hold it. */
+const longestMs = 100 * 365 * 24 * 3600 * 1000;
+
+/** Does something after a time, unless the workflow has ended by then. */
+function after(ms: number, summary: string, act: () => void): void {
+  void sleep(Math.min(Math.max(ms, 0), longestMs), { summary }).then(act);
+}

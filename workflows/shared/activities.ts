@@ -1,0 +1,47 @@
+import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
+import type { NodeActivities } from '../../activities/cri/contract.ts';
+import type { DrainActivities } from '../../activities/kube/drain.ts';
+import type { RequestActivities } from '../../activities/kube/requests.ts';
+import type { SignalActivities } from '../../activities/temporal/signals.ts';
+import { queues } from '../../api/operations.ts';
+
+/** An outage is waited out, however long it lasts: operations end by their own deadline or by a person, never by retries. */
+export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' } as const;
+
+/** Look-ups at the API server: run inside the worker that runs the workflow, so they cost no hop. */
+export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'>>({
+  startToCloseTimeout: '45s',
+  localRetryThreshold: '10s',
+  retry: untilItWorks,
+});
+
+/** Short writes to the API server. */
+export const kube = proxyActivities<Omit<RequestActivities, 'lookAtRequest'> & DrainActivities>({
+  taskQueue: queues.cluster,
+  startToCloseTimeout: '45s',
+  retry: untilItWorks,
+});
+
+/** Questions to Temporal itself. They only serve messages, so they give up soon. */
+export const temporal = proxyActivities<SignalActivities>({
+  taskQueue: queues.cluster,
+  startToCloseTimeout: '10s',
+  scheduleToCloseTimeout: '30s',
+  retry: { maximumAttempts: 3 },
+});
+
+/** How long a node may leave a step lying before its silence is noticed (CRR-12). */
+export const nodeSilenceMs = 60_000;
+
+/** The daemon of one node. Only that daemon listens on the queue, so the time to start is what notices a dead node. */
+export function onNode(nodeUid: string) {
+  return proxyActivities<NodeActivities>({
+    taskQueue: queues.node(nodeUid),
+    scheduleToStartTimeout: nodeSilenceMs,
+    startToCloseTimeout: '24h',
+    heartbeatTimeout: '30s',
+    retry: untilItWorks,
+    // a stop that has begun is never cancelled; what a cancelled step still reports is of no interest
+    cancellationType: ActivityCancellationType.TRY_CANCEL,
+  });
+}

@@ -1,0 +1,48 @@
+import { defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
+import { type CommandName, commandNames, parseCommandPayload } from '../../api/operations.ts';
+import { temporal } from './activities.ts';
+
+/** A command as it arrives. `by` comes later when the sender did not say who they are. */
+export interface OperatorCommand {
+  readonly id: number;
+  readonly name: CommandName;
+  readonly by?: string;
+  readonly target?: string;
+}
+
+/**
+ * Hears pause, resume, retry, skip and abort from now on. A command without `by` is passed on at once; who sent it is
+ * then read from the history, because workflow code cannot see the identity of a signal.
+ */
+export function listenToOperator(listener: {
+  readonly command: (command: OperatorCommand) => void;
+  readonly identified: (id: number, by: string) => void;
+}): void {
+  const heardByName = new Map<CommandName, number>();
+  const seenIds = new Set<string>();
+  let lastId = 0;
+
+  for (const name of commandNames) {
+    setHandler(defineSignal<[unknown]>(name), async (payload) => {
+      const id = ++lastId;
+      const nth = heardByName.get(name) ?? 0;
+      heardByName.set(name, nth + 1);
+      const { id: sentId, ...parsed } = parseCommandPayload(payload);
+      if (sentId !== undefined && seenIds.has(sentId)) return;
+      if (sentId !== undefined) seenIds.add(sentId);
+      listener.command({ id, name, ...parsed });
+      if (parsed.by === undefined) listener.identified(id, await sender(name, nth));
+    });
+  }
+}
+
+async function sender(name: CommandName, nth: number): Promise<string> {
+  const { workflowId, runId } = workflowInfo();
+  try {
+    return await temporal.identifySignal.executeWithOptions({ summary: `who sent ${name}` }, [
+      { workflowId, runId, signal: name, nth },
+    ]);
+  } catch {
+    return 'an operator'; // a name for a message is not worth holding up an operation
+  }
+}
