@@ -1,0 +1,304 @@
+// The parts of the control plane, each listening on the control plane's own address.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { ensureAuthority, ensureCertificate } from './certificates.ts';
+import type { DebianTools } from './debian.ts';
+import { writeFile } from './files.ts';
+import { controlPlanePorts, type Instance, repository } from './instance.ts';
+import { apiserverUrl, writeKubeconfig } from './kubeconfigs.ts';
+import type { Place } from './namespaces.ts';
+import { fingerprintOf, type PartSpec } from './parts.ts';
+import { toolPath } from './tools.ts';
+
+/** What of the control plane can be set. */
+export interface ControlPlaneOptions {
+  /** How long a node may be silent before its pods are considered lost. Long, because machines stall. */
+  readonly nodeMonitorGraceSeconds: number;
+}
+
+/** Makes certificates and the kubeconfigs of administrator and control plane. */
+export async function prepareControlPlane(instance: Instance): Promise<void> {
+  const { controlPlane, kubernetesService } = instance.addresses;
+  const pki = join(instance.folder, 'pki');
+  await ensureAuthority(pki);
+  await ensureCertificate(pki, 'apiserver', {
+    name: 'kube-apiserver',
+    hosts: [
+      controlPlane,
+      kubernetesService,
+      '127.0.0.1',
+      'localhost',
+      ...['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'kubernetes.default.svc.cluster.local'],
+    ],
+  });
+  await ensureCertificate(pki, 'apiserver-kubelet', { name: 'kube-apiserver-kubelet', group: 'system:masters' });
+  await ensureCertificate(pki, 'front-proxy', { name: 'front-proxy' });
+  await ensureCertificate(pki, 'admin', { name: 'windlass-admin', group: 'system:masters' });
+  writeKubeconfig(instance, instance.kubeconfig, 'windlass-admin', { kind: 'certificate', file: 'admin' });
+  for (const name of ['kube-controller-manager', 'kube-scheduler', 'kube-proxy']) {
+    await ensureCertificate(pki, name, { name: `system:${name}` });
+    writeKubeconfig(instance, controlPlaneFile(instance, `${name}.kubeconfig`), name, {
+      kind: 'certificate',
+      file: name,
+    });
+  }
+  writeFile(controlPlaneFile(instance, 'audit-policy.yaml'), stringify(auditPolicy));
+}
+
+/** etcd, whose port only the control plane's own processes reach. It need not survive a power cut. */
+export function etcd(instance: Instance, debian: DebianTools): PartSpec {
+  return {
+    name: 'etcd',
+    place: 'control-plane',
+    argv: [
+      debian.etcd,
+      `--data-dir=${join(instance.folder, 'etcd')}`,
+      '--listen-client-urls=http://127.0.0.1:2379',
+      '--advertise-client-urls=http://127.0.0.1:2379',
+      '--listen-peer-urls=http://127.0.0.1:2380',
+      '--unsafe-no-fsync',
+      '--quota-backend-bytes=8589934592',
+      '--auto-compaction-retention=30m',
+      '--log-level=warn',
+      '--logger=zap',
+    ],
+    ready: { kind: 'listening', port: 2379 },
+  };
+}
+
+/** The API server. It writes `audit.log` in the instance's folder: each write, and all that Windlass and admins ask. */
+export function apiserver(instance: Instance): PartSpec {
+  const { controlPlane, serviceRange } = instance.addresses;
+  const pki = (name: string): string => join(instance.folder, 'pki', name);
+  return {
+    name: 'apiserver',
+    place: 'control-plane',
+    argv: [
+      toolPath('kube-apiserver'),
+      `--bind-address=${controlPlane}`,
+      `--advertise-address=${controlPlane}`,
+      `--secure-port=${controlPlanePorts.apiserver}`,
+      '--etcd-servers=http://127.0.0.1:2379',
+      `--service-cluster-ip-range=${serviceRange}`,
+      `--tls-cert-file=${pki('apiserver.crt')}`,
+      `--tls-private-key-file=${pki('apiserver.key')}`,
+      `--client-ca-file=${pki('ca.crt')}`,
+      `--kubelet-certificate-authority=${pki('ca.crt')}`,
+      `--kubelet-client-certificate=${pki('apiserver-kubelet.crt')}`,
+      `--kubelet-client-key=${pki('apiserver-kubelet.key')}`,
+      '--kubelet-preferred-address-types=InternalIP',
+      // For extension API servers behind APIServices.
+      `--requestheader-client-ca-file=${pki('ca.crt')}`,
+      '--requestheader-allowed-names=front-proxy',
+      '--requestheader-username-headers=X-Remote-User',
+      '--requestheader-group-headers=X-Remote-Group',
+      '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+      `--proxy-client-cert-file=${pki('front-proxy.crt')}`,
+      `--proxy-client-key-file=${pki('front-proxy.key')}`,
+      '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
+      `--service-account-key-file=${pki('service-account.pub')}`,
+      `--service-account-signing-key-file=${pki('service-account.key')}`,
+      '--authorization-mode=Node,RBAC',
+      '--enable-admission-plugins=NodeRestriction',
+      '--allow-privileged=true',
+      `--audit-policy-file=${controlPlaneFile(instance, 'audit-policy.yaml')}`,
+      `--audit-log-path=${join(instance.folder, 'audit.log')}`,
+      '--audit-log-maxsize=500',
+      '--profiling=false',
+    ],
+    ready: { kind: 'https', url: `${apiserverUrl(instance)}/readyz` },
+  };
+}
+
+/** The controller manager: also namespaces, garbage and ServiceAccounts, so it is needed without nodes, too. */
+export function controllerManager(instance: Instance, options: ControlPlaneOptions): PartSpec {
+  const kubeconfig = controlPlaneFile(instance, 'kube-controller-manager.kubeconfig');
+  const pki = (name: string): string => join(instance.folder, 'pki', name);
+  return {
+    name: 'controller-manager',
+    place: 'control-plane',
+    argv: [
+      toolPath('kube-controller-manager'),
+      '--bind-address=127.0.0.1',
+      `--kubeconfig=${kubeconfig}`,
+      `--authentication-kubeconfig=${kubeconfig}`,
+      `--authorization-kubeconfig=${kubeconfig}`,
+      '--leader-elect=false',
+      '--use-service-account-credentials=true',
+      `--root-ca-file=${pki('ca.crt')}`,
+      `--service-account-private-key-file=${pki('service-account.key')}`,
+      `--cluster-signing-cert-file=${pki('ca.crt')}`,
+      `--cluster-signing-key-file=${pki('ca.key')}`,
+      `--node-monitor-grace-period=${options.nodeMonitorGraceSeconds}s`,
+      '--enable-hostpath-provisioner=true',
+      // Its default of 20 calls a second makes its own start take five seconds.
+      '--kube-api-qps=300',
+      '--kube-api-burst=500',
+      `--flex-volume-plugin-dir=${controlPlaneFile(instance, 'volume-plugins')}`,
+      '--profiling=false',
+    ],
+    ready: { kind: 'listening', port: 10257 },
+  };
+}
+
+/** The scheduler. */
+export function scheduler(instance: Instance): PartSpec {
+  const kubeconfig = controlPlaneFile(instance, 'kube-scheduler.kubeconfig');
+  return {
+    name: 'scheduler',
+    place: 'control-plane',
+    argv: [
+      toolPath('kube-scheduler'),
+      '--bind-address=127.0.0.1',
+      `--kubeconfig=${kubeconfig}`,
+      `--authentication-kubeconfig=${kubeconfig}`,
+      `--authorization-kubeconfig=${kubeconfig}`,
+      '--leader-elect=false',
+      '--profiling=false',
+    ],
+    ready: { kind: 'listening', port: 10259 },
+  };
+}
+
+/** kube-proxy beside the API server, so that webhooks behind Services can be called. */
+export function controlPlaneProxy(instance: Instance, debian: DebianTools): PartSpec {
+  const config = proxyConfigText(
+    instance,
+    'control-plane',
+    instance.addresses.controlPlane,
+    controlPlaneFile(instance, 'kube-proxy.kubeconfig'),
+  );
+  const file = controlPlaneFile(instance, 'kube-proxy.yaml');
+  writeFile(file, config);
+  return {
+    name: 'kube-proxy-control-plane',
+    place: 'control-plane',
+    argv: [toolPath('kube-proxy'), `--config=${file}`],
+    env: debian.env,
+    // It waits half a minute for a Node of its name before it works without.
+    ready: { kind: 'alive' },
+    fingerprint: fingerprintOf(config),
+  };
+}
+
+/** Temporal's development server: one process with its UI, on a file, so that killing it loses nothing. */
+export function temporal(instance: Instance): PartSpec {
+  return temporalServer(instance, {
+    place: 'control-plane',
+    // Its services dial each other on 127.0.0.1 whatever they are told to listen on; the namespace is the fence.
+    address: '0.0.0.0',
+    uiAddress: instance.addresses.controlPlane,
+    ports: controlPlanePorts,
+  });
+}
+
+/** The same on the machine itself, for Windlass beside an external cluster. */
+export function temporalOnMachine(instance: Instance): PartSpec {
+  return temporalServer(instance, {
+    place: 'machine',
+    address: '127.0.0.1',
+    uiAddress: '127.0.0.1',
+    ports: instance.ports,
+  });
+}
+
+function temporalServer(
+  instance: Instance,
+  where: {
+    readonly place: Place;
+    readonly address: string;
+    readonly uiAddress: string;
+    readonly ports: { readonly temporal: number; readonly ui: number };
+  },
+): PartSpec {
+  const folder = join(instance.folder, 'temporal');
+  mkdirSync(folder, { recursive: true });
+  // Its defaults make each hop of a workflow wait up to 50 ms.
+  const settings = ['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`);
+  return {
+    name: 'temporal',
+    place: where.place,
+    argv: [
+      toolPath('temporal'),
+      ...['server', 'start-dev', '--db-filename', join(folder, 'temporal.db'), '--log-level', 'warn'],
+      ...['--ip', where.address, '--port', String(where.ports.temporal)],
+      ...['--ui-ip', where.uiAddress, '--ui-port', String(where.ports.ui)],
+      ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),
+    ],
+    ready: { kind: 'http', url: `http://${where.uiAddress}:${where.ports.ui}/api/v1/namespaces/default` },
+  };
+}
+
+/** The image registry that every node uses as the mirror of all others. */
+export function registry(instance: Instance, debian: DebianTools): PartSpec {
+  const address = `${instance.addresses.controlPlane}:${controlPlanePorts.registry}`;
+  const config = stringify({
+    version: 0.1,
+    log: { level: 'warn', accesslog: { disabled: true } },
+    storage: { filesystem: { rootdirectory: join(instance.folder, 'registry') }, delete: { enabled: true } },
+    http: { addr: address, secret: 'not a secret: only this machine reaches it' },
+  });
+  const file = controlPlaneFile(instance, 'registry.yaml');
+  writeFile(file, config);
+  return {
+    name: 'registry',
+    place: 'control-plane',
+    argv: [debian.registry, 'serve', file],
+    env: { ...debian.env, OTEL_TRACES_EXPORTER: 'none' },
+    ready: { kind: 'http', url: `http://${address}/v2/` },
+    fingerprint: fingerprintOf(config),
+  };
+}
+
+/** Forwards 127.0.0.1 to Temporal, its UI and the registry. */
+export function portForwards(instance: Instance): PartSpec {
+  const { ports, addresses } = instance;
+  const names = ['temporal', 'ui', 'registry'] as const;
+  return {
+    name: 'ports',
+    place: 'machine',
+    argv: [
+      process.execPath,
+      join(repository, 'deploy/local/forward.ts'),
+      ...names.map((name) => `${ports[name]}=${addresses.controlPlane}:${controlPlanePorts[name]}`),
+    ],
+    ready: { kind: 'listening', port: ports.registry },
+  };
+}
+
+/** kube-proxy's configuration at one address; `name` need not be a Node. */
+export function proxyConfigText(instance: Instance, name: string, address: string, kubeconfig: string): string {
+  return stringify({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'iptables',
+    hostnameOverride: name,
+    bindAddress: address,
+    healthzBindAddress: `${address}:10256`,
+    metricsBindAddress: '127.0.0.1:10249',
+    clientConnection: { kubeconfig },
+    clusterCIDR: instance.addresses.podRange,
+    // Zero leaves the kernel's own limits, which belong to the machine.
+    conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+  });
+}
+
+/** A file of the control plane's own. */
+export function controlPlaneFile(instance: Instance, name: string): string {
+  return join(instance.folder, 'control-plane', name);
+}
+
+/** First match wins: everything that Windlass's roles and administrators do, and every write by anybody. */
+const auditPolicy = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [
+    { level: 'None', users: ['system:apiserver'] },
+    { level: 'Metadata', userGroups: ['system:masters', 'system:serviceaccounts:kruise-system'] },
+    { level: 'None', resources: [{ group: 'coordination.k8s.io', resources: ['leases'] }] },
+    { level: 'Metadata', verbs: ['create', 'update', 'patch', 'delete', 'deletecollection'] },
+    { level: 'None' },
+  ],
+} as const;

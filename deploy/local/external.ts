@@ -1,0 +1,183 @@
+// `npm run up -- --external`: Windlass's processes on this machine, against a cluster that is not ours.
+import { createSocket } from 'node:dgram';
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { basename, dirname, join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
+import { Agent } from 'undici';
+import type { ApiServer } from './api-server.ts';
+import { temporalOnMachine } from './control-plane.ts';
+import { readJson, writeJson } from './files.ts';
+import type { Instance } from './instance.ts';
+import { writeKubeconfigFile } from './kubeconfigs.ts';
+import { ensurePart } from './parts.ts';
+import type { Progress } from './progress.ts';
+import { applyManifests, canRun, type Role, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { run } from './run.ts';
+import { toolPath } from './tools.ts';
+
+/** A cluster that exists already, and how Windlass is to meet it. */
+export interface ExternalOptions {
+  /** Administrator's access; its current context counts. */
+  readonly kubeconfig: string;
+  /** Absent: a Temporal of our own on this machine. */
+  readonly temporalAddress?: string;
+  /** Under which the API server reaches this machine. Absent: our address on the way to it. */
+  readonly webhookHost?: string;
+  /** Absent: no daemon. */
+  readonly daemon?: { readonly node: string; readonly criSocket: string };
+}
+
+/** What `status` and `down` must know about an instance that has no cluster of its own. */
+export interface ExternalRecord {
+  readonly kubeconfig: string;
+  readonly apiserver: string;
+  readonly temporal: string;
+}
+
+/** The record of an external instance; `undefined` for one with a cluster of its own. */
+export function externalRecord(instance: Instance): ExternalRecord | undefined {
+  return readJson<ExternalRecord>(recordFile(instance));
+}
+
+/** Applies manifests to the cluster and runs every role that can run. */
+export async function startExternal(instance: Instance, options: ExternalOptions, progress: Progress): Promise<void> {
+  const cluster = await openCluster(options.kubeconfig);
+  try {
+    const temporal = options.temporalAddress ?? `127.0.0.1:${instance.ports.temporal}`;
+    writeJson(recordFile(instance), { kubeconfig: options.kubeconfig, apiserver: cluster.api.url, temporal });
+    const host = options.webhookHost ?? (await addressToward(new URL(cluster.api.url)));
+    const { role: rolePorts } = instance.ports;
+    await Promise.all([
+      progress.step(`Manifests on ${cluster.api.url}`, () =>
+        applyManifests(
+          options.kubeconfig,
+          `https://${host}:${rolePorts.admission}`,
+          join(instance.folder, 'control-plane/kubectl'),
+        ),
+      ),
+      options.temporalAddress
+        ? undefined
+        : progress.step('Temporal', () => ensurePart(instance, temporalOnMachine(instance))),
+    ]);
+    await Promise.all(
+      Object.values(roles).map(async (role) => {
+        const node = role === roles.daemon ? options.daemon : undefined;
+        if (role === roles.daemon && !node) return;
+        if (!(await canRun(cluster.api, role))) {
+          progress.say(`Left out: ${role.name} (needs ${role.entry} and ServiceAccount ${role.serviceAccount})`);
+          return;
+        }
+        await progress.step(`Windlass ${role.name}`, () =>
+          startRole({ instance, cluster, role, temporal, host, daemon: node }),
+        );
+      }),
+    );
+  } finally {
+    await cluster.api.dispatcher.destroy();
+  }
+}
+
+/** Takes away the registrations that would send the cluster's requests to processes that are gone. Kinds and data stay. */
+export async function stopExternal(instance: Instance): Promise<void> {
+  const record = externalRecord(instance);
+  if (!record) return;
+  const kinds = ['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'];
+  const names = ['kruise-mutating-webhook-configuration', 'kruise-validating-webhook-configuration'];
+  for (const [index, kind] of kinds.entries()) {
+    const args = ['delete', '--ignore-not-found', '--request-timeout=20s', kind, names[index] ?? ''];
+    // The cluster may be gone, and then there is nothing to take away.
+    await run(toolPath('kubectl'), args, { env: { KUBECONFIG: record.kubeconfig } }).catch(() => undefined);
+  }
+}
+
+interface Cluster {
+  readonly api: ApiServer;
+  readonly certificateAuthorityData: string | undefined;
+}
+
+async function startRole({
+  instance,
+  cluster,
+  role,
+  temporal,
+  host,
+  daemon,
+}: {
+  readonly instance: Instance;
+  readonly cluster: Cluster;
+  readonly role: Role;
+  readonly temporal: string;
+  readonly host: string;
+  readonly daemon: ExternalOptions['daemon'];
+}): Promise<void> {
+  const folder = join(instance.folder, 'roles');
+  const node = daemon && { name: daemon.node };
+  const kubeconfig = await writeRoleAccess(cluster.api, role, folder, node, (file, user, tokenFile) =>
+    writeKubeconfigFile(file, {
+      server: cluster.api.url,
+      certificateAuthorityData: cluster.certificateAuthorityData,
+      context: 'external',
+      user,
+      identity: { tokenFile },
+    }),
+  );
+  const { role: ports } = instance.ports;
+  const part = rolePart(role, {
+    place: 'machine',
+    kubeconfig,
+    temporalAddress: temporal,
+    healthAddress: `127.0.0.1:${ports[role.name]}`,
+    ...(role === roles.webhook
+      ? { webhook: { host, port: ports.admission, certificateFolder: join(folder, 'webhook-certificates') } }
+      : {}),
+    ...(daemon
+      ? {
+          node: { name: daemon.node, socketFolder: dirname(daemon.criSocket), socketFile: basename(daemon.criSocket) },
+        }
+      : {}),
+  });
+  await ensurePart(instance, part);
+}
+
+async function openCluster(kubeconfig: string): Promise<Cluster> {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeconfig);
+  const cluster = config.getCurrentCluster();
+  if (!cluster) throw new Error(`Cannot use ${kubeconfig}: it has no current context`);
+  const access: { ca?: unknown; cert?: unknown; key?: unknown; headers?: Record<string, string> } = {};
+  await config.applyToHTTPSOptions(access);
+  const text = (value: unknown): string | undefined =>
+    Buffer.isBuffer(value) || typeof value === 'string' ? value.toString() : undefined;
+  const ca = text(access.ca);
+  const [cert, key] = [text(access.cert), text(access.key)];
+  const connect = { ...(ca ? { ca } : {}), ...(cert ? { cert } : {}), ...(key ? { key } : {}), timeout: 30_000 };
+  return {
+    api: {
+      url: cluster.server,
+      dispatcher: new Agent({ connections: 4, connect }),
+      headers: access.headers ?? {},
+    },
+    certificateAuthorityData: ca && Buffer.from(ca).toString('base64'),
+  };
+}
+
+/** The address that this machine would use toward a server; connecting a datagram socket sends nothing. */
+async function addressToward(server: URL): Promise<string> {
+  const host = server.hostname.replace(/^\[|\]$/g, '');
+  const { address, family } = isIP(host) ? { address: host, family: isIP(host) } : await lookup(host);
+  const socket = createSocket(family === 6 ? 'udp6' : 'udp4');
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject);
+      socket.connect(Number(server.port || 443), address, resolve);
+    });
+    return socket.address().address;
+  } finally {
+    socket.close();
+  }
+}
+
+function recordFile(instance: Instance): string {
+  return join(instance.folder, 'external.json');
+}

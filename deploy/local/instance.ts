@@ -1,0 +1,232 @@
+// An instance is one cluster on this machine. Its name gives the folder in the checkout; its number, claimed in a
+// registry beside the tool cache, gives subnets, link names, cgroups and ports, so that instances never collide.
+import { rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { processesInCgroups } from './cgroups.ts';
+import { filesIn, readJson, writeJson } from './files.ts';
+import { withLock } from './lock.ts';
+import { type ProcessRef, processRef, processState } from './processes.ts';
+import { run } from './run.ts';
+
+/** The checkout that this file belongs to. */
+export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** Where built tools, unpacked packages and the registry of instances live: outside every checkout. */
+export const cacheFolder = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'windlass');
+
+/** One cluster on this machine: where it keeps its files and which addresses it has. */
+export interface Instance {
+  readonly name: string;
+  readonly folder: string;
+  readonly number: number;
+  /** Prefix of cgroups and links, unique on this machine. */
+  readonly id: string;
+  readonly kubeconfig: string;
+  readonly addresses: {
+    /** The control plane: API server, Temporal, registry and webhooks listen here. */
+    readonly controlPlane: string;
+    /** The machine's own end of the link; API servers reach processes of the machine here. */
+    readonly machine: string;
+    readonly podRange: string;
+    readonly serviceRange: string;
+    /** First address of `serviceRange`: the Service `kubernetes`. */
+    readonly kubernetesService: string;
+    /** The Service `kube-dns`, which nobody serves: look-ups of pods fail at once. */
+    readonly nameService: string;
+  };
+  readonly ports: {
+    /** On 127.0.0.1, forwarded to the control plane. */
+    readonly temporal: number;
+    readonly ui: number;
+    readonly registry: number;
+    /** On the machine itself, for roles that serve an external cluster: health of each role, and admission. */
+    readonly role: Readonly<Record<'admission' | 'watcher' | 'webhook' | 'worker' | 'daemon', number>>;
+  };
+}
+
+/** A node's own addresses. */
+export interface NodePlace {
+  readonly number: number;
+  readonly name: string;
+  readonly address: string;
+  readonly podRange: string;
+  /** First address of the pod range. */
+  readonly gateway: string;
+  readonly folder: string;
+  readonly cgroup: string;
+}
+
+/** Ports on the control plane's own address, the same in each instance. */
+export const controlPlanePorts = { apiserver: 6443, temporal: 7233, ui: 8233, registry: 5000, webhook: 9876 } as const;
+
+/** How many nodes the subnets have room for. */
+export const maxNodes = 200;
+
+const maxInstances = 100;
+/** All that an instance keeps in its folder except `logs`. The default one's folder also holds the folders of others. */
+export const ownEntries = [
+  'audit.log',
+  'control-plane',
+  'etcd',
+  'external.json',
+  'kubeconfig',
+  'namespaces',
+  'nodes',
+  'parts',
+  'pki',
+  'registry',
+  'roles',
+  'temporal',
+  'volumes',
+] as const;
+
+const reservedNames: readonly string[] = ['logs', ...ownEntries];
+
+/** The name that the environment gives, checked; `default` when it gives none. */
+export function instanceName(env: NodeJS.ProcessEnv): string {
+  const name = env.WINDLASS_INSTANCE || 'default';
+  if (!/^[a-z][a-z0-9-]{0,30}$/.test(name) || reservedNames.includes(name)) {
+    throw new Error(
+      `WINDLASS_INSTANCE "${name}": up to 31 of a-z, 0-9 and "-", a letter first, and none of ${reservedNames.join(', ')}`,
+    );
+  }
+  return name;
+}
+
+/** The folder of an instance of this checkout. */
+export function instanceFolder(name: string): string {
+  return name === 'default' ? join(repository, '.windlass') : join(repository, '.windlass', name);
+}
+
+/** Addresses and folders of node `number` of an instance. */
+export function nodePlace(instance: Instance, number: number): NodePlace {
+  const name = `node-${number}`;
+  return {
+    number,
+    name,
+    address: `10.88.${instance.number}.${10 + number}`,
+    podRange: `10.${128 + instance.number}.${number}.0/24`,
+    gateway: `10.${128 + instance.number}.${number}.1`,
+    folder: join(instance.folder, 'nodes', name),
+    cgroup: `${instance.id}-${name}`,
+  };
+}
+
+/** The instance of this name if it has a number already. */
+export function findInstance(name: string): Instance | undefined {
+  const number = ownNumber(instanceFolder(name));
+  return number === undefined ? undefined : describe(name, number);
+}
+
+/** Gives the instance of this name a number that no other living instance of this machine has, then does `work`. */
+export function claimInstance(name: string, work: () => void): Promise<Instance> {
+  return withLock(claimsFolder(), async () => {
+    const instance = await claim(name);
+    work();
+    return instance;
+  });
+}
+
+async function claim(name: string): Promise<Instance> {
+  const folder = instanceFolder(name);
+  const claims = readClaims();
+  const own = ownNumber(folder);
+  if (own !== undefined) return take(name, own);
+
+  const routes = await run('ip', ['-4', '-o', 'route', 'show']);
+  const start = name === 'default' ? 0 : 1;
+  for (let number = start; number < maxInstances; number += 1) {
+    const taken = claims.find((entry) => entry.number === number);
+    if (taken && isLiving(taken)) continue;
+    // Somebody else's network (a VPN, a container engine) must not be hidden by ours.
+    if (!taken && routes.split('\n').some((route) => route.startsWith(`10.88.${number}.`))) continue;
+    return take(name, number);
+  }
+  throw new Error(`Cannot claim a subnet for instance "${name}": all ${maxInstances} are taken, see ${claimsFolder()}`);
+}
+
+function take(name: string, number: number): Instance {
+  const folder = instanceFolder(name);
+  writeJson(claimFile(number), { number, name, folder, owner: processRef(process.pid) });
+  writeJson(join(folder, numberFile), number);
+  return describe(name, number);
+}
+
+/** Gives the number back, and calls `whenLast` when no other instance lives on this machine. */
+export function releaseInstance(instance: Instance, whenLast: () => void): Promise<void> {
+  return withLock(claimsFolder(), async () => {
+    rmSync(claimFile(instance.number), { force: true });
+    rmSync(join(instance.folder, numberFile), { force: true });
+    if (!readClaims().some(isLiving)) whenLast();
+  });
+}
+
+interface Claim {
+  readonly number: number;
+  readonly name: string;
+  readonly folder: string;
+  readonly owner?: ProcessRef;
+}
+
+function claimsFolder(): string {
+  return join(cacheFolder, 'instances');
+}
+
+function claimFile(number: number): string {
+  return join(claimsFolder(), `${number}.json`);
+}
+
+function readClaims(): Claim[] {
+  return filesIn(claimsFolder())
+    .flatMap((file) => (/\/\d+\.json$/.test(file) ? [readJson<Claim>(file)] : []))
+    .flatMap((claim) => claim ?? []);
+}
+
+/** The number that a folder's instance has; its own copy counts when the registry was cleared under it. */
+function ownNumber(folder: string): number | undefined {
+  const claims = readClaims();
+  const claim = claims.find((entry) => entry.folder === folder);
+  if (claim) return claim.number;
+  const number = readJson<number>(join(folder, numberFile));
+  return claims.some((entry) => entry.number === number) ? undefined : number;
+}
+
+const numberFile = 'number.json';
+
+/** A claim whose maker and all of whose processes have died is free to take. */
+function isLiving({ owner, number }: Claim): boolean {
+  return (owner !== undefined && processState(owner) !== undefined) || processesInCgroups(idOf(number)).length > 0;
+}
+
+function idOf(number: number): string {
+  return `windlass-${number}`;
+}
+
+function describe(name: string, number: number): Instance {
+  const folder = instanceFolder(name);
+  const port = (offset: number): number => 21_000 + number * 10 + offset;
+  const services = `10.${96 + (number >> 4)}.${(number & 15) << 4}`;
+  return {
+    name,
+    folder,
+    number,
+    id: idOf(number),
+    kubeconfig: join(folder, 'kubeconfig'),
+    addresses: {
+      controlPlane: `10.88.${number}.1`,
+      machine: `10.88.${number}.254`,
+      podRange: `10.${128 + number}.0.0/16`,
+      serviceRange: `${services}.0/20`,
+      kubernetesService: `${services}.1`,
+      nameService: `${services}.10`,
+    },
+    ports: {
+      ...(name === 'default'
+        ? { temporal: 7233, ui: 8233, registry: 5000 }
+        : { temporal: port(0), ui: port(1), registry: port(2) }),
+      role: { admission: port(3), watcher: port(4), webhook: port(5), worker: port(6), daemon: port(7) },
+    },
+  };
+}

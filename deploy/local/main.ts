@@ -1,0 +1,168 @@
+// `npm run up|down|status|logs|part`: the command line of the local platform.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import { windlassImage } from '../images/windlass.ts';
+import type { ExternalOptions } from './external.ts';
+import { pushImages } from './images.ts';
+import { findInstance, type Instance, instanceName, repository } from './instance.ts';
+import { freezePart, killPart, logFile, readParts, startPart, stopPart, thawPart } from './parts.ts';
+import { recordPicture } from './picture.ts';
+import { down, type PlatformStatus, status, up, upExternal } from './platform.ts';
+import { createProgress } from './progress.ts';
+import { start } from './start.ts';
+
+try {
+  await commands(instanceName(process.env)).parseAsync();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}
+
+/** The verbs, for one instance. */
+function commands(name: string): Command {
+  const program = new Command('windlass-local').description('Windlass and a whole cluster on this machine');
+
+  program
+    .command('start')
+    .description('bring everything up and restart the containers of a sample pod')
+    .action(async () => {
+      if (!(await start(name, createProgress()))) process.exitCode = 1;
+    });
+
+  program
+    .command('up')
+    .description('bring the cluster up, or mend it')
+    .option('--nodes <count>', 'at least so many nodes', count, 2)
+    .option('--no-windlass', "without Windlass's own processes")
+    .option('--node-monitor-grace <seconds>', 'how long a node may be silent', count, 120)
+    .option('--external', 'only Windlass, against the cluster that KUBECONFIG names')
+    .option('--webhook-host <host>', 'external: where the API server finds this machine')
+    .option('--cri-socket <path>', 'external: run a daemon on this socket')
+    .option('--node <name>', 'external: the node of that daemon')
+    .action(async (options: UpFlags) => {
+      if (options.external) {
+        print(await upExternal(name, externalOptions(options), createProgress()));
+        return;
+      }
+      const { nodes, windlass, nodeMonitorGrace } = options;
+      print(await up({ name, nodes, windlass, nodeMonitorGraceSeconds: nodeMonitorGrace, progress: createProgress() }));
+    });
+
+  program
+    .command('down')
+    .description('take the cluster down; only its logs stay')
+    .action(() => down(name, createProgress()));
+
+  program
+    .command('status')
+    .description('addresses, and each part with its process')
+    .option('--json', 'as JSON')
+    .action(({ json }: { json?: true }) => {
+      const now = status(name);
+      if (json) console.log(JSON.stringify(now ?? { instance: name, parts: [] }, undefined, 2));
+      else if (now) print(now);
+      else console.log(`Instance "${name}" is down`);
+    });
+
+  program
+    .command('logs')
+    .description('the last lines of one part or of all')
+    .argument('[part]', 'as in "status"')
+    .option('-f, --follow', 'go on as it grows')
+    .option('-n, --lines <count>', 'so many of each', count, 20)
+    .action((part: string | undefined, { follow, lines }: { follow?: true; lines: number }) => {
+      const instance = existing(name);
+      const names = part ? [part] : readParts(instance).map((one) => one.name);
+      const files = names.map((one) => logFile(instance, one)).filter((file) => existsSync(file));
+      if (files.length === 0) throw new Error(`No logs of ${part ? `part "${part}"` : 'any part'}`);
+      const tail = spawn('tail', ['-n', String(lines), ...(follow ? ['-F'] : []), ...files], { stdio: 'inherit' });
+      tail.on('exit', (code) => process.exit(code ?? 1));
+    });
+
+  program
+    .command('image')
+    .description("build Windlass's image and push it to this instance's registry")
+    .action(async () => {
+      const { ports } = existing(name);
+      const progress = createProgress();
+      const image = await progress.step('Image', () => windlassImage(repository));
+      await progress.step(`Push to 127.0.0.1:${ports.registry}`, () =>
+        pushImages(`http://127.0.0.1:${ports.registry}`, [image]),
+      );
+      console.log(image.reference);
+    });
+
+  program
+    .command('picture')
+    .description("record the README's picture, on an instance of its own unless WINDLASS_INSTANCE names one")
+    .action(() => recordPicture(instanceName({ WINDLASS_INSTANCE: 'picture', ...process.env }), createProgress()));
+
+  const part = program.command('part').description('work on one part, as in "status"');
+  part
+    .command('start <part> [flags...]')
+    .description('start it if it does not run; with other flags ("-- --flag=value"): start it anew with them')
+    .action((one: string, flags: readonly string[]) => startPart(existing(name), one, flags));
+  part
+    .command('stop <part>')
+    .description('TERM, then KILL')
+    .action((one) => stopPart(existing(name), one));
+  part
+    .command('kill <part>')
+    .description('KILL')
+    .action((one) => killPart(existing(name), one));
+  part
+    .command('freeze <part>')
+    .description('as if its machine stalled')
+    .action((one) => freezePart(existing(name), one));
+  part
+    .command('thaw <part>')
+    .description('let it go on')
+    .action((one) => thawPart(existing(name), one));
+  return program;
+}
+
+interface UpFlags {
+  readonly nodes: number;
+  readonly windlass: boolean;
+  readonly nodeMonitorGrace: number;
+  readonly external?: true;
+  readonly webhookHost?: string;
+  readonly criSocket?: string;
+  readonly node?: string;
+}
+
+function externalOptions({ webhookHost, criSocket, node }: UpFlags): ExternalOptions {
+  const { KUBECONFIG: kubeconfig, WINDLASS_TEMPORAL_ADDRESS: temporalAddress } = process.env;
+  if (!kubeconfig || kubeconfig.includes(':')) throw new Error('--external: KUBECONFIG must name one file');
+  if ((criSocket === undefined) !== (node === undefined)) throw new Error('Give --cri-socket and --node together');
+  return {
+    kubeconfig: resolve(kubeconfig),
+    ...(temporalAddress ? { temporalAddress } : {}),
+    ...(webhookHost ? { webhookHost } : {}),
+    ...(criSocket && node ? { daemon: { criSocket: resolve(criSocket), node } } : {}),
+  };
+}
+
+function existing(name: string): Instance {
+  const instance = findInstance(name);
+  if (!instance) throw new Error(`Instance "${name}" is down: run "npm run up"`);
+  return instance;
+}
+
+function print(now: PlatformStatus): void {
+  for (const key of ['instance', 'kubeconfig', 'apiserver', 'registry', 'temporal', 'ui'] as const) {
+    if (now[key] !== '') console.log(`${key.padEnd(11)} ${now[key]}`);
+  }
+  console.log();
+  for (const { name: one, pid, state, since } of now.parts) {
+    console.log(`${one.padEnd(26)} ${state.padEnd(8)} ${String(pid).padStart(8)}  ${since}`);
+  }
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('not a whole number');
+  return value;
+}

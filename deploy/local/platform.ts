@@ -1,0 +1,435 @@
+// The local platform as a library: what `npm run up`, `down` and `status` do, and what tests call.
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ApiServer, apply, call } from './api-server.ts';
+import { baseImages } from './base-images.ts';
+import { processesInCgroups, removeCgroups } from './cgroups.ts';
+import {
+  apiserver,
+  controllerManager,
+  controlPlaneProxy,
+  etcd,
+  portForwards,
+  prepareControlPlane,
+  registry,
+  scheduler,
+  temporal,
+} from './control-plane.ts';
+import { type DebianTools, ensureDebianTools } from './debian.ts';
+import { type ExternalOptions, externalRecord, startExternal, stopExternal } from './external.ts';
+import { pushImages } from './images.ts';
+import {
+  claimInstance,
+  controlPlanePorts,
+  findInstance,
+  type Instance,
+  instanceFolder,
+  maxNodes,
+  type NodePlace,
+  nodePlace,
+  ownEntries,
+  releaseInstance,
+} from './instance.ts';
+import { apiserverUrl, writeKubeconfig } from './kubeconfigs.ts';
+import { withLock } from './lock.ts';
+import {
+  holderOf,
+  makeControlPlane,
+  makeMountPoints,
+  makeNode,
+  marker,
+  recordedHolders,
+  removeLinks,
+  removeMountPoints,
+} from './namespaces.ts';
+import { nodeParts } from './node.ts';
+import { adminAgent, endUnrecordedParts, ensurePart, type PartStatus, partStatuses, readParts } from './parts.ts';
+import {
+  commandOf,
+  endProcesses,
+  findProcesses,
+  hasEnvironment,
+  listenersOn,
+  namespaceOf,
+  type ProcessRef,
+  processState,
+} from './processes.ts';
+import type { Progress } from './progress.ts';
+import { applyManifests, canRun, type Role, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { ensureTools } from './tools.ts';
+import { waitFor } from './wait.ts';
+
+/** What an instance is to consist of. It only ever grows: what runs already and is not asked for stays. */
+export interface UpOptions {
+  /** From `instanceName`. */
+  readonly name: string;
+  /** At least this many nodes. None: an API server that accepts pods but runs none. */
+  readonly nodes: number;
+  /** Windlass's own roles as parts. Without: tests run them in their own process. */
+  readonly windlass: boolean;
+  /** Absent: 120. */
+  readonly nodeMonitorGraceSeconds?: number;
+  readonly progress: Progress;
+}
+
+/** Addresses and parts of an instance. */
+export interface PlatformStatus {
+  readonly instance: string;
+  readonly folder: string;
+  readonly kubeconfig: string;
+  readonly apiserver: string;
+  readonly registry: string;
+  readonly temporal: string;
+  readonly ui: string;
+  /** Listening on the machine's end of the link makes a process reachable from the API server, as a webhook. */
+  readonly machine: string;
+  readonly parts: readonly PartStatus[];
+}
+
+/** Brings an instance up, or mends it: everything that is missing or dead is made and started, the rest left alone. */
+export async function up(options: UpOptions): Promise<PlatformStatus> {
+  const { name, progress } = options;
+  checkMachine();
+  if (options.nodes > maxNodes) throw new Error(`--nodes ${options.nodes}: no more than ${maxNodes}`);
+  const folder = instanceFolder(name);
+  return await withLock(
+    folder,
+    async () => {
+      const [debian] = await Promise.all([ensureDebianTools(progress), ensureTools(progress)]);
+      mkdirSync(folder, { recursive: true });
+      const instance = await claimInstance(name, makeMountPoints);
+      const nodeCount = Math.max(options.nodes, knownNodes(instance));
+      await progress.step('Namespaces and certificates', async () => {
+        await endUnrecordedParts(instance);
+        const { temporal: engine, ui, registry: images } = instance.ports;
+        await checkPorts(instance, { temporal: engine, ui, registry: images });
+        await prepareNamespaces(instance, nodeCount);
+        await prepareControlPlane(instance);
+      });
+      const { windlass } = options;
+      const nodes = Array.from({ length: nodeCount }, (_, index) => nodePlace(instance, index + 1));
+      await Promise.all([
+        startControlPlane(instance, debian, options, nodeCount),
+        progress.step('Temporal', () => ensurePart(instance, temporal(instance))),
+        progress.step('Image registry', async () => {
+          await ensurePart(instance, registry(instance, debian));
+          const address = `http://${instance.addresses.controlPlane}:${controlPlanePorts.registry}`;
+          await pushImages(address, await baseImages(debian));
+        }),
+        ensurePart(instance, portForwards(instance)),
+      ]);
+      const runnable = windlass ? await prepareRoles(instance, progress) : [];
+      await Promise.all([
+        ...runnable
+          .filter((role) => role !== roles.daemon)
+          .map((role) => startRole(instance, role, undefined, progress)),
+        ...nodes.map(async (node) => {
+          await progress.step(`Node ${node.name}`, async () => {
+            for (const part of await nodeParts(instance, node, debian)) await ensurePart(instance, part);
+            await nodeReady(instance, node.name);
+          });
+          if (runnable.includes(roles.daemon)) await startRole(instance, roles.daemon, node, progress);
+        }),
+      ]);
+      return statusOf(instance);
+    },
+    () => progress.say(`Waiting for another command on instance "${name}"`),
+  );
+}
+
+/** Runs Windlass alone, against a cluster that exists already. */
+export async function upExternal(name: string, options: ExternalOptions, progress: Progress): Promise<PlatformStatus> {
+  checkMachine();
+  return await withLock(
+    instanceFolder(name),
+    async () => {
+      await ensureTools(progress, ['kubectl', 'temporal']);
+      const instance = await claimInstance(name, () => undefined);
+      if (holderOf(instance, 'control-plane')) {
+        throw new Error(`Instance "${name}" has a cluster of its own: give this one another WINDLASS_INSTANCE`);
+      }
+      await endUnrecordedParts(instance);
+      const { temporal: engine, ui, role } = instance.ports;
+      await checkPorts(instance, { ...(options.temporalAddress ? {} : { temporal: engine, ui }), ...role });
+      await startExternal(instance, options, progress);
+      return statusOf(instance);
+    },
+    () => progress.say(`Waiting for another command on instance "${name}"`),
+  );
+}
+
+/** Takes an instance down: no process, mount, namespace, link, cgroup or data of it is left, only its logs. */
+export async function down(name: string, progress: Progress): Promise<void> {
+  const folder = instanceFolder(name);
+  await withLock(
+    folder,
+    async () => {
+      const instance = findInstance(name);
+      if (!instance) return;
+      await progress.step(`Taking down instance "${name}"`, async () => {
+        await stopExternal(instance);
+        await remove(instance);
+      });
+    },
+    () => progress.say(`Waiting for another command on instance "${name}"`),
+  );
+}
+
+/** What an instance is doing now; `undefined` when it is down. */
+export function status(name: string): PlatformStatus | undefined {
+  const instance = findInstance(name);
+  return instance && statusOf(instance);
+}
+
+function statusOf(instance: Instance): PlatformStatus {
+  const { ports } = instance;
+  const external = externalRecord(instance);
+  if (external) {
+    return {
+      instance: instance.name,
+      folder: instance.folder,
+      ...external,
+      registry: '',
+      ui: external.temporal === `127.0.0.1:${ports.temporal}` ? `http://127.0.0.1:${ports.ui}` : '',
+      machine: '',
+      parts: partStatuses(instance),
+    };
+  }
+  return {
+    instance: instance.name,
+    folder: instance.folder,
+    kubeconfig: instance.kubeconfig,
+    apiserver: apiserverUrl(instance),
+    registry: `127.0.0.1:${ports.registry}`,
+    temporal: `127.0.0.1:${ports.temporal}`,
+    ui: `http://127.0.0.1:${ports.ui}`,
+    machine: instance.addresses.machine,
+    parts: partStatuses(instance),
+  };
+}
+
+async function startControlPlane(
+  instance: Instance,
+  debian: DebianTools,
+  { progress, nodeMonitorGraceSeconds = 120 }: UpOptions,
+  nodeCount: number,
+): Promise<void> {
+  await progress.step('etcd', () => ensurePart(instance, etcd(instance, debian)));
+  await progress.step('API server', () => ensurePart(instance, apiserver(instance)));
+  await progress.step('Controllers', async () => {
+    await Promise.all([
+      ensurePart(instance, controllerManager(instance, { nodeMonitorGraceSeconds })),
+      ...(nodeCount > 0
+        ? [ensurePart(instance, scheduler(instance)), ensurePart(instance, controlPlaneProxy(instance, debian))]
+        : []),
+      withApi(instance, async (api) => {
+        await apply(api, '/apis/storage.k8s.io/v1/storageclasses/standard', defaultStorageClass);
+        await waitFor('namespace kube-system', () => call(api, 'GET', '/api/v1/namespaces/kube-system'));
+        await apply(api, '/api/v1/namespaces/kube-system/services/kube-dns', nameService(instance));
+        // Pods are refused until their namespace has this one, and the controller that makes it comes late.
+        await waitFor('namespace default', () => call(api, 'GET', '/api/v1/namespaces/default'));
+        await apply(api, '/api/v1/namespaces/default/serviceaccounts/default', defaultServiceAccount);
+      }),
+    ]);
+  });
+}
+
+function nameService(instance: Instance): object {
+  const port = { name: 'dns', port: 53, protocol: 'UDP' };
+  const clusterIP = instance.addresses.nameService;
+  const metadata = { name: 'kube-dns', namespace: 'kube-system' };
+  return { apiVersion: 'v1', kind: 'Service', metadata, spec: { clusterIP, ports: [port] } };
+}
+
+const defaultServiceAccount = {
+  apiVersion: 'v1',
+  kind: 'ServiceAccount',
+  metadata: { name: 'default', namespace: 'default' },
+} as const;
+
+const defaultStorageClass = {
+  apiVersion: 'storage.k8s.io/v1',
+  kind: 'StorageClass',
+  metadata: { name: 'standard', annotations: { 'storageclass.kubernetes.io/is-default-class': 'true' } },
+  provisioner: 'kubernetes.io/host-path',
+} as const;
+
+async function nodeReady(instance: Instance, name: string): Promise<void> {
+  interface Node {
+    readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+  }
+  await withApi(instance, (api) =>
+    waitFor(`node ${name} to be ready`, async () => {
+      const node = await call<Node>(api, 'GET', `/api/v1/nodes/${name}`);
+      return node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+    }),
+  );
+}
+
+/** Applies the manifests and gives the roles that can run; says which cannot. */
+async function prepareRoles(instance: Instance, progress: Progress): Promise<Role[]> {
+  const url = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
+  await progress.step('Manifests of Windlass', () =>
+    applyManifests(instance.kubeconfig, url, join(instance.folder, 'control-plane/kubectl')),
+  );
+  return await withApi(instance, async (api) => {
+    const runnable: Role[] = [];
+    for (const role of Object.values(roles)) {
+      if (await canRun(api, role)) runnable.push(role);
+      else progress.say(`Left out: ${role.name} (needs ${role.entry} and ServiceAccount ${role.serviceAccount})`);
+    }
+    return runnable;
+  });
+}
+
+/** Ports for health and metrics; the daemon's is on its node's address. */
+const healthPorts = { watcher: 8080, webhook: 8081, worker: 8082, daemon: 10_221 } as const;
+
+/** Issues new tokens for all roles; those that run take them up. Needed when a Node was deleted and came again. */
+export async function renewTokens(name: string): Promise<void> {
+  const instance = findInstance(name);
+  if (!instance) throw new Error(`Instance "${name}" is down`);
+  const nodes = Array.from({ length: knownNodes(instance) }, (_, index) => nodePlace(instance, index + 1));
+  for (const role of Object.values(roles)) {
+    for (const node of role === roles.daemon ? nodes : [undefined]) await giveAccess(instance, role, node);
+  }
+}
+
+function giveAccess(instance: Instance, role: Role, node: NodePlace | undefined): Promise<string> {
+  const folder = join(instance.folder, 'roles');
+  return withApi(instance, (api) =>
+    writeRoleAccess(api, role, folder, node, (file, user, tokenFile) =>
+      writeKubeconfig(instance, file, user, { kind: 'token', tokenFile }),
+    ),
+  );
+}
+
+async function startRole(
+  instance: Instance,
+  role: Role,
+  node: NodePlace | undefined,
+  progress: Progress,
+): Promise<void> {
+  const { controlPlane } = instance.addresses;
+  await progress.step(`Windlass ${role.name}${node ? ` on ${node.name}` : ''}`, async () => {
+    const kubeconfig = await giveAccess(instance, role, node);
+    const part = rolePart(role, {
+      place: node ? `node-${node.number}` : 'control-plane',
+      kubeconfig,
+      temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
+      healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${healthPorts[role.name]}`,
+      ...(role === roles.webhook
+        ? {
+            webhook: {
+              host: controlPlane,
+              port: controlPlanePorts.webhook,
+              certificateFolder: join(instance.folder, 'roles/webhook-certificates'),
+            },
+          }
+        : {}),
+      ...(node ? { node: { name: node.name, socketFolder: '/run' } } : {}),
+    });
+    await ensurePart(instance, part);
+  });
+}
+
+/** Runs `work` with the administrator's access to an instance's API server. */
+export async function withApi<T>(instance: Instance, work: (api: ApiServer) => Promise<T>): Promise<T> {
+  const dispatcher = adminAgent(instance);
+  try {
+    return await work({ url: apiserverUrl(instance), dispatcher });
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+async function prepareNamespaces(instance: Instance, nodeCount: number): Promise<void> {
+  await endLost(instance);
+  await makeControlPlane(instance);
+  for (let number = 1; number <= nodeCount; number += 1) {
+    await makeNode(instance, nodePlace(instance, number), nodeCount);
+  }
+}
+
+/** Ends parts whose namespaces have lost their holder: new ones will be made, and the old ones have no network. */
+async function endLost(instance: Instance): Promise<void> {
+  const lost = new Set(
+    recordedHolders(instance)
+      .filter(({ ref }) => !processState(ref))
+      .map(({ place }) => place),
+  );
+  if (lost.size === 0) return;
+  const kept = new Set(
+    recordedHolders(instance).flatMap(({ ref }) => (processState(ref) ? [namespaceOf(ref.pid, 'mnt')] : [])),
+  );
+  kept.add(namespaceOf('self', 'mnt'));
+  const strays = processesInCgroups(`${instance.id}-parts`).filter(({ pid }) => !kept.has(namespaceOf(pid, 'mnt')));
+  await endProcesses(strays, 0);
+  for (const place of lost) {
+    if (place !== 'control-plane') await endProcesses(processesInCgroups(`${instance.id}-${place}`), 0);
+  }
+}
+
+function knownNodes(instance: Instance): number {
+  const numbers = recordedHolders(instance).flatMap(({ place }) => {
+    const match = /^node-(\d+)$/.exec(place);
+    return match ? [Number(match[1])] : [];
+  });
+  return Math.max(0, ...numbers);
+}
+
+async function checkPorts(instance: Instance, ports: Readonly<Record<string, number>>): Promise<void> {
+  const own = new Set(readParts(instance).map(({ pid }) => pid));
+  for (const [use, port] of Object.entries(ports)) {
+    const others = listenersOn(port).filter((pid) => !own.has(pid));
+    const [pid] = others;
+    if (pid !== undefined) {
+      const owner = `process ${pid} (${commandOf(pid)})`;
+      throw new Error(
+        `Cannot use 127.0.0.1:${port} for ${use}: ${owner} listens there. ` +
+          'End it, or bring up another instance beside it: WINDLASS_INSTANCE=NAME',
+      );
+    }
+  }
+}
+
+async function remove(instance: Instance): Promise<void> {
+  const roots = recordedHolders(instance);
+  const places = new Set(roots.flatMap(({ ref }) => (processState(ref) ? [namespaceOf(ref.pid, 'mnt')] : [])));
+  const environment = marker(instance);
+  // Four ways to find them, because any one may have been lost in a crash. New ones may come while we look.
+  for (let found = 1; found > 0; ) {
+    const byRecord: ProcessRef[] = [...readParts(instance), ...roots.map(({ ref }) => ref)];
+    const byCgroup = processesInCgroups(instance.id);
+    const byPlace = findProcesses((pid) => places.has(namespaceOf(pid, 'mnt')) || hasEnvironment(pid, environment));
+    const refs = new Map([...byRecord, ...byCgroup, ...byPlace].map((ref) => [ref.pid, ref]));
+    refs.delete(process.pid);
+    const living = [...refs.values()].filter(processState);
+    found = living.length;
+    await endProcesses(living, 0);
+  }
+  await removeCgroups(instance.id);
+  await removeLinks(instance);
+  for (const entry of ownEntries) {
+    rmSync(join(instance.folder, entry), { recursive: true, force: true, maxRetries: 5 });
+  }
+  await releaseInstance(instance, removeMountPoints);
+}
+
+function checkMachine(): void {
+  if (process.platform !== 'linux') throw new Error('The local platform needs Linux');
+  if (process.getuid?.() !== 0) throw new Error('The local platform makes namespaces and cgroups: run it as root');
+  for (const [command, from] of neededCommands) {
+    const found = ['/usr/sbin', '/usr/bin', '/sbin', '/bin'].some((folder) => existsSync(join(folder, command)));
+    if (!found) throw new Error(`The local platform needs the command "${command}" (Debian package ${from})`);
+  }
+}
+
+const neededCommands = [
+  ['ip', 'iproute2'],
+  ['unshare', 'util-linux'],
+  ['nsenter', 'util-linux'],
+  ['mount', 'mount'],
+  ['dpkg', 'dpkg'],
+  ['apt-get', 'apt'],
+] as const;

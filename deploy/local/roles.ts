@@ -1,0 +1,187 @@
+// Windlass's own roles as parts: each in the namespaces where it belongs, each with a ServiceAccount of its own.
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { type ApiServer, call, find } from './api-server.ts';
+import { filesIn, writeFile } from './files.ts';
+import { repository } from './instance.ts';
+import type { Place } from './namespaces.ts';
+import type { PartSpec } from './parts.ts';
+import { run } from './run.ts';
+import { toolPath } from './tools.ts';
+
+/** A process of Windlass. */
+export interface Role {
+  readonly name: 'watcher' | 'webhook' | 'worker' | 'daemon';
+  readonly entry: string;
+  readonly serviceAccount: string;
+}
+
+/** The roles, in no order: each waits for what it needs. */
+export const roles = {
+  watcher: { name: 'watcher', entry: 'watcher/main.ts', serviceAccount: 'windlass-watcher' },
+  webhook: { name: 'webhook', entry: 'watcher/admission/main.ts', serviceAccount: 'windlass-webhook' },
+  worker: { name: 'worker', entry: 'workers/main.ts', serviceAccount: 'windlass-worker' },
+  daemon: { name: 'daemon', entry: 'daemon/main.ts', serviceAccount: 'kruise-daemon' },
+} as const satisfies Record<string, Role>;
+
+/** Where a role runs and what it talks to. */
+export interface RoleSetting {
+  readonly place: Place;
+  /** Written by `writeRoleAccess`. */
+  readonly kubeconfig: string;
+  readonly temporalAddress: string;
+  /** Serves health and metrics at this `host:port`. */
+  readonly healthAddress: string;
+  /** For the webhook: the host in its URL, and where it keeps its certificates. */
+  readonly webhook?: { readonly host: string; readonly port: number; readonly certificateFolder: string };
+  /** For the daemon. */
+  readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
+}
+
+/** Namespace of Windlass itself. */
+export const systemNamespace = 'kruise-system';
+
+/** The part that runs a role; the daemon's is named after its node. */
+export function rolePart(role: Role, setting: RoleSetting): PartSpec {
+  const { healthAddress, webhook, node } = setting;
+  return {
+    name: node ? `daemon-${node.name}` : role.name,
+    place: setting.place,
+    argv: [
+      process.execPath,
+      join(repository, role.entry),
+      `--kubeconfig=${setting.kubeconfig}`,
+      ...(role.name === 'webhook' ? [] : [`--temporal-address=${setting.temporalAddress}`]),
+      ...(role.name === 'daemon'
+        ? [`--addr=${healthAddress}`]
+        : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),
+      ...(webhook
+        ? [
+            `--webhook-host=${webhook.host}`,
+            `--webhook-port=${webhook.port}`,
+            `--webhook-cert-dir=${webhook.certificateFolder}`,
+          ]
+        : []),
+      ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
+      ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
+    ],
+    ready: { kind: 'http', url: `http://${healthAddress}/readyz` },
+    fingerprint: sourceFingerprint(),
+  };
+}
+
+/** Whether a role can run from this checkout, and is known to the cluster that `applyManifests` was given. */
+export async function canRun(api: ApiServer, role: Role): Promise<boolean> {
+  if (!existsSync(join(repository, role.entry))) return false;
+  return (
+    (await find(api, `/api/v1/namespaces/${systemNamespace}/serviceaccounts/${role.serviceAccount}`)) !== undefined
+  );
+}
+
+/**
+ * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
+ * webhook; here it is a URL from the first moment, because a registration must not name both.
+ */
+export async function applyManifests(kubeconfig: string, webhookUrl: string, cacheFolder: string): Promise<void> {
+  const objects = ['rbac', 'crds', 'webhooks'].flatMap((folder) =>
+    filesIn(join(repository, 'deploy', folder))
+      .filter((file) => file.endsWith('.yaml'))
+      .sort((a, b) => a.localeCompare(b))
+      .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown)),
+  );
+  const items = objects.filter(isObject).map((object) => reachByUrl(object, webhookUrl));
+  // Namespaces first: kubectl keeps the order.
+  items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
+  if (items.length === 0) return;
+  await run(
+    toolPath('kubectl'),
+    [
+      'apply',
+      `--cache-dir=${cacheFolder}`,
+      '--server-side',
+      '--force-conflicts',
+      '--field-manager=windlass-local',
+      '-f',
+      '-',
+    ],
+    { env: { KUBECONFIG: kubeconfig }, input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }) },
+  );
+}
+
+/** Issues a token for the role, bound to the node when one is given, and writes it with the kubeconfig around it. */
+export async function writeRoleAccess(
+  api: ApiServer,
+  role: Role,
+  folder: string,
+  node: { readonly name: string } | undefined,
+  writeConfig: (file: string, user: string, tokenFile: string) => void,
+): Promise<string> {
+  const base = join(folder, node ? `${role.name}-${node.name}` : role.name);
+  const tokenFile = `${base}.token`;
+  writeFile(tokenFile, await issueToken(api, role, node));
+  writeConfig(`${base}.kubeconfig`, role.serviceAccount, tokenFile);
+  return `${base}.kubeconfig`;
+}
+
+async function issueToken(api: ApiServer, role: Role, node: { readonly name: string } | undefined): Promise<string> {
+  const bound = node
+    ? await call<{ readonly metadata: { readonly uid: string } }>(api, 'GET', `/api/v1/nodes/${node.name}`)
+    : undefined;
+  const answer = await call<{ readonly status: { readonly token: string } }>(
+    api,
+    'POST',
+    `/api/v1/namespaces/${systemNamespace}/serviceaccounts/${role.serviceAccount}/token`,
+    {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: {
+        expirationSeconds: tokenSeconds,
+        ...(node && bound
+          ? { boundObjectRef: { apiVersion: 'v1', kind: 'Node', name: node.name, uid: bound.metadata.uid } }
+          : {}),
+      },
+    },
+  );
+  return answer.status.token;
+}
+
+/** Each `up` issues new ones; a cluster that is up for longer than this needs one `up` in between. */
+const tokenSeconds = 90 * 24 * 3600;
+
+export type Manifest = Readonly<Record<string, unknown>>;
+
+function isObject(value: unknown): value is Manifest {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Replaces each `clientConfig.service` by the URL with the same path. */
+export function reachByUrl(object: Manifest, url: string): Manifest {
+  return Object.fromEntries(
+    Object.entries(object).map(([key, value]): [string, unknown] => {
+      if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? reachByUrl(item, url) : item))];
+      if (!isObject(value)) return [key, value];
+      const { service, ...rest } = value;
+      if (key !== 'clientConfig' || !isObject(service)) return [key, reachByUrl(value, url)];
+      return [key, { ...rest, url: `${url}${String(service.path ?? '/')}` }];
+    }),
+  );
+}
+
+/** Changes whenever a source file of Windlass does, so that `up` runs what is in the checkout. */
+function sourceFingerprint(): string {
+  const hash = createHash('sha256');
+  const visit = (folder: string): void => {
+    for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => a.name.localeCompare(b.name))) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) visit(path);
+      else if (/\.(ts|proto|json)$/.test(entry.name)) hash.update(`${path} ${statSync(path).mtimeMs}\n`);
+    }
+  };
+  for (const folder of ['api', 'workflows', 'activities', 'workers', 'watcher', 'daemon']) {
+    if (existsSync(join(repository, folder))) visit(join(repository, folder));
+  }
+  hash.update(String(statSync(join(repository, 'package-lock.json')).mtimeMs));
+  return hash.digest('hex').slice(0, 16);
+}

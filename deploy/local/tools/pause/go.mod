@@ -1,0 +1,3 @@
+module windlass/deploy/local/tools/pause
+
+go 1.22
