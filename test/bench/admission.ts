@@ -1,0 +1,33 @@
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { benchNamespace } from './cluster.ts';
+import type { Figure } from './figures.ts';
+
+/** How long the API server takes to create a pod that admission does not see, and one that it does (as a dry run). */
+export async function admissionFigures(kube: KubeClient, samples: number): Promise<readonly Figure[]> {
+  const plain = podBody([]);
+  const owned = podBody([
+    { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'bench', uid: 'bench', controller: true },
+  ]);
+  return [
+    { what: 'pod creation without any webhook', samples: await creations(kube, plain, samples), dropped: 0 },
+    { what: 'pod creation through the pod webhook', samples: await creations(kube, owned, samples), dropped: 0 },
+  ];
+}
+
+function podBody(ownerReferences: readonly object[]): object {
+  return {
+    metadata: { generateName: 'bench-', namespace: benchNamespace, ownerReferences },
+    spec: { containers: [{ name: 'app', image: 'busybox:1.36' }] },
+  };
+}
+
+async function creations(kube: KubeClient, body: object, samples: number): Promise<readonly number[]> {
+  const times: number[] = [];
+  for (let index = 0; index < samples + 20; index++) {
+    const startedAt = performance.now();
+    await kube.create(kubeResource.pods, body, { dryRun: true });
+    if (index >= 20) times.push(performance.now() - startedAt); // the first ones warm connections and compilers
+  }
+  return times;
+}

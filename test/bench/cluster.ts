@@ -1,0 +1,134 @@
+import { join } from 'node:path';
+import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import { crr, isCompleted } from '../../api/container-recreate-request.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
+import type { PlatformStatus } from '../../deploy/local/platform.ts';
+import { type Cache, createCache } from '../../watcher/cache.ts';
+import { Reflector } from '../../watcher/reflector.ts';
+
+/** The cluster that is measured: its objects as they change, and the runtime of its first node. */
+export interface BenchCluster {
+  readonly kube: KubeClient;
+  readonly runtime: CriClient;
+  readonly node: string;
+  /** A pod of so many containers, all of them ready. */
+  readyPod(name: string, containers: number, labels?: Readonly<Record<string, string>>): Promise<Pod>;
+  /** Waits for the pod to look like this. */
+  podIs(uid: string, what: string, holds: (pod: Pod) => boolean): Promise<void>;
+  /** Creates a request for all containers of a pod, in order, and waits for its end. Answers milliseconds. */
+  recreate(pod: Pod, name?: string): Promise<number>;
+  remove(resource: Resource, name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export const benchNamespace = 'default';
+const patienceMs = 300_000;
+
+/** Connects to the first node of an instance that is up. */
+export async function benchCluster(platform: PlatformStatus): Promise<BenchCluster> {
+  const kube = createKubeClient({
+    kubeconfig: platform.kubeconfig,
+    userAgent: 'windlass-bench',
+    qps: 1000,
+    burst: 2000,
+  });
+  const node = 'node-1';
+  const runtime = createCriClient(join(platform.folder, 'nodes', node, 'run', 'containerd', 'containerd.sock'));
+  const pods = follow<Pod>(kube, kubeResource.pods);
+  const requests = follow<ContainerRecreateRequest>(kube, crr);
+  await Promise.all([pods.reflector.synced(), requests.reflector.synced()]);
+
+  async function podIs(uid: string, what: string, holds: (pod: Pod) => boolean): Promise<void> {
+    await until(pods.cache, uid, what, holds);
+  }
+
+  return {
+    kube,
+    runtime,
+    node,
+    podIs,
+    async readyPod(name, containers, labels = {}) {
+      const { metadata } = await kube.create<Pod>(kubeResource.pods, podOf(name, containers, node, labels));
+      await podIs(metadata.uid, `pod ${name} is ready`, isReady);
+      return await kube.get<Pod>(kubeResource.pods, { namespace: benchNamespace, name });
+    },
+    async recreate(pod, name = pod.metadata.name) {
+      const startedAt = performance.now();
+      const { metadata } = await kube.create<ContainerRecreateRequest>(crr, requestFor(pod, name));
+      await until(requests.cache, metadata.uid, `request ${metadata.name} has ended`, isCompleted);
+      const took = performance.now() - startedAt;
+      const ended = requests.cache.byUid(metadata.uid);
+      const failed = ended?.status?.containerRecreateStates?.some(({ phase }) => phase !== 'Succeeded');
+      if (failed ?? true) throw new Error(`Request ${metadata.name} went wrong: ${JSON.stringify(ended?.status)}`);
+      return took;
+    },
+    async remove(resource, name) {
+      const options = resource.plural === 'pods' ? { gracePeriodSeconds: 0 } : {};
+      await kube.delete(resource, { namespace: benchNamespace, name }, options);
+    },
+    async close() {
+      runtime.close();
+      await Promise.all([pods.reflector.stop(), requests.reflector.stop()]);
+      await kube.close();
+    },
+  };
+}
+
+/** Whether the kubelet calls the pod ready. */
+export function isReady({ status }: Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
+}
+
+function podOf(name: string, containers: number, nodeName: string, labels: Readonly<Record<string, string>>): object {
+  return {
+    metadata: { name, namespace: benchNamespace, labels },
+    spec: {
+      nodeName,
+      terminationGracePeriodSeconds: 1,
+      containers: Array.from({ length: containers }, (_, index) => ({
+        name: `c${index}`,
+        image: 'busybox:1.36',
+        command: ['sh', '-c', 'trap exit TERM; sleep 99999 & wait'],
+      })),
+    },
+  };
+}
+
+function requestFor({ metadata, spec }: Pod, name: string): object {
+  return {
+    metadata: { name, namespace: benchNamespace },
+    spec: {
+      podName: metadata.name,
+      containers: spec.containers.map(({ name }) => ({ name })),
+      strategy: { orderedRecreate: true, terminationGracePeriodSeconds: 1 },
+    },
+  };
+}
+
+function follow<T extends KubeObject>(
+  kube: KubeClient,
+  resource: Resource,
+): { cache: Cache<T>; reflector: Reflector<T> } {
+  const cache = createCache<T>({ onError: (error) => console.error(error) });
+  const log = { info: () => undefined, warn: () => undefined };
+  const reflector = new Reflector<T>({ client: kube, resource, cache, log, namespace: benchNamespace });
+  reflector.start();
+  return { cache, reflector };
+}
+
+async function until<T extends KubeObject>(
+  cache: Cache<T>,
+  uid: string,
+  what: string,
+  holds: (object: T) => boolean,
+): Promise<void> {
+  const predicate = (): boolean => {
+    const object = cache.byUid(uid);
+    return object !== undefined && holds(object);
+  };
+  await cache.until(predicate, { signal: AbortSignal.timeout(patienceMs), what, uid });
+}

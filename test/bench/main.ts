@@ -1,0 +1,74 @@
+/**
+ * `npm run bench [-- samples]`: measures Windlass on a real two-node cluster of its own and writes docs/performance.md.
+ * Ratios within one run mean more than figures of different runs: machines differ, and are noisy.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { repository } from '../../deploy/local/instance.ts';
+import { down, status, up } from '../../deploy/local/platform.ts';
+import { createProgress } from '../../deploy/local/progress.ts';
+import { run } from '../../deploy/local/run.ts';
+import { measureStolen } from '../support/stolen.ts';
+import { admissionFigures } from './admission.ts';
+import { cacheFigures } from './cache.ts';
+import { benchCluster } from './cluster.ts';
+import { machine, quantile, table } from './figures.ts';
+import { usageOf, usageTable } from './processes.ts';
+import { crowdFigures, recreateFigures } from './recreate.ts';
+
+const samples = Number(process.argv[2] ?? 20);
+const name = 'bench';
+const progress = createProgress();
+await down(name, progress);
+const stolen = measureStolen();
+try {
+  const platform = await up({ name, nodes: 2, windlass: true, progress });
+  const now = (): typeof platform => status(name) ?? platform;
+  const cluster = await benchCluster(platform);
+  console.log('An idle minute');
+  const idle = usageOf(now());
+  await delay(60_000);
+  const idleMinute = usageOf(now());
+  const recreate = await recreateFigures(cluster, samples);
+  const crowd = await crowdFigures(cluster);
+  const admission = await admissionFigures(cluster.kube, 500);
+  const after = usageOf(now());
+  await cluster.close();
+  const [bare, one, three] = recreate.map((figure) => quantile(figure.samples, 0.5));
+  const text = [
+    '# Performance',
+    '',
+    'Written by `npm run bench`. Times in milliseconds unless a row says otherwise.',
+    '',
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}, ${stolen() ?? 'unknown'} % of the CPU stolen during the run.`,
+    '',
+    '## Recreating containers',
+    '',
+    'Fresh containers for every sample; busybox that ends at once on TERM; grace period 1 s.',
+    '',
+    table([...recreate, ...crowd]),
+    '',
+    `Medians: a request adds ${Math.round((one ?? 0) - (bare ?? 0))} ms to the bare restart of one container, and three in order ` +
+      `add ${Math.round(((three ?? 0) - 3 * (bare ?? 0)) / 3)} ms each to three bare restarts.`,
+    '',
+    '## Admission',
+    '',
+    table(admission),
+    '',
+    '## Watch cache',
+    '',
+    table(cacheFigures()),
+    '',
+    '## Processes',
+    '',
+    usageTable(idle, idleMinute, after),
+    '',
+  ].join('\n');
+  const file = join(repository, 'docs', 'performance.md');
+  writeFileSync(file, text);
+  await run(join(repository, 'node_modules', '.bin', 'biome'), ['format', '--write', file]);
+  console.log(`\n${text}\nWritten to docs/performance.md`);
+} finally {
+  await down(name, progress);
+}

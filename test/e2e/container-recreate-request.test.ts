@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import { restartContainersId } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { waitFor } from '../support/wait.ts';
+import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
+
+let cluster: LocalCluster;
+
+beforeAll(async () => {
+  cluster = await localCluster();
+});
+
+afterAll(async () => {
+  await cluster.close();
+});
+
+/** The pod of the samples in a namespace of its own, ready. */
+async function samplePod(): Promise<{ namespace: string; pod: Pod }> {
+  const namespace = await cluster.newNamespace();
+  await cluster.applySample('pod-three-containers.yaml', namespace);
+  return { namespace, pod: await cluster.readyPod(namespace, 'web') };
+}
+
+async function completed(namespace: string, name: string): Promise<ContainerRecreateRequest> {
+  return await waitFor(`request ${name} to complete`, async (see) => {
+    const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, name));
+    return request.status?.phase === 'Completed' && request;
+  });
+}
+
+/** How often each container was started, by the runtime's own list; every instance but the newest has to be dead. */
+async function startsOf(pod: Pod): Promise<Record<string, number>> {
+  const starts: Record<string, number> = {};
+  const newest = new Map<string, boolean>();
+  for (const { name, running } of await cluster.containersOf(pod)) {
+    starts[name] = (starts[name] ?? 0) + 1;
+    expect(newest.get(name) ?? false).toBe(false);
+    newest.set(name, running);
+  }
+  expect([...newest.values()]).toEqual([...newest.keys()].map(() => true));
+  return starts;
+}
+
+describe('the sample', () => {
+  it('recreates three containers in order, and tells so everywhere that people look', async () => {
+    const { namespace, pod } = await samplePod();
+    await cluster.applySample('container-recreate-request.yaml', namespace);
+    await cluster.ok(['wait', '--for=condition=Complete', 'crr/restart-web', '-n', namespace, '--timeout=180s']);
+
+    const request = await completed(namespace, 'restart-web');
+    expect(request.status?.containerRecreateStates).toEqual([
+      { name: 'app', phase: 'Succeeded', isKilled: true },
+      { name: 'proxy', phase: 'Succeeded', isKilled: true },
+      { name: 'logger', phase: 'Succeeded', isKilled: true },
+    ]);
+    expect(await startsOf(pod)).toEqual({ app: 2, proxy: 2, logger: 2 });
+
+    const after = await cluster.get<Pod>('pod', namespace, 'web');
+    const startedAt = (name: string): number => {
+      const found = after.status?.containerStatuses?.find((container) => container.name === name);
+      expect(found).toMatchObject({ restartCount: 1, ready: true });
+      return Date.parse(found?.state?.running?.startedAt ?? '');
+    };
+    expect(after.metadata.uid).toBe(pod.metadata.uid);
+    expect(after.status?.podIP).toBe(pod.status?.podIP);
+    // CRR-33: each ran for longer than minStartedSeconds before the next was stopped
+    expect(startedAt('proxy') - startedAt('app')).toBeGreaterThanOrEqual(1000);
+    expect(startedAt('logger') - startedAt('proxy')).toBeGreaterThanOrEqual(1000);
+
+    const table = await cluster.ok(['get', 'crr', '-n', namespace]);
+    expect(table).toMatch(/NAME\s+PHASE\s+POD\s+NODE\s+AGE/);
+    expect(table).toMatch(/restart-web\s+Completed\s+web\s+node-\d/);
+
+    await waitFor('three Events about stops', async (see) => {
+      const described = see(await cluster.ok(['get', 'events', '-n', namespace, '-o', 'json']));
+      const events = (JSON.parse(described) as { items: { reason: string; message: string; source: object }[] }).items;
+      const kills = events.filter(({ reason, message }) => reason === 'Killing' && message.includes('restart-web'));
+      const expected = ['app', 'proxy', 'logger'].map(
+        (name) => `Stopping container ${name} by ContainerRecreateRequest restart-web`,
+      );
+      expect(new Set(kills.map(({ message }) => message))).toEqual(new Set(expected));
+      expect(kills).toHaveLength(3);
+      expect(kills[0]?.source).toMatchObject({ component: 'kruise-daemon-crr', host: pod.spec.nodeName });
+      return true;
+    });
+  });
+
+  it('is an operation in Temporal that can be found by name and read step by step', async () => {
+    const { namespace, pod } = await samplePod();
+    await cluster.applySample('container-recreate-request.yaml', namespace);
+    await completed(namespace, 'restart-web');
+
+    const workflowId = restartContainersId(pod.metadata.uid);
+    const found = await waitFor('the operation in the list', async () => {
+      const query = `WindlassKind='ContainerRecreateRequest' AND WindlassNamespace='${namespace}' AND WindlassName='restart-web'`;
+      for await (const workflow of cluster.temporal.workflow.list({ query })) {
+        if (workflow.status.name === 'COMPLETED') return workflow;
+      }
+      return undefined;
+    });
+    expect(found).toMatchObject({ workflowId, type: 'restartContainers' });
+
+    const history = await cluster.temporal.workflow.getHandle(workflowId).fetchHistory();
+    const summaries = (history.events ?? []).flatMap(({ userMetadata }) =>
+      userMetadata?.summary?.data ? [String(JSON.parse(Buffer.from(userMetadata.summary.data).toString()))] : [],
+    );
+    expect(summaries.filter((summary) => summary.startsWith('restart '))).toEqual([
+      `restart containers of pod ${namespace}/web`,
+      'restart app@web',
+      'restart proxy@web',
+      'restart logger@web',
+    ]);
+  });
+
+  it('works in the older version of the API, too', async () => {
+    const { namespace, pod } = await samplePod();
+    await cluster.applySample('container-recreate-request-v1alpha1.yaml', namespace);
+    await completed(namespace, 'restart-web-logger');
+
+    expect(await startsOf(pod)).toEqual({ app: 1, proxy: 1, logger: 2 });
+    const kind = 'containerrecreaterequests.v1alpha1.apps.kruise.io';
+    const old = await cluster.get<ContainerRecreateRequest>(kind, namespace, 'restart-web-logger');
+    expect(old.apiVersion).toBe('apps.kruise.io/v1alpha1');
+    const snapshot = old.metadata.annotations?.['crr.apps.kruise.io/sync-container-statuses'] ?? '';
+    expect(JSON.parse(snapshot)).toMatchObject([{ name: 'logger', ready: true, restartCount: 1 }]);
+  });
+});
+
+describe('bad input', () => {
+  let namespace: string;
+
+  beforeAll(async () => {
+    namespace = (await samplePod()).namespace;
+  });
+
+  const good = {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'ContainerRecreateRequest',
+    metadata: { name: 'bad' },
+    spec: { podName: 'web', containers: [{ name: 'app' }] },
+  };
+
+  const cases: readonly (readonly [string, object, RegExp])[] = [
+    ['an unknown pod', { podName: 'nobody', containers: [{ name: 'app' }] }, /spec\.podName.*nobody/s],
+    ['no pod', { podName: '', containers: [{ name: 'app' }] }, /spec\.podName/],
+    ['an unknown container', { podName: 'web', containers: [{ name: 'nope' }] }, /spec\.containers\[0\]\.name.*nope/s],
+    ['no container', { podName: 'web', containers: [] }, /spec\.containers/],
+    ['a container twice', { podName: 'web', containers: [{ name: 'app' }, { name: 'app' }] }, /spec\.containers\[1\]/],
+    [
+      'a field that only admission may fill',
+      {
+        podName: 'web',
+        containers: [{ name: 'app', statusContext: { containerID: 'containerd://1', restartCount: 0 } }],
+      },
+      /spec\.containers\[0\]\.statusContext/,
+    ],
+    [
+      'a negative grace period',
+      { podName: 'web', containers: [{ name: 'app' }], strategy: { terminationGracePeriodSeconds: -1 } },
+      /spec\.strategy\.terminationGracePeriodSeconds/,
+    ],
+    [
+      'a negative start time',
+      { podName: 'web', containers: [{ name: 'app' }], strategy: { minStartedSeconds: -1 } },
+      /spec\.strategy\.minStartedSeconds/,
+    ],
+    [
+      'a deadline too short',
+      { podName: 'web', containers: [{ name: 'app' }], activeDeadlineSeconds: 1 },
+      /activeDeadlineSeconds/,
+    ],
+    [
+      'an unknown policy',
+      { podName: 'web', containers: [{ name: 'app' }], strategy: { failurePolicy: 'Hope' } },
+      /spec\.strategy\.failurePolicy/,
+    ],
+  ];
+
+  it.each(cases)('refuses %s, and names the field', async (_, spec, message) => {
+    const { code, stderr } = await cluster.kubectl(
+      ['apply', '-n', namespace, '-f', '-'],
+      JSON.stringify({ ...good, spec }),
+    );
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(message);
+  });
+
+  it('refuses an init container', async () => {
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'with-init', namespace },
+      spec: {
+        terminationGracePeriodSeconds: 1,
+        initContainers: [{ name: 'first', image: 'busybox:1.36', command: ['true'] }],
+        containers: [
+          { name: 'app', image: 'busybox:1.36', command: ['sh', '-c', 'trap exit TERM; sleep 99999 & wait'] },
+        ],
+      },
+    };
+    await cluster.ok(['apply', '-f', '-'], JSON.stringify(pod));
+    await cluster.readyPod(namespace, 'with-init');
+    const spec = { podName: 'with-init', containers: [{ name: 'first' }] };
+    const { code, stderr } = await cluster.kubectl(
+      ['apply', '-n', namespace, '-f', '-'],
+      JSON.stringify({ ...good, spec }),
+    );
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/spec\.containers\[0\]\.name.*first/s);
+  });
+
+  it('refuses a changed spec', async () => {
+    const manifest = (await sample('container-recreate-request.yaml')).replace('name: restart-web', 'name: fixed');
+    await cluster.ok(['apply', '-n', namespace, '-f', '-'], manifest);
+    const changed = manifest.replace('orderedRecreate: true', 'orderedRecreate: false');
+    const { code, stderr } = await cluster.kubectl(['apply', '-n', namespace, '-f', '-'], changed);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/spec/);
+    expect(stderr).toMatch(/immutable/);
+    await completed(namespace, 'fixed');
+  });
+});
+
+describe('the death of a process in the middle', () => {
+  const parts = ['worker', 'watcher', 'webhook', 'temporal', 'daemon'] as const;
+
+  it.each(parts)('of the %s does not keep three containers from being recreated once each, in order', async (part) => {
+    const { namespace, pod } = await samplePod();
+    await cluster.applySample('container-recreate-request.yaml', namespace);
+    await waitFor('the first container to be recreated', async (see) => {
+      const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web'));
+      return request.status?.containerRecreateStates?.some(({ phase }) => phase === 'Succeeded');
+    });
+    const name = part === 'daemon' ? `daemon-${pod.spec.nodeName}` : part;
+    await cluster.part.kill(name);
+    await cluster.part.start(name);
+
+    const request = await completed(namespace, 'restart-web');
+    expect(request.status?.containerRecreateStates?.map(({ phase }) => phase)).toEqual([
+      'Succeeded',
+      'Succeeded',
+      'Succeeded',
+    ]);
+    expect(await startsOf(pod)).toEqual({ app: 2, proxy: 2, logger: 2 });
+  });
+});
+
+describe('least privilege', () => {
+  it('shows in the audit log: Windlass comes as its own ServiceAccounts and never as an administrator', async () => {
+    const users = new Map<string, Set<string>>();
+    for await (const { user, userAgent = '' } of cluster.auditLog()) {
+      if (!/^(windlass-(watcher|webhook|worker)|kruise-daemon)/.test(userAgent)) continue;
+      const agent = userAgent.split('/')[0] ?? '';
+      users.set(agent, (users.get(agent) ?? new Set()).add(user.username));
+    }
+    const account = (name: string): Set<string> => new Set([`system:serviceaccount:kruise-system:${name}`]);
+    expect(Object.fromEntries(users)).toEqual({
+      'windlass-watcher': account('windlass-watcher'),
+      'windlass-webhook': account('windlass-webhook'),
+      'windlass-worker': account('windlass-worker'),
+      'kruise-daemon': account('kruise-daemon'),
+    });
+  });
+});

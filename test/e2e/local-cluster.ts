@@ -1,0 +1,197 @@
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Client, Connection } from '@temporalio/client';
+import type { KubeObject } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { ensureDebianTools } from '../../deploy/local/debian.ts';
+import { findInstance, type Instance, instanceName, repository } from '../../deploy/local/instance.ts';
+import { commandIn, type Place } from '../../deploy/local/namespaces.ts';
+import { freezePart, killPart, partReady, startPart, stopPart, thawPart } from '../../deploy/local/parts.ts';
+import { status } from '../../deploy/local/platform.ts';
+import { silentProgress } from '../../deploy/local/progress.ts';
+import { run } from '../../deploy/local/run.ts';
+import { toolPath } from '../../deploy/local/tools.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** What a command said. */
+export interface Answer {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** One instance of a container, as the runtime of its node tells of it. */
+export interface RuntimeContainer {
+  readonly id: string;
+  readonly name: string;
+  readonly createdAt: string;
+  readonly running: boolean;
+}
+
+/** A cluster with real nodes and Windlass on it, as a person at its keyboard has it. */
+export interface LocalCluster {
+  readonly kubeconfig: string;
+  readonly temporal: Client;
+  /** Runs kubectl as the administrator; a failure is an answer. */
+  kubectl(args: readonly string[], input?: string): Promise<Answer>;
+  /** Runs kubectl and returns what it printed; a failure is an error that quotes it. */
+  ok(args: readonly string[], input?: string): Promise<string>;
+  get<T extends KubeObject>(kind: string, namespace: string, name: string): Promise<T>;
+  newNamespace(): Promise<string>;
+  /** A file of `deploy/samples/`, applied into a namespace. */
+  applySample(file: string, namespace: string): Promise<void>;
+  /** The pod once it runs and all its containers are ready. */
+  readyPod(namespace: string, name: string): Promise<Pod>;
+  /** Every instance that the runtime still knows of this pod, oldest first. */
+  containersOf(pod: Pod): Promise<readonly RuntimeContainer[]>;
+  readonly part: {
+    kill(name: string): Promise<void>;
+    stop(name: string): Promise<void>;
+    /** Starts it and waits until it is of use. */
+    start(name: string): Promise<void>;
+    freeze(name: string): void;
+    thaw(name: string): void;
+  };
+  /** Every entry that the API server has written about a request so far. */
+  auditLog(): AsyncIterable<AuditEntry>;
+  close(): Promise<void>;
+}
+
+/** Who asked the API server for what. */
+export interface AuditEntry {
+  readonly user: { readonly username: string; readonly groups?: readonly string[] };
+  readonly userAgent?: string;
+  readonly verb: string;
+  readonly requestURI: string;
+}
+
+/** The instance that WINDLASS_INSTANCE names, which has to be up. */
+export async function localCluster(): Promise<LocalCluster> {
+  const name = instanceName(process.env);
+  const instance = findInstance(name);
+  const now = status(name);
+  if (!instance || !now) throw new Error(`Instance "${name}" is down: run "npm test -- e2e"`);
+  const { kubeconfig } = now;
+  const debian = await ensureDebianTools(silentProgress);
+  const connection = await Connection.connect({ address: now.temporal });
+  const env = { ...process.env, KUBECONFIG: kubeconfig };
+
+  async function kubectl(args: readonly string[], input = ''): Promise<Answer> {
+    return await answerOf(toolPath('kubectl'), args, env, input);
+  }
+  async function ok(args: readonly string[], input = ''): Promise<string> {
+    const { code, stdout, stderr } = await kubectl(args, input);
+    if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stderr}`);
+    return stdout;
+  }
+  async function get<T extends KubeObject>(kind: string, namespace: string, object: string): Promise<T> {
+    return JSON.parse(await ok(['get', kind, object, '-n', namespace, '-o', 'json'])) as T;
+  }
+
+  return {
+    kubeconfig,
+    temporal: new Client({ connection }),
+    kubectl,
+    ok,
+    get,
+    async newNamespace() {
+      const namespace = `e2e-${randomUUID().slice(0, 8)}`;
+      await ok(['create', 'namespace', namespace]);
+      await waitFor('the default service account', async () => {
+        const { code } = await kubectl(['get', 'serviceaccount', 'default', '-n', namespace]);
+        return code === 0;
+      });
+      return namespace;
+    },
+    async applySample(file, namespace) {
+      await ok(['apply', '-n', namespace, '-f', join(repository, 'deploy', 'samples', file)]);
+    },
+    async readyPod(namespace, pod) {
+      return await waitFor(`pod ${pod} to be ready`, async (see) => {
+        const found = see(await get<Pod>('pod', namespace, pod));
+        const ready = found.status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True');
+        return ready && found;
+      });
+    },
+    async containersOf(pod) {
+      const place = pod.spec.nodeName as Place;
+      const ctr = ['ctr', '--address', '/run/containerd/containerd.sock', '-n', 'k8s.io'];
+      const inNode = async (args: readonly string[]): Promise<string> => {
+        const [command = '', ...rest] = commandIn(instance, place, [...ctr, ...args]);
+        return await run(command, rest, { env: debian.env });
+      };
+      const filter = `labels."io.kubernetes.pod.uid"==${pod.metadata.uid},labels."io.cri-containerd.kind"==container`;
+      const ids = (await inNode(['containers', 'list', '-q', filter])).split('\n').filter(Boolean);
+      const tasks = new Set(
+        (await inNode(['tasks', 'list'])).split('\n').flatMap((line) => {
+          const [id = '', , state] = line.trim().split(/\s+/);
+          return state === 'RUNNING' ? [id] : [];
+        }),
+      );
+      const containers = await Promise.all(
+        ids.map(async (id) => describeContainer(await inNode(['containers', 'info', id]), tasks)),
+      );
+      return containers.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
+    },
+    part: {
+      kill: (part) => killPart(instance, part),
+      stop: (part) => stopPart(instance, part),
+      async start(part) {
+        await startPart(instance, part);
+        await partReady(instance, part);
+      },
+      freeze: (part) => freezePart(instance, part),
+      thaw: (part) => thawPart(instance, part),
+    },
+    auditLog: () => auditLog(instance),
+    close: () => connection.close(),
+  };
+}
+
+function describeContainer(text: string, running: ReadonlySet<string>): RuntimeContainer {
+  const { ID: id, CreatedAt: createdAt, Labels: labels } = JSON.parse(text) as ContainerRecord;
+  return { id, name: labels['io.kubernetes.container.name'] ?? '', createdAt, running: running.has(id) };
+}
+
+interface ContainerRecord {
+  readonly ID: string;
+  readonly CreatedAt: string;
+  readonly Labels: Readonly<Record<string, string>>;
+}
+
+async function* auditLog(instance: Instance): AsyncIterable<AuditEntry> {
+  for await (const line of createInterface({ input: createReadStream(join(instance.folder, 'audit.log')) })) {
+    if (line.trim() !== '') yield JSON.parse(line) as AuditEntry;
+  }
+}
+
+async function answerOf(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+  input: string,
+): Promise<Answer> {
+  return await new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+      stdout += chunk;
+    });
+    child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+      stderr += chunk;
+    });
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code: code ?? 1, stdout, stderr }));
+    child.stdin.end(input);
+  });
+}
+
+/** The text of a file of `deploy/samples/`. */
+export async function sample(file: string): Promise<string> {
+  return await readFile(join(repository, 'deploy', 'samples', file), 'utf8');
+}

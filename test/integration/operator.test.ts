@@ -1,0 +1,248 @@
+import { describe, expect, it } from '@jest/globals';
+import { commandNames } from '../../api/operations.ts';
+import { newGate } from '../support/gate.ts';
+import type { PlayedPod } from '../support/kubelet-player.ts';
+import { outcomeOf, phaseOf, type RequestOptions, type TestRequest } from '../support/requests.ts';
+import { waitFor } from '../support/wait.ts';
+import { useWindlass } from './windlass.ts';
+
+const windlass = useWindlass();
+
+/** A request whose first container has been stopped and is not ready yet, and does not become so until `ready`. */
+async function inTheMiddle(
+  options: Partial<RequestOptions> = {},
+): Promise<{ readonly request: TestRequest; readonly pod: PlayedPod; readonly ready: () => void }> {
+  const ready = newGate();
+  const pod = await windlass().runPod(['app', 'proxy']);
+  pod.script('app', { readyTakes: ready.opened });
+  const strategy = { orderedRecreate: true, ...options.strategy };
+  const request = await windlass().request({ pod, containers: ['app', 'proxy'], ...options, strategy });
+  await request.waitsFor('ContainerNotReady');
+  return { request, pod, ready: ready.open };
+}
+
+describe('an operator', () => {
+  it.concurrent('pauses: what is in flight finishes, nothing more is stopped until resume', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+    await request.operation.signal('pause', { by: 'ann' });
+    ready();
+
+    await request.untilContainer('app', 'Succeeded');
+    const { status } = await request.waitsFor('Paused');
+    expect(status?.waitingFor?.unblock).toContain('paused by ann');
+    expect(node.stopsOf(pod)).toEqual(['app']);
+
+    await request.operation.signal('resume', { by: 'ann' });
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+  });
+
+  // the identity of the client that these tests signal with
+  const sender = 'operator@test';
+  const payloads: readonly { readonly what: string; readonly args: readonly unknown[]; readonly by: string }[] = [
+    { what: 'a name', args: [{ by: 'ann' }], by: 'ann' },
+    { what: 'a name and things that nobody knows', args: [{ by: 'ann', color: 'red' }, 'more'], by: 'ann' },
+    { what: 'an object without a name', args: [{}], by: sender },
+    { what: 'an empty name', args: [{ by: '' }], by: sender },
+    { what: 'a name that is no text', args: [{ by: { first: 'ann' } }], by: sender },
+    { what: 'null', args: [null], by: sender },
+    { what: 'nothing', args: [], by: sender },
+    { what: 'a text', args: ['now, please'], by: sender },
+    { what: 'a number', args: [7], by: sender },
+    { what: 'a list', args: [['ann']], by: sender },
+  ];
+  for (const { what, args, by } of payloads) {
+    it.concurrent(`aborts with ${what} as payload, and the message says that it was ${by}`, async () => {
+      const { node } = windlass();
+      const { request, pod, ready } = await inTheMiddle();
+
+      await request.operation.signal('abort', ...args);
+
+      await request.ended();
+      const { status } = await request.until(`aborted by ${by}`, ({ message }) => message === `aborted by ${by}`);
+      expect(status && outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'Aborted' });
+      expect(status && outcomeOf(status)?.message).toContain(`Aborted by ${by}`);
+      expect(status?.containerRecreateStates?.map(({ phase }) => phase)).toEqual(['Recreating', 'Pending']);
+      expect(node.stopsOf(pod)).toEqual(['app']);
+      ready();
+    });
+  }
+
+  it.concurrent('aborts in the middle of a stop, which ends as it would have', async () => {
+    const { node } = windlass();
+    const stopped = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopTakes: stopped.opened });
+    const request = await windlass().request({ pod, containers: ['app', 'proxy'] });
+    await request.waitsFor('Stopping');
+
+    await request.operation.signal('abort', { by: 'ann' });
+    expect((await request.ended()).message).toBe('aborted by ann');
+    stopped.open();
+
+    await request.untilContainer('app', 'Recreating');
+    expect(pod.restartsOf('app')).toBe(1);
+    expect(node.stopsOf(pod)).toEqual(['app']);
+  });
+
+  it.concurrent('skips the container that holds everything up', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await request.operation.signal('skip');
+
+    const status = await request.ended();
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expect(phaseOf(status, 'proxy')).toBe('Succeeded');
+    await request.until(`skipped by ${sender}`, ({ containerRecreateStates }) => {
+      return containerRecreateStates?.[0]?.message === `skipped by ${sender}`;
+    });
+    ready();
+  });
+
+  it.concurrent('skips a container by its name before its turn comes', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await request.operation.signal('skip', { by: 'ann', target: 'proxy' });
+    await request.until('told', ({ containerRecreateStates }) => {
+      return containerRecreateStates?.[1]?.message === 'skipped by ann';
+    });
+    ready();
+
+    const status = await request.ended();
+    expect(node.stopsOf(pod)).toEqual(['app']);
+    expect(phaseOf(status, 'app')).toBe('Succeeded');
+  });
+
+  it.concurrent('retries a container whose stop has failed', async () => {
+    const { node } = windlass();
+    const ready = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopFails: 'context deadline exceeded' });
+    pod.script('proxy', { readyTakes: ready.opened });
+    const strategy = { failurePolicy: 'Ignore' } as const;
+    const request = await windlass().request({ pod, containers: ['app', 'proxy'], strategy });
+    await request.untilContainer('app', 'Failed');
+    await request.untilContainer('proxy', 'Recreating');
+    pod.script('app', {});
+
+    await request.operation.signal('retry', { by: 'ann', target: 'app' });
+
+    await request.untilContainer('app', 'Succeeded');
+    ready.open();
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
+    expect(pod.restartsOf('app')).toBe(1);
+  });
+
+  it.concurrent('CRR-36: retries a forced stop that has failed', async () => {
+    const { node } = windlass();
+    const ready = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopFails: 'context deadline exceeded' });
+    pod.script('proxy', { readyTakes: ready.opened });
+    const strategy = { failurePolicy: 'Ignore', forceRecreate: true } as const;
+    const request = await windlass().request({ pod, containers: ['app', 'proxy'], strategy });
+    await request.untilContainer('app', 'Failed');
+    await request.untilContainer('proxy', 'Recreating');
+    pod.script('app', {});
+
+    await request.operation.signal('retry');
+
+    await request.untilContainer('app', 'Succeeded');
+    ready.open();
+    await request.ended();
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
+  });
+
+  it.concurrent('may send every command at any time, and as often as they like', async () => {
+    const { request, pod, ready } = await inTheMiddle();
+    const calm = commandNames.filter((name) => name !== 'abort' && name !== 'skip');
+    for (const name of [...calm, ...calm.toReversed(), 'resume']) await request.operation.signal(name, null);
+    ready();
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(pod.restartsOf('app')).toBe(1);
+  });
+
+  it.concurrent('terminates the workflow: the request goes on in a new run', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await request.operation.terminate('by hand');
+    ready();
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+  });
+
+  it.concurrent('cancels the workflow, which is another way to abort', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await request.operation.cancel();
+
+    expect((await request.ended()).message).toBe('aborted by a cancellation of its workflow');
+    expect(node.stopsOf(pod)).toEqual(['app']);
+    ready();
+  });
+
+  it.concurrent('CRR-36: terminates the workflow during a forced stop, which still happens once', async () => {
+    const { node } = windlass();
+    const stopped = newGate();
+    const pod = await windlass().runPod(['app']);
+    pod.script('app', { stopTakes: stopped.opened });
+    const request = await windlass().request({ pod, containers: ['app'], strategy: { forceRecreate: true } });
+    await request.waitsFor('Stopping');
+
+    await request.operation.terminate('by hand');
+    const { runId } = await waitFor('a new run', async (see) => {
+      const now = see(await request.operation.describe());
+      return now.status.name === 'RUNNING' ? now : undefined;
+    });
+    expect(runId).not.toBe('');
+    stopped.open();
+
+    expect(phaseOf(await request.ended(), 'app')).toBe('Succeeded');
+    expect(pod.restartsOf('app')).toBe(1);
+    expect(node.stopsOf(pod)).toEqual(['app']);
+  });
+
+  it.concurrent('CRR-36: terminates the workflow after a forced stop, which is not repeated', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle({ strategy: { forceRecreate: true } });
+
+    await request.operation.terminate('by hand');
+    ready();
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+    expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 1]);
+  });
+
+  for (const forceRecreate of [false, true]) {
+    const how = forceRecreate ? 'CRR-36: with forceRecreate' : 'CRR-50: without forceRecreate';
+    it.concurrent(`${how}, resets the workflow to its start, and no container is stopped twice`, async () => {
+      const { node, client } = windlass();
+      const { request, pod, ready } = await inTheMiddle({ strategy: { forceRecreate } });
+
+      const { runId } = await request.operation.describe();
+      const history = await request.operation.fetchHistory();
+      const firstTask = history.events?.find((event) => event.workflowTaskCompletedEventAttributes);
+      if (!firstTask?.eventId) throw new Error('a workflow in the middle has completed a task');
+      await client.workflowService.resetWorkflowExecution({
+        namespace: 'default',
+        workflowExecution: { workflowId: request.workflowId, runId },
+        workflowTaskFinishEventId: firstTask.eventId,
+        reason: 'by hand',
+        requestId: runId,
+      });
+      ready();
+
+      expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+      expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+      expect([pod.restartsOf('app'), pod.restartsOf('proxy')]).toEqual([1, 1]);
+    });
+  }
+});

@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Context } from '@temporalio/activity';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { dataConverter } from '../../workers/payload-limit.ts';
+import type { askForBytes, sendBytes } from '../support/large-payloads.ts';
+import { testPlatform } from '../support/platform.ts';
+import { prepareRoles } from '../support/roles.ts';
+import { waitFor } from '../support/wait.ts';
+
+const platform = testPlatform();
+const taskQueue = `payloads-${randomUUID()}`;
+
+let connection: NativeConnection;
+let clientConnection: Connection;
+let client: Client;
+let worker: Worker;
+let working: Promise<void>;
+
+beforeAll(async () => {
+  prepareRoles(platform);
+  connection = await NativeConnection.connect({ address: platform.temporalAddress });
+  clientConnection = await Connection.connect({ address: platform.temporalAddress });
+  client = new Client({ connection: clientConnection, dataConverter });
+  worker = await Worker.create({
+    connection,
+    taskQueue,
+    dataConverter,
+    workflowsPath: fileURLToPath(new URL('../support/large-payloads.ts', import.meta.url)),
+    activities: {
+      async sendBack(bytes: number, heartbeatBytes: number) {
+        const context = Context.current();
+        context.heartbeat('x'.repeat(heartbeatBytes));
+        if (heartbeatBytes > 4_096) await context.cancelled;
+        return 'x'.repeat(bytes);
+      },
+      receive: async () => undefined,
+    },
+  });
+  working = worker.run();
+});
+
+afterAll(async () => {
+  worker.shutdown();
+  await working;
+  await clientConnection.close();
+  await connection.close();
+});
+
+describe('the payload limit', () => {
+  const ask = (bytes: number, heartbeatBytes: number) =>
+    client.workflow.execute<typeof askForBytes>('askForBytes', {
+      taskQueue,
+      workflowId: `ask/${randomUUID()}`,
+      args: [bytes, heartbeatBytes],
+    });
+
+  it('lets an activity answer with what fits', async () => {
+    await expect(ask(4_000, 4_000)).resolves.toBe(4_000);
+  });
+
+  it('fails an activity that answers with more as Invalid', async () => {
+    await expect(ask(5_000, 0)).rejects.toMatchObject({
+      cause: {
+        cause: { type: 'Invalid', nonRetryable: true, message: expect.stringContaining('5002 bytes are more') },
+      },
+    });
+  });
+
+  it('ends an activity that heartbeats with more', async () => {
+    await expect(ask(1, 5_000)).rejects.toMatchObject({ cause: { cause: { type: 'CancelledFailure' } } });
+  });
+
+  it('holds a workflow that sends more, and says why in its history', async () => {
+    const handle = await client.workflow.start<typeof sendBytes>('sendBytes', {
+      taskQueue,
+      workflowId: `send/${randomUUID()}`,
+      args: [5_000],
+    });
+    const message = await waitFor('the workflow task to fail', async () => {
+      const { events } = await handle.fetchHistory();
+      return events?.map((event) => event.workflowTaskFailedEventAttributes?.failure?.message).find(Boolean);
+    });
+    expect(message).toContain('5002 bytes are more than the 4096 that are allowed');
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+    await handle.terminate();
+  });
+});

@@ -1,0 +1,230 @@
+import { describe, expect, it } from '@jest/globals';
+import { type ContainerRecreateRequest, crrV1alpha1 } from '../../api/container-recreate-request.ts';
+import { crrAnnotation, crrLabel } from '../../api/well-known.ts';
+import { newGate } from '../support/gate.ts';
+import { outcomeOf, phaseOf } from '../support/requests.ts';
+import { waitFor } from '../support/wait.ts';
+import { useWindlass } from './windlass.ts';
+
+const windlass = useWindlass();
+
+describe('a ContainerRecreateRequest', () => {
+  for (const version of ['v1beta1', 'v1alpha1'] as const) {
+    it.concurrent(`CRR-38: recreates three containers in order, asked for in ${version}`, async () => {
+      const { node } = windlass();
+      const pod = await windlass().runPod(['app', 'proxy', 'logger']);
+      const request = await windlass().request({
+        pod,
+        version,
+        containers: ['proxy', 'app', 'logger'],
+        strategy: { orderedRecreate: true },
+      });
+
+      const status = await request.ended();
+
+      expect(node.stopsOf(pod)).toEqual(['proxy', 'app', 'logger']);
+      expect(['app', 'proxy', 'logger'].map((name) => pod.restartsOf(name))).toEqual([1, 1, 1]);
+      expect(status).toMatchObject({
+        phase: 'Completed',
+        completionTime: expect.any(String),
+        observedGeneration: 1,
+        containerRecreateStates: ['proxy', 'app', 'logger'].map((name) => ({
+          name,
+          phase: 'Succeeded',
+          isKilled: true,
+        })),
+        containerStatusSnapshot: ['proxy', 'app', 'logger'].map((name) => ({
+          name,
+          ready: true,
+          restartCount: 1,
+          containerID: `containerd://${pod.newest(name)?.id}`,
+        })),
+      });
+      expect(status.waitingFor).toBeUndefined();
+      expect(status.message ?? '').toBe('');
+      expect(outcomeOf(status)).toMatchObject({ type: 'Complete', status: 'True', reason: 'ContainersRecreated' });
+    });
+  }
+
+  it.concurrent('CRR-20: shows v1alpha1 the new containers in an annotation', async () => {
+    const pod = await windlass().runPod(['app']);
+    const request = await windlass().request({ pod, containers: ['app'] });
+    await request.ended();
+
+    const old = await windlass().cluster.find<ContainerRecreateRequest>(crrV1alpha1, request.ref);
+
+    const annotation = old?.metadata.annotations?.[crrAnnotation.syncContainerStatuses] ?? '';
+    expect(JSON.parse(annotation)).toEqual([
+      { name: 'app', ready: true, restartCount: 1, containerID: `containerd://${pod.newest('app')?.id}` },
+    ]);
+    expect(old?.status?.containerStatusSnapshot).toBeUndefined();
+  });
+
+  it.concurrent('CRR-38: leaves the second container alone until the first is ready again', async () => {
+    const { node } = windlass();
+    const ready = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { readyTakes: ready.opened });
+    const request = await windlass().request({
+      pod,
+      containers: ['app', 'proxy'],
+      strategy: { orderedRecreate: true },
+    });
+
+    const { status } = await request.waitsFor('ContainerNotReady');
+    expect(status?.waitingFor).toMatchObject({ blockedBy: ['container/app'], blockedCount: 1 });
+    expect(status?.containerRecreateStates).toMatchObject([
+      { name: 'app', phase: 'Recreating', isKilled: true },
+      { name: 'proxy', phase: 'Pending' },
+    ]);
+    expect(node.stopsOf(pod)).toEqual(['app']);
+
+    ready.open();
+    await request.ended();
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+  });
+
+  it.concurrent('CRR-40: without an order stops one container after the other and waits for all together', async () => {
+    const { node } = windlass();
+    const [stopped, ready] = [newGate(), newGate()];
+    const pod = await windlass().runPod(['app', 'proxy', 'logger']);
+    pod.script('app', { stopTakes: stopped.opened, readyTakes: ready.opened });
+    pod.script('proxy', { readyTakes: ready.opened });
+    pod.script('logger', { readyTakes: ready.opened });
+    const request = await windlass().request({ pod, containers: ['app', 'proxy', 'logger'] });
+
+    const { status } = await request.waitsFor('Stopping');
+    expect(status?.waitingFor?.blockedBy).toEqual(['container/app']);
+    expect(node.stopsOf(pod)).toEqual(['app']);
+
+    stopped.open();
+    await request.until('waiting for three containers', ({ waitingFor }) => waitingFor?.blockedCount === 3);
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger']);
+
+    ready.open();
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toHaveLength(3);
+  });
+
+  it.concurrent('CRR-37: a container that cannot be stopped ends the request under failurePolicy Fail', async () => {
+    const { node } = windlass();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopFails: 'context deadline exceeded' });
+    const request = await windlass().request({ pod, containers: ['app', 'proxy'] });
+
+    const status = await request.ended();
+
+    expect(status.containerRecreateStates).toEqual([
+      { name: 'app', phase: 'Failed', message: 'kill container error: context deadline exceeded' },
+      { name: 'proxy', phase: 'Pending' },
+    ]);
+    expect(status.message ?? '').toBe('');
+    expect(outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'StopFailed' });
+    expect(node.stopsOf(pod)).toEqual(['app']);
+    expect(pod.restartsOf('proxy')).toBe(0);
+  });
+
+  it.concurrent('CRR-37: a container that cannot be stopped is passed over under failurePolicy Ignore', async () => {
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopFails: 'context deadline exceeded' });
+    const request = await windlass().request({
+      pod,
+      containers: ['app', 'proxy'],
+      strategy: { failurePolicy: 'Ignore', orderedRecreate: true },
+    });
+
+    const status = await request.ended();
+
+    expect(status.containerRecreateStates?.map(({ phase }) => phase)).toEqual(['Failed', 'Succeeded']);
+    expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
+    expect(outcomeOf(status)?.message).toContain('context deadline exceeded');
+  });
+
+  it.concurrent('CRR-33: counts a container only when it has run strictly longer than minStartedSeconds', async () => {
+    const pod = await windlass().runPod(['app']);
+    const request = await windlass().request({ pod, containers: ['app'], strategy: { minStartedSeconds: 2 } });
+
+    await request.ended();
+
+    expect(Date.now() - (pod.newest('app')?.startedAtMs ?? 0)).toBeGreaterThan(2_000);
+  });
+
+  it.concurrent('CRR-5: asks the node to stop with the grace period of the pod', async () => {
+    const { node } = windlass();
+    const pod = await windlass().runPod(['app'], { graceSeconds: 7 });
+    await (await windlass().request({ pod, containers: ['app'] })).ended();
+    expect(node.stops.filter((stop) => stop.pod === pod.ref.uid)).toMatchObject([{ graceSeconds: 7 }]);
+  });
+
+  it.concurrent('CRR-35: does not stop a container that somebody else has replaced since the request was made', async () => {
+    const { node } = windlass();
+    const stopped = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('proxy', { stopTakes: stopped.opened });
+    const first = await windlass().request({ pod, containers: ['proxy'] });
+    await first.waitsFor('Stopping');
+    const second = await windlass().request({ pod, containers: ['app'] });
+    await second.waitsFor('Queued');
+    await pod.crash('app');
+    stopped.open();
+
+    const status = await second.ended();
+
+    expect(node.stopsOf(pod)).toEqual(['proxy']);
+    expect(pod.restartsOf('app')).toBe(1);
+    expect(phaseOf(status, 'app')).toBe('Succeeded');
+  });
+
+  it.concurrent('CRR-36: forceRecreate stops once a container that has been replaced since', async () => {
+    const { node } = windlass();
+    const stopped = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('proxy', { stopTakes: stopped.opened });
+    const first = await windlass().request({ pod, containers: ['proxy'] });
+    await first.waitsFor('Stopping');
+    const second = await windlass().request({ pod, containers: ['app'], strategy: { forceRecreate: true } });
+    await second.waitsFor('Queued');
+    await pod.crash('app');
+    const replaced = pod.newest('app')?.id;
+    stopped.open();
+
+    const status = await second.ended();
+
+    expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+    expect(node.stops.find((stop) => stop.container === 'app' && stop.pod === pod.ref.uid)?.containerId).toBe(replaced);
+    expect(pod.restartsOf('app')).toBe(2);
+    expect(phaseOf(status, 'app')).toBe('Succeeded');
+  });
+
+  it.concurrent('CRR-10: is deleted when its ttlSecondsAfterFinished is over', async () => {
+    const pod = await windlass().runPod(['app']);
+    const request = await windlass().request({ pod, containers: ['app'], ttlSecondsAfterFinished: 2 });
+    await request.gone();
+    // it completed after the new container had started
+    expect(Date.now()).toBeGreaterThanOrEqual((pod.newest('app')?.startedAtMs ?? 0) + 2_000);
+    expect(pod.restartsOf('app')).toBe(1);
+  });
+
+  it.concurrent('CRR-10: is no longer marked active once it has completed', async () => {
+    const pod = await windlass().runPod(['app']);
+    const request = await windlass().request({ pod, containers: ['app'] });
+    expect((await request.read())?.metadata.labels?.[crrLabel.active]).toBe('true');
+    await request.ended();
+    await request.until('inactive', (_, { metadata }) => metadata.labels?.[crrLabel.active] === undefined);
+  });
+
+  it.concurrent('tells of its end in an Event', async () => {
+    const pod = await windlass().runPod(['app']);
+    const request = await windlass().request({ pod, containers: ['app'] });
+    await request.ended();
+    const [event] = await waitFor('the Event', async (see) => {
+      const events = see(await request.events());
+      return events.length > 0 ? events : undefined;
+    });
+    expect(event).toMatchObject({
+      type: 'Normal',
+      reason: 'ContainersRecreated',
+      source: { component: 'windlass-container-recreate-request' },
+    });
+  });
+});

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { newGate } from '../support/gate.ts';
+import { outcomeOf, phaseOf } from '../support/requests.ts';
+import { type RoleProcess, spawnRole } from '../support/roles.ts';
+import { waitFor } from '../support/wait.ts';
+import { useWindlass } from './windlass.ts';
+
+// Watcher and worker are processes of their own here, so that they can be killed.
+const windlass = useWindlass({ watcher: false, worker: false });
+
+const running: { watcher?: RoleProcess; worker?: RoleProcess } = {};
+
+async function start(name: 'watcher' | 'worker'): Promise<void> {
+  running[name] = await spawnRole(name, windlass().platform);
+}
+
+beforeAll(async () => {
+  await Promise.all([start('watcher'), start('worker')]);
+});
+
+afterAll(async () => {
+  await Promise.all([running.watcher?.stop(), running.worker?.stop()]);
+});
+
+/** An ordered request for three containers whose first is stopped and not ready until `ready`. */
+async function inTheMiddle() {
+  const ready = newGate();
+  const containers = ['app', 'proxy', 'logger'];
+  const pod = await windlass().runPod(containers);
+  pod.script('app', { readyTakes: ready.opened });
+  const request = await windlass().request({ pod, containers, strategy: { orderedRecreate: true } });
+  await request.waitsFor('ContainerNotReady');
+  return { request, pod, ready: ready.open };
+}
+
+describe('a request goes on', () => {
+  it('CRR-50: when the worker is killed and another one takes its place', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await running.worker?.kill();
+    ready();
+    await start('worker');
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger']);
+  });
+
+  it('when the watcher is killed: another one leads, finishes what was begun and starts what is new', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+    const { watcher } = running;
+    await start('watcher');
+
+    await watcher?.kill();
+    const killedAtMs = Date.now();
+    const newPod = await windlass().runPod(['app']);
+    const newRequest = await windlass().request({ pod: newPod, containers: ['app'], ttlSecondsAfterFinished: 1 });
+    const behind = await windlass().request({ pod, containers: ['logger'] });
+    await behind.waitsFor('Queued');
+    const leadsAfterMs = Date.now() - killedAtMs;
+    ready();
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    await newRequest.gone();
+    expect(newPod.restartsOf('app')).toBe(1);
+    await behind.ended();
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger', 'logger'].slice(0, node.stopsOf(pod).length));
+    // generous: the lease takes 12 s to run out, and this machine may stall
+    expect(leadsAfterMs).toBeLessThan(60_000);
+  });
+
+  it('when Temporal is killed and comes back, and says meanwhile that Temporal is silent', async () => {
+    const { node, platform } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+    const newPod = await windlass().runPod(['app']);
+
+    await platform.kill('temporal');
+    ready();
+    const newRequest = await windlass().request({ pod: newPod, containers: ['app'] });
+    const { status } = await newRequest.waitsFor('EngineSilent');
+    expect(status).toMatchObject({ phase: '', waitingFor: { blockedBy: ['temporal'], blockedCount: 1 } });
+    await platform.start('temporal');
+
+    const [old, fresh] = await Promise.all([request.ended(), newRequest.ended()]);
+    expect(outcomeOf(old)).toMatchObject({ type: 'Complete' });
+    expect(outcomeOf(fresh)).toMatchObject({ type: 'Complete' });
+    expect(fresh.waitingFor).toBeUndefined();
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger']);
+    expect(node.stopsOf(newPod)).toEqual(['app']);
+  });
+
+  it('when the API server is killed and comes back', async () => {
+    const { node, platform } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+
+    await platform.kill('apiserver');
+    ready();
+    await platform.start('apiserver');
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'logger']);
+    const next = await windlass().request({ pod, containers: ['app'] });
+    expect(phaseOf(await next.ended(), 'app')).toBe('Succeeded');
+  });
+
+  it('when the daemon of the node ends in the middle of a stop and comes back', async () => {
+    const { node, connection } = windlass();
+    const stopped = newGate();
+    const pod = await windlass().runPod(['app', 'proxy']);
+    pod.script('app', { stopTakes: stopped.opened });
+    const request = await windlass().request({ pod, containers: ['app', 'proxy'] });
+    await request.waitsFor('Stopping');
+
+    await node.stopDaemon();
+    stopped.open();
+    await waitFor('the stop to come to its end', () => pod.restartsOf('app') === 1);
+    await node.startDaemon(connection);
+
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+  });
+});

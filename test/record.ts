@@ -1,0 +1,300 @@
+/**
+ * `npm run record`: plays one scenario for each branch of each workflow on a real API server and a real Temporal, and
+ * saves the histories in test/replay/histories/<workflow>/<branch>.json, from where `npm test -- replay` replays them.
+ * `npm run record -- drained` records those scenarios whose name contains the word.
+ */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { WorkflowHandle } from '@temporalio/client';
+import { restartContainersType } from '../api/operations.ts';
+import { repository } from '../deploy/local/instance.ts';
+import { withPlatform } from './runner/platform.ts';
+import { type Gate, newGate } from './support/gate.ts';
+import { recordedHistory } from './support/history.ts';
+import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
+import type { RequestOptions, TestRequest } from './support/requests.ts';
+import { waitFor } from './support/wait.ts';
+import { startWindlass, type Windlass } from './support/windlass.ts';
+
+/** Plays one scenario to its end, and answers the runs to keep, by branch. */
+type Scenario = (windlass: Windlass) => Promise<Readonly<Record<string, WorkflowHandle>>>;
+
+const instance = 'record';
+
+/** How many scenarios are played at once: most of their time they wait. */
+const atOnce = 8;
+const folder = join(repository, 'test/replay/histories', restartContainersType);
+
+/** Both containers of a pod are asked for; what the first one takes is in the hands of the scenario. */
+interface Play {
+  readonly pod: PlayedPod;
+  readonly request: TestRequest;
+  readonly stopped: Gate;
+  readonly ready: Gate;
+}
+
+async function play(
+  windlass: Windlass,
+  options: Partial<RequestOptions> & { readonly podOptions?: Partial<PodOptions>; readonly stopFails?: string } = {},
+): Promise<Play> {
+  const { podOptions = {}, stopFails, ...rest } = options;
+  const [stopped, ready] = [newGate(), newGate()];
+  const pod = await windlass.runPod(options.containers ?? ['app', 'proxy'], podOptions);
+  const script = { stopTakes: stopped.opened, readyTakes: ready.opened };
+  pod.script('app', stopFails === undefined ? script : { ...script, stopFails });
+  const request = await windlass.request({ pod, containers: ['app', 'proxy'], ...rest });
+  return { pod, request, stopped, ready };
+}
+
+/** Plays until the first container is stopped and not ready. */
+async function playToTheMiddle(windlass: Windlass, options: Parameters<typeof play>[1] = {}): Promise<Play> {
+  const strategy = { orderedRecreate: true, ...options.strategy };
+  const begun = await play(windlass, { ...options, strategy });
+  begun.stopped.open();
+  await begun.request.waitsFor('ContainerNotReady');
+  return begun;
+}
+
+/** Plays without hindrance. */
+async function playThrough(windlass: Windlass, options: Parameters<typeof play>[1] = {}): Promise<WorkflowHandle> {
+  const { request, stopped, ready } = await play(windlass, options);
+  stopped.open();
+  ready.open();
+  await request.ended();
+  return request.operation;
+}
+
+/** The run that is under way now. */
+async function currentRun({ client }: Windlass, { operation, workflowId }: TestRequest): Promise<WorkflowHandle> {
+  const { runId } = await operation.describe();
+  return client.workflow.getHandle(workflowId, runId);
+}
+
+const scenarios: Readonly<Record<string, Scenario>> = {
+  // these two take a minute, so they begin first
+  async daemonAway(windlass) {
+    const own = await NodePlayer.join(windlass.cluster);
+    await own.startDaemon(windlass.connection);
+    const namespace = await windlass.cluster.newNamespace();
+    const pod = await own.runPod({ namespace, containers: ['app', 'proxy'] });
+    const stopped = newGate();
+    pod.script('app', { stopTakes: stopped.opened });
+    const request = await windlass.request({ pod, containers: ['app', 'proxy'] });
+    await request.waitsFor('Stopping');
+    await own.stopDaemon();
+    stopped.open();
+    // longer than the node may leave a step lying
+    await request.waitsFor('NodeSilent');
+    await own.startDaemon(windlass.connection);
+    await request.ended();
+    await own.stopDaemon();
+    return { 'daemon-away': request.operation };
+  },
+
+  async nodeSilent(windlass) {
+    const silent = await NodePlayer.join(windlass.cluster);
+    const namespace = await windlass.cluster.newNamespace();
+    const pod = await silent.runPod({ namespace, containers: ['app'] });
+    const request = await windlass.request({ pod, containers: ['app'] });
+    await request.ended();
+    return { 'node-silent': request.operation };
+  },
+  ordered: async (windlass) => ({ ordered: await playThrough(windlass, { strategy: { orderedRecreate: true } }) }),
+  unordered: async (windlass) => ({ unordered: await playThrough(windlass) }),
+  forced: async (windlass) => ({
+    forced: await playThrough(windlass, { strategy: { orderedRecreate: true, forceRecreate: true } }),
+  }),
+  minStarted: async (windlass) => ({
+    'min-started': await playThrough(windlass, { strategy: { minStartedSeconds: 1 } }),
+  }),
+  stopFailed: async (windlass) => ({
+    'stop-failed': await playThrough(windlass, { stopFails: 'context deadline exceeded' }),
+  }),
+  stopFailedIgnored: async (windlass) => ({
+    'stop-failed-ignored': await playThrough(windlass, {
+      stopFails: 'context deadline exceeded',
+      strategy: { failurePolicy: 'Ignore' },
+    }),
+  }),
+  noRuntime: async (windlass) => ({ 'no-runtime': await playThrough(windlass, { podOptions: { runtime: 'docker' } }) }),
+
+  async manyContainers(windlass) {
+    const containers = Array.from({ length: 15 }, (_, index) => `app-${index}`);
+    return { 'many-containers': await playThrough(windlass, { containers }) };
+  },
+
+  async drained(windlass) {
+    const pod = await windlass.runPod(['app'], { gate: true });
+    const request = await windlass.request({
+      pod,
+      containers: ['app'],
+      strategy: { unreadyGracePeriodSeconds: 1 },
+    });
+    await request.ended();
+    return { drained: request.operation };
+  },
+
+  async delayed(windlass) {
+    return { delayed: await playThrough(windlass, { strategy: { unreadyGracePeriodSeconds: 1 } }) };
+  },
+
+  async replaced(windlass) {
+    const { request, pod, stopped, ready } = await play(windlass, { containers: ['app', 'proxy', 'logger'] });
+    await request.waitsFor('Stopping');
+    const behind = await windlass.request({ pod, containers: ['logger'] });
+    await behind.waitsFor('Queued');
+    const first = await currentRun(windlass, request);
+    await pod.crash('logger');
+    stopped.open();
+    ready.open();
+    await behind.ended();
+    return { 'handed-over': first, replaced: behind.operation };
+  },
+
+  async deadline(windlass) {
+    const { request, stopped, ready } = await play(windlass, { activeDeadlineSeconds: 15 });
+    await request.ended();
+    stopped.open();
+    await request.untilContainer('app', 'Recreating');
+    ready.open();
+    return { 'deadline-during-stop': request.operation };
+  },
+
+  async deadlineWhileWaiting(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass, { activeDeadlineSeconds: 15 });
+    await request.ended();
+    ready.open();
+    return { 'deadline-while-waiting': request.operation };
+  },
+
+  async aborted(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass);
+    await request.operation.signal('abort', { by: 'ann' });
+    await request.ended();
+    ready.open();
+    return { aborted: request.operation };
+  },
+
+  async abortedWithoutName(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass);
+    await request.operation.signal('abort');
+    await request.ended();
+    ready.open();
+    return { 'aborted-without-name': request.operation };
+  },
+
+  async cancelled(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass);
+    await request.operation.cancel();
+    await request.ended();
+    ready.open();
+    return { cancelled: request.operation };
+  },
+
+  async paused(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass);
+    await request.operation.signal('pause', null);
+    ready.open();
+    await request.untilContainer('app', 'Succeeded');
+    await request.waitsFor('Paused');
+    await request.operation.signal('resume', { by: 'ann' });
+    await request.ended();
+    return { paused: request.operation };
+  },
+
+  async skipped(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass);
+    await request.operation.signal('skip', 'that one');
+    await request.ended();
+    ready.open();
+    return { skipped: request.operation };
+  },
+
+  async retried(windlass) {
+    const { request, pod, stopped, ready } = await play(windlass, {
+      stopFails: 'context deadline exceeded',
+      strategy: { failurePolicy: 'Ignore', forceRecreate: true },
+    });
+    pod.script('proxy', { readyTakes: ready.opened });
+    stopped.open();
+    await request.untilContainer('app', 'Failed');
+    await request.untilContainer('proxy', 'Recreating');
+    pod.script('app', {});
+    await request.operation.signal('retry', { by: 'ann', target: 'app' });
+    await request.untilContainer('app', 'Succeeded');
+    ready.open();
+    await request.ended();
+    return { retried: request.operation };
+  },
+
+  async podGone(windlass) {
+    const { request, pod, ready } = await playToTheMiddle(windlass);
+    await pod.delete();
+    await request.ended();
+    ready.open();
+    return { 'pod-gone': request.operation };
+  },
+
+  async withdrawn(windlass) {
+    const { request, stopped, ready } = await play(windlass);
+    await request.waitsFor('Stopping');
+    await request.delete();
+    await request.gone();
+    stopped.open();
+    ready.open();
+    return { withdrawn: request.operation };
+  },
+
+  async terminated(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass, { strategy: { forceRecreate: true } });
+    const first = await currentRun(windlass, request);
+    await first.terminate('by hand');
+    ready.open();
+    await request.ended();
+    return { terminated: first, 'taken-up-again': request.operation };
+  },
+};
+
+async function record(windlass: Windlass, name: string, scenario: Scenario): Promise<void> {
+  const runs = await scenario(windlass);
+  for (const [branch, operation] of Object.entries(runs)) {
+    await waitFor(`the run of ${branch} to be over`, async (see) => {
+      const { status } = await operation.describe();
+      return see(status.name) !== 'RUNNING';
+    });
+    writeFileSync(join(folder, `${branch}.json`), await recordedHistory(operation));
+    console.log(`${name}: ${branch}.json`);
+  }
+}
+
+/** Takes one scenario after the other until none is left. One that fails leaves the others alone. */
+async function recordNext(windlass: Windlass, left: Iterator<[string, Scenario]>): Promise<void> {
+  for (let next = left.next(); !next.done; next = left.next()) {
+    const [name, scenario] = next.value;
+    try {
+      await record(windlass, name, scenario);
+    } catch (error) {
+      process.exitCode = 1;
+      console.error(`${name}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+}
+
+async function recordAll(word: string): Promise<void> {
+  // what is not recorded any more is not replayed any more
+  if (word === '') rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const windlass = await startWindlass({ instance });
+  const chosen = Object.entries(scenarios).filter(([name]) => name.includes(word));
+  try {
+    const left = chosen.values();
+    await Promise.all(Array.from({ length: atOnce }, () => recordNext(windlass, left)));
+  } finally {
+    await windlass.stop();
+  }
+}
+
+const [word = ''] = process.argv.slice(2);
+await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WINDLASS_KEEP === '1' }, () =>
+  recordAll(word),
+);

@@ -1,0 +1,91 @@
+/**
+ * `npm test`: every phase in order; `npm test -- unit [Jest's own arguments]`: one of them.
+ *
+ * The last line is `N passed, N failed, N skipped` over all phases. Exits with 1 when something failed or when a phase
+ * ran nothing. With WINDLASS_KEEP=1 the clusters of integration and e2e stay up for the next run.
+ */
+import { checks, root } from './check/all.ts';
+import { runChecks } from './check/check.ts';
+import { readProject } from './check/project.ts';
+import { type Counts, describeCounts, isGreen, sum } from './runner/counts.ts';
+import { runJest } from './runner/jest.ts';
+import { type PlatformNeeds, withPlatform } from './runner/platform.ts';
+
+interface Phase {
+  readonly name: string;
+  /** What it proves, in a few words. */
+  readonly about: string;
+  readonly run: (args: readonly string[]) => Promise<Counts>;
+}
+
+const interrupted = new AbortController();
+const keep = process.env.WINDLASS_KEEP === '1';
+
+const phases: readonly Phase[] = [
+  { name: 'check', about: 'what holds for the project as a whole', run: runProjectChecks },
+  { name: 'unit', about: 'decisions, conversions, activities with fakes', run: jest('unit', ['--maxWorkers=2']) },
+  { name: 'replay', about: 'recorded histories on the code of today', run: jest('replay', ['--runInBand']) },
+  {
+    name: 'integration',
+    about: 'a real API server and Temporal, no kubelet',
+    run: jestOnPlatform('integration', { nodes: 0, windlass: false }),
+  },
+  {
+    name: 'e2e',
+    about: 'two real nodes and Windlass as it is deployed',
+    run: jestOnPlatform('e2e', { nodes: 2, windlass: true }),
+  },
+];
+
+async function runProjectChecks(): Promise<Counts> {
+  const results = await runChecks(checks, readProject(root), (line) => console.log(line));
+  const failed = results.filter(({ problems }) => problems.length > 0).length;
+  return { passed: results.length - failed, failed, skipped: 0 };
+}
+
+function jest(name: string, options: readonly string[], env: Readonly<Record<string, string>> = {}): Phase['run'] {
+  return (args) =>
+    runJest({ root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal });
+}
+
+function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass'>): Phase['run'] {
+  const instance = `test-${name}`;
+  // Tests of one file that may run at once mostly wait, each on a pod of its own.
+  const run = jest(name, ['--runInBand', '--maxConcurrency=24'], { WINDLASS_INSTANCE: instance });
+  return (args) => withPlatform({ instance, keep, ...needs }, () => run(args));
+}
+
+async function runPhase({ name, about, run }: Phase, args: readonly string[]): Promise<Counts> {
+  console.log(`\n── ${name}: ${about}`);
+  const startedAtMs = performance.now();
+  const counts = await run(args).catch((error: unknown): Counts => {
+    console.log(`${name} could not be run: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    return { passed: 0, failed: 1, skipped: 0 };
+  });
+  const seconds = Math.round((performance.now() - startedAtMs) / 1000);
+  const nothingRan = counts.passed + counts.failed === 0 ? '; no test ran, which proves nothing' : '';
+  console.log(`── ${name}: ${describeCounts(counts)} in ${seconds} s${nothingRan}`);
+  return counts;
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    // The phase that runs ends, and what it brought up is taken down, before this process does.
+    interrupted.abort();
+  });
+}
+
+const [only, ...jestArgs] = process.argv.slice(2);
+const chosen = phases.filter(({ name }) => only === undefined || name === only);
+if (chosen.length === 0) {
+  console.error(`No phase "${only}": there are ${phases.map(({ name }) => name).join(', ')}`);
+  process.exit(2);
+}
+
+const all: Counts[] = [];
+for (const phase of chosen) {
+  if (interrupted.signal.aborted) break;
+  all.push(await runPhase(phase, jestArgs));
+}
+console.log(`\n${describeCounts(sum(all))}`);
+process.exit(!interrupted.signal.aborted && all.every(isGreen) ? 0 : 1);

@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Counts, countJest, type JestResult } from './counts.ts';
+
+export interface JestRun {
+  readonly root: string;
+  /** The folder whose tests run: `test/unit`. */
+  readonly folder: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+/** Runs Jest in a process of its own, with its own output, and counts. A Jest that dies counts as a failed test. */
+export async function runJest({ root, folder, args, env, signal }: JestRun): Promise<Counts> {
+  const scratch = mkdtempSync(join(tmpdir(), 'windlass-jest-'));
+  const outputFile = join(scratch, 'result.json');
+  const patterns = args.filter((arg) => arg.startsWith('test/'));
+  const options = args.filter((arg) => !patterns.includes(arg));
+  const jest = [
+    join(root, 'node_modules/jest/bin/jest.js'),
+    ...['--json', `--outputFile=${outputFile}`, '--forceExit', '--passWithNoTests', ...options],
+    ...['--testPathPatterns', ...(patterns.length > 0 ? patterns : [`${folder}/`])],
+  ];
+  try {
+    const child = spawn(process.execPath, jest, {
+      cwd: root,
+      stdio: ['ignore', 'inherit', 'inherit'],
+      // Jest runs our ESM sources in VM modules, which Node still calls an experiment, in every worker.
+      env: { ...process.env, ...env, NODE_OPTIONS: '--experimental-vm-modules --disable-warning=ExperimentalWarning' },
+    });
+    signal.addEventListener('abort', () => child.kill('SIGTERM'), { once: true });
+    const ended = await new Promise<string>((resolve) => {
+      child.once('error', (error) => resolve(error.message));
+      child.once('close', (code, killedBy) => resolve(`exit ${code ?? killedBy}`));
+    });
+    return readResult(outputFile, ended);
+  } finally {
+    rmSync(scratch, { recursive: true });
+  }
+}
+
+function readResult(outputFile: string, ended: string): Counts {
+  try {
+    const result: JestResult = JSON.parse(readFileSync(outputFile, 'utf8'));
+    return countJest(result);
+  } catch {
+    console.log(`Jest ended without a result (${ended})`);
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+}

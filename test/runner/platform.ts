@@ -1,0 +1,28 @@
+import { down, up } from '../../deploy/local/platform.ts';
+import { createProgress } from '../../deploy/local/progress.ts';
+
+export interface PlatformNeeds {
+  /** The instance's name. Each checkout has its own folder and so its own instances. */
+  readonly instance: string;
+  readonly nodes: number;
+  /** Windlass's own roles as parts of it. */
+  readonly windlass: boolean;
+  /** Leave it up afterwards, and take over one that was left up. */
+  readonly keep: boolean;
+}
+
+/**
+ * Does the work while an instance of the local platform is up; the work learns its name from WINDLASS_INSTANCE. What a
+ * run that was killed left behind is taken down first, and the instance is taken down however the work ends.
+ */
+export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Promise<Result>): Promise<Result> {
+  const { instance, nodes, windlass, keep } = needs;
+  const progress = createProgress();
+  if (!keep) await down(instance, progress);
+  try {
+    await up({ name: instance, nodes, windlass, progress });
+    return await work();
+  } finally {
+    if (!keep) await down(instance, progress);
+  }
+}

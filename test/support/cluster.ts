@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto';
+import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
+import { isGone } from '../../activities/kube/failures.ts';
+import type { Event } from '../../api/event.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Node } from '../../api/node.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { TestPlatform } from './platform.ts';
+import { waitFor } from './wait.ts';
+
+const serviceAccounts: Resource = {
+  group: '',
+  version: 'v1',
+  plural: 'serviceaccounts',
+  kind: 'ServiceAccount',
+  namespaced: true,
+};
+
+/** An Event as a list returns it. */
+export type SeenEvent = KubeObject & Pick<Event, 'type' | 'reason' | 'message' | 'source' | 'firstTimestamp'>;
+
+/** A real API server, as its administrator sees it. */
+export interface Cluster {
+  readonly kube: KubeClient;
+  /** A namespace that nobody else uses, ready for pods. */
+  newNamespace(): Promise<string>;
+  /** A Node object, for which nobody answers unless the test does. */
+  newNode(labels?: Readonly<Record<string, string>>): Promise<Node>;
+  /** The object as it is now; undefined when it is gone. */
+  find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }): Promise<T | undefined>;
+  /** Events about one object, oldest first. */
+  eventsOf(object: KubeObject): Promise<readonly SeenEvent[]>;
+  close(): Promise<void>;
+}
+
+/** Connects to the API server of the platform as its administrator. */
+export function connectToCluster(platform: TestPlatform): Cluster {
+  const kube = createKubeClient({
+    kubeconfig: platform.kubeconfig,
+    userAgent: 'windlass-test',
+    qps: 1_000,
+    burst: 2_000,
+  });
+
+  async function find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }) {
+    try {
+      return await kube.get<T>(resource, ref);
+    } catch (error) {
+      if (isGone(error)) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    kube,
+    find,
+    close: () => kube.close(),
+
+    async newNamespace() {
+      const name = `test-${randomUUID().slice(0, 8)}`;
+      await kube.create(kubeResource.namespaces, { metadata: { name } });
+      // pods are refused until their namespace has this one; the controller that makes it takes its time
+      await kube.create(serviceAccounts, { metadata: { namespace: name, name: 'default' } }).catch(() => undefined);
+      return name;
+    },
+
+    async newNode(labels = {}) {
+      const name = `node-${randomUUID().slice(0, 8)}`;
+      return await kube.create<Node>(kubeResource.nodes, { metadata: { name, labels } });
+    },
+
+    async eventsOf({ metadata: { namespace = '', uid } }) {
+      const { items } = await kube.list<SeenEvent>(kubeResource.events, {
+        namespace,
+        fieldSelector: `involvedObject.uid=${uid}`,
+      });
+      return items.toSorted((a, b) => a.firstTimestamp.localeCompare(b.firstTimestamp));
+    },
+  };
+}
+
+/** Waits until the API server serves a kind, which takes a moment after its CRD was created. */
+export async function servedBy(cluster: Cluster, resource: Resource): Promise<void> {
+  await waitFor(`${resource.plural} to be served`, async () => {
+    await cluster.kube.list(resource, { limit: 1 });
+    return true;
+  });
+}

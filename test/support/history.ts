@@ -1,0 +1,61 @@
+import type { WorkflowHandle } from '@temporalio/client';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import type { temporal } from '@temporalio/proto';
+
+/** What Temporal has kept of one run. */
+export type History = temporal.api.history.v1.IHistory;
+
+/** A payload somewhere in a history. */
+export interface SeenPayload {
+  readonly bytes: number;
+  /** The way to it, `events[3].activityTaskScheduledEventAttributes.input`. */
+  readonly path: string;
+}
+
+/** Every payload of a history: arguments, results, signals, memo, search attributes, markers, failures, summaries. */
+export function payloadsOf(history: History): readonly SeenPayload[] {
+  return found(JSON.parse(historyToJSON(history)), 'history');
+}
+
+/** How people read the steps of a run: the summaries of its activities and timers, in order. */
+export function summariesOf(history: History): readonly string[] {
+  return (history.events ?? []).flatMap((event) => {
+    const hasSteps = event.activityTaskScheduledEventAttributes ?? event.timerStartedEventAttributes;
+    return hasSteps ? [textOf(event.userMetadata?.summary)] : [];
+  });
+}
+
+/** A text that travelled as JSON; empty when there is none. */
+export function textOf(payload: temporal.api.common.v1.IPayload | null | undefined): string {
+  const text = Buffer.from(payload?.data ?? []).toString('utf8');
+  return text === '' ? '' : String(JSON.parse(text));
+}
+
+/**
+ * The history of a run in the form of `temporal workflow show --output json`, one event a line, without what is true on
+ * one machine only: names of processes and of their queues, and places in files.
+ */
+export async function recordedHistory(operation: WorkflowHandle): Promise<string> {
+  const { events } = JSON.parse(historyToJSON(await operation.fetchHistory())) as {
+    readonly events: readonly object[];
+  };
+  return `{"events":[\n${events.map((event) => JSON.stringify(event, anonymous)).join(',\n')}\n]}\n`;
+}
+
+function anonymous(key: string, value: unknown): unknown {
+  if (key === 'identity') return 'recorder';
+  if (key === 'stackTrace') return undefined;
+  const isSticky = key === 'taskQueue' && JSON.stringify(value).includes('TASK_QUEUE_KIND_STICKY');
+  return isSticky && typeof value === 'object' ? { ...value, name: 'sticky' } : value;
+}
+
+function found(value: unknown, path: string): readonly SeenPayload[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => found(item, `${path}[${index}]`));
+  if (typeof value !== 'object' || value === null) return [];
+  if (isPayload(value)) return [{ bytes: Buffer.from(value.data ?? '', 'base64').length, path }];
+  return Object.entries(value).flatMap(([key, inner]) => found(inner, `${path}.${key}`));
+}
+
+function isPayload(value: object): value is { readonly data?: string } {
+  return 'metadata' in value && typeof value.metadata === 'object' && 'encoding' in (value.metadata ?? {});
+}

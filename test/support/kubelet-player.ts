@@ -1,0 +1,370 @@
+/**
+ * A node that does not exist: the test plays its container runtime, its kubelet and its daemon. Containers are records
+ * in memory; a stopped one exits, the next instance starts at once, and the pod's status says so through the real API
+ * server. What a test wants to go wrong or to take its time, it writes into the script of a container.
+ */
+import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { Context } from '@temporalio/activity';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
+import { queues } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import type { NodeRef, PodRef } from '../../api/refs.ts';
+import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { dataConverter } from '../../workers/payload-limit.ts';
+import type { Cluster } from './cluster.ts';
+import { waitFor } from './wait.ts';
+
+/** What is to happen when a container is restarted. Absent: everything works, at once. */
+export interface Script {
+  /** The stop takes until this resolves. */
+  readonly stopTakes?: Promise<unknown>;
+  /** The runtime refuses to stop it, in these words. */
+  readonly stopFails?: string;
+  /** The kubelet starts the next instance when this resolves. */
+  readonly startTakes?: Promise<unknown>;
+  /** The next instance is ready when this resolves. */
+  readonly readyTakes?: Promise<unknown>;
+}
+
+/** One stop that was begun. */
+export interface SeenStop {
+  readonly pod: string;
+  readonly container: string;
+  readonly containerId: string;
+  readonly request: string;
+  readonly graceSeconds: number;
+}
+
+export interface PodOptions {
+  readonly namespace: string;
+  readonly containers: readonly string[];
+  /** With the readiness gate that all operations share. */
+  readonly gate?: boolean;
+  readonly graceSeconds?: number;
+  /** The prefix of its container IDs; the node has `containerd` only. */
+  readonly runtime?: string;
+}
+
+interface Instance {
+  readonly id: string;
+  readonly restartCount: number;
+  readonly startedAtMs: number;
+  running: boolean;
+  ready: boolean;
+}
+
+const nodeRuntime = 'containerd';
+const tickMs = 250;
+
+/** A pod of a played node. */
+export class PlayedPod {
+  readonly ref: PodRef;
+  readonly #runtime: string;
+  readonly #cluster: Cluster;
+  readonly #changed: EventEmitter;
+  readonly #containers = new Map<string, Instance[]>();
+  readonly #scripts = new Map<string, Script>();
+  readonly #restarts = new Set<Promise<void>>();
+  #writes: Promise<unknown> = Promise.resolve();
+
+  constructor(ref: PodRef, { containers, runtime = nodeRuntime }: PodOptions, cluster: Cluster, changed: EventEmitter) {
+    this.ref = ref;
+    this.#runtime = runtime;
+    this.#cluster = cluster;
+    this.#changed = changed;
+    for (const name of containers) this.#containers.set(name, [newInstance(0, true)]);
+  }
+
+  /** What happens at the next restarts of this container. */
+  script(container: string, script: Script): void {
+    this.#scripts.set(container, script);
+  }
+
+  /** The instance that was made last. */
+  newest(container: string): Readonly<Instance> | undefined {
+    return this.#containers.get(container)?.at(-1);
+  }
+
+  /** How often this container was restarted. */
+  restartsOf(container: string): number {
+    return this.newest(container)?.restartCount ?? -1;
+  }
+
+  /** The pod as the API server has it. */
+  read(): Promise<Pod | undefined> {
+    return this.#cluster.find<Pod>(kubeResource.pods, this.ref);
+  }
+
+  /** Deletes the pod as a person does; it is gone once the kubelet, played by `finishDeletion`, has said so. */
+  async delete(): Promise<void> {
+    await this.#cluster.kube.delete(kubeResource.pods, this.ref, { preconditions: { uid: this.ref.uid } });
+  }
+
+  async finishDeletion(): Promise<void> {
+    await this.#cluster.kube.delete(kubeResource.pods, this.ref, { gracePeriodSeconds: 0 });
+  }
+
+  /** Ends the newest instance as a crash or somebody else would. The kubelet starts the next. */
+  async crash(container: string): Promise<void> {
+    this.exit(container);
+    await Promise.all(this.#restarts);
+  }
+
+  /** For the node: the newest instance is over, and what the kubelet does about it begins. */
+  exit(container: string): void {
+    const instance = this.#containers.get(container)?.at(-1);
+    if (!instance?.running) return;
+    instance.running = false;
+    instance.ready = false;
+    const restart = this.#restart(container, instance.restartCount + 1).finally(() => this.#restarts.delete(restart));
+    this.#restarts.add(restart);
+  }
+
+  /** For the node: what the script says now. */
+  scriptOf(container: string): Script {
+    return this.#scripts.get(container) ?? {};
+  }
+
+  /**
+   * Writes the status of the pod as a kubelet does: its own conditions only, and all container statuses. While the API
+   * server is away it tries again.
+   */
+  async report(): Promise<void> {
+    const write = this.#writes.then(() =>
+      waitFor(`the status of pod ${this.ref.name} to be written`, async () => {
+        await this.#report();
+        return true;
+      }),
+    );
+    this.#writes = write.catch(() => undefined);
+    await write;
+  }
+
+  async #restart(container: string, restartCount: number): Promise<void> {
+    const { startTakes, readyTakes } = this.scriptOf(container);
+    await this.report();
+    await startTakes;
+    const instance = newInstance(restartCount, false);
+    this.#containers.get(container)?.push(instance);
+    await this.report();
+    await readyTakes;
+    instance.ready = instance.running;
+    await this.report();
+  }
+
+  async #report(): Promise<void> {
+    const live = await this.read();
+    if (live?.metadata.uid !== this.ref.uid) return;
+    const containerStatuses = [...this.#containers].map(([name, instances]) =>
+      statusOf(name, instances, this.#runtime),
+    );
+    const containersReady = containerStatuses.every(({ ready }) => ready);
+    const gate = live.status?.conditions?.find(({ type }) => type === podReadinessGate);
+    const gateOpen = (live.spec.readinessGates ?? []).length === 0 || gate?.status === 'True';
+    const conditions = [
+      { type: 'Initialized', status: 'True' },
+      { type: 'ContainersReady', status: String(containersReady).replace(/^./, upperCase) },
+      { type: 'Ready', status: String(containersReady && gateOpen).replace(/^./, upperCase) },
+    ];
+    const status = { phase: 'Running', podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
+    await this.#cluster.kube.patch(kubeResource.pods, this.ref, 'strategic', { status }, { subresource: 'status' });
+    this.#changed.emit('changed');
+  }
+}
+
+/** A node of which everything but its Node object is played. */
+export class NodePlayer {
+  readonly ref: NodeRef;
+  /** Every stop that was begun, in order. */
+  readonly stops: SeenStop[] = [];
+  readonly #cluster: Cluster;
+  readonly #pods = new Map<string, PlayedPod>();
+  readonly #changed = new EventEmitter().setMaxListeners(0);
+  readonly #stopping = new Map<string, Promise<StopResult>>();
+  #daemon: { readonly worker: Worker; readonly ended: Promise<void> } | undefined;
+
+  private constructor(ref: NodeRef, cluster: Cluster) {
+    this.ref = ref;
+    this.#cluster = cluster;
+  }
+
+  /** Adds a node to the cluster, without a daemon. */
+  static async join(cluster: Cluster): Promise<NodePlayer> {
+    const { metadata } = await cluster.newNode();
+    return new NodePlayer({ name: metadata.name, uid: metadata.uid }, cluster);
+  }
+
+  /** Starts the daemon: from now on the node answers. */
+  async startDaemon(connection: NativeConnection): Promise<void> {
+    const worker = await Worker.create({
+      connection,
+      taskQueue: queues.node(this.ref.uid),
+      dataConverter,
+      activities: this.#activities(),
+      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+      shutdownGraceTime: 0,
+      shutdownForceTime: '5s',
+    });
+    this.#daemon = { worker, ended: worker.run().catch(() => undefined) };
+  }
+
+  /** Ends the daemon; steps that it had begun are tried again when it is back. Containers run on. */
+  async stopDaemon(): Promise<void> {
+    this.#daemon?.worker.shutdown();
+    await this.#daemon?.ended;
+    this.#daemon = undefined;
+  }
+
+  /** Creates a pod on this node and runs all of its containers. */
+  async runPod(options: PodOptions): Promise<PlayedPod> {
+    const { namespace, containers, gate = false, graceSeconds = 5 } = options;
+    const name = `pod-${randomUUID().slice(0, 8)}`;
+    const spec = {
+      nodeName: this.ref.name,
+      terminationGracePeriodSeconds: graceSeconds,
+      automountServiceAccountToken: false,
+      containers: containers.map((container) => ({ name: container, image: 'busybox:1.36' })),
+      ...(gate ? { readinessGates: [{ conditionType: podReadinessGate }] } : {}),
+    };
+    const created = await this.#cluster.kube.create<Pod>(kubeResource.pods, { metadata: { namespace, name }, spec });
+    const pod = new PlayedPod({ namespace, name, uid: created.metadata.uid }, options, this.#cluster, this.#changed);
+    this.#pods.set(pod.ref.uid, pod);
+    await pod.report();
+    return pod;
+  }
+
+  /** The stops of one pod's containers, in the order in which they began. */
+  stopsOf(pod: PlayedPod): readonly string[] {
+    return this.stops.filter((stop) => stop.pod === pod.ref.uid).map(({ container }) => container);
+  }
+
+  #activities(): NodeActivities {
+    return {
+      'node.v1.lookAtContainers': async ({ pod, containers, runtime: name }) => {
+        if (name !== nodeRuntime) {
+          return { kind: 'noRuntime', message: `this node has no ${name}, only ${nodeRuntime}` };
+        }
+        const played = this.#pods.get(pod.uid);
+        const instances = containers.flatMap((container): readonly ContainerInstance[] => {
+          const newest = played?.newest(container);
+          if (!newest) return [];
+          const { id, restartCount, running, startedAtMs } = newest;
+          const startedAt = new Date(startedAtMs).toISOString();
+          return [{ name: container, id, restartCount, state: running ? 'running' : 'exited', startedAt }];
+        });
+        return { kind: 'seen', instances };
+      },
+
+      'node.v1.stopContainer': async (input) => {
+        const begun = this.#stopping.get(input.containerId) ?? this.#stop(input);
+        this.#stopping.set(input.containerId, begun);
+        void begun.finally(() => this.#stopping.delete(input.containerId)).catch(() => undefined);
+        return await beating(begun);
+      },
+
+      'node.v1.awaitContainer': async ({ pod, container, notContainerId, minStartedSeconds }) => {
+        const { cancellationSignal: signal } = Context.current();
+        const beats = beat();
+        try {
+          for (;;) {
+            if (signal.aborted) throw interrupted(signal);
+            const played = this.#pods.get(pod.uid);
+            const live = played && (await played.read());
+            if (live?.metadata.uid !== pod.uid || live.metadata.deletionTimestamp !== undefined) {
+              return { kind: 'podGone' };
+            }
+            const newest = played?.newest(container);
+            const ranMs = Date.now() - (newest?.startedAtMs ?? 0);
+            if (newest?.ready && newest.id !== notContainerId && ranMs > minStartedSeconds * 1_000) {
+              return { kind: 'ready', containerId: newest.id, restartCount: newest.restartCount };
+            }
+            const tick = AbortSignal.any([signal, AbortSignal.timeout(tickMs)]);
+            await once(this.#changed, 'changed', { signal: tick }).catch(() => undefined);
+          }
+        } finally {
+          clearInterval(beats);
+        }
+      },
+    };
+  }
+
+  /** As the daemon does it: reads the request anew, and stops this very instance or nothing. */
+  async #stop(input: Parameters<NodeActivities['node.v1.stopContainer']>[0]): Promise<StopResult> {
+    const { pod, container, containerId, request, graceSeconds } = input;
+    const played = this.#pods.get(pod.uid);
+    const newest = played?.newest(container);
+    if (!played || newest?.id !== containerId || !newest.running) return { kind: 'alreadyGone' };
+
+    const order = await this.#cluster.find<ContainerRecreateRequest>(crr, request);
+    const alive = order?.metadata.uid === request.uid && order.metadata.deletionTimestamp === undefined;
+    if (!order || !alive || isCompleted(order)) {
+      throw ApplicationFailure.create({
+        type: 'Superseded',
+        message: `Cannot stop container "${container}": its request is gone or has completed`,
+        nonRetryable: true,
+      });
+    }
+    this.stops.push({ pod: pod.uid, container, containerId, request: request.name, graceSeconds });
+    const { stopTakes, stopFails } = played.scriptOf(container);
+    await stopTakes;
+    if (stopFails !== undefined) return { kind: 'failed', message: stopFails };
+    played.exit(container);
+    return { kind: 'stopped' };
+  }
+}
+
+/** Waits with heartbeats. A daemon that ends leaves the stop to itself and lets the next attempt join it. */
+async function beating<T>(outcome: Promise<T>): Promise<T> {
+  const { cancellationSignal: signal } = Context.current();
+  const beats = beat();
+  const ends = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(interrupted(signal)), { once: true });
+  });
+  try {
+    return await Promise.race([outcome, ends]);
+  } finally {
+    clearInterval(beats);
+  }
+}
+
+function beat(): NodeJS.Timeout {
+  const context = Context.current();
+  return setInterval(() => context.heartbeat(), 500);
+}
+
+/** What an attempt ends with that nobody waits for any more, or whose daemon ends. */
+function interrupted({ reason }: AbortSignal): Error {
+  const ends = reason instanceof CancelledFailure && reason.message === 'WORKER_SHUTDOWN';
+  return ends ? ApplicationFailure.create({ type: 'Unreachable', message: 'the daemon ends' }) : reason;
+}
+
+function newInstance(restartCount: number, ready: boolean): Instance {
+  const id = (randomUUID() + randomUUID()).replaceAll('-', '');
+  return { id, restartCount, startedAtMs: Date.now(), running: true, ready };
+}
+
+function statusOf(name: string, instances: readonly Instance[], runtime: string) {
+  const newest = instances.at(-1);
+  const { id, ready, running, restartCount, startedAtMs } = newest ?? newInstance(0, false);
+  const startedAt = new Date(startedAtMs).toISOString();
+  const image = 'busybox:1.36';
+  return {
+    name,
+    image,
+    imageID: image,
+    ready,
+    restartCount,
+    containerID: `${runtime}://${id}`,
+    state: running
+      ? { running: { startedAt } }
+      : { terminated: { exitCode: 0, containerID: `${runtime}://${id}`, startedAt, finishedAt: startedAt } },
+  };
+}
+
+function upperCase(letter: string): string {
+  return letter.toUpperCase();
+}

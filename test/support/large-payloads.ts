@@ -1,0 +1,19 @@
+import { proxyActivities } from '@temporalio/workflow';
+
+const { sendBack } = proxyActivities<{ sendBack(bytes: number, heartbeatBytes: number): Promise<string> }>({
+  startToCloseTimeout: '1 minute',
+  heartbeatTimeout: '30 seconds',
+  retry: { maximumAttempts: 1 },
+});
+
+const { receive } = proxyActivities<{ receive(text: string): Promise<void> }>({ startToCloseTimeout: '1 minute' });
+
+/** Has an activity answer and heartbeat with so many bytes. */
+export async function askForBytes(bytes: number, heartbeatBytes: number): Promise<number> {
+  return (await sendBack(bytes, heartbeatBytes)).length;
+}
+
+/** Sends an activity so many bytes: a bug, above the limit. */
+export async function sendBytes(bytes: number): Promise<void> {
+  await receive('x'.repeat(bytes));
+}

@@ -1,0 +1,155 @@
+/** Windlass's own processes, each with the rights of its own ServiceAccount: in this process, or as one of its own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Client } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
+import { pino } from 'pino';
+import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
+import { repository } from '../../deploy/local/instance.ts';
+import { roles as localRoles, type Role } from '../../deploy/local/roles.ts';
+import { startAdmission } from '../../watcher/admission/admission.ts';
+import { Leader } from '../../watcher/leader.ts';
+import { Watcher } from '../../watcher/watcher.ts';
+import { createClusterWorker } from '../../workers/cluster-worker.ts';
+import { parseConfig } from '../../workers/config.ts';
+import { createLogger, type Logger } from '../../workers/log.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import type { TestPlatform } from './platform.ts';
+import { waitFor } from './wait.ts';
+
+/** Something of Windlass that runs. */
+export interface RunningRole {
+  /** Ends it in order. */
+  stop(): Promise<void>;
+}
+
+/** What roles in this process share. */
+export interface RoleMeans {
+  readonly platform: TestPlatform;
+  readonly client: Client;
+  readonly connection: NativeConnection;
+}
+
+/** Shorter than in production, because a test waits for them. */
+const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
+
+/** Starts a watcher in this process; it leads when no other does. */
+export async function startWatcher({ platform, client }: RoleMeans): Promise<RunningRole> {
+  const { config, kube, log } = await prepare('watcher', platform, periods);
+  const leader = new Leader({
+    client: kube,
+    lease: { namespace: config.leaderElection.namespace, name: config.leaderElection.id },
+    identity: `test-${randomUUID()}`,
+    times: config.leaderElection,
+    log,
+  });
+  const watcher = new Watcher({ kube, client, leader, config, log, metrics: createMetrics('watcher') });
+  watcher.start();
+  return {
+    async stop() {
+      await watcher.stop();
+      await leader.stop();
+      await kube.close();
+    },
+  };
+}
+
+/** Starts a cluster worker in this process. */
+export async function startWorker({ platform, client, connection }: RoleMeans): Promise<RunningRole> {
+  const { config, kube, log } = await prepare('worker', platform, [`--temporal-address=${platform.temporalAddress}`]);
+  const { namespace } = config.temporal;
+  const signal = AbortSignal.timeout(120_000);
+  await registerSearchAttributes({ config: config.temporal, log, signal, client });
+  const metrics = createMetrics('worker');
+  const worker = await createClusterWorker({ connection, client, kube, namespace, log, metrics });
+  const running = worker.run();
+  return {
+    async stop() {
+      worker.shutdown();
+      await running;
+      await kube.close();
+    },
+  };
+}
+
+/** Starts admission in this process and waits until the API server asks it. */
+export async function startWebhook(
+  { platform }: Pick<RoleMeans, 'platform'>,
+  options: readonly string[] = [],
+): Promise<RunningRole> {
+  const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=120s'];
+  const { config, kube, log } = await prepare('webhook', platform, [...address, ...options]);
+  const { featureGates, podNamespace, webhook } = config;
+  const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log });
+  await admission.ready;
+  return {
+    async stop() {
+      await admission.stop(AbortSignal.timeout(5_000));
+      await kube.close();
+    },
+  };
+}
+
+/** A role in a process of its own, as it is deployed. */
+export interface RoleProcess extends RunningRole {
+  /** Ends it with KILL, in the middle of whatever it does. */
+  kill(): Promise<void>;
+}
+
+/** Starts `main.ts` of a role. It ends with this process, however that ends. */
+export async function spawnRole(name: 'watcher' | 'worker', platform: TestPlatform): Promise<RoleProcess> {
+  const role: Role = localRoles[name];
+  const argv = [
+    join(repository, role.entry),
+    `--kubeconfig=${await platform.accessOf(role)}`,
+    `--temporal-address=${platform.temporalAddress}`,
+    '--metrics-addr=0',
+    '--health-probe-addr=0',
+    ...(name === 'watcher' ? periods : []),
+  ];
+  mkdirSync(platform.logs, { recursive: true });
+  const output = openSync(join(platform.logs, `test-${name}-process.log`), 'a');
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...argv], {
+    stdio: ['ignore', output, output],
+    env: { PATH: process.env.PATH },
+  });
+  closeSync(output);
+  return {
+    stop: () => endProcess(child, 'SIGTERM'),
+    kill: () => endProcess(child, 'SIGKILL'),
+  };
+}
+
+async function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  child.kill(signal);
+  await waitFor('a process to end', () => child.exitCode !== null || child.signalCode !== null);
+}
+
+async function prepare(name: 'watcher' | 'webhook' | 'worker', platform: TestPlatform, argv: readonly string[]) {
+  const config = parseConfig(name, argv, { WINDLASS_LOG_LEVEL: 'debug' });
+  const log = testLogger(name, platform);
+  const kube: KubeClient = createKubeClient({
+    kubeconfig: await platform.accessOf(localRoles[name]),
+    userAgent: localRoles[name].serviceAccount,
+    qps: config.kubeQps,
+    burst: config.kubeBurst,
+  });
+  return { config, kube, log };
+}
+
+/** What the role says goes to a file beside the logs of the platform's parts. */
+function testLogger(name: 'watcher' | 'webhook' | 'worker', { logs }: TestPlatform): Logger {
+  const destination = pino.destination({ dest: join(logs, `test-${name}.log`), mkdir: true, sync: true });
+  return createLogger(name, { logLevel: 'debug', ignoredFlags: [] }, destination);
+}
+
+let prepared = false;
+
+/** To be called before the first connection: the SDK takes one logger, and takes it only before anything else. */
+export function prepareRoles(platform: TestPlatform): void {
+  if (!prepared) installTemporalLogger(testLogger('worker', platform));
+  prepared = true;
+}

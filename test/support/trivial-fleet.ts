@@ -1,0 +1,179 @@
+import type { FleetKind, FleetPlan, Permit, Seen, Standing } from '../../watcher/fleet/permit.ts';
+import { waitFor } from '../../workflows/plan/decision.ts';
+
+/** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
+export interface TrivialFleet {
+  readonly uid: string;
+  readonly replicas: number;
+  readonly revision: string;
+  readonly maxUnavailable: number;
+  /** How long a pod has to be ready before it counts. */
+  readonly minReadyMs: number;
+}
+
+export interface TrivialPod {
+  readonly name: string;
+  readonly revision: string;
+  readonly readyAtMs?: number;
+}
+
+export interface TrivialWorld {
+  readonly fleet: TrivialFleet;
+  readonly pods: readonly TrivialPod[];
+}
+
+export type TrivialStep =
+  | { readonly kind: 'create'; readonly name: string }
+  | { readonly kind: 'delete'; readonly name: string }
+  | { readonly kind: 'restart'; readonly name: string };
+
+/** Makes and removes pods without a permit; under one restarts pods of another revision, within the budget. */
+export function planTrivialFleet(
+  { fleet, pods }: TrivialWorld,
+  permit: Permit | undefined,
+  nowMs: number,
+): FleetPlan<TrivialStep> {
+  const unavailable = pods.filter((pod) => !isAvailable(pod, fleet, nowMs));
+  const nextReady = unavailable.flatMap(({ readyAtMs }) =>
+    readyAtMs === undefined ? [] : [readyAtMs + fleet.minReadyMs],
+  );
+  const again = nextReady.length === 0 ? {} : { againInMs: Math.min(...nextReady) - nowMs };
+  const rolled = pods.filter(({ revision }) => revision === fleet.revision);
+  const upkeep = replicaSteps(fleet, pods);
+  const rest = (standing: Standing): FleetPlan<TrivialStep> => ({ upkeep, disruption: [], standing, ...again });
+
+  if (!permit) return rest({ kind: 'working' });
+  if (permit.revision !== fleet.revision) return rest({ kind: 'superseded' });
+  const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
+  const summary = `${done} of ${fleet.replicas} pods are of revision ${fleet.revision}`;
+  if (done === fleet.replicas) return rest({ kind: 'allDone', summary });
+  if (done >= permit.batch) return rest({ kind: 'batchDone', summary });
+  if (permit.paused) return rest({ kind: 'waiting', wait: waitFor('Paused', [], 'Resume the roll-out') });
+
+  // A pod that is down already costs the budget nothing more when it is restarted.
+  const room = fleet.maxUnavailable - unavailable.length;
+  const left = pods.filter(({ name, revision }) => revision !== fleet.revision && !permit.skip.includes(name));
+  const broken = left.filter((pod) => unavailable.includes(pod));
+  const sound = left.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
+  const disruption = [...broken, ...sound].slice(0, permit.batch - rolled.length);
+  if (disruption.length > 0) {
+    const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
+    return { upkeep, disruption: steps, standing: { kind: 'working' }, ...again };
+  }
+  const names = unavailable.map(({ name }) => `Pod/${name}`);
+  return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or mend these pods') });
+}
+
+function isAvailable({ readyAtMs }: TrivialPod, { minReadyMs }: TrivialFleet, nowMs: number): boolean {
+  return readyAtMs !== undefined && readyAtMs + minReadyMs <= nowMs;
+}
+
+function replicaSteps({ replicas }: TrivialFleet, pods: readonly TrivialPod[]): readonly TrivialStep[] {
+  const names = new Set(pods.map(({ name }) => name));
+  const wanted = Array.from({ length: replicas }, (_, index) => `pod-${index}`);
+  return [
+    ...wanted.filter((name) => !names.has(name)).map((name): TrivialStep => ({ kind: 'create', name })),
+    ...[...names].filter((name) => !wanted.includes(name)).map((name): TrivialStep => ({ kind: 'delete', name })),
+  ];
+}
+
+/**
+ * A cluster of trivial fleets in memory: what has been written, and a cache that shows it later. Tests play the kubelet by
+ * `makeReady` and the network by `failNext`.
+ */
+export class TrivialCluster {
+  readonly #written = new Map<string, TrivialWorld>();
+  readonly #shown = new Map<string, TrivialWorld>();
+  readonly #waiting = new Set<() => void>();
+  /** Every write that was asked for, in order. */
+  readonly steps: TrivialStep[] = [];
+  /** Called after the cache has shown something new about a fleet, as a reflector calls its listeners. */
+  onShown: (uid: string) => void = () => undefined;
+  /** False: writes stay unseen until `show` is called. */
+  showsAtOnce = true;
+  /** Asked before each write; throws in place of it. */
+  beforeWrite: (step: TrivialStep) => void | Promise<void> = () => undefined;
+
+  put(fleet: TrivialFleet): void {
+    this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
+  }
+
+  remove(uid: string): void {
+    this.#written.delete(uid);
+    this.#wrote(uid);
+  }
+
+  makeReady(uid: string, name: string, readyAtMs: number): void {
+    this.#writePods(uid, (pods) => pods.map((pod) => (pod.name === name ? { ...pod, readyAtMs } : pod)));
+  }
+
+  breakDown(uid: string, name: string): void {
+    const broken = ({ name: own, revision }: TrivialPod): TrivialPod => ({ name: own, revision });
+    this.#writePods(uid, (pods) => pods.map((pod) => (pod.name === name ? broken(pod) : pod)));
+  }
+
+  /** What is true, whatever the cache shows. */
+  pods(uid: string): readonly TrivialPod[] {
+    return this.#written.get(uid)?.pods ?? [];
+  }
+
+  /** Lets the cache show all that has been written. */
+  show(): void {
+    const changed = new Set([...this.#written.keys(), ...this.#shown.keys()]);
+    for (const uid of changed) {
+      const world = this.#written.get(uid);
+      if (world === this.#shown.get(uid)) continue;
+      if (world) this.#shown.set(uid, world);
+      else this.#shown.delete(uid);
+      this.onShown(uid);
+    }
+    for (const resume of [...this.#waiting]) resume();
+    this.#waiting.clear();
+  }
+
+  /** The fleet kind that works on this cluster. */
+  fleet(): FleetKind<TrivialWorld, TrivialStep> {
+    return {
+      kind: 'TrivialFleet',
+      look: (uid) => this.#shown.get(uid),
+      plan: planTrivialFleet,
+      act: async (step, { fleet }) => {
+        await this.beforeWrite(step);
+        this.steps.push(step);
+        this.#writePods(fleet.uid, (pods) => podsAfter(pods, step, fleet.revision));
+        return this.#seen(fleet.uid);
+      },
+      catchUp: (uid, signal) => this.#seen(uid)(signal),
+    };
+  }
+
+  #seen(uid: string): Seen {
+    const world = this.#written.get(uid);
+    if (world === this.#shown.get(uid)) return () => Promise.resolve();
+    return (signal) =>
+      new Promise((resolve, reject) => {
+        if (world === this.#shown.get(uid)) return resolve();
+        this.#waiting.add(resolve);
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      });
+  }
+
+  #writePods(uid: string, change: (pods: readonly TrivialPod[]) => readonly TrivialPod[]): void {
+    const world = this.#written.get(uid);
+    if (world) this.#write(uid, { ...world, pods: change(world.pods) });
+  }
+
+  #write(uid: string, world: TrivialWorld): void {
+    this.#written.set(uid, world);
+    this.#wrote(uid);
+  }
+
+  #wrote(_uid: string): void {
+    if (this.showsAtOnce) this.show();
+  }
+}
+
+function podsAfter(pods: readonly TrivialPod[], step: TrivialStep, revision: string): readonly TrivialPod[] {
+  const others = pods.filter(({ name }) => name !== step.name);
+  return step.kind === 'delete' ? others : [...others, { name: step.name, revision }];
+}

@@ -1,0 +1,94 @@
+import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { crr } from '../../api/container-recreate-request.ts';
+import { dataConverter } from '../../workers/payload-limit.ts';
+import { type Cluster, connectToCluster, servedBy } from './cluster.ts';
+import { NodePlayer, type PlayedPod, type PodOptions } from './kubelet-player.ts';
+import { type TestPlatform, testPlatform } from './platform.ts';
+import { createRequest, type RequestOptions, type TestRequest } from './requests.ts';
+import { prepareRoles, type RunningRole, startWatcher, startWebhook, startWorker } from './roles.ts';
+
+/** Windlass on a real API server and a real Temporal, with one node that is played. */
+export interface Windlass {
+  readonly platform: TestPlatform;
+  readonly cluster: Cluster;
+  readonly client: Client;
+  /** Of workers: those of roles and of played nodes. */
+  readonly connection: NativeConnection;
+  readonly node: NodePlayer;
+  /** A pod in a namespace of its own unless one is given, all of its containers running and ready. */
+  runPod(containers: readonly string[], options?: Partial<PodOptions>): Promise<PlayedPod>;
+  /** A request that has passed admission. */
+  request(options: RequestOptions): Promise<TestRequest>;
+  /** Ends admission, and starts it again with these options. */
+  restartWebhook(options: readonly string[]): Promise<void>;
+  stopWebhook(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Roles that run in this process; a test that starts and kills them itself leaves them out. */
+export interface WindlassOptions {
+  readonly watcher?: boolean;
+  readonly worker?: boolean;
+  /** Absent: the instance that WINDLASS_INSTANCE names. */
+  readonly instance?: string;
+}
+
+/** Installs Windlass into the platform that this run was given, and starts it. */
+export async function startWindlass({
+  watcher = true,
+  worker = true,
+  instance,
+}: WindlassOptions = {}): Promise<Windlass> {
+  const platform = testPlatform(instance);
+  prepareRoles(platform);
+  const [connection, clientConnection] = await Promise.all([
+    NativeConnection.connect({ address: platform.temporalAddress }),
+    Connection.connect({ address: platform.temporalAddress }),
+    platform.install(),
+  ]);
+  const client = new TemporalClient({ connection: clientConnection, dataConverter, identity: 'operator@test' });
+  const cluster = connectToCluster(platform);
+  await servedBy(cluster, crr);
+
+  const means = { platform, client, connection };
+  const node = await NodePlayer.join(cluster);
+  let webhook: RunningRole | undefined;
+  const [, ...running] = await Promise.all([
+    restartWebhook([]),
+    ...(watcher ? [startWatcher(means)] : []),
+    ...(worker ? [startWorker(means)] : []),
+    node.startDaemon(connection).then(() => ({ stop: () => node.stopDaemon() })),
+  ]);
+
+  async function stopWebhook(): Promise<void> {
+    await webhook?.stop();
+    webhook = undefined;
+  }
+
+  async function restartWebhook(options: readonly string[]): Promise<void> {
+    await stopWebhook();
+    webhook = await startWebhook(means, options);
+  }
+
+  return {
+    platform,
+    cluster,
+    client,
+    connection,
+    node,
+    async runPod(containers, options = {}) {
+      const namespace = options.namespace ?? (await cluster.newNamespace());
+      return await node.runPod({ ...options, namespace, containers });
+    },
+    request: (options) => createRequest({ cluster, client }, options),
+    restartWebhook,
+    stopWebhook,
+    async stop() {
+      await Promise.all([stopWebhook(), ...running.map((role) => role.stop())]);
+      await cluster.close();
+      await clientConnection.close();
+      await connection.close();
+    },
+  };
+}

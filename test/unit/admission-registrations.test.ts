@@ -1,0 +1,223 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { applyPatch } from 'rfc6902';
+import { parseAllDocuments } from 'yaml';
+import { KubeError } from '../../activities/kube/failures.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { recreateRequestPath } from '../../watcher/admission/mutate/container-recreate-request.ts';
+import { podPath } from '../../watcher/admission/mutate/pod.ts';
+import {
+  type CustomResourceDefinition,
+  configurationPatch,
+  definitionPatch,
+  ownedPodsCondition,
+  podWebhookName,
+  type Registration,
+  type RegistrationWish,
+  registeredPaths,
+  syncRegistrations,
+  type WebhookConfiguration,
+} from '../../watcher/admission/registrations.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+
+const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
+  (document) => document.toJS() as { kind: string } & Record<string, unknown>,
+);
+const shipped = manifest.find(({ kind }) => kind === 'MutatingWebhookConfiguration') as unknown as WebhookConfiguration;
+const bundle = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+const caBundle = Buffer.from(bundle).toString('base64');
+const byService: RegistrationWish = {
+  address: { kind: 'service', name: 'kruise-webhook-service', namespace: 'kruise-system' },
+  bundle,
+  allPods: false,
+};
+const byUrl: RegistrationWish = { ...byService, address: { kind: 'url', host: '10.88.0.1', port: 9876 } };
+const signal = new AbortController().signal;
+
+function patched(configuration: WebhookConfiguration, wish: RegistrationWish): WebhookConfiguration {
+  const result = structuredClone(configuration);
+  expect(applyPatch(result, configurationPatch(configuration, wish)).every((failure) => failure === null)).toBe(true);
+  return result;
+}
+
+function definition(conversion: CustomResourceDefinition['spec']['conversion']): CustomResourceDefinition {
+  const metadata = {
+    name: 'containerrecreaterequests.apps.kruise.io',
+    uid: 'u',
+    resourceVersion: '1',
+    creationTimestamp: '',
+  };
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata,
+    spec: conversion === undefined ? {} : { conversion },
+  };
+}
+
+describe('registrations', () => {
+  it('FG-8, FG-9: the manifests keep the names and paths, and fail open for pods', () => {
+    expect(shipped.webhooks?.map(({ name }) => name)).toEqual([podWebhookName, 'mcontainerrecreaterequest.kb.io']);
+    expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath]);
+    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [ownedPodsCondition] });
+    expect(shipped.webhooks?.[1]).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
+    expect(JSON.stringify(manifest)).not.toContain('caBundle');
+  });
+
+  it('FG-20: writes caBundle and leaves every other field as it was', () => {
+    const changed = patched(shipped, byService);
+    expect(changed.webhooks?.map(({ clientConfig }) => clientConfig.caBundle)).toEqual([caBundle, caBundle]);
+    const without = (configuration: WebhookConfiguration) =>
+      JSON.parse(JSON.stringify(configuration, (key, value) => (key === 'caBundle' ? undefined : value)));
+    expect(without(changed)).toEqual(without(shipped));
+    expect(configurationPatch(changed, byService)).toEqual([]);
+  });
+
+  it('writes only clientConfig, whatever an administrator has changed beside it', () => {
+    const [first, second] = shipped.webhooks ?? [];
+    if (!first || !second) throw new Error('no webhooks');
+    const edited = {
+      ...shipped,
+      webhooks: [
+        { ...first, failurePolicy: 'Fail', namespaceSelector: { matchLabels: { a: 'b' } }, timeoutSeconds: 1 },
+        second,
+      ],
+    } as unknown as WebhookConfiguration;
+    const paths = configurationPatch(edited, byService).map(({ op, path }) => `${op} ${path}`);
+    expect(paths).toEqual([
+      'test /webhooks/0/name',
+      'replace /webhooks/0/clientConfig',
+      'test /webhooks/1/name',
+      'replace /webhooks/1/clientConfig',
+    ]);
+  });
+
+  it('FG-14: with a host the API server is sent to a URL with the same path, and back to the Service without', () => {
+    const away = patched(shipped, byUrl);
+    expect(away.webhooks?.map(({ clientConfig }) => clientConfig)).toEqual([
+      { url: 'https://10.88.0.1:9876/mutate-pod', caBundle },
+      { url: 'https://10.88.0.1:9876/mutate-apps-kruise-io-containerrecreaterequest', caBundle },
+    ]);
+    const back = patched(away, byService);
+    expect(back.webhooks?.[0]?.clientConfig).toEqual({
+      service: { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/mutate-pod', port: 443 },
+      caBundle,
+    });
+  });
+
+  it('puts IPv6 addresses into brackets', () => {
+    const wish: RegistrationWish = { ...byUrl, address: { kind: 'url', host: 'fd00::1', port: 9876 } };
+    expect(patched(shipped, wish).webhooks?.[0]?.clientConfig.url).toBe('https://[fd00::1]:9876/mutate-pod');
+  });
+
+  it('with gate KruisePodReadinessGate takes the condition on owners away, and puts it back without', () => {
+    const [first, second] = shipped.webhooks ?? [];
+    if (!first || !second) throw new Error('no webhooks');
+    const mine = { name: 'mine', expression: 'true' };
+    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [mine, ownedPodsCondition] }, second] };
+    const all = patched(edited, { ...byService, allPods: true });
+    expect(all.webhooks?.[0]?.matchConditions).toEqual([mine]);
+    expect(patched(all, byService).webhooks?.[0]?.matchConditions).toEqual([mine, ownedPodsCondition]);
+    const { matchConditions: _, ...bare } = first;
+    expect(patched({ ...shipped, webhooks: [bare, second] }, byService).webhooks?.[0]?.matchConditions).toEqual([
+      ownedPodsCondition,
+    ]);
+  });
+
+  it('FG-20: tells the CRD where to convert, unless it does not convert by webhook', () => {
+    const service = { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/convert', port: 443 };
+    const conversion = {
+      strategy: 'Webhook',
+      webhook: { clientConfig: { service }, conversionReviewVersions: ['v1'] },
+    };
+    const crd = definition(conversion);
+    applyPatch(crd, definitionPatch(crd, byUrl));
+    expect(crd.spec.conversion?.webhook).toEqual({
+      clientConfig: { url: 'https://10.88.0.1:9876/convert', caBundle },
+      conversionReviewVersions: ['v1'],
+    });
+    expect(definitionPatch(crd, byUrl)).toEqual([]);
+    expect(definitionPatch(definition({ strategy: 'None' }), byUrl)).toEqual([]);
+    expect(definitionPatch(definition(undefined), byUrl)).toEqual([]);
+  });
+});
+
+describe('a pass over the registrations', () => {
+  const resource = kubeResource.mutatingWebhookConfigurations;
+  const { name } = shipped.metadata;
+
+  function registered(cluster: MemoryCluster): readonly Registration[] {
+    const look = (of: typeof resource | typeof kubeResource.validatingWebhookConfigurations, which: string) => ({
+      resource: of,
+      name: which,
+      required: true,
+      seen: () => cluster.look(of, { name: which }) as unknown as WebhookConfiguration | undefined,
+    });
+    return [
+      look(resource, name),
+      look(kubeResource.validatingWebhookConfigurations, 'kruise-validating-webhook-configuration'),
+    ];
+  }
+
+  it('FG-10: a missing configuration is an error, and the others are written nevertheless', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(resource, shipped);
+    const pass = syncRegistrations({
+      registrations: registered(cluster),
+      wish: byService,
+      mayWrite: true,
+      client: cluster.client(),
+      signal,
+    });
+    await expect(pass).rejects.toThrow(
+      'Cannot register admission: ValidatingWebhookConfiguration "kruise-validating-webhook-configuration" is missing',
+    );
+    expect(JSON.stringify(cluster.look(resource, { name }))).toContain(caBundle);
+  });
+
+  it('does not write over webhooks that have changed places meanwhile', async () => {
+    const cluster = new MemoryCluster();
+    const stale = structuredClone(shipped);
+    cluster.put(resource, { ...shipped, webhooks: shipped.webhooks?.toReversed() });
+    const pass = syncRegistrations({
+      registrations: [{ resource, name, required: true, seen: () => stale }],
+      wish: byService,
+      mayWrite: true,
+      client: cluster.client(),
+      signal,
+    });
+    await expect(pass).rejects.toThrow('cannot be written');
+    expect(JSON.stringify(cluster.look(resource, { name }))).not.toContain('caBundle');
+  });
+
+  it('reports every path that is registered, so that one that is not served can be logged', async () => {
+    const cluster = new MemoryCluster();
+    const foreign = { ...shipped.webhooks?.[0], name: 'mcloneset.kb.io', clientConfig: { url: 'https://a/mutate-x' } };
+    cluster.put(resource, { ...shipped, webhooks: [foreign] } as unknown as WebhookConfiguration);
+    const { paths, written } = await syncRegistrations({
+      registrations: registered(cluster).slice(0, 1),
+      wish: byUrl,
+      mayWrite: true,
+      client: cluster.client(),
+      signal,
+    });
+    expect([paths, written]).toEqual([['/mutate-x'], 1]);
+  });
+
+  it('FG-22: with external certificates nothing is written, and another caBundle is an error', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(resource, shipped);
+    const input = {
+      registrations: registered(cluster).slice(0, 1),
+      wish: byService,
+      mayWrite: false,
+      client: { patch: () => Promise.reject(new KubeError({ status: 403, message: 'may not' })) },
+      signal,
+    };
+    await expect(syncRegistrations(input)).rejects.toThrow(
+      `caBundle of MutatingWebhookConfiguration "${name}" does not match the external caBundle`,
+    );
+    cluster.put(resource, patched(shipped, byService));
+    expect(await syncRegistrations(input)).toMatchObject({ written: 0 });
+  });
+});

@@ -1,0 +1,157 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { CancelledFailure } from '@temporalio/common';
+import { advanceActivity, type PermitHolder } from '../../activities/fleet/advance.ts';
+import type { Confirmation } from '../../activities/fleet/permit-life.ts';
+import type { PermitLife, Verdict } from '../../watcher/fleet/permit.ts';
+
+const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
+const permit = { revision: 'new', paused: false, skip: [], batch: 3 };
+const done: Verdict = { kind: 'batchDone', summary: '3 of 5' };
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** An attempt with a heartbeat timeout of 8 s, and the queue that it hands its permit to. */
+function attempt() {
+  const sdk = new AbortController();
+  let answer: () => Promise<Confirmation> = async () => 'counts';
+  const heartbeats = jest.fn(() => answer());
+  const verdict = Promise.withResolvers<Verdict>();
+  const handed: PermitLife[] = [];
+  const holder: PermitHolder = {
+    hand(uid, given, life) {
+      expect([uid, given]).toEqual([target.uid, permit]);
+      handed.push(life);
+      life.ended.addEventListener('abort', () => verdict.reject(life.ended.reason));
+      return verdict.promise;
+    },
+  };
+  const run = (queue: () => PermitHolder | undefined = () => holder) =>
+    advanceActivity({
+      kind: 'CloneSet',
+      queue,
+      attempt: () => ({ heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
+    })({ target, permit });
+  return {
+    run,
+    handed,
+    heartbeats,
+    decide: verdict.resolve,
+    answerWith: (next: () => Promise<Confirmation>) => {
+      answer = next;
+    },
+    cancel: () => sdk.abort(new CancelledFailure('CANCELLED')),
+  };
+}
+
+const pass = (ms = 0) => jest.advanceTimersByTimeAsync(ms);
+const noAnswer = () => Promise.reject(new Error('14 UNAVAILABLE'));
+
+describe('advanceActivity', () => {
+  it('waits for the verdict, and heartbeats until it comes', async () => {
+    const { run, heartbeats, decide, handed } = attempt();
+    const result = run();
+    await pass(60_000);
+    expect(heartbeats.mock.calls.length).toBeGreaterThan(20);
+    expect(handed[0]?.isAlive()).toBe(true);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
+    expect(handed[0]?.isAlive()).toBe(false);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('hands in nothing before Temporal has confirmed that the attempt counts', async () => {
+    const { run, handed, answerWith } = attempt();
+    answerWith(async () => 'gone');
+    await expect(run()).rejects.toMatchObject({
+      type: 'Unreachable',
+      message: 'Cannot advance CloneSet "shop/web": Temporal has given the activity to another attempt',
+    });
+    answerWith(noAnswer);
+    await expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    expect(handed).toEqual([]);
+  });
+
+  it('is left to another watcher while this one does not lead', async () => {
+    const { run } = attempt();
+    await expect(run(() => undefined)).rejects.toMatchObject({
+      type: 'Unreachable',
+      message: 'Cannot advance CloneSet "shop/web": this watcher does not lead',
+    });
+  });
+
+  it('ends as cancelled when it is cancelled, and the permit at that moment', async () => {
+    const { run, handed, cancel } = attempt();
+    const result = run();
+    const failed = expect(result).rejects.toBeInstanceOf(CancelledFailure);
+    await pass();
+    cancel();
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
+  });
+
+  it('ends the permit at the first word of Temporal, and as cancelled once the SDK has heard it', async () => {
+    const { run, handed, answerWith, cancel } = attempt();
+    const failed = expect(run()).rejects.toBeInstanceOf(CancelledFailure);
+    await pass();
+    answerWith(async () => 'cancelled');
+    await pass(2_000);
+    expect(handed[0]?.isAlive()).toBe(false);
+    cancel();
+    await failed;
+  });
+
+  it('ends the permit when Temporal has not answered for the heartbeat timeout', async () => {
+    const { run, handed, answerWith } = attempt();
+    const failed = expect(run()).rejects.toMatchObject({
+      type: 'Unreachable',
+      message: expect.stringContaining('Temporal has not confirmed the permit in time'),
+    });
+    await pass(4_000);
+    answerWith(noAnswer);
+    await pass(7_900);
+    expect(handed[0]?.isAlive()).toBe(true);
+    await pass(200);
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
+  });
+
+  it('survives a silence that is shorter', async () => {
+    const { run, handed, answerWith, decide } = attempt();
+    const result = run();
+    await pass(4_000);
+    answerWith(noAnswer);
+    await pass(5_000);
+    answerWith(async () => 'counts');
+    await pass(30_000);
+    expect(handed[0]?.isAlive()).toBe(true);
+    decide(done);
+    await expect(result).resolves.toEqual(done);
+  });
+
+  it('counts from when a heartbeat was sent, since Temporal may have received it at once', async () => {
+    const { run, handed, answerWith } = attempt();
+    const failed = expect(run()).rejects.toMatchObject({ type: 'Unreachable' });
+    await pass();
+    answerWith(
+      () =>
+        new Promise((resolve) => {
+          setTimeout(() => {
+            answerWith(noAnswer);
+            resolve('counts');
+          }, 2_500);
+        }),
+    );
+    // Sent at 2,000 and answered at 4,500: it holds until 10,000.
+    await pass(9_900);
+    expect(handed[0]?.isAlive()).toBe(true);
+    await pass(200);
+    expect(handed[0]?.isAlive()).toBe(false);
+    await failed;
+  });
+});

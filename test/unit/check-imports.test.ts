@@ -1,0 +1,102 @@
+import { describe, expect, it } from '@jest/globals';
+import { importCycles } from '../check/import-cycles.ts';
+import { importProblems } from '../check/import-rules.ts';
+import { projectOf } from '../check/project.ts';
+
+/** A tree of files, each with the statements in it. */
+function tree(files: Readonly<Record<string, string>>) {
+  return projectOf(Object.entries(files).map(([path, text]) => ({ path, text }))).sources;
+}
+
+describe('importProblems', () => {
+  it.each([
+    ['activities/kube/pods.ts', "import { isActive } from '../../api/pod.ts';"],
+    ['watcher/kinds/pod.ts', "import { nextBatch } from '../../workflows/plan/restart.ts';"],
+    ['workflows/restart.ts', "import type { NodeActivities } from '../activities/cri/contract.ts';"],
+    ['activities/fleet/advance.ts', "import type { FleetQueue } from '../../watcher/fleet/queue.ts';"],
+    ['watcher/watcher.ts', "import type { Logger } from '../workers/log.ts';"],
+    ['daemon/probes.ts', "import { probe } from '../activities/cri/probes.ts';"],
+    ['workers/main.ts', "import { watch } from '../watcher/reflector.ts';"],
+    ['watcher/main.ts', "import { createKubeClient } from '../activities/kube/client.ts';"],
+    ['watcher/admission/main.ts', "import { loadConfig } from '../../workers/config.ts';"],
+    ['daemon/main.ts', "import { Reflector } from '../watcher/reflector.ts';"],
+    ['test/unit/pods.test.ts', "import { up } from '../../deploy/local/platform.ts';"],
+    ['api/cloneset.ts', "import { isActive } from './pod.ts'; import { Type } from 'typebox';"],
+  ])('lets %s say %s', (path, text) => {
+    expect(importProblems(tree({ [path]: text }))).toEqual([]);
+  });
+
+  it.each([
+    [
+      'api/pod.ts',
+      "import type { Decision } from '../workflows/plan/decision.ts';",
+      'api may not import workflows/plan',
+    ],
+    ['workflows/plan/restart.ts', "import type { F } from '../restart.ts';", 'workflows/plan may not import workflows'],
+    [
+      'watcher/starter.ts',
+      "import { parseConfig } from '../workers/config.ts';",
+      'watcher may not import workers, except by `import type`',
+    ],
+    [
+      'activities/kube/pods.ts',
+      "import { waitFor } from '../../test/support/wait.ts';",
+      'activities may not import test',
+    ],
+    ['workers/main.ts', "import { up } from '../deploy/local/platform.ts';", 'workers may not import deploy'],
+    [
+      'watcher/kinds/main.ts',
+      "import { c } from '../../workers/config.ts';",
+      'watcher may not import workers, except by `import type`',
+    ],
+  ])('refuses that %s says %s', (path, text, problem) => {
+    expect(importProblems(tree({ [path]: text }))).toEqual([expect.stringContaining(`${path}:1: ${problem}: `)]);
+  });
+
+  it('lets only types cross between workflows, activities and watcher', () => {
+    const text = "import { type Stop } from '../activities/cri/contract.ts';";
+    expect(importProblems(tree({ 'workflows/restart.ts': text }))).toEqual([
+      'workflows/restart.ts:1: workflows may not import activities, except by `import type`: "activities/cri/contract.ts"',
+    ]);
+  });
+
+  it('ignores imports in comments and texts', () => {
+    expect(
+      importProblems(
+        tree({ 'api/a.ts': "// import '../workers/config.ts'\nexport const a = `import '../cli/b.ts'`;" }),
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe('importCycles', () => {
+  it('shows each cycle once, whole', () => {
+    const cycles = importCycles(
+      tree({
+        'api/a.ts': "import { b } from './b.ts'; export const a = b;",
+        'api/b.ts': "import { c } from './c.ts'; export const b = c;",
+        'api/c.ts': "import { b } from './b.ts'; export const c = b;",
+        'api/d.ts': "import { a } from './a.ts'; export const d = a;",
+      }),
+    );
+    expect(cycles).toEqual(['api/b.ts:1: imports itself: api/b.ts → api/c.ts → api/b.ts']);
+  });
+
+  it('does not count imports of types', () => {
+    const files = {
+      'api/a.ts': "import type { B } from './b.ts';",
+      'api/b.ts': "import { a } from './a.ts'; export { a };",
+    };
+    expect(importCycles(tree(files))).toEqual([]);
+  });
+
+  it('is not confused by two ways to the same file', () => {
+    const files = {
+      'api/a.ts': "import './b.ts'; import './c.ts';",
+      'api/b.ts': "import './d.ts';",
+      'api/c.ts': "import './d.ts';",
+      'api/d.ts': 'export const d = 1;',
+    };
+    expect(importCycles(tree(files))).toEqual([]);
+  });
+});

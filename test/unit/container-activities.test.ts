@@ -1,0 +1,808 @@
+import { status } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { Attempt, Clock } from '../../activities/cri/attempt.ts';
+import { type ContainerActivityMeans, containerActivities } from '../../activities/cri/containers.ts';
+import type { NodeProgress, StopResult } from '../../activities/cri/contract.ts';
+import type { HookRequest } from '../../activities/cri/pre-stop.ts';
+import type { ContainerRuntime } from '../../activities/cri/runtime.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import type { EventText } from '../../api/event.ts';
+import type { ContainerStatus, Pod } from '../../api/pod.ts';
+import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
+import { InFlight } from '../../daemon/in-flight.ts';
+import { answers, FakeCri, held } from '../support/fake-cri.ts';
+
+jest.setTimeout(120_000);
+
+const podRef = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
+const requestRef = { namespace: 'shop', name: 'restart-web', uid: 'request-1' };
+const target = { request: requestRef, pod: podRef, runtime: 'containerd' };
+const app = { ...target, container: 'app', containerId: 'app-0', graceSeconds: 30 };
+
+type ListedContainer = ContainerRecreateRequest['spec']['containers'][number];
+
+function request(
+  containers: readonly ListedContainer[] = [{ name: 'app' }],
+  overrides: { metadata?: object; phase?: 'Recreating' | 'Completed' } = {},
+): ContainerRecreateRequest {
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'ContainerRecreateRequest',
+    metadata: {
+      ...requestRef,
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      labels: { 'crr.apps.kruise.io/pod-uid': podRef.uid, 'crr.apps.kruise.io/node-name': 'node-1' },
+      ...overrides.metadata,
+    },
+    spec: { podName: podRef.name, containers: [...containers] },
+    status: { phase: overrides.phase ?? 'Recreating' },
+  };
+}
+
+/** Time that moves only when a test says so. */
+class ManualClock implements Clock {
+  #ms = 1_767_225_600_000;
+  readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
+
+  nowMs(): number {
+    return this.#ms;
+  }
+
+  monotonicMs(): number {
+    return this.#ms;
+  }
+
+  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const sleeper = { atMs: this.#ms + ms, wake: () => resolve() };
+    this.#sleepers.add(sleeper);
+    signal?.addEventListener('abort', sleeper.wake);
+    await promise;
+    this.#sleepers.delete(sleeper);
+  }
+
+  /** What is waited for, in milliseconds from now. */
+  get sleeps(): readonly number[] {
+    return [...this.#sleepers].map(({ atMs }) => atMs - this.#ms);
+  }
+
+  advance(ms: number): void {
+    this.#ms += ms;
+    for (const sleeper of this.#sleepers) if (sleeper.atMs <= this.#ms) sleeper.wake();
+  }
+}
+
+/** One attempt of Temporal's, and what it told Temporal. */
+function attempt(operation = 'restart-containers/pod-1 stop app-0') {
+  const abort = new AbortController();
+  const heartbeats: NodeProgress[] = [];
+  const made: Attempt = {
+    operation,
+    cancellation: abort.signal,
+    heartbeat: (progress) => void heartbeats.push(progress),
+  };
+  const cancel = () => abort.abort(new CancelledFailure('CANCELLED'));
+  cancelAll.push(cancel);
+  return { made, heartbeats, cancel };
+}
+
+/** Ends what a test has left waiting. */
+let cancelAll: (() => void)[] = [];
+
+/** A slow machine is no slow runtime. */
+const patient = { call: 100_000, imageFsInfo: 100_000, listImages: 100_000 };
+
+let fake: FakeCri;
+let client: CriClient;
+let clock: ManualClock;
+let stops: InFlight<StopResult, NodeProgress>;
+let said: (EventText & { readonly container: string })[];
+let got: HookRequest[];
+let stored: ContainerRecreateRequest | undefined;
+let pod: Pod | undefined;
+let podListeners: Set<() => void>;
+let stopping: AbortController;
+
+beforeEach(async () => {
+  fake = await FakeCri.start();
+  client = createCriClient(fake.socketPath, patient);
+  clock = new ManualClock();
+  stops = new InFlight();
+  said = [];
+  got = [];
+  stored = request();
+  podListeners = new Set();
+  stopping = new AbortController();
+  pod = undefined;
+  fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app' });
+});
+
+afterEach(async () => {
+  for (const cancel of cancelAll) cancel();
+  cancelAll = [];
+  client.close();
+  await fake.close();
+});
+
+function activities(overrides: Partial<ContainerActivityMeans> = {}) {
+  const runtime: ContainerRuntime = { ...client, name: 'containerd' };
+  return containerActivities({
+    nodeName: 'node-1',
+    runtimes: {
+      named: (name) => (name === 'containerd' ? [runtime] : []),
+      absence: (name) => ({ final: true, message: `no runtime ${name}` }),
+    },
+    pods: {
+      synced: () => true,
+      pod: (uid) => (pod?.metadata.uid === uid ? pod : undefined),
+      watch: (_uid, listener) => {
+        podListeners.add(listener);
+        return () => podListeners.delete(listener);
+      },
+      isGone: async () => false,
+    },
+    readRequest: async () => stored,
+    say: (_pod, container, text) => void said.push({ container, ...text }),
+    stops,
+    httpGet: async (hook) => void got.push(hook),
+    clock,
+    attempt: () => attempt().made,
+    stopping: stopping.signal,
+    log: { info: () => undefined },
+    ...overrides,
+  });
+}
+
+const lookAt = (overrides: Partial<ContainerActivityMeans> = {}, containers = ['app'], runtime = 'containerd') =>
+  activities(overrides)['node.v1.lookAtContainers']({ ...target, runtime, containers });
+const stop = (overrides: Partial<ContainerActivityMeans> = {}, input = {}) =>
+  activities(overrides)['node.v1.stopContainer']({ ...app, ...input });
+
+async function failureOf(call: Promise<unknown>): Promise<ApplicationFailure> {
+  const error: unknown = await call.then(
+    (value) => new Error(`no failure but ${JSON.stringify(value)}`),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof ApplicationFailure)) throw error;
+  return error;
+}
+
+async function until(holds: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while (!holds()) {
+    if (Date.now() > deadline) throw new Error(`waited in vain until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+const stopsSent = () => fake.requests('StopContainer').map(({ containerId, timeout }) => [containerId, timeout]);
+
+describe('lookAtContainers', () => {
+  it('finds the newest instance of each container, and leaves out what the runtime lacks', async () => {
+    const created = { podUid: 'pod-1', name: 'app', createdAtMs: 2_000, restartCount: 1 };
+    fake.put({ id: 'app-1', ...created, startedAtMs: Date.parse('2026-01-02T03:04:05Z') });
+    fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app', createdAtMs: 1_000, state: 'exited' });
+    fake.put({ id: 'side-0', podUid: 'pod-1', name: 'side', state: 'created', createdAtMs: 1_000 });
+    fake.put({ id: 'other', podUid: 'pod-2', name: 'app', createdAtMs: 3_000 });
+
+    await expect(lookAt({}, ['app', 'side', 'gone'])).resolves.toEqual({
+      kind: 'seen',
+      instances: [
+        { name: 'app', id: 'app-1', state: 'running', restartCount: 1, startedAt: '2026-01-02T03:04:05.000Z' },
+        { name: 'side', id: 'side-0', state: 'created', restartCount: 0 },
+      ],
+    });
+  });
+
+  it('asks the runtime that runs the pod where two have the same name', async () => {
+    const empty = await FakeCri.start();
+    const emptyClient = createCriClient(empty.socketPath, patient);
+    const named = () => [emptyClient, client].map((own) => ({ ...own, name: 'containerd' }));
+    const look = await lookAt({ runtimes: { named, absence: () => ({ final: true, message: '' }) } });
+    expect(look).toMatchObject({ kind: 'seen', instances: [{ id: 'app-0' }] });
+    emptyClient.close();
+    await empty.close();
+  });
+
+  it('says that there is no such runtime, but only when there can be none', async () => {
+    await expect(lookAt({}, ['app'], 'cri-o')).resolves.toEqual({ kind: 'noRuntime', message: 'no runtime cri-o' });
+
+    const starting = { named: () => [], absence: () => ({ final: false, message: 'no usable container runtime' }) };
+    await expect(failureOf(lookAt({ runtimes: starting }))).resolves.toMatchObject({
+      type: 'Unreachable',
+      nonRetryable: false,
+      message: 'Cannot look at the containers of pod "shop/web-7": no usable container runtime',
+    });
+  });
+
+  it('is tried again a second later while the runtime is away', async () => {
+    await fake.down();
+    const failure = await failureOf(lookAt());
+    expect(failure).toMatchObject({ type: 'Unreachable', nonRetryable: false, nextRetryDelay: 1_000 });
+    expect(failure.message).toContain('"shop/web-7": ListContainers: No connection established');
+  });
+});
+
+describe('stopContainer', () => {
+  it('stops exactly this instance, after it has said so, and has seen it gone', async () => {
+    fake.put({ id: 'side-0', podUid: 'pod-1', name: 'side' });
+    await expect(stop()).resolves.toEqual({ kind: 'stopped' });
+    expect(stopsSent()).toEqual([['app-0', 30]]);
+    expect(fake.state('app-0')).toBe('exited');
+    expect(fake.state('side-0')).toBe('running');
+    expect(said).toEqual([
+      {
+        container: 'app',
+        type: 'Normal',
+        reason: 'Killing',
+        message: 'Stopping container app by ContainerRecreateRequest restart-web',
+      },
+    ]);
+  });
+
+  it('is not done before the runtime shows the container as ended', async () => {
+    fake.script('StopContainer', () => ({}));
+    const stopped = stop();
+    await until(() => clock.sleeps.length > 0, 'it has looked and waits');
+    fake.exit('app-0');
+    clock.advance(20);
+    await expect(stopped).resolves.toEqual({ kind: 'stopped' });
+    expect(fake.count('ContainerStatus')).toBeGreaterThan(1);
+  });
+
+  it('fails when the runtime only claims to have stopped it', async () => {
+    fake.script('StopContainer', () => ({}));
+    const stopped = stop();
+    await until(() => clock.sleeps.length > 0, 'it has looked and waits');
+    clock.advance(11_000);
+    await expect(stopped).resolves.toEqual({
+      kind: 'failed',
+      message: 'runtime says that it stopped the container, and still shows it 10s later',
+    });
+  });
+
+  describe('when there is nothing to stop', () => {
+    afterEach(() => {
+      expect(stopsSent()).toEqual([]);
+      expect(said).toEqual([]);
+    });
+
+    it('CRR-35: never touches the instance that has replaced this one', async () => {
+      fake.exit('app-0');
+      fake.put({ id: 'app-1', podUid: 'pod-1', name: 'app', createdAtMs: Date.now() });
+      await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
+      expect(fake.state('app-1')).toBe('running');
+    });
+
+    it('is done with an instance that the runtime no longer knows', async () => {
+      fake.remove('app-0');
+      await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
+    });
+
+    it('never touches a container of the same name in another pod', async () => {
+      fake.put({ id: 'app-0', podUid: 'pod-2', name: 'app' });
+      await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
+      expect(fake.state('app-0')).toBe('running');
+    });
+
+    it('never touches a container of another name in this pod', async () => {
+      fake.put({ id: 'app-0', podUid: 'pod-1', name: 'side' });
+      await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
+    });
+
+    it('waits for an instance that is about to start', async () => {
+      fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app', state: 'created' });
+      await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    });
+
+    it('decides anew when the request is gone, goes, has completed, or another one has its name', async () => {
+      const none: readonly (ContainerRecreateRequest | undefined)[] = [
+        undefined,
+        request(undefined, { metadata: { uid: 'request-2' } }),
+        request(undefined, { metadata: { deletionTimestamp: '2026-01-01T00:00:10Z' } }),
+        request(undefined, { phase: 'Completed' }),
+      ];
+      for (const other of none) {
+        stored = other;
+        await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Superseded', nonRetryable: true });
+      }
+    });
+
+    it('refuses an order that the request does not give', async () => {
+      const labels = { 'crr.apps.kruise.io/pod-uid': 'pod-1', 'crr.apps.kruise.io/node-name': 'node-1' };
+      const foreign = [
+        request(undefined, { metadata: { labels: { ...labels, 'crr.apps.kruise.io/node-name': 'node-2' } } }),
+        request(undefined, { metadata: { labels: { ...labels, 'crr.apps.kruise.io/pod-uid': 'pod-2' } } }),
+        request(undefined, { metadata: { labels: {} } }),
+        request([{ name: 'side' }]),
+      ];
+      for (const other of foreign) {
+        stored = other;
+        await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Invalid', nonRetryable: true });
+      }
+    });
+
+    it('is tried again while the runtime or the API server is away', async () => {
+      const away = async () => {
+        throw ApplicationFailure.create({ type: 'Unreachable', message: 'API server away' });
+      };
+      await expect(failureOf(stop({ readRequest: away }))).resolves.toMatchObject({ message: 'API server away' });
+      await fake.down();
+      await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nextRetryDelay: 1_000 });
+    });
+
+    it('is not begun when it was called off while it looked', async () => {
+      const first = attempt();
+      const reading = Promise.withResolvers<ContainerRecreateRequest>();
+      const called = stop({ attempt: () => first.made, readRequest: () => reading.promise });
+      await fake.called('ListContainers');
+      first.cancel();
+      await expect(called).rejects.toBeInstanceOf(CancelledFailure);
+      reading.resolve(request());
+      await stops.idle();
+    });
+
+    it('looks again after it was frozen, and stops nothing if the request has ended meanwhile', async () => {
+      const readRequest = async () => {
+        const seen = stored;
+        // The process stands still for longer than its checks are good for.
+        clock.advance(11_000);
+        stored = request(undefined, { phase: 'Completed' });
+        return seen;
+      };
+      await expect(failureOf(stop({ readRequest }))).resolves.toMatchObject({ type: 'Superseded' });
+      expect(fake.count('ListContainers')).toBe(2);
+    });
+  });
+
+  it('CRR-42: runs preStop before the stop', async () => {
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    await expect(stop()).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+    expect(fake.requests('ExecSync')).toMatchObject([{ containerId: 'app-0', cmd: ['drain'], timeout: 0 }]);
+    const order = fake.calls.map(({ call }) => call).filter((call) => call === 'ExecSync' || call === 'StopContainer');
+    expect(order).toEqual(['ExecSync', 'StopContainer']);
+  });
+
+  it('CRR-42: runs no preStop without grace, and still leaves 2 s', async () => {
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    await expect(stop({}, { graceSeconds: 0 })).resolves.toEqual({ kind: 'stopped' });
+    expect(fake.count('ExecSync')).toBe(0);
+    expect(stopsSent()).toEqual([['app-0', 2]]);
+  });
+
+  it('CRR-42: takes the IP of the pod from its sandbox, else from the status of the pod', async () => {
+    const httpGet = { port: 'web', path: '/stop' };
+    stored = request([{ name: 'app', preStop: { httpGet }, ports: [{ name: 'web', containerPort: 8080 }] }]);
+    fake.sandboxIp('sandbox-pod-1', '10.0.0.7');
+    await stop();
+
+    fake.sandboxIp('sandbox-pod-1', '');
+    fake.put({ id: 'app-1', podUid: 'pod-1', name: 'app' });
+    pod = podWith([], { podIP: '10.0.0.8' });
+    await stop({ attempt: () => attempt('another').made }, { containerId: 'app-1' });
+    expect(got).toMatchObject([
+      { host: '10.0.0.7', port: 8080, path: '/stop' },
+      { host: '10.0.0.8', port: 8080, path: '/stop' },
+    ]);
+  });
+
+  it('CRR-42: stops after a hook that failed, and says so with the name for the ID', async () => {
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    fake.script('ExecSync', answers(status.UNKNOWN, 'failed to exec in container "app-0": no such file'));
+    await expect(stop()).resolves.toEqual({ kind: 'stopped', preStop: 'failed' });
+    expect(said.slice(1)).toEqual([
+      {
+        container: 'app',
+        type: 'Warning',
+        reason: 'FailedPreStopHook',
+        message: 'PreStop hook failed: failed to exec in container "app": no such file',
+      },
+    ]);
+  });
+
+  it('CRR-43: takes the whole seconds that the hook has used off the grace', async () => {
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    const hook = held();
+    fake.script('ExecSync', hook);
+    const stopped = stop();
+    await until(() => clock.sleeps.length > 0, 'the hook runs');
+    expect(clock.sleeps).toEqual([30_000]);
+    clock.advance(7_900);
+    hook.release();
+    await expect(stopped).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+    expect(stopsSent()).toEqual([['app-0', 23]]);
+  });
+
+  it('CRR-43: goes on after the grace without ending the hook, and leaves 2 s', async () => {
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    const hook = held();
+    const hookEnded = jest.fn();
+    fake.script('ExecSync', async (made, usual) => {
+      const answer = await hook(made, usual);
+      hookEnded();
+      return answer;
+    });
+    const stopped = stop({}, { graceSeconds: 10 });
+    await until(() => clock.sleeps.length > 0, 'the hook runs');
+    clock.advance(10_000);
+    await expect(stopped).resolves.toEqual({ kind: 'stopped', preStop: 'timedOut' });
+    expect(stopsSent()).toEqual([['app-0', 2]]);
+    expect(hookEnded).not.toHaveBeenCalled();
+    expect(said.at(-1)?.message).toBe('PreStop hook did not end within 10s');
+    hook.release();
+    await until(() => hookEnded.mock.calls.length === 1, 'the hook has ended by itself');
+  });
+
+  it('CRR-44: counts an expired call as an error while the container runs', async () => {
+    fake.script('StopContainer', held());
+    await expect(stop({ runtimes: hastyStops() })).resolves.toEqual({
+      kind: 'failed',
+      message: 'runtime did not answer within 0.02s',
+    });
+    expect(fake.state('app-0')).toBe('running');
+  });
+
+  it('believes the runtime rather than the clock: a late call whose container has ended is a stop', async () => {
+    fake.script('StopContainer', held());
+    // It has ended by the time the runtime is asked, however late that is.
+    fake.script('ContainerStatus', (_made, usual) => {
+      fake.exit('app-0');
+      return usual();
+    });
+    await expect(stop({ runtimes: hastyStops() })).resolves.toEqual({ kind: 'stopped' });
+  });
+
+  /** The runtime under test, which has next to no time for a stop. */
+  function hastyStops(): ContainerActivityMeans['runtimes'] {
+    const stopContainer = async (id: string) => {
+      const hasty = createCriClient(fake.socketPath, { ...patient, call: 20 });
+      await hasty.stopContainer(id, 0).finally(() => hasty.close());
+    };
+    const runtime = { ...client, name: 'containerd', stopContainer };
+    return { named: () => [runtime], absence: () => ({ final: true, message: '' }) };
+  }
+
+  it('fails with the words of the runtime when it refuses', async () => {
+    fake.script('StopContainer', answers(status.UNKNOWN, 'failed to kill container: permission denied'));
+    await expect(stop()).resolves.toEqual({ kind: 'failed', message: 'failed to kill container: permission denied' });
+  });
+
+  it('is done when the container goes between the check and the stop', async () => {
+    fake.script('StopContainer', (_made, usual) => {
+      fake.remove('app-0');
+      return usual();
+    });
+    await expect(stop()).resolves.toEqual({ kind: 'stopped' });
+  });
+
+  describe('beside others', () => {
+    it('two attempts at the same time give one StopContainer, and one outcome', async () => {
+      const gate = held();
+      fake.script('StopContainer', gate);
+      const first = stop({ attempt: () => attempt('workflow 1').made });
+      await fake.called('StopContainer');
+      const second = stop({ attempt: () => attempt('workflow 2').made });
+      gate.release();
+      await expect(Promise.all([first, second])).resolves.toEqual([{ kind: 'stopped' }, { kind: 'stopped' }]);
+      expect(fake.count('StopContainer')).toBe(1);
+      expect(said).toHaveLength(1);
+    });
+
+    it('a stop that has begun outlives the cancellation of its activity, which learns how it ended', async () => {
+      const gate = held();
+      fake.script('StopContainer', gate);
+      const first = attempt();
+      const called = stop({ attempt: () => first.made });
+      await fake.called('StopContainer');
+      first.cancel();
+      await expect(called).rejects.toBeInstanceOf(CancelledFailure);
+
+      gate.release();
+      await stops.idle();
+      expect(fake.state('app-0')).toBe('exited');
+      // The next attempt at the same activity, as after `temporal activity reset`.
+      await expect(stop()).resolves.toEqual({ kind: 'stopped' });
+      expect(fake.count('StopContainer')).toBe(1);
+      // Another activity finds what every daemon would find.
+      await expect(stop({ attempt: () => attempt('retry').made })).resolves.toEqual({ kind: 'alreadyGone' });
+    });
+
+    it('an attempt that was cancelled before it came here begins nothing', async () => {
+      const late = attempt();
+      late.cancel();
+      await expect(stop({ attempt: () => late.made })).rejects.toBeInstanceOf(CancelledFailure);
+      await stops.idle();
+      expect(fake.count('StopContainer')).toBe(0);
+    });
+
+    it('says in heartbeats what takes so long', async () => {
+      stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+      const hook = held();
+      fake.script('ExecSync', hook);
+      const watched = attempt();
+      const stopped = stop({ attempt: () => watched.made });
+      await fake.called('ExecSync');
+      const another = attempt('another');
+      const joined = stop({ attempt: () => another.made });
+      expect(watched.heartbeats[0]).toMatchObject({ reason: 'Stopping', container: 'app', containerId: 'app-0' });
+      expect(another.heartbeats).toMatchObject([{ reason: 'RunningPreStop', message: 'preStop may use 30s' }]);
+      hook.release();
+      await Promise.all([stopped, joined]);
+    });
+  });
+
+  describe('CRR-50: when the daemon or the runtime is restarted in the middle', () => {
+    it('recognises an instance that has exited', async () => {
+      fake.script('StopContainer', (_made, usual) => {
+        usual();
+        return new Promise<never>(() => undefined);
+      });
+      stop().catch(() => undefined);
+      await until(() => fake.state('app-0') === 'exited', 'the container has ended');
+      // A new daemon knows nothing about the stop of the old one.
+      stops = new InFlight();
+      await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
+      expect(fake.count('StopContainer')).toBe(1);
+    });
+
+    it('repeats the stop of an instance that still runs, and its hook', async () => {
+      stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+      fake.script('ExecSync', held());
+      stop().catch(() => undefined);
+      await fake.called('ExecSync');
+      fake.unscript('ExecSync');
+      stops = new InFlight();
+      await expect(stop()).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+      expect(fake.count('ExecSync')).toBe(2);
+      expect(fake.count('StopContainer')).toBe(1);
+    });
+
+    async function comeBack(): Promise<void> {
+      await fake.up();
+      const calls = fake.calls.length;
+      // Each advance lets it try once more; the connection dials on its own time.
+      while (fake.calls.length === calls) {
+        clock.advance(1_000);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    }
+
+    it('waits for a runtime that goes away, and stops the container if it still runs, with one hook in all', async () => {
+      stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+      fake.script('StopContainer', () => new Promise<never>(() => undefined));
+      const stopped = stop();
+      await fake.called('StopContainer');
+      await fake.down();
+      await until(() => clock.sleeps.length > 0, 'it has noticed');
+      fake.unscript('StopContainer');
+      await comeBack();
+      await expect(stopped).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+      expect(fake.count('StopContainer')).toBe(2);
+      expect(fake.count('ExecSync')).toBe(1);
+      expect(said).toHaveLength(1);
+    });
+
+    it('waits for a runtime that goes away, and is content if the container has ended', async () => {
+      fake.script('StopContainer', () => new Promise<never>(() => undefined));
+      const stopped = stop();
+      await fake.called('StopContainer');
+      await fake.down();
+      await until(() => clock.sleeps.length > 0, 'it has noticed');
+      fake.exit('app-0');
+      await comeBack();
+      await expect(stopped).resolves.toEqual({ kind: 'stopped' });
+      expect(fake.count('StopContainer')).toBe(1);
+    });
+
+    it('does not take the answers of a runtime that is starting for a refusal', async () => {
+      const starting = answers(status.UNKNOWN, 'server is not initialized yet');
+      fake.script('StopContainer', starting, (_made, usual) => usual());
+      fake.script('ContainerStatus', starting, starting, (_made, usual) => usual());
+      const stopped = stop();
+      await until(() => clock.sleeps.length > 0, 'it has noticed');
+      const ended = stopped.then(() => true);
+      while (!(await Promise.race([ended, new Promise<false>((resolve) => setTimeout(resolve, 1, false))]))) {
+        clock.advance(1_000);
+      }
+      await expect(stopped).resolves.toEqual({ kind: 'stopped' });
+      expect(fake.count('StopContainer')).toBe(2);
+    });
+  });
+});
+
+function podWith(
+  containerStatuses: readonly ContainerStatus[],
+  overrides: { podIP?: string; deletionTimestamp?: string } = {},
+): Pod {
+  const { podIP, deletionTimestamp } = overrides;
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      ...podRef,
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+    },
+    spec: { containers: [{ name: 'app' }] },
+    status: { containerStatuses, ...(podIP !== undefined && { podIP }) },
+  };
+}
+
+describe('awaitContainer', () => {
+  const wait = { ...target, container: 'app', notContainerId: 'app-0', minStartedSeconds: 0 };
+
+  /** A wait that is under way, with what it has last told Temporal. */
+  function awaiting(input: Partial<typeof wait> = {}, overrides: Partial<ContainerActivityMeans> = {}) {
+    const watched = attempt('await app');
+    let ended = false;
+    const outcome = activities({ attempt: () => watched.made, ...overrides })
+      ['node.v1.awaitContainer']({ ...wait, ...input })
+      .finally(() => {
+        ended = true;
+      });
+    outcome.catch(() => undefined);
+    const waitsFor = (reason: NodeProgress['reason'], containerId?: string) =>
+      until(() => {
+        const last = watched.heartbeats.at(-1);
+        return last?.reason === reason && last.containerId === containerId && clock.sleeps.length > 0;
+      }, `it waits for ${reason} of ${containerId}`);
+    return { outcome, waitsFor, cancel: watched.cancel, heartbeats: watched.heartbeats, ended: () => ended };
+  }
+
+  function podReports(containerId: string, ready: boolean, restartCount = 1): void {
+    pod = podWith([{ name: 'app', ready, restartCount, containerID: `containerd://${containerId}` }]);
+    for (const listener of podListeners) listener();
+  }
+
+  function kubeletStarts(id: string, restartCount = 1): void {
+    const createdAtMs = clock.nowMs() + restartCount;
+    fake.put({ id, podUid: 'pod-1', name: 'app', createdAtMs, startedAtMs: clock.nowMs(), restartCount });
+  }
+
+  beforeEach(() => {
+    fake.exit('app-0');
+    podReports('app-0', true, 0);
+  });
+
+  it('CRR-33: ends when the newest instance is the one that the pod calls ready', async () => {
+    const { outcome, waitsFor } = awaiting();
+    await waitsFor('ContainerNotFound');
+    kubeletStarts('app-1');
+    clock.advance(3_000);
+    await waitsFor('ContainerNotReady', 'app-1');
+    podReports('app-1', false);
+    await waitsFor('ContainerNotReady', 'app-1');
+    podReports('app-1', true);
+    await expect(outcome).resolves.toEqual({ kind: 'ready', containerId: 'app-1', restartCount: 1 });
+    expect(podListeners.size).toBe(0);
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it('CRR-33: is not content with readiness of another instance than the newest', async () => {
+    kubeletStarts('app-1');
+    podReports('app-1', true);
+    kubeletStarts('app-2', 2);
+    const { outcome, waitsFor, ended } = awaiting();
+    await waitsFor('ContainerNotReady', 'app-2');
+    expect(ended()).toBe(false);
+    podReports('app-2', true, 2);
+    await expect(outcome).resolves.toEqual({ kind: 'ready', containerId: 'app-2', restartCount: 2 });
+  });
+
+  it('CRR-33: wants the instance to have run strictly longer than minStartedSeconds', async () => {
+    kubeletStarts('app-1');
+    podReports('app-1', true);
+    const { outcome, waitsFor, ended } = awaiting({ minStartedSeconds: 10 });
+    await waitsFor('MinStartedSeconds', 'app-1');
+    expect(clock.sleeps).toEqual([10_001]);
+
+    clock.advance(10_000);
+    for (const listener of podListeners) listener();
+    await until(() => clock.sleeps.includes(1), 'a millisecond is missing');
+    expect(ended()).toBe(false);
+    clock.advance(1);
+    await expect(outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
+  });
+
+  it('CRR-33: counts the time of the newest instance when one crashes in between', async () => {
+    kubeletStarts('app-1');
+    podReports('app-1', true);
+    const { outcome, waitsFor } = awaiting({ minStartedSeconds: 10 });
+    await waitsFor('MinStartedSeconds', 'app-1');
+    clock.advance(9_000);
+    fake.exit('app-1');
+    podReports('app-1', false);
+    await waitsFor('ContainerNotRunning', 'app-1');
+    kubeletStarts('app-2', 2);
+    podReports('app-2', true, 2);
+    await waitsFor('MinStartedSeconds', 'app-2');
+    expect(clock.sleeps).toEqual([10_001]);
+    clock.advance(10_001);
+    await expect(outcome).resolves.toMatchObject({ containerId: 'app-2', restartCount: 2 });
+  });
+
+  it('CRR-55: does not care how the times of instance and request compare', async () => {
+    fake.put({ id: 'app-1', podUid: 'pod-1', name: 'app', createdAtMs: clock.nowMs() + 1, startedAtMs: 1_000 });
+    podReports('app-1', true);
+    await expect(awaiting().outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
+  });
+
+  it('CRR-46: waits for a container that nobody starts again', async () => {
+    const { waitsFor, ended, cancel, outcome } = awaiting();
+    for (let n = 0; n < 5; n += 1) {
+      await waitsFor('ContainerNotFound');
+      clock.advance(3_000);
+    }
+    expect(ended()).toBe(false);
+    cancel();
+    await expect(outcome).rejects.toBeInstanceOf(CancelledFailure);
+  });
+
+  it('CRR-11: ends when the pod is being deleted', async () => {
+    const { outcome, waitsFor } = awaiting();
+    await waitsFor('ContainerNotFound');
+    pod = podWith([], { deletionTimestamp: '2026-01-01T00:01:00Z' });
+    for (const listener of podListeners) listener();
+    await expect(outcome).resolves.toEqual({ kind: 'podGone' });
+  });
+
+  it('CRR-11: ends when the pod is gone, and asks the API server whether it is', async () => {
+    pod = undefined;
+    let answer: () => boolean = () => false;
+    const pods = {
+      synced: () => true,
+      pod: () => undefined,
+      watch: () => () => undefined,
+      isGone: async () => answer(),
+    };
+    const { outcome, waitsFor } = awaiting({}, { pods });
+    await waitsFor('ContainerNotFound');
+    answer = () => {
+      throw new Error('API server away');
+    };
+    clock.advance(3_000);
+    await waitsFor('ContainerNotFound');
+    answer = () => true;
+    clock.advance(3_000);
+    await expect(outcome).resolves.toEqual({ kind: 'podGone' });
+  });
+
+  it('thinks nothing of a pod that it does not see before all pods are listed', async () => {
+    const pods = { synced: () => false, pod: () => undefined, watch: () => () => undefined, isGone: async () => true };
+    const { waitsFor, cancel, ended } = awaiting({}, { pods });
+    await waitsFor('ContainerNotFound');
+    expect(ended()).toBe(false);
+    cancel();
+  });
+
+  it('says that the runtime is away, and goes on when it is back', async () => {
+    const { outcome, waitsFor } = awaiting();
+    await waitsFor('ContainerNotFound');
+    await fake.down();
+    clock.advance(3_000);
+    await waitsFor('RuntimeUnreachable');
+    kubeletStarts('app-1');
+    podReports('app-1', true);
+    await fake.up();
+    const calls = fake.calls.length;
+    while (fake.calls.length === calls) {
+      clock.advance(1_000);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    await expect(outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
+  });
+
+  it('gives way when the daemon stops, so that the next one waits on', async () => {
+    const { outcome, waitsFor } = awaiting();
+    await waitsFor('ContainerNotFound');
+    stopping.abort();
+    await expect(failureOf(outcome)).resolves.toMatchObject({
+      type: 'Unreachable',
+      nonRetryable: false,
+      message: 'Cannot wait for container "app" of pod "shop/web-7": the daemon is stopping',
+    });
+  });
+});

@@ -1,0 +1,152 @@
+import { status } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { CriError, newestByName } from '../../activities/cri/runtime.ts';
+import { type CriClient, createCriClient, criDeadlines } from '../../daemon/cri/client.ts';
+import { answers, FakeCri, held } from '../support/fake-cri.ts';
+
+jest.setTimeout(120_000);
+
+let fake: FakeCri;
+let client: CriClient;
+
+beforeEach(async () => {
+  fake = await FakeCri.start();
+  // A slow machine is no slow runtime.
+  client = createCriClient(fake.socketPath, { call: 100_000, imageFsInfo: 100_000, listImages: 100_000 });
+});
+
+afterEach(async () => {
+  client.close();
+  await fake.close();
+});
+
+async function failureOf(call: Promise<unknown>): Promise<CriError> {
+  const error: unknown = await call.then(
+    (value) => new Error(`no failure but ${JSON.stringify(value)}`),
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof CriError)) throw error;
+  return error;
+}
+
+/** Calls until the runtime answers. */
+async function onceReachable<Value>(call: () => Promise<Value>): Promise<Value> {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  }
+}
+
+describe('the CRI client', () => {
+  it('speaks CRI v1 with the runtime on a Unix socket', async () => {
+    await expect(client.version()).resolves.toMatchObject({ runtimeName: 'containerd', runtimeApiVersion: 'v1' });
+    expect(fake.calls[0]?.request).toMatchObject({ version: '0.1.0' });
+  });
+
+  it('lists the containers of one pod, with nanoseconds kept exactly', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app', createdAtMs: 1_767_225_600_123, restartCount: 3 });
+    fake.put({ id: 'b', podUid: 'pod-2', name: 'app' });
+
+    const [container, ...others] = await client.listContainers({ podUid: 'pod-1' });
+    expect(others).toEqual([]);
+    expect(container).toMatchObject({ id: 'a', sandboxId: 'sandbox-pod-1', state: 'running' });
+    expect(container?.createdAtNs).toBe(1_767_225_600_123_000_000n);
+  });
+
+  it('takes an ID for the whole ID, although runtimes take it for a prefix', async () => {
+    fake.put({ id: 'abc', podUid: 'pod-1', name: 'app' });
+    fake.put({ id: 'abcdef', podUid: 'pod-1', name: 'app' });
+
+    const found = await client.listContainers({ id: 'abc' });
+    expect(found.map(({ id }) => id)).toEqual(['abc']);
+    await expect(client.listContainers({ id: 'ab' })).resolves.toEqual([]);
+  });
+
+  it('knows nothing about a container that the runtime does not know', async () => {
+    await expect(client.containerStatus('gone')).resolves.toBeUndefined();
+  });
+
+  it('reads answers of more than 4 MiB', async () => {
+    const name = 'a'.repeat(5_000);
+    for (let n = 0; n < 1_000; n += 1) fake.put({ id: `container-${n}`, podUid: 'pod-1', name });
+    await expect(client.listContainers({ podUid: 'pod-1' })).resolves.toHaveLength(1_000);
+  });
+
+  it('CRR-44: gives a stop its grace and 5 s more', async () => {
+    expect(criDeadlines.call).toBe(5_000);
+    const hasty = createCriClient(fake.socketPath, { call: 20, imageFsInfo: 20, listImages: 20 });
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    fake.script('StopContainer', held());
+
+    await expect(failureOf(hasty.stopContainer('a', 0))).resolves.toMatchObject({
+      failure: 'deadline',
+      call: 'StopContainer',
+      message: 'runtime did not answer within 0.02s',
+    });
+    await expect(failureOf(hasty.stopContainer('a', 0.2))).resolves.toMatchObject({
+      message: 'runtime did not answer within 0.22s',
+    });
+    hasty.close();
+  });
+
+  it('takes grace periods of any length', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    await client.stopContainer('a', 9_000_000_000);
+    expect(fake.requests('StopContainer')).toMatchObject([{ timeout: 9_000_000_000 }]);
+  });
+
+  it('tells an answer that is an error, in the words of the runtime, from silence', async () => {
+    fake.script('StopContainer', answers(status.UNKNOWN, 'failed to kill container: permission denied'));
+    await expect(failureOf(client.stopContainer('a', 0))).resolves.toMatchObject({
+      failure: 'answer',
+      message: 'failed to kill container: permission denied',
+    });
+  });
+
+  it('says which socket it cannot reach, and why', async () => {
+    await fake.down();
+    const failure = await failureOf(client.version());
+    expect(failure).toMatchObject({ failure: 'unreachable', call: 'Version' });
+    expect(failure.message).toContain(`connect ENOENT ${fake.socketPath}`);
+    expect(failure.message).not.toContain('Resolution note');
+  });
+
+  it('fails as unreachable when the connection breaks in the middle of a call', async () => {
+    fake.script('StopContainer', held());
+    const failure = failureOf(client.stopContainer('a', 600));
+    await fake.called('StopContainer');
+    await fake.down();
+    await expect(failure).resolves.toMatchObject({ failure: 'unreachable', call: 'StopContainer' });
+    expect(fake.count('StopContainer')).toBe(1);
+  });
+
+  it('ND-43: dials again by itself when the runtime is back', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    await client.version();
+    for (const _restart of [1, 2]) {
+      await fake.down();
+      await failureOf(client.version());
+      await fake.up();
+      await onceReachable(() => client.version());
+      await expect(client.listContainers({ podUid: 'pod-1' })).resolves.toHaveLength(1);
+    }
+  });
+});
+
+describe('newestByName', () => {
+  it('takes the instance that was created last, whatever its state', async () => {
+    fake.put({ id: 'old', podUid: 'pod-1', name: 'app', createdAtMs: 1_000 });
+    fake.put({ id: 'new', podUid: 'pod-1', name: 'app', createdAtMs: 2_000, state: 'exited' });
+    fake.put({ id: 'side', podUid: 'pod-1', name: 'side', createdAtMs: 500 });
+
+    const newest = newestByName(await client.listContainers({ podUid: 'pod-1' }));
+    expect(newest.size).toBe(2);
+    expect(newest.get('app')).toMatchObject({ id: 'new', state: 'exited' });
+    expect(newest.get('side')).toMatchObject({ id: 'side', state: 'running' });
+  });
+});

@@ -1,0 +1,87 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import type { ActRun } from '../../activities/cri/single-act.ts';
+import { InFlight } from '../../daemon/in-flight.ts';
+
+jest.setTimeout(120_000);
+
+/** An act that ends when it is told to. */
+function act() {
+  const end = Promise.withResolvers<string>();
+  const runs: ActRun<string>[] = [];
+  const begin = (run: ActRun<string>) => {
+    runs.push(run);
+    return end.promise;
+  };
+  return { end, runs, begin };
+}
+
+/** Lets everything happen that only waits for its turn. */
+const turns = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('acts in flight', () => {
+  it('are one for all who come while it is under way', async () => {
+    const inFlight = new InFlight<string, string>();
+    const { end, runs, begin } = act();
+    const first = inFlight.join('c1', 'attempt of workflow 1', begin);
+    const second = inFlight.join('c1', 'attempt of workflow 2', begin);
+    await turns();
+    expect(runs).toHaveLength(1);
+    expect(inFlight.size).toBe(1);
+
+    runs[0]?.report('half way');
+    expect([first.progress(), second.progress()]).toEqual(['half way', 'half way']);
+    end.resolve('stopped');
+    await expect(Promise.all([first.outcome, second.outcome])).resolves.toEqual(['stopped', 'stopped']);
+    expect(inFlight.size).toBe(0);
+  });
+
+  it('do not hinder acts on other things', async () => {
+    const inFlight = new InFlight<string, string>();
+    inFlight.join('c1', 'o1', act().begin);
+    await expect(inFlight.join('c2', 'o2', async () => 'stopped').outcome).resolves.toBe('stopped');
+  });
+
+  it('go on when everybody has left, and know it', async () => {
+    const inFlight = new InFlight<string, string>();
+    const { end, runs, begin } = act();
+    const first = inFlight.join('c1', 'o1', begin);
+    const second = inFlight.join('c1', 'o2', begin);
+    await turns();
+    first.leave();
+    first.leave();
+    expect(runs[0]?.wanted()).toBe(true);
+    second.leave();
+    expect(runs[0]?.wanted()).toBe(false);
+    expect(inFlight.join('c1', 'o3', begin).progress()).toBeUndefined();
+    expect(runs[0]?.wanted()).toBe(true);
+
+    const idle = inFlight.idle();
+    end.resolve('stopped');
+    await idle;
+    expect(runs).toHaveLength(1);
+  });
+
+  it('tell their outcome to an operation that comes back after the end, and begin anew for another one', async () => {
+    const inFlight = new InFlight<string, string>();
+    await inFlight.join('c1', 'o1', async () => 'failed').outcome;
+    await expect(inFlight.join('c1', 'o1', async () => 'stopped').outcome).resolves.toBe('failed');
+    await expect(inFlight.join('c1', 'o2', async () => 'stopped').outcome).resolves.toBe('stopped');
+  });
+
+  it('begin anew after one that could not be done', async () => {
+    const inFlight = new InFlight<string, string>();
+    const failing = inFlight.join('c1', 'o1', async () => {
+      throw new Error('unreachable');
+    });
+    await expect(failing.outcome).rejects.toThrow('unreachable');
+    await expect(inFlight.join('c1', 'o1', async () => 'stopped').outcome).resolves.toBe('stopped');
+  });
+
+  it('are forgotten in the end', async () => {
+    const inFlight = new InFlight<string, string>();
+    await inFlight.join('c0', 'o1', async () => 'failed').outcome;
+    for (let n = 1; n <= 1_000; n += 1) await inFlight.join(`c${n}`, 'o1', async () => 'stopped').outcome;
+    await expect(inFlight.join('c0', 'o1', async () => 'stopped').outcome).resolves.toBe('stopped');
+    await expect(inFlight.join('c1000', 'o1', async () => 'failed').outcome).resolves.toBe('stopped');
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import {
+  defaultFeatureGates,
+  describeFeatureGates,
+  type FeatureGate,
+  FeatureGateError,
+  featureGateNames,
+  featureGateTable,
+  gateRefusal,
+  parseFeatureGates,
+} from '../../api/feature-gates.ts';
+
+/** The gates that are off although the text would switch everything on. */
+function offWith(text: string): readonly FeatureGate[] {
+  const everything = featureGateNames.map((gate) => `${gate}=true`).join(',');
+  const gates = parseFeatureGates(`${everything},${text}`);
+  return featureGateNames.filter((gate) => !gates[gate]).toSorted();
+}
+
+describe('parseFeatureGates', () => {
+  it('has the defaults of the manuals', () => {
+    const gates = parseFeatureGates('');
+    expect(featureGateNames).toHaveLength(36);
+    expect(featureGateNames.filter((gate) => gates[gate])).toEqual([
+      'PodWebhook',
+      'KruiseDaemon',
+      'DaemonWatchingPod',
+      'WorkloadSpread',
+      'PodUnavailableBudgetDeleteGate',
+      'InPlaceUpdateEnvFromMetadata',
+      'StatefulSetAutoDeletePVC',
+      'PodIndexLabel',
+      'PodProbeMarkerGate',
+    ]);
+  });
+
+  it('reads values as Go does, with blanks and empty parts', () => {
+    const gates = parseFeatureGates(' CloneSetShortHash = T ,, PodIndexLabel=0,');
+    expect(gates).toMatchObject({ CloneSetShortHash: true, PodIndexLabel: false });
+  });
+
+  it('lets the last of several values count', () => {
+    expect(parseFeatureGates('PodIndexLabel=false,PodIndexLabel=true').PodIndexLabel).toBe(true);
+  });
+
+  it.each([
+    ['Nonsense=true', 'unknown feature gate "Nonsense"'],
+    ['toString=true', 'unknown feature gate "toString"'],
+    ['PodWebhook', 'feature gate "PodWebhook" must be true or false, not ""'],
+    ['PodWebhook=yes', 'feature gate "PodWebhook" must be true or false, not "yes"'],
+    ['PodWebhook=true=false', 'feature gate "PodWebhook" must be true or false, not "true=false"'],
+    ['=true', 'unknown feature gate ""'],
+    ['AllAlpha=maybe', 'feature gate "AllAlpha" must be true or false, not "maybe"'],
+    [
+      'EnhancedLivenessProbeGate=true',
+      'unknown feature gate "EnhancedLivenessProbeGate", did you mean "EnhancedLivenessProbe"?',
+    ],
+  ])('refuses %s and names the gate', (text, message) => {
+    expect(() => parseFeatureGates(text)).toThrow(new FeatureGateError(message));
+  });
+
+  it('never throws anything but a FeatureGateError', () => {
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        try {
+          parseFeatureGates(text);
+        } catch (error) {
+          expect(error).toBeInstanceOf(FeatureGateError);
+        }
+      }),
+    );
+  });
+
+  it('FG-1: without PodWebhook what depends on it is off, even if it is named', () => {
+    expect(offWith('PodWebhook=false')).toEqual([
+      'EnablePodProbeMarkerOnServerless',
+      'EnhancedLivenessProbe',
+      'KruisePodReadinessGate',
+      'PodUnavailableBudgetDeleteGate',
+      'PodUnavailableBudgetUpdateGate',
+      'PodWebhook',
+      'SidecarSetPatchPodMetadataDefaultsAllowed',
+      'WorkloadSpread',
+    ]);
+  });
+
+  it('FG-2: without KruiseDaemon what depends on it is off, even if it is named', () => {
+    expect(offWith('KruiseDaemon=false')).toEqual([
+      'DaemonWatchingPod',
+      'EnhancedLivenessProbe',
+      'ImagePullJobGate',
+      'InPlaceUpdateEnvFromMetadata',
+      'KruiseDaemon',
+      'PodProbeMarkerGate',
+      'PreDownloadImageForDaemonSetUpdate',
+      'PreDownloadImageForInPlaceUpdate',
+      'SidecarTerminator',
+    ]);
+  });
+
+  it('FG-3: pulling ahead switches image pull jobs on, even if they are named off', () => {
+    const gates = parseFeatureGates('PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false');
+    expect(gates.ImagePullJobGate).toBe(true);
+    expect(parseFeatureGates('PreDownloadImageForDaemonSetUpdate=true').ImagePullJobGate).toBe(true);
+    expect(parseFeatureGates('').ImagePullJobGate).toBe(false);
+  });
+
+  it('FG-3: without deletion protection the one of CRDs is off, too', () => {
+    expect(offWith('ResourcesDeletionProtection=false')).toEqual([
+      'DeletionProtectionForCRDCascadingGate',
+      'ResourcesDeletionProtection',
+    ]);
+  });
+
+  it('FG-5: CUSTOM_RESOURCE_ENABLE without SidecarSet switches PodWebhook off by default only', () => {
+    expect(parseFeatureGates('', 'CloneSet,DaemonSet').PodWebhook).toBe(false);
+    expect(parseFeatureGates('', 'CloneSet, SidecarSet').PodWebhook).toBe(true);
+    expect(parseFeatureGates('', '').PodWebhook).toBe(true);
+    expect(parseFeatureGates('PodWebhook=true', 'CloneSet').PodWebhook).toBe(true);
+    expect(parseFeatureGates('', 'CloneSet').WorkloadSpread).toBe(false);
+  });
+
+  it('FG-23: AllAlpha switches every alpha gate but those of the installation', () => {
+    const gates = parseFeatureGates('AllAlpha=true');
+    const alpha = featureGateNames.filter((gate) => featureGateTable[gate].stage === 'Alpha');
+    // This one needs a gate of stage Beta that is off.
+    const off = alpha.filter((gate) => !gates[gate] && gate !== 'DeletionProtectionForCRDCascadingGate');
+    expect(off).toEqual(['TemplateNoDefaults', 'EnableExternalCerts']);
+    expect(parseFeatureGates('AllAlpha=true,EnableExternalCerts=true').EnableExternalCerts).toBe(true);
+  });
+
+  it('lets a gate that is named win over AllBeta and AllAlpha, wherever it stands', () => {
+    const gates = parseFeatureGates('WorkloadSpread=true,AllBeta=false,AllAlpha=true,CloneSetShortHash=false');
+    expect(gates).toMatchObject({ PodIndexLabel: false, CloneSetShortHash: false, PreparingUpdateAsUpdate: true });
+    // WorkloadSpread needs PodWebhook, which AllBeta has switched off.
+    expect(gates.WorkloadSpread).toBe(false);
+  });
+});
+
+describe('describeFeatureGates', () => {
+  it('says nothing about the defaults', () => {
+    expect(describeFeatureGates(defaultFeatureGates())).toBe('');
+  });
+
+  it('lists what differs in a form that can be parsed again', () => {
+    const gates = parseFeatureGates('CloneSetShortHash=true,PodIndexLabel=false');
+    expect(describeFeatureGates(gates)).toBe('CloneSetShortHash=true,PodIndexLabel=false');
+    expect(parseFeatureGates(describeFeatureGates(gates))).toEqual(gates);
+  });
+});
+
+describe('gateRefusal', () => {
+  it('FG-4: names the gate in the words that scripts know', () => {
+    expect(gateRefusal('KruiseDaemon')).toBe('feature-gate KruiseDaemon is not enabled');
+  });
+});

@@ -1,0 +1,394 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { pino } from 'pino';
+import { KubeError } from '../../activities/kube/failures.ts';
+import type { Permit, PermitLife } from '../../watcher/fleet/permit.ts';
+import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
+import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
+
+const uid = 'fleet-1';
+
+beforeEach(() => {
+  jest.useFakeTimers({ now: Date.UTC(2026, 0, 1), doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Lets everything happen that needs no more time, or needs that much. */
+async function pass(ms = 0): Promise<void> {
+  await jest.advanceTimersByTimeAsync(ms);
+}
+
+function fleet(overrides: Partial<TrivialFleet> = {}): TrivialFleet {
+  return { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0, ...overrides };
+}
+
+function permit(overrides: Partial<Permit> = {}): Permit {
+  return { revision: 'new', paused: false, skip: [], batch: 5, ...overrides };
+}
+
+/** A life or a term that a test ends. */
+function breath() {
+  const end = new AbortController();
+  const isAlive = () => !end.signal.aborted;
+  const life: PermitLife = { isAlive, ended: end.signal };
+  return { life, term: { isLeading: isAlive, lost: end.signal }, end: (why: string) => end.abort(new Error(why)) };
+}
+
+function queueOver(cluster: TrivialCluster, overrides: Partial<FleetQueueOptions<TrivialWorld, TrivialStep>> = {}) {
+  const term = breath();
+  const queue = new FleetQueue({
+    fleet: cluster.fleet(),
+    term: term.term,
+    log: pino({ level: 'silent' }),
+    blockedAfterMs: 30_000,
+    concurrency: 4,
+    parallelSteps: 4,
+    nowMs: () => Date.now(),
+    ...overrides,
+  });
+  cluster.onShown = (changed) => queue.add(changed, 'changed');
+  return { queue, loseLease: () => term.end('the lease was lost') };
+}
+
+/** A fleet whose pods are all ready and of the revision "old", while "new" is wanted. */
+async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
+  const cluster = new TrivialCluster();
+  const rest = queueOver(cluster);
+  cluster.put(fleet({ ...overrides, revision: 'old' }));
+  await pass();
+  for (const { name } of cluster.pods(uid)) cluster.makeReady(uid, name, Date.now() - 1e6);
+  cluster.put(fleet(overrides));
+  await pass();
+  cluster.steps.length = 0;
+  return { cluster, ...rest };
+}
+
+const unready = (cluster: TrivialCluster) => cluster.pods(uid).filter(({ readyAtMs }) => readyAtMs === undefined);
+const restarts = (cluster: TrivialCluster) => cluster.steps.filter(({ kind }) => kind === 'restart').length;
+
+describe('upkeep', () => {
+  it('needs no permit: creates what is missing and deletes what is too much', async () => {
+    const cluster = new TrivialCluster();
+    queueOver(cluster);
+    cluster.put(fleet({ replicas: 3 }));
+    await pass();
+    expect(cluster.pods(uid)).toHaveLength(3);
+    cluster.put(fleet({ replicas: 1 }));
+    await pass();
+    expect(cluster.pods(uid).map(({ name }) => name)).toEqual(['pod-0']);
+  });
+
+  it('disrupts nothing, however long it goes on', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    queue.add(uid, 'fullPass');
+    await pass(600_000);
+    expect(cluster.steps).toEqual([]);
+  });
+
+  it('goes on under a paused permit', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    void queue.hand(uid, permit({ paused: true }), breath().life).catch(() => undefined);
+    cluster.put(fleet({ replicas: 6 }));
+    await pass();
+    expect(cluster.pods(uid)).toHaveLength(6);
+    expect(restarts(cluster)).toBe(0);
+  });
+
+  it('looks again after its own writes, though no event tells of them', async () => {
+    const cluster = new TrivialCluster();
+    const passes: number[] = [];
+    const { look } = cluster.fleet();
+    const { queue } = queueOver(cluster, {
+      fleet: {
+        ...cluster.fleet(),
+        look(target) {
+          const world = look(target);
+          passes.push(world?.pods.length ?? 0);
+          return world;
+        },
+      },
+    });
+    cluster.onShown = () => undefined;
+    cluster.put(fleet({ replicas: 1 }));
+    queue.add(uid, 'changed');
+    await pass();
+    expect(passes).toEqual([0, 1]);
+  });
+
+  it('never decides on a world that lacks its own writes, however late the cache is', async () => {
+    const cluster = new TrivialCluster();
+    const { queue } = queueOver(cluster);
+    cluster.put(fleet({ replicas: 3 }));
+    cluster.showsAtOnce = false;
+    for (let minute = 0; minute < 5; minute += 1) {
+      queue.add(uid, 'fullPass');
+      await pass(60_000);
+    }
+    expect(cluster.steps.map(({ name }) => name)).toEqual(['pod-0', 'pod-1', 'pod-2']);
+    cluster.show();
+    await pass();
+    expect(cluster.steps).toHaveLength(3);
+  });
+});
+
+describe('a permit', () => {
+  it('rolls out within the budget, from the first batch to the last', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 2 });
+    const verdict = queue.hand(uid, permit({ batch: 5 }), breath().life);
+    const down: number[] = [];
+    while (restarts(cluster) < 5) {
+      await pass();
+      down.push(unready(cluster).length);
+      for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
+    }
+    await expect(verdict).resolves.toEqual({ kind: 'allDone', summary: '5 of 5 pods are of revision new' });
+    expect(down).toEqual([2, 2, 1]);
+  });
+
+  it('ends with its batch, and nothing more is disrupted without the next', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
+    const first = queue.hand(uid, permit({ batch: 2 }), breath().life);
+    await pass();
+    for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
+    await expect(first).resolves.toMatchObject({ kind: 'batchDone' });
+    await pass(600_000);
+    expect(restarts(cluster)).toBe(2);
+    void queue.hand(uid, permit({ batch: 3 }), breath().life);
+    await pass();
+    expect(restarts(cluster)).toBe(3);
+  });
+
+  it('counts a pod only when it has been ready for long enough, and looks again just then', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ replicas: 1, minReadyMs: 10_000 });
+    const verdict = queue.hand(uid, permit({ batch: 1 }), breath().life);
+    const settled = jest.fn();
+    void verdict.then(settled);
+    await pass();
+    cluster.makeReady(uid, 'pod-0', Date.now());
+    await pass(9_999);
+    expect(settled).not.toHaveBeenCalled();
+    await pass(2);
+    expect(settled).toHaveBeenCalledWith(expect.objectContaining({ kind: 'allDone' }));
+  });
+
+  it('is superseded when the object asks for another revision, or is gone', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    const first = queue.hand(uid, permit({ batch: 1 }), breath().life);
+    await pass();
+    cluster.put(fleet({ revision: 'newer' }));
+    await pass();
+    await expect(first).resolves.toEqual({ kind: 'superseded' });
+    expect(restarts(cluster)).toBe(1);
+
+    cluster.remove(uid);
+    await expect(queue.hand(uid, permit(), breath().life)).resolves.toEqual({ kind: 'superseded' });
+  });
+
+  it('is blocked when it has waited for one thing for long, and says since when', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    const verdict = queue.hand(uid, permit(), breath().life);
+    await pass();
+    const since = new Date().toISOString();
+    const [broken] = unready(cluster);
+    const settled = jest.fn();
+    void verdict.then(settled);
+    await pass(29_000);
+    cluster.put(fleet({ maxUnavailable: 1 })); // news that changes nothing does not begin the wait anew
+    await pass(900);
+    expect(settled).not.toHaveBeenCalled();
+    await pass(200);
+    expect(settled).toHaveBeenCalledWith({
+      kind: 'blocked',
+      waitingFor: {
+        reason: 'BudgetSpent',
+        blockedBy: [`Pod/${broken?.name}`],
+        blockedCount: 1,
+        unblock: 'Raise maxUnavailable, or mend these pods',
+        since,
+      },
+    });
+  });
+
+  it('dies with its activity: the step in flight finishes, no other begins', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
+    const { life, end } = breath();
+    cluster.beforeWrite = () => {
+      if (cluster.steps.length === 1) end('the activity was cancelled');
+    };
+    const { queue: narrow } = queueOver(cluster, { parallelSteps: 1 });
+    await queue.stop();
+    const verdict = narrow.hand(uid, permit(), life);
+    await expect(verdict).rejects.toThrow('the activity was cancelled');
+    await pass(600_000);
+    expect(restarts(cluster)).toBe(2);
+  });
+
+  it('dies with its activity while it only waits', async () => {
+    const { queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    const { life, end } = breath();
+    const verdict = queue.hand(uid, permit(), life);
+    await pass();
+    end('the activity was cancelled');
+    await expect(verdict).rejects.toThrow('the activity was cancelled');
+  });
+
+  it('has no verdict before its last steps are done, whatever the plan says of them', async () => {
+    const cluster = new TrivialCluster();
+    let left = 1;
+    const hasty = {
+      ...cluster.fleet(),
+      plan: () => ({
+        upkeep: [],
+        disruption: left-- > 0 ? [{ kind: 'restart', name: 'pod-0' } as const] : [],
+        standing: { kind: 'batchDone', summary: `${cluster.steps.length} done` } as const,
+      }),
+    };
+    const { queue } = queueOver(cluster, { fleet: hasty });
+    cluster.onShown = () => undefined;
+    cluster.put(fleet());
+    const verdict = queue.hand(uid, permit(), breath().life);
+    await expect(verdict).resolves.toEqual({ kind: 'batchDone', summary: '1 done' });
+  });
+
+  it('that has died already is not taken, though a pass is under way', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    const { life, end } = breath();
+    end('heartbeats are not answered');
+    cluster.showsAtOnce = false;
+    void queue.hand(uid, permit(), breath().life).catch(() => undefined);
+    await pass();
+    expect(restarts(cluster)).toBe(2);
+    await expect(queue.hand(uid, permit(), life)).rejects.toThrow('heartbeats are not answered');
+  });
+
+  it('is not used when its death is known only by asking, as after a freeze', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    const ended = new AbortController();
+    const life: PermitLife = {
+      isAlive() {
+        if (Date.now() > Date.UTC(2026, 0, 1)) ended.abort(new Error('it ran out'));
+        return !ended.signal.aborted;
+      },
+      ended: ended.signal,
+    };
+    const verdict = queue.hand(uid, permit(), life);
+    jest.setSystemTime(Date.UTC(2026, 0, 2));
+    await expect(verdict).rejects.toThrow('it ran out');
+    await pass();
+    expect(restarts(cluster)).toBe(0);
+  });
+
+  it('is replaced by that of a later attempt', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
+    const earlier = queue.hand(uid, permit({ batch: 5 }), breath().life);
+    const later = queue.hand(uid, permit({ batch: 1 }), breath().life);
+    await expect(earlier).rejects.toThrow('a later attempt has handed in another permit');
+    await pass();
+    expect(restarts(cluster)).toBe(1);
+    for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
+    await expect(later).resolves.toMatchObject({ kind: 'batchDone' });
+  });
+});
+
+describe('the lease', () => {
+  it('ends all permits and all writing when it is lost', async () => {
+    const { cluster, queue, loseLease } = await fleetOfOldPods();
+    const verdict = queue.hand(uid, permit(), breath().life);
+    loseLease();
+    await expect(verdict).rejects.toThrow('the lease was lost');
+    cluster.put(fleet({ replicas: 9 }));
+    queue.add(uid, 'fullPass');
+    await pass(600_000);
+    expect(cluster.steps).toEqual([]);
+    await expect(queue.hand(uid, permit(), breath().life)).rejects.toThrow('the lease was lost');
+  });
+
+  it('is asked for before each step, as a frozen process hears of its loss late', async () => {
+    const cluster = new TrivialCluster();
+    let leading = true;
+    cluster.beforeWrite = () => {
+      leading = false;
+    };
+    queueOver(cluster, { term: { isLeading: () => leading, lost: new AbortController().signal } });
+    cluster.put(fleet({ replicas: 3 }));
+    await pass();
+    expect(cluster.steps).toHaveLength(1);
+  });
+});
+
+describe('a failure', () => {
+  it('is tried again, later and later, and what may have been written is seen first', async () => {
+    const cluster = new TrivialCluster();
+    const outcomes: string[] = [];
+    queueOver(cluster, { onPass: (outcome) => void outcomes.push(outcome) });
+    const refusals = [new Error('timeout'), new Error('timeout')];
+    cluster.beforeWrite = () => {
+      const refusal = refusals.shift();
+      if (refusal) throw refusal;
+    };
+    cluster.put(fleet({ replicas: 1 }));
+    await pass();
+    expect(outcomes).toEqual(['failed']);
+    await pass(2_000);
+    expect(cluster.pods(uid)).toHaveLength(1);
+    expect(outcomes).toEqual(['failed', 'failed', 'done', 'done']);
+  });
+
+  it('of a write whose answer was lost is not made up for by a second write', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    cluster.showsAtOnce = false;
+    const act = cluster.fleet().act;
+    let lost = false;
+    const { queue: lossy } = queueOver(cluster, {
+      fleet: {
+        ...cluster.fleet(),
+        async act(step, world, signal) {
+          const seen = await act(step, world, signal);
+          if (lost) return seen;
+          lost = true;
+          throw new Error('the connection broke before the answer');
+        },
+      },
+    });
+    await queue.stop();
+    void lossy.hand(uid, permit(), breath().life).catch(() => undefined);
+    await pass(120_000);
+    expect(restarts(cluster)).toBe(1);
+    cluster.show();
+    await pass(120_000);
+    expect(restarts(cluster)).toBe(1);
+  });
+
+  it('that stays becomes the verdict, named by its type', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    cluster.beforeWrite = () => {
+      throw new KubeError({ status: 403, message: 'pods is forbidden' });
+    };
+    const verdict = queue.hand(uid, permit(), breath().life);
+    await pass(90_000);
+    await expect(verdict).resolves.toMatchObject({
+      kind: 'blocked',
+      waitingFor: { reason: 'Denied', unblock: 'pods is forbidden', since: '2026-01-01T00:00:00.000Z' },
+    });
+  });
+
+  it('of the planner to respect the permit is caught', async () => {
+    const cluster = new TrivialCluster();
+    const failed: string[] = [];
+    const lawless = {
+      ...cluster.fleet(),
+      plan: () => ({
+        upkeep: [],
+        disruption: [{ kind: 'restart', name: 'pod-0' }] as const,
+        standing: { kind: 'working' } as const,
+      }),
+    };
+    queueOver(cluster, { fleet: lawless, onPass: (outcome) => void failed.push(outcome) });
+    cluster.put(fleet({ replicas: 1 }));
+    await pass();
+    expect(failed).toEqual(['failed']);
+    expect(cluster.steps).toEqual([]);
+  });
+});

@@ -1,0 +1,99 @@
+import { describe, expect, it } from '@jest/globals';
+import { Limiter } from '../../activities/kube/limiter.ts';
+
+/** Counts who was admitted, in the order of admission. */
+function admitAll(limiter: Limiter, names: readonly string[]): { readonly admitted: string[]; done: Promise<unknown> } {
+  const admitted: string[] = [];
+  const done = Promise.all(names.map((name) => limiter.admit().then(() => admitted.push(name))));
+  return { admitted, done };
+}
+
+describe('Limiter', () => {
+  it('admits a burst at once, and nobody beyond it', async () => {
+    const limiter = new Limiter({ qps: 1, burst: 3, now: () => 0 });
+    const { admitted, done } = admitAll(limiter, ['a', 'b', 'c', 'd']);
+    await Promise.resolve();
+    expect(admitted).toEqual(['a', 'b', 'c']);
+    expect(limiter.waiting).toBe(1);
+    limiter.close(new Error('closed'));
+    await expect(done).rejects.toThrow('closed');
+  });
+
+  it('admits in the order of arrival, no faster than qps after the burst', async () => {
+    const limiter = new Limiter({ qps: 1000, burst: 1 });
+    const names = Array.from({ length: 30 }, (_, index) => `call ${index}`);
+    const startedAt = performance.now();
+    const { admitted, done } = admitAll(limiter, names);
+    await done;
+    expect(admitted).toEqual(names);
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(28);
+  });
+
+  it('does not let a newcomer overtake those who wait, even when there is a token', async () => {
+    let nowMs = 0;
+    const limiter = new Limiter({ qps: 1000, burst: 1, now: () => nowMs });
+    const { admitted, done } = admitAll(limiter, ['first', 'second']);
+    nowMs = 1;
+    const late = limiter.admit().then(() => admitted.push('late'));
+    await Promise.resolve();
+    expect(admitted).toEqual(['first']);
+    nowMs = 2;
+    await done;
+    nowMs = 3;
+    await late;
+    expect(admitted).toEqual(['first', 'second', 'late']);
+  });
+
+  it('admits nobody during a pause, and one at a time after it', async () => {
+    let nowMs = 0;
+    const limiter = new Limiter({ qps: 1000, burst: 100, now: () => nowMs });
+    limiter.pause(10);
+    limiter.pause(0.01); // a shorter one changes nothing
+    const { admitted, done } = admitAll(limiter, ['a', 'b', 'c']);
+    await new Promise(setImmediate);
+    nowMs = 9_999;
+    await new Promise(setImmediate);
+    expect(admitted).toEqual([]);
+    expect(limiter.waiting).toBe(3);
+
+    limiter.close(new Error('the server is gone'));
+    await expect(done).rejects.toThrow('the server is gone');
+
+    nowMs = 10_000;
+    const after = admitAll(limiter, ['d', 'e']);
+    await Promise.resolve();
+    expect(after.admitted).toEqual(['d']);
+    nowMs = 10_001;
+    await after.done;
+    expect(after.admitted).toEqual(['d', 'e']);
+  });
+
+  it('wakes by itself when a pause is over', async () => {
+    const limiter = new Limiter({ qps: 1000, burst: 1 });
+    limiter.pause(0.02);
+    const startedAt = performance.now();
+    await limiter.admit();
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(19);
+  });
+
+  it('forgets a caller whose signal aborts, which costs no token', async () => {
+    let nowMs = 0;
+    const limiter = new Limiter({ qps: 1000, burst: 1, now: () => nowMs });
+    await limiter.admit();
+    const abort = new AbortController();
+    const given = limiter.admit(abort.signal);
+    const waiting = limiter.admit();
+    abort.abort(new Error('cancelled'));
+    await expect(given).rejects.toThrow('cancelled');
+    await expect(limiter.admit(abort.signal)).rejects.toThrow('cancelled');
+    nowMs = 1;
+    await waiting;
+    expect(limiter.waiting).toBe(0);
+  });
+
+  it('refuses rates that would admit nobody', () => {
+    expect(() => new Limiter({ qps: 0, burst: 1 })).toThrow('qps must be above 0');
+    expect(() => new Limiter({ qps: 10, burst: 0 })).toThrow('burst at least 1');
+    expect(() => new Limiter({ qps: Number.NaN, burst: 1 })).toThrow('qps must be above 0');
+  });
+});

@@ -1,0 +1,162 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { tarFile } from '../../deploy/local/images.ts';
+import { instanceName } from '../../deploy/local/instance.ts';
+import { withLock } from '../../deploy/local/lock.ts';
+import { endProcesses, hasEnvironment, processRef, processState, signal } from '../../deploy/local/processes.ts';
+import { createProgress } from '../../deploy/local/progress.ts';
+import { reachByUrl } from '../../deploy/local/roles.ts';
+import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
+
+describe('instanceName', () => {
+  it('is "default" without WINDLASS_INSTANCE', () => {
+    expect(instanceName({})).toBe('default');
+    expect(instanceName({ WINDLASS_INSTANCE: 'shop-2' })).toBe('shop-2');
+  });
+
+  it.each(['Shop', '../x', 'logs', '2nd', 'a'.repeat(40)])(
+    'refuses %j, which could not be a folder of its own',
+    (name) => {
+      expect(() => instanceName({ WINDLASS_INSTANCE: name })).toThrow('WINDLASS_INSTANCE');
+    },
+  );
+});
+
+describe('withLock', () => {
+  it('lets one in at a time, and the next one as soon as the first has ended', async () => {
+    const order: string[] = [];
+    const gate = Promise.withResolvers<void>();
+    const entered = Promise.withResolvers<void>();
+    const waits = Promise.withResolvers<void>();
+    const first = withLock('test-one-at-a-time', async () => {
+      entered.resolve();
+      await gate.promise;
+      order.push('first');
+    });
+    await entered.promise;
+    const second = withLock('test-one-at-a-time', async () => void order.push('second'), waits.resolve);
+    await waits.promise;
+    gate.resolve();
+    await Promise.all([first, second]);
+    expect(order).toEqual(['first', 'second']);
+  });
+
+  it('is free again after its work has failed', async () => {
+    await expect(withLock('test-failed', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    await expect(withLock('test-failed', async () => 'free')).resolves.toBe('free');
+  });
+});
+
+describe('processes', () => {
+  const children: ReturnType<typeof spawn>[] = [];
+  afterEach(() => {
+    for (const child of children.splice(0)) child.kill('SIGKILL');
+  });
+
+  async function sleeper(): Promise<ReturnType<typeof spawn>> {
+    const child = spawn('sleep', ['600'], { env: { ...process.env, SLEEPER: 'yes' } });
+    children.push(child);
+    await once(child, 'spawn');
+    return child;
+  }
+
+  it('tells running, frozen and ended apart', async () => {
+    const child = await sleeper();
+    const ref = processRef(child.pid ?? 0);
+    if (!ref) throw new Error('no such process');
+    expect(processState(ref)).toBe('running');
+    signal(ref, 'SIGSTOP');
+    await waitFor('it to freeze', async () => processState(ref) === 'frozen');
+    await endProcesses([ref], 60);
+    expect(processState(ref)).toBeUndefined();
+  });
+
+  it('never signals another process that was given the same ID', async () => {
+    const child = await sleeper();
+    const former = { pid: child.pid ?? 0, startTime: '1' };
+    expect(processState(former)).toBeUndefined();
+    expect(signal(former, 'SIGKILL')).toBe(false);
+    expect(child.exitCode).toBeNull();
+  });
+
+  it('are found by what stands in their environment', async () => {
+    const child = await sleeper();
+    await waitFor('it to become sleep', async () => hasEnvironment(child.pid ?? 0, 'SLEEPER=yes'));
+    expect(hasEnvironment(child.pid ?? 0, 'SLEEPER=ye')).toBe(false);
+  });
+});
+
+describe('waitFor', () => {
+  it('names what it waited for and the last trouble when time is up', async () => {
+    const wait = waitFor('the door', () => Promise.reject(new Error('it is shut')), { seconds: 0.05, everyMs: 5 });
+    await expect(wait).rejects.toThrow('the door: not within 0.05 s: it is shut');
+  });
+
+  it('gives up at once when there is no hope', async () => {
+    const looks: number[] = [];
+    const wait = waitFor('the door', async () => {
+      looks.push(1);
+      throw new HopelessError('the house is gone');
+    });
+    await expect(wait).rejects.toThrow('the house is gone');
+    expect(looks).toHaveLength(1);
+  });
+});
+
+describe('tarFile', () => {
+  const deep = `${'folder/'.repeat(20)}file.txt`;
+  const archive = tarFile([
+    { kind: 'file', path: 'bin/tool', content: Buffer.from('#!/bin/sh\n'), mode: 0o755 },
+    { kind: 'link', path: 'bin/alias', target: 'tool' },
+    { kind: 'folder', path: 'tmp', mode: 0o1777 },
+    { kind: 'file', path: deep, content: Buffer.from('deep') },
+  ]);
+
+  it('is read by tar, with modes, links, parents and long paths', () => {
+    const { stdout, status } = spawnSync('tar', ['tvf', '-'], { input: archive, encoding: 'utf8' });
+    expect(status).toBe(0);
+    expect(stdout).toMatch(/^drwxr-xr-x.* bin\/$/m);
+    expect(stdout).toMatch(/^-rwxr-xr-x.* 10 .*bin\/tool$/m);
+    expect(stdout).toMatch(/^l.*bin\/alias -> tool$/m);
+    expect(stdout).toMatch(/^drwxrwxrwt.* tmp\/$/m);
+    expect(stdout).toContain(` ${deep}\n`);
+  });
+
+  it('refuses a path that tar has no room for', () => {
+    const path = 'x'.repeat(101);
+    expect(() => tarFile([{ kind: 'folder', path }])).toThrow('too long for tar');
+  });
+});
+
+describe('reachByUrl', () => {
+  it('replaces the Service by a URL of the same path, in webhooks and conversion alike, and keeps the rest', () => {
+    const service = { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/convert', port: 443 };
+    const crd = {
+      kind: 'CustomResourceDefinition',
+      spec: { names: ['a'], conversion: { webhook: { clientConfig: { service, caBundle: 'Cg==' } } } },
+    };
+    expect(reachByUrl(crd, 'https://10.0.0.1:9876')).toEqual({
+      kind: 'CustomResourceDefinition',
+      spec: {
+        names: ['a'],
+        conversion: { webhook: { clientConfig: { url: 'https://10.0.0.1:9876/convert', caBundle: 'Cg==' } } },
+      },
+    });
+    const registration = { webhooks: [{ name: 'one', clientConfig: { service } }] };
+    expect(reachByUrl(registration, 'https://host')).toEqual({
+      webhooks: [{ name: 'one', clientConfig: { url: 'https://host/convert' } }],
+    });
+  });
+});
+
+describe('createProgress', () => {
+  it('writes plain lines where there is no terminal', async () => {
+    const lines: string[] = [];
+    const out = { isTTY: false, write: (text: string) => lines.push(text) } as unknown as NodeJS.WriteStream;
+    const progress = createProgress(out);
+    await expect(progress.step('etcd', async () => 7)).resolves.toBe(7);
+    await expect(progress.step('node', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+    expect(lines.join('')).toMatch(/^ok etcd \d+\.\d s\nFAILED node \d+\.\d s\n$/);
+  });
+});

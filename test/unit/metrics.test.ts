@@ -1,0 +1,48 @@
+import { describe, expect, it } from '@jest/globals';
+import { createMetrics } from '../../workers/metrics.ts';
+
+describe('createMetrics', () => {
+  it('keeps the name that alerts on OpenKruise know for the leader', async () => {
+    const metrics = createMetrics('watcher');
+    metrics.isLeader.set(1);
+    expect(await metrics.registry.metrics()).toContain('kruise_manager_is_leader{role="watcher"} 1');
+  });
+
+  it('measures the age of a cache when it is asked, not before', async () => {
+    const metrics = createMetrics('watcher');
+    let age = 1;
+    metrics.trackCacheAge('pods', () => age);
+    age = 7;
+    expect(await metrics.registry.metrics()).toContain('windlass_cache_age_seconds{resource="pods",role="watcher"} 7');
+  });
+
+  it('counts operations by phase, and reports the longest wait of each reason', async () => {
+    const metrics = createMetrics('worker');
+    const states = [
+      { phase: 'Recreating' },
+      { phase: 'Recreating', waiting: { reason: 'BudgetSpent', sinceMs: 4_000 } },
+      { phase: 'Pending', waiting: { reason: 'BudgetSpent', sinceMs: 9_000 } },
+    ];
+    metrics.reportOperations('CloneSet', states, 10_000);
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('windlass_operations{kind="CloneSet",phase="Recreating",role="worker"} 2');
+    expect(text).toContain('windlass_operation_waiting_seconds{kind="CloneSet",reason="BudgetSpent",role="worker"} 6');
+  });
+
+  it('reports 0 for what has ended, of that kind only', async () => {
+    const metrics = createMetrics('worker');
+    metrics.reportOperations('CloneSet', [{ phase: 'Updating', waiting: { reason: 'Paused', sinceMs: 0 } }], 1_000);
+    metrics.reportOperations('DaemonSet', [{ phase: 'Updating' }], 1_000);
+    metrics.reportOperations('CloneSet', [], 2_000);
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('windlass_operations{kind="CloneSet",phase="Updating",role="worker"} 0');
+    expect(text).toContain('windlass_operation_waiting_seconds{kind="CloneSet",reason="Paused",role="worker"} 0');
+    expect(text).toContain('windlass_operations{kind="DaemonSet",phase="Updating",role="worker"} 1');
+  });
+
+  it('keeps the processes of a test apart', async () => {
+    const [one, other] = [createMetrics('watcher'), createMetrics('watcher')];
+    one.queueDepth.set({ queue: 'fleet' }, 5);
+    expect(await other.registry.metrics()).not.toContain('queue="fleet"');
+  });
+});
