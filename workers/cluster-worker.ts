@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { KubeClient } from '../activities/kube/client.ts';
@@ -10,6 +9,7 @@ import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { dataConverter } from './payload-limit.ts';
+import { workflowBundle } from './workflow-bundle.ts';
 
 export interface ClusterWorkerDependencies {
   readonly connection: NativeConnection;
@@ -29,7 +29,7 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
     namespace,
     taskQueue: queues.cluster,
     dataConverter,
-    workflowsPath: fileURLToPath(new URL('../workflows/index.ts', import.meta.url)),
+    workflowBundle: { codePath: await workflowBundle() },
     activities: {
       ...requestActivities({ kube, now }),
       ...drainActivities({ kube, now }),

@@ -1,7 +1,8 @@
 // The image of Windlass, made without a container engine: Node with the shared libraries that it and Temporal's native
 // part load, the packages that run in production, and the sources. One image for all roles; the first argument chooses.
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
+import { workflowBundle } from '../../workers/workflow-bundle.ts';
 import { fileEntry, type Image, type LayerEntry } from '../local/images.ts';
 import { run } from '../local/run.ts';
 
@@ -13,7 +14,11 @@ export async function windlassImage(repository: string): Promise<Image> {
   return {
     reference: `windlass/windlass:${version}`,
     // What changes seldom comes first, so that nodes fetch it once.
-    layers: [await runtimeLayer(repository), packagesLayer(repository), sourcesLayer(repository)],
+    layers: [
+      await runtimeLayer(repository),
+      packagesLayer(repository),
+      sourcesLayer(repository, await workflowBundle()),
+    ],
     config: {
       Entrypoint: ['/usr/local/bin/node', '/windlass/deploy/images/role.ts'],
       Env: ['PATH=/usr/local/bin:/usr/bin:/bin', 'NODE_ENV=production'],
@@ -60,14 +65,18 @@ function packagesLayer(repository: string): LayerEntry[] {
     .map((file) => fileEntry(join('windlass', relative(repository, file)), file, statSync(file).mode & 0o755));
 }
 
-function sourcesLayer(repository: string): LayerEntry[] {
+/** The bundle lies there from the start, so that a worker need not make one in a file system that is read-only. */
+function sourcesLayer(repository: string, bundle: string): LayerEntry[] {
   const files = sources.flatMap((source) => {
     const path = join(repository, source);
     return statSync(path).isDirectory() ? filesBelow(path) : [path];
   });
-  return [join(repository, 'package.json'), join(repository, 'LICENSE'), ...files]
-    .filter((file) => existsSync(file))
-    .map((file) => fileEntry(join('windlass', relative(repository, file)), file, 0o644));
+  return [
+    ...[join(repository, 'package.json'), join(repository, 'LICENSE'), ...files]
+      .filter((file) => existsSync(file))
+      .map((file) => fileEntry(join('windlass', relative(repository, file)), file, 0o644)),
+    fileEntry(join('windlass', 'dist', basename(bundle)), bundle, 0o644),
+  ];
 }
 
 /** Temporal ships its native part for several platforms; only ours is of use. */
