@@ -6,12 +6,13 @@
 //   metadata.labels active                       admission sets it, the watcher's pass over holds removes it at the end
 //   metadata.finalizers unready-acquired         the workflow adds it, the watcher's pass over holds removes it
 //   spec                                         the user; admission fills the rest at creation; then immutable
-//   status.phase                                 the workflow; `Pending` behind another request: the watcher
+//   status.phase                                 the workflow; the watcher for a request that waits behind another one:
+//                                                `Pending`, and `Completed` when its deadline passes there
 //   status.completionTime, message               the workflow, together with the phase `Completed`
 //   status.containerRecreateStates               the workflow
 //   status.containerStatusSnapshot               the workflow
 //   status.conditions                            the workflow
-//   status.waitingFor                            the workflow while it runs; before it runs (Queued, EngineSilent): the watcher
+//   status.waitingFor                            the workflow while it runs; Queued and EngineSilent: the watcher
 //   status.observedGeneration                    the workflow, last
 //
 // The workflow writes through the cluster worker. The daemon writes no field of a request: it reports verdicts to the

@@ -28,6 +28,16 @@ export interface CommandPayload {
   readonly id?: string;
 }
 
+/** What an Event about the object says of a command: `Paused by alice`, `Skipped app by alice`. */
+export function commandEvent(
+  name: CommandName,
+  by: string,
+  target?: string,
+): { readonly reason: string; readonly message: string } {
+  const reason = { pause: 'Paused', resume: 'Resumed', retry: 'Retried', skip: 'Skipped', abort: 'Aborted' }[name];
+  return { reason, message: `${reason}${target === undefined ? '' : ` ${target}`} by ${by}` };
+}
+
 /** Reads whatever a person has sent with a signal: an object with `by` and `target`, null, nothing, or anything else. */
 export function parseCommandPayload(payload: unknown): CommandPayload {
   if (typeof payload !== 'object' || payload === null) return {};

@@ -44,6 +44,7 @@ const kube = createKubeClient({
   userAgent: 'kruise-daemon',
   qps: config.kubeQps,
   burst: config.kubeBurst,
+  onCall: ({ verb, resource, status }) => metrics.kubeRequests.inc({ verb, resource, status }),
 });
 
 // What this node has: its runtimes, its pods, and its own Node.
@@ -71,8 +72,8 @@ const nodeReflector = new Reflector<Node>({
     metadata: { name, uid, resourceVersion, creationTimestamp },
   }),
 });
-metrics.trackCacheAge('pods', () => podReflector.ageMs / 1_000);
-metrics.trackCacheAge('nodes', () => nodeReflector.ageMs / 1_000);
+metrics.trackReflector('pods', podReflector);
+metrics.trackReflector('nodes', nodeReflector);
 
 // What it does there.
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });

@@ -80,7 +80,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     const stopped = newGate();
     pod.script('app', { stopTakes: stopped.opened });
     const request = await windlass.request({ pod, containers: ['app', 'proxy'] });
-    await request.waitsFor('Stopping');
+    await own.begunToStop(pod, 'app');
     await own.stopDaemon();
     stopped.open();
     // longer than the node may leave a step lying
@@ -140,7 +140,7 @@ const scenarios: Readonly<Record<string, Scenario>> = {
 
   async replaced(windlass) {
     const { request, pod, stopped, ready } = await play(windlass, { containers: ['app', 'proxy', 'logger'] });
-    await request.waitsFor('Stopping');
+    await windlass.node.begunToStop(pod, 'app');
     const behind = await windlass.request({ pod, containers: ['logger'] });
     await behind.waitsFor('Queued');
     const first = await currentRun(windlass, request);
@@ -152,7 +152,8 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
 
   async deadline(windlass) {
-    const { request, stopped, ready } = await play(windlass, { activeDeadlineSeconds: 15 });
+    const { request, pod, stopped, ready } = await play(windlass, { activeDeadlineSeconds: 15 });
+    await windlass.node.begunToStop(pod, 'app');
     await request.ended();
     stopped.open();
     await request.untilContainer('app', 'Recreating');
@@ -236,13 +237,21 @@ const scenarios: Readonly<Record<string, Scenario>> = {
   },
 
   async withdrawn(windlass) {
-    const { request, stopped, ready } = await play(windlass);
-    await request.waitsFor('Stopping');
+    const { request, pod, stopped, ready } = await play(windlass);
+    await windlass.node.begunToStop(pod, 'app');
     await request.delete();
     await request.gone();
     stopped.open();
     ready.open();
     return { withdrawn: request.operation };
+  },
+
+  async reset(windlass) {
+    const { request, ready } = await playToTheMiddle(windlass, { strategy: { forceRecreate: true } });
+    await request.resetToStart();
+    ready.open();
+    await request.ended();
+    return { reset: request.operation };
   },
 
   async terminated(windlass) {

@@ -4,13 +4,9 @@ import { startWatcher } from './start-watcher.ts';
 
 // The watcher: turns objects into operations. Several may run; one leads.
 const process = beginProcess('watcher', 'windlass-watcher');
-const { config, log, shutdown } = process;
+const { config, log } = process;
 installTemporalLogger(log);
 const client = await temporalClient({ config: config.temporal });
-await serveParts(process, [startWatcher(process, client)]);
-
-try {
-  await registerSearchAttributes({ config: config.temporal, log, signal: shutdown.signal, client });
-} catch (error) {
-  if (!shutdown.signal.aborted) throw error;
-}
+const prepare = async (signal: AbortSignal) =>
+  registerSearchAttributes({ config: config.temporal, log, signal, client });
+await serveParts(process, [startWatcher(process, client, prepare)]);

@@ -125,10 +125,10 @@ export class Reflector<T extends KubeObject> {
         this.#counts.errors += 1;
         this.#trouble = error instanceof Error ? error.message : String(error);
         const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
-        log.warn(
-          { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList },
-          'cannot follow the server',
-        );
+        const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
+        // about a resource that nobody uses the server may well have nothing to say
+        if (isSilence(error)) log.info(fields, 'the server is silent, looking again');
+        else log.warn(fields, 'cannot follow the server');
         await sleep(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => {});
       }
     }
@@ -189,6 +189,11 @@ export class Reflector<T extends KubeObject> {
     this.#heardAt = this.#now();
     this.#trouble = undefined;
   }
+}
+
+/** The watch was cut because nothing came. */
+function isSilence(error: unknown): boolean {
+  return (error as Partial<KubeError>).reason === 'Silent';
 }
 
 /** Pauses that double from the shortest to the longest, each shortened at random by up to a half. */

@@ -7,7 +7,11 @@ import { Leader, type Term } from './leader.ts';
 import { Watcher } from './watcher.ts';
 
 /** Starts the watcher in this process. Temporal may be away: healing and holds do not need it. */
-export function startWatcher({ config, log, metrics, shutdown, kube }: RoleProcess, client: Client): StartedPart {
+export function startWatcher(
+  { config, log, metrics, shutdown, kube }: RoleProcess,
+  client: Client,
+  prepareTemporal: (signal: AbortSignal) => Promise<void>,
+): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;
   const candidate = new Leader({
     client: kube,
@@ -18,7 +22,7 @@ export function startWatcher({ config, log, metrics, shutdown, kube }: RoleProce
     log,
   });
   const leader = enabled ? candidate : { campaign: async () => alone };
-  const watcher = new Watcher({ kube, client, leader, config, log, metrics });
+  const watcher = new Watcher({ kube, client, leader, prepareTemporal, config, log, metrics });
   watcher.start();
 
   shutdown.add({ name: 'watcher', stop: () => watcher.stop() });

@@ -49,6 +49,8 @@ export class Starter {
   /** Running although nobody wants them, and in how many looks they were found in a row. */
   #strays: ReadonlyMap<string, number> = new Map();
   #isListing = false;
+  /** The last start failed, so others may be waiting for their next attempt. */
+  #isFailing = false;
   #silent = false;
   #silenceTimer: NodeJS.Timeout | undefined;
 
@@ -156,22 +158,27 @@ export class Starter {
     if (!operation || this.#sent.get(workflowId) === operation.inputs || !this.#options.mayStart()) return;
     const { kind, namespace, name, node } = operation.about;
     this.#asked();
-    await this.#options.client.workflow.signalWithStart(operation.workflowType, {
-      workflowId,
-      taskQueue: operation.taskQueue,
-      args: [operation.argument],
-      signal: changedSignal,
-      signalArgs: [operation.change],
-      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: operation.summary,
-      memo: { kind, namespace, name },
-      searchAttributes: {
-        [searchAttributes.kind]: [kind],
-        [searchAttributes.namespace]: [namespace],
-        [searchAttributes.name]: [name],
-        [searchAttributes.node]: [node],
-      },
-    });
+    try {
+      await this.#options.client.workflow.signalWithStart(operation.workflowType, {
+        workflowId,
+        taskQueue: operation.taskQueue,
+        args: [operation.argument],
+        signal: changedSignal,
+        signalArgs: [operation.change],
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+        staticSummary: operation.summary,
+        memo: { kind, namespace, name },
+        searchAttributes: {
+          [searchAttributes.kind]: [kind],
+          [searchAttributes.namespace]: [namespace],
+          [searchAttributes.name]: [name],
+          [searchAttributes.node]: [node],
+        },
+      });
+    } catch (error) {
+      this.#isFailing = true;
+      throw error;
+    }
     this.#answered();
     if (this.#wanted.get(workflowId)?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
     else this.#queue.add(workflowId);
@@ -206,6 +213,9 @@ export class Starter {
     clearTimeout(this.#silenceTimer);
     this.#silenceTimer = undefined;
     this.#setSilent(false);
+    if (!this.#isFailing) return;
+    this.#isFailing = false;
+    for (const workflowId of this.#wanted.keys()) if (!this.isSent(workflowId)) this.#queue.add(workflowId);
   }
 
   #setSilent(silent: boolean): void {

@@ -36,6 +36,8 @@ export interface WatcherDependencies {
   readonly kube: KubeClient;
   readonly client: Client;
   readonly leader: Pick<Leader, 'campaign'>;
+  /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
+  readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
   readonly config: Pick<Config, 'namespace' | 'fullPassSeconds' | 'engineSilentSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -77,6 +79,7 @@ export class Watcher {
         this.#wantAll();
       },
     });
+    deps.metrics.trackQueue('starts', () => this.#starter.depth);
     const kube = fenced(deps.kube, () => this.isLeading);
     const now = () => Date.now();
     this.#world = { kube, requests: this.#requests, pods: this.#pods, nodes: this.#nodes, starter: this.#starter, now };
@@ -129,6 +132,7 @@ export class Watcher {
         log.info('Leading');
         await this.#lead(AbortSignal.any([signal, term.lost]));
         metrics.isLeader.set(0);
+        metrics.reportOperations(crr.kind, [], Date.now()); // whoever leads now tells of them
         this.#starter.reset();
         log.info('No longer leading');
       }
@@ -142,8 +146,18 @@ export class Watcher {
       this.#wantAll();
       this.#report();
       // not waited for: with Temporal away it may take long, and nothing here needs Temporal
-      void this.#starter.restartMissing(restartContainersType);
+      void this.#catchUp(signal);
       await delay(this.#deps.config.fullPassSeconds * 1000, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Finds what Temporal has lost: operations that were ended by hand, or all of them with its database. */
+  async #catchUp(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#deps.prepareTemporal(signal);
+      await this.#starter.restartMissing(restartContainersType);
+    } catch (error) {
+      if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
     }
   }
 
@@ -203,7 +217,7 @@ export class Watcher {
       namespace: resource.namespaced ? config.namespace : '',
       ...(options.trim ? { trim: options.trim } : {}),
     });
-    metrics.trackCacheAge(resource.plural, () => reflector.ageMs / 1000);
+    metrics.trackReflector(resource.plural, reflector);
     this.#reflectors.push(reflector as unknown as Reflector<never>);
     return cache;
   }
@@ -212,15 +226,13 @@ export class Watcher {
     const { log, metrics } = this.#deps;
     const queue: KeyedQueue = new KeyedQueue({
       concurrency,
-      pass: async (key) => {
-        metrics.queueDepth.set({ queue: name }, queue.depth);
-        return key === '' || !this.isLeading ? undefined : await pass(key);
-      },
+      pass: async (key) => (key === '' || !this.isLeading ? undefined : await pass(key)),
       onError: (key, error, retryInMs) => {
         if (error instanceof NotLeading) return;
         log.warn({ queue: name, podUid: key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');
       },
     });
+    metrics.trackQueue(name, () => queue.depth);
     return queue;
   }
 }

@@ -25,7 +25,6 @@ export interface Config {
   readonly daemon: DaemonConfig;
   readonly fullPassSeconds: number;
   readonly engineSilentSeconds: number;
-  readonly daemonSilentSeconds: number;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
 }
@@ -59,7 +58,6 @@ export interface WebhookConfig {
   /** Absent: the API server goes through the Service. */
   readonly host?: string;
   readonly port: number;
-  readonly certDir: string;
   readonly secretName: string;
   readonly serviceName: string;
   readonly renewBeforeSeconds: number;
@@ -153,7 +151,6 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
     webhook: {
       ...optional('host', read(options.webhookHost)),
       port: need(options.webhookPort),
-      certDir: need(options.certDir),
       secretName: need(options.secretName),
       serviceName: need(options.serviceName),
       renewBeforeSeconds: need(options.renewBefore),
@@ -168,7 +165,6 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
     },
     fullPassSeconds: need(options.fullPass),
     engineSilentSeconds: need(options.engineSilent),
-    daemonSilentSeconds: need(options.daemonSilent),
     ignoredFlags: Object.keys(flags).filter((flag) => !optionsOf(role).some((option) => option.flag === flag)),
   };
   refuseContradictions(config);

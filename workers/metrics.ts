@@ -9,20 +9,22 @@ export interface Metrics {
   readonly registry: Registry;
   /** 1 in the watcher that leads. Named as OpenKruise names it, for alerts that exist. */
   readonly isLeader: Gauge;
-  /** Things that wait in a queue of this process, by queue. */
-  readonly queueDepth: Gauge<'queue'>;
-  /** Passes of the fleet queue, by kind and outcome. */
-  readonly fleetPasses: Counter<'kind' | 'outcome'>;
-  readonly reflectorEvents: Counter<'resource' | 'type'>;
-  readonly reflectorRelists: Counter<'resource'>;
   /** Requests to the API server; status 0 means that none came back. */
   readonly kubeRequests: Counter<'verb' | 'resource' | 'status'>;
   readonly activitySeconds: Histogram<'activity' | 'outcome'>;
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
-  /** Measures the age of a watch cache whenever the metrics are read: seconds since the API server was last heard. */
-  trackCacheAge(resource: string, ageSeconds: () => number): void;
+  /** Reports what a reflector has heard, and how long ago, whenever the metrics are read. */
+  trackReflector(resource: string, reflector: WatchedReflector): void;
+  /** Reports how much waits in a queue whenever the metrics are read. */
+  trackQueue(queue: string, depth: () => number): void;
   /** Replaces what is known about the operations of one kind. */
   reportOperations(kind: string, operations: Iterable<OperationState>, nowMs: number): void;
+}
+
+/** What of a reflector is measured. */
+export interface WatchedReflector {
+  readonly ageMs: number;
+  readonly counts: { readonly events: number; readonly lists: number };
 }
 
 /** One operation as the metrics count it. */
@@ -42,14 +44,48 @@ export function createMetrics(role: Role): Metrics {
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
 
-  const cacheAges = new Map<string, () => number>();
+  const reflectors = new Map<string, WatchedReflector>();
   new Gauge({
     name: 'windlass_cache_age_seconds',
     help: 'Seconds since the API server was last heard about a resource.',
     labelNames: ['resource'],
     registers,
     collect() {
-      for (const [resource, ageSeconds] of cacheAges) this.set({ resource }, ageSeconds());
+      for (const [resource, { ageMs }] of reflectors) this.set({ resource }, ageMs / 1000);
+    },
+  });
+  countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
+  countReflectors(
+    'windlass_reflector_lists_total',
+    'Whole lists; more than one means lost continuity.',
+    ({ lists }) => lists,
+  );
+
+  function countReflectors(name: string, help: string, count: (counts: WatchedReflector['counts']) => number): void {
+    const counted = new Map<string, number>();
+    new Counter({
+      name,
+      help,
+      labelNames: ['resource'],
+      registers,
+      collect() {
+        for (const [resource, { counts }] of reflectors) {
+          const now = count(counts);
+          this.inc({ resource }, Math.max(0, now - (counted.get(resource) ?? 0)));
+          counted.set(resource, now);
+        }
+      },
+    });
+  }
+
+  const queues = new Map<string, () => number>();
+  new Gauge({
+    name: 'windlass_queue_depth',
+    help: 'Things that wait in a queue of this process.',
+    labelNames: ['queue'],
+    registers,
+    collect() {
+      for (const [queue, depth] of queues) this.set({ queue }, depth());
     },
   });
   const operations = new Gauge({
@@ -87,30 +123,6 @@ export function createMetrics(role: Role): Metrics {
   return {
     registry,
     isLeader: new Gauge({ name: 'kruise_manager_is_leader', help: '1 in the watcher that leads, else 0.', registers }),
-    queueDepth: new Gauge({
-      name: 'windlass_queue_depth',
-      help: 'Things that wait in a queue of this process.',
-      labelNames: ['queue'],
-      registers,
-    }),
-    fleetPasses: new Counter({
-      name: 'windlass_fleet_passes_total',
-      help: 'Passes over fleet objects.',
-      labelNames: ['kind', 'outcome'],
-      registers,
-    }),
-    reflectorEvents: new Counter({
-      name: 'windlass_reflector_events_total',
-      help: 'Watch events received, by resource and type.',
-      labelNames: ['resource', 'type'],
-      registers,
-    }),
-    reflectorRelists: new Counter({
-      name: 'windlass_reflector_relists_total',
-      help: 'Lists made anew after the first.',
-      labelNames: ['resource'],
-      registers,
-    }),
     kubeRequests: new Counter({
       name: 'windlass_kube_requests_total',
       help: 'Requests to the API server; status 0: no answer.',
@@ -131,7 +143,8 @@ export function createMetrics(role: Role): Metrics {
       buckets: webhookBuckets,
       registers,
     }),
-    trackCacheAge: (resource, ageSeconds) => void cacheAges.set(resource, ageSeconds),
+    trackReflector: (resource, reflector) => void reflectors.set(resource, reflector),
+    trackQueue: (queue, depth) => void queues.set(queue, depth),
     reportOperations,
   };
 }

@@ -196,9 +196,6 @@ export const options = {
     'Objects report a silent Temporal after',
     leading,
   ),
-  daemonSilent: option('daemon-silent-after', durationSeconds, '60s', 'A request without a daemon ends after', {
-    roles: ['watcher', 'worker', 'all'],
-  }),
 
   webhookHost: option('webhook-host', text, undefined, 'Admission by URL at this host; absent: by Service', {
     env: ['WEBHOOK_HOST'],
@@ -206,10 +203,6 @@ export const options = {
   }),
   webhookPort: option('webhook-port', port, '9876', 'Port of admission and conversion', {
     env: ['WEBHOOK_PORT'],
-    roles: admission,
-  }),
-  certDir: option('webhook-cert-dir', text, '/tmp/kruise-webhook-certs', "Folder of this process's certificates", {
-    env: ['WEBHOOK_CERT_DIR'],
     roles: admission,
   }),
   secretName: option('webhook-secret-name', text, 'kruise-webhook-certs', 'Secret that shares the certificates', {

@@ -41,7 +41,7 @@ import {
 } from './plan/recreate-report.ts';
 import { kube, look, nodeSilenceMs, onNode, untilItWorks } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { listenToOperator } from './shared/operator.ts';
+import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { newReporter } from './shared/reporter.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
@@ -54,6 +54,7 @@ type Heard = News | { readonly kind: 'changed' };
  */
 export async function restartContainers(operation: RestartOperation, told?: RestartOperation): Promise<void> {
   const inbox = newInbox<Heard>();
+  const announcements: Promise<void>[] = [];
   let next = told;
   let isLooking = false;
 
@@ -68,7 +69,10 @@ export async function restartContainers(operation: RestartOperation, told?: Rest
   });
   listenToOperator({
     command: (command) => inbox.put({ kind: 'command', command }),
-    identified: (id, by) => inbox.put({ kind: 'commandIdentified', id, by }),
+    identified: (command, by) => {
+      inbox.put({ kind: 'commandIdentified', id: command.id, by });
+      announcements.push(announce(operation, command, by));
+    },
   });
 
   // Temporal's own cancellation ends the request in order, like the command of the same sense
@@ -78,11 +82,24 @@ export async function restartContainers(operation: RestartOperation, told?: Rest
   await CancellationScope.nonCancellable(async () => {
     isLooking = true; // whatever has come so far is older than the look that follows
     const request = await openRequest(operation);
-    const end = request === undefined ? 'ended' : await recreate(operation, request, inbox);
+    const announced = () => Promise.all(announcements);
+    const end = request === undefined ? 'ended' : await recreate(operation, request, inbox, announced);
+    // a run that hands over has waited already: what is signalled from now on would be lost to the next
+    if (end === 'ended') await announced();
     // all progress is in the cluster, so the next run needs only the same references
     if (end === 'historyFull') await continueAsNew<typeof restartContainers>(operation, next);
     if (next) await goOnWith(next);
   });
+}
+
+/** Tells in an Event who steered the request. Nothing depends on it, and nothing waits for it for long. */
+async function announce({ request }: RestartOperation, command: OperatorCommand, by: string): Promise<void> {
+  const { name, target, id } = command;
+  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  // not by whom: Temporal refuses a task whose summary is long, and anybody may choose any name
+  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const input = { request, command: name, by, key, ...(target === undefined ? {} : { target }) };
+  await kube.announceCommand.executeWithOptions(options, [input]).catch(() => undefined);
 }
 
 /** Hands the pod over to its next request, under the name of that one. */
@@ -120,6 +137,7 @@ async function recreate(
   operation: RestartOperation,
   request: OpenRequest,
   inbox: Inbox<Heard>,
+  announced: () => Promise<unknown>,
 ): Promise<'ended' | 'historyFull'> {
   const waits = new CancellationScope();
   let node = request.node ?? operation.node;
@@ -151,7 +169,7 @@ async function recreate(
     if (isOver(progress)) break;
 
     if (workflowInfo().continueAsNewSuggested && canBeHandedOver(progress)) {
-      await reporter.flushed();
+      await Promise.all([reporter.flushed(), announced()]);
       if (inbox.isEmpty()) {
         waits.cancel();
         return 'historyFull';

@@ -10,8 +10,9 @@ import {
   recreateDefault,
 } from '../../api/container-recreate-request.ts';
 import { sameJson } from '../../api/json.ts';
+import { apiVersionOf } from '../../api/meta.ts';
 import type { Node } from '../../api/node.ts';
-import type { RestartOperation } from '../../api/operations.ts';
+import { type CommandName, commandEvent, type RestartOperation } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/pod-readiness.ts';
 import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
@@ -70,6 +71,14 @@ export interface RequestActivities {
   lookAtRequest(input: { readonly operation: RestartOperation; readonly skip: number }): Promise<RequestLook>;
   /** Writes what has changed into the status. A completed request takes late container states only. */
   reportRequest(input: { readonly request: ObjectRef; readonly delta: StatusDelta }): Promise<void>;
+  /** Says in an Event about the request who steered it. The same key is told once. */
+  announceCommand(input: {
+    readonly request: ObjectRef;
+    readonly command: CommandName;
+    readonly by: string;
+    readonly target?: string;
+    readonly key: string;
+  }): Promise<void>;
   /**
    * Records which instance a forced stop is about, so that whoever continues after a crash does not stop its successor.
    * The first record stands, and is the answer.
@@ -134,6 +143,17 @@ export function requestActivities({
           key: request.uid,
         });
       }
+    },
+
+    async announceCommand({ request, command, by, target, key }) {
+      const about = {
+        apiVersion: apiVersionOf(crr),
+        kind: crr.kind,
+        metadata: { ...request, resourceVersion: '', creationTimestamp: '' },
+      };
+      const { reason, message } = commandEvent(command, by, target);
+      const component = eventComponent.recreate;
+      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
     },
 
     async recordTarget({ request, container, containerId }) {
@@ -282,7 +302,7 @@ function openRequest(
     ...(status?.waitingFor ? { waitingFor: cutWait(status.waitingFor) } : {}),
   } as const;
   const room = requestLookBytes - jsonBytes({ ...look, containers: [], more: true });
-  const containers = fitting(containersBefore(request).slice(skip), room);
+  const containers = fitting(containersBefore(request, skip), room);
   return { ...look, containers, more: skip + containers.length < spec.containers.length };
 }
 
@@ -303,9 +323,12 @@ function orderOf({ metadata, spec }: ContainerRecreateRequest, pod: Pod | undefi
   };
 }
 
-function containersBefore({ spec, status }: ContainerRecreateRequest): readonly ContainerBefore[] {
+/** At most so many, whatever their size: no answer holds more. */
+const mostContainers = 40;
+
+function containersBefore({ spec, status }: ContainerRecreateRequest, skip: number): readonly ContainerBefore[] {
   const states = new Map(status?.containerRecreateStates?.map((state) => [state.name, state]));
-  return spec.containers.map(({ name, statusContext }) => {
+  return spec.containers.slice(skip, skip + mostContainers).map(({ name, statusContext }) => {
     const state = states.get(name);
     const skippedBy = state && skipperOf(state);
     return {

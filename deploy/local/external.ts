@@ -128,9 +128,7 @@ async function startRole({
     kubeconfig,
     temporalAddress: temporal,
     healthAddress: `127.0.0.1:${ports[role.name]}`,
-    ...(role === roles.webhook
-      ? { webhook: { host, port: ports.admission, certificateFolder: join(folder, 'webhook-certificates') } }
-      : {}),
+    ...(role === roles.webhook ? { webhook: { host, port: ports.admission } } : {}),
     ...(daemon
       ? {
           node: { name: daemon.node, socketFolder: dirname(daemon.criSocket), socketFile: basename(daemon.criSocket) },

@@ -8,15 +8,11 @@ import { repository } from './instance.ts';
 import { down, status, up } from './platform.ts';
 import type { Progress } from './progress.ts';
 import { run } from './run.ts';
+import { samples } from './start.ts';
 import { alignedColumns, type TerminalLine, terminalPicture } from './terminal-picture.ts';
 import { toolPath } from './tools.ts';
 
 const target = 'docs/images/restart.svg';
-const samples = {
-  pod: 'deploy/samples/pod-three-containers.yaml',
-  request: 'deploy/samples/container-recreate-request.yaml',
-  columns: 'deploy/samples/restart-progress.columns',
-} as const;
 
 /** Records the sample request on the sample pod of an instance, which goes down afterwards unless it was up before. */
 export async function recordPicture(name: string, progress: Progress): Promise<void> {

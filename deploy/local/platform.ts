@@ -323,7 +323,6 @@ async function startRole(
             webhook: {
               host: controlPlane,
               port: controlPlanePorts.webhook,
-              certificateFolder: join(instance.folder, 'roles/webhook-certificates'),
             },
           }
         : {}),

@@ -35,7 +35,7 @@ export interface RoleSetting {
   /** Serves health and metrics at this `host:port`. */
   readonly healthAddress: string;
   /** For the webhook: the host in its URL, and where it keeps its certificates. */
-  readonly webhook?: { readonly host: string; readonly port: number; readonly certificateFolder: string };
+  readonly webhook?: { readonly host: string; readonly port: number };
   /** For the daemon. */
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
@@ -57,13 +57,7 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
       ...(role.name === 'daemon'
         ? [`--addr=${healthAddress}`]
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),
-      ...(webhook
-        ? [
-            `--webhook-host=${webhook.host}`,
-            `--webhook-port=${webhook.port}`,
-            `--webhook-cert-dir=${webhook.certificateFolder}`,
-          ]
-        : []),
+      ...(webhook ? [`--webhook-host=${webhook.host}`, `--webhook-port=${webhook.port}`] : []),
       ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
       ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
     ],

@@ -47,9 +47,11 @@ interface Request {
   };
 }
 
-const samples = {
+/** What `npm start` shows, in the repository. */
+export const samples = {
   pod: 'deploy/samples/pod-three-containers.yaml',
   request: 'deploy/samples/container-recreate-request.yaml',
+  columns: 'deploy/samples/restart-progress.columns',
 } as const;
 
 async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: boolean; podUid: string }> {
@@ -169,8 +171,8 @@ Windlass is up. The restart in Temporal's UI:
 
 Try next:
   export KUBECONFIG=${kubeconfig}
-  ${kubectl} get containerrecreaterequests --watch
   ${kubectl} replace --force -f ${samples.request}
+  ${kubectl} get crr restart-web --watch -o custom-columns-file=${samples.columns}
   ${toolPath('temporal')} workflow list --address ${temporal}
 (The same containers again within ten minutes: the kubelet itself then waits 10 s and more before each start.)
 

@@ -222,6 +222,73 @@ describe('bad input', () => {
   });
 });
 
+describe('steering', () => {
+  /** A request whose first container never counts as recreated within a test, and whose first container has been stopped. */
+  async function openRequest(): Promise<{ namespace: string; pod: Pod }> {
+    const { namespace, pod } = await samplePod();
+    const manifest = (await sample('container-recreate-request.yaml')).replace(
+      /minStartedSeconds: .*/,
+      'minStartedSeconds: 900',
+    );
+    await cluster.ok(['apply', '-n', namespace, '-f', '-'], manifest);
+    await waitFor('the first container to be stopped', async (see) => {
+      const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web'));
+      return request.status?.containerRecreateStates?.some(({ isKilled }) => isKilled === true);
+    });
+    return { namespace, pod };
+  }
+
+  async function eventSays(namespace: string, reason: string, message: RegExp): Promise<void> {
+    await waitFor(`an Event ${reason}`, async (see) => {
+      const selector = `reason=${reason},involvedObject.name=restart-web`;
+      return message.test(see(await cluster.ok(['get', 'events', '-n', namespace, '--field-selector', selector])));
+    });
+  }
+
+  it('by annotation: abort leaves the other containers untouched, and says who wanted it', async () => {
+    const { namespace, pod } = await openRequest();
+    await cluster.ok(['annotate', 'crr', 'restart-web', '-n', namespace, 'windlass.io/command=abort']);
+
+    const request = await completed(namespace, 'restart-web');
+    expect(request.status?.message).toBe('aborted by annotation of kubectl-annotate');
+    expect(request.status?.conditions).toMatchObject([{ type: 'Failed', status: 'True', reason: 'Aborted' }]);
+    await eventSays(namespace, 'Aborted', /Aborted by annotation of kubectl-annotate/);
+    expect(await startsOf(pod)).toEqual({ app: 2, proxy: 1, logger: 1 });
+    await waitFor('the annotation to be taken off', async () => {
+      const { metadata } = await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web');
+      return metadata.annotations?.['windlass.io/command'] === undefined;
+    });
+  });
+
+  it('by signal: pause, skip and resume', async () => {
+    const { namespace, pod } = await openRequest();
+    const operation = cluster.temporal.workflow.getHandle(restartContainersId(pod.metadata.uid));
+    await operation.signal('pause', { by: 'alice' });
+    await waitFor('the wait to be told', async (see) => {
+      const { status } = await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web');
+      return see(status?.waitingFor)?.reason === 'Paused' && status?.waitingFor?.unblock.includes('alice');
+    });
+    await operation.signal('skip', { by: 'alice', target: 'app' });
+    await operation.signal('skip', { by: 'alice', target: 'logger' });
+    await eventSays(namespace, 'Skipped', /Skipped logger by alice/);
+    expect(await startsOf(pod)).toEqual({ app: 2, proxy: 1, logger: 1 });
+
+    await operation.signal('resume', { by: 'alice' });
+    await waitFor('the second container to be stopped', async (see) => {
+      const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web'));
+      return request.status?.containerRecreateStates?.some(({ name, isKilled }) => name === 'proxy' && isKilled);
+    });
+    await operation.signal('skip', { by: 'alice', target: 'proxy' });
+    const request = await completed(namespace, 'restart-web');
+    expect(request.status?.containerRecreateStates?.map(({ message }) => message)).toEqual([
+      'skipped by alice',
+      'skipped by alice',
+      'skipped by alice',
+    ]);
+    expect((await startsOf(pod)).logger).toBe(1);
+  });
+});
+
 describe('the death of a process in the middle', () => {
   const parts = ['worker', 'watcher', 'webhook', 'temporal', 'daemon'] as const;
 

@@ -51,8 +51,8 @@ export interface LocalCluster {
   readonly part: {
     kill(name: string): Promise<void>;
     stop(name: string): Promise<void>;
-    /** Starts it and waits until it is of use. */
-    start(name: string): Promise<void>;
+    /** Starts it, anew when flags are given, and waits until it is of use. */
+    start(name: string, flags?: readonly string[]): Promise<void>;
     freeze(name: string): void;
     thaw(name: string): void;
   };
@@ -140,8 +140,8 @@ export async function localCluster(): Promise<LocalCluster> {
     part: {
       kill: (part) => killPart(instance, part),
       stop: (part) => stopPart(instance, part),
-      async start(part) {
-        await startPart(instance, part);
+      async start(part, flags) {
+        await startPart(instance, part, flags);
         await partReady(instance, part);
       },
       freeze: (part) => freezePart(instance, part),

@@ -31,6 +31,7 @@ describe('a request ends', () => {
     pod.script('app', { stopTakes: stopped.opened });
     const request = await windlass().request({ pod, containers: ['app', 'proxy'], activeDeadlineSeconds: 20 });
     await request.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'app');
 
     const status = await request.ended();
     expect(status.message).toBe('recreating has exceeded the activeDeadlineSeconds');
@@ -46,21 +47,22 @@ describe('a request ends', () => {
     expect(node.stopsOf(pod)).toEqual(['app']);
   });
 
-  it.concurrent('CRR-13: at its deadline when its turn comes too late', async () => {
+  it.concurrent('CRR-13: at its deadline when its turn has not come', async () => {
     const { node } = windlass();
     const stopped = newGate();
     const pod = await windlass().runPod(['app', 'proxy']);
     pod.script('app', { stopTakes: stopped.opened });
     const first = await windlass().request({ pod, containers: ['app'] });
-    await first.waitsFor('Stopping');
+    await node.begunToStop(pod, 'app');
     const second = await windlass().request({ pod, containers: ['proxy'], activeDeadlineSeconds: 3 });
-    const { metadata } = await second.waitsFor('Queued');
-    await waitFor('the deadline to pass', () => Date.now() > Date.parse(metadata.creationTimestamp) + 3_000);
-    stopped.open();
 
     const status = await second.ended();
 
     expect(status.message).toBe('recreating has exceeded the activeDeadlineSeconds');
+    expect(outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'DeadlineExceeded' });
+    expect(status.waitingFor).toBeUndefined();
+    stopped.open();
+    expect(outcomeOf(await first.ended())).toMatchObject({ type: 'Complete' });
     expect(node.stopsOf(pod)).toEqual(['app']);
   });
 
@@ -106,6 +108,7 @@ describe('a request ends', () => {
     pod.script('app', { stopTakes: stopped.opened });
     const request = await windlass().request({ pod, containers: ['app', 'proxy'] });
     await request.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'app');
 
     await request.delete();
     await request.gone();

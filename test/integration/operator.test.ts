@@ -76,6 +76,7 @@ describe('an operator', () => {
     pod.script('app', { stopTakes: stopped.opened });
     const request = await windlass().request({ pod, containers: ['app', 'proxy'] });
     await request.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'app');
 
     await request.operation.signal('abort', { by: 'ann' });
     expect((await request.ended()).message).toBe('aborted by ann');
@@ -177,6 +178,24 @@ describe('an operator', () => {
     expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
   });
 
+  it.concurrent('pauses and terminates the workflow: the new run is paused as well', async () => {
+    const { node } = windlass();
+    const { request, pod, ready } = await inTheMiddle();
+    await request.operation.signal('pause', { by: 'ann' });
+    await request.waitsFor('Paused');
+
+    await request.operation.terminate('by hand');
+    ready();
+
+    await request.untilContainer('app', 'Succeeded');
+    const { status } = await request.waitsFor('Paused');
+    expect(status?.waitingFor?.unblock).toContain('paused by ann');
+    expect(node.stopsOf(pod)).toEqual(['app']);
+    await request.operation.signal('resume');
+    expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+    expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
+  });
+
   it.concurrent('cancels the workflow, which is another way to abort', async () => {
     const { node } = windlass();
     const { request, pod, ready } = await inTheMiddle();
@@ -195,6 +214,7 @@ describe('an operator', () => {
     pod.script('app', { stopTakes: stopped.opened });
     const request = await windlass().request({ pod, containers: ['app'], strategy: { forceRecreate: true } });
     await request.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'app');
 
     await request.operation.terminate('by hand');
     const { runId } = await waitFor('a new run', async (see) => {
@@ -224,20 +244,10 @@ describe('an operator', () => {
   for (const forceRecreate of [false, true]) {
     const how = forceRecreate ? 'CRR-36: with forceRecreate' : 'CRR-50: without forceRecreate';
     it.concurrent(`${how}, resets the workflow to its start, and no container is stopped twice`, async () => {
-      const { node, client } = windlass();
+      const { node } = windlass();
       const { request, pod, ready } = await inTheMiddle({ strategy: { forceRecreate } });
 
-      const { runId } = await request.operation.describe();
-      const history = await request.operation.fetchHistory();
-      const firstTask = history.events?.find((event) => event.workflowTaskCompletedEventAttributes);
-      if (!firstTask?.eventId) throw new Error('a workflow in the middle has completed a task');
-      await client.workflowService.resetWorkflowExecution({
-        namespace: 'default',
-        workflowExecution: { workflowId: request.workflowId, runId },
-        workflowTaskFinishEventId: firstTask.eventId,
-        reason: 'by hand',
-        requestId: runId,
-      });
+      await request.resetToStart();
       ready();
 
       expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });

@@ -94,6 +94,7 @@ describe('a ContainerRecreateRequest', () => {
     const request = await windlass().request({ pod, containers: ['app', 'proxy', 'logger'] });
 
     const { status } = await request.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'app');
     expect(status?.waitingFor?.blockedBy).toEqual(['container/app']);
     expect(node.stopsOf(pod)).toEqual(['app']);
 
@@ -163,6 +164,7 @@ describe('a ContainerRecreateRequest', () => {
     pod.script('proxy', { stopTakes: stopped.opened });
     const first = await windlass().request({ pod, containers: ['proxy'] });
     await first.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'proxy');
     const second = await windlass().request({ pod, containers: ['app'] });
     await second.waitsFor('Queued');
     await pod.crash('app');
@@ -182,6 +184,7 @@ describe('a ContainerRecreateRequest', () => {
     pod.script('proxy', { stopTakes: stopped.opened });
     const first = await windlass().request({ pod, containers: ['proxy'] });
     await first.waitsFor('Stopping');
+    await windlass().node.begunToStop(pod, 'proxy');
     const second = await windlass().request({ pod, containers: ['app'], strategy: { forceRecreate: true } });
     await second.waitsFor('Queued');
     await pod.crash('app');
@@ -194,6 +197,27 @@ describe('a ContainerRecreateRequest', () => {
     expect(node.stops.find((stop) => stop.container === 'app' && stop.pod === pod.ref.uid)?.containerId).toBe(replaced);
     expect(pod.restartsOf('app')).toBe(2);
     expect(phaseOf(status, 'app')).toBe('Succeeded');
+  });
+
+  for (const [hours, where] of [
+    [-1, 'behind'],
+    [1, 'ahead'],
+  ] as const) {
+    it.concurrent(`CRR-55: ends well though the clock of the node is an hour ${where}`, async () => {
+      const pod = await windlass().runPod(['app'], { clockAheadMs: hours * 3_600_000 });
+      const request = await windlass().request({ pod, containers: ['app'], strategy: { minStartedSeconds: 1 } });
+      expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });
+      expect(pod.restartsOf('app')).toBe(1);
+    });
+  }
+
+  it.concurrent('CRR-46: stays open for a pod whose restart policy is Never, and says so', async () => {
+    const pod = await windlass().runPod(['app', 'proxy'], { restartPolicy: 'Never' });
+    const request = await windlass().request({ pod, containers: ['app'] });
+    const { status } = await request.waitsFor('PodFinished');
+    expect(phaseOf(status, 'app')).toBe('Recreating');
+    await request.delete();
+    await request.gone();
   });
 
   it.concurrent('CRR-10: is deleted when its ttlSecondsAfterFinished is over', async () => {

@@ -24,7 +24,7 @@ describe('histories of real runs', () => {
 
   beforeAll(async () => {
     const logger = new DefaultLogger('ERROR');
-    Runtime.install({ logger });
+    Runtime.install({ logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' } } } });
     workflowBundle = await bundleWorkflowCode({ workflowsPath: join(root, 'workflows/index.ts'), logger });
   });
 

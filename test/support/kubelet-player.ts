@@ -47,6 +47,10 @@ export interface PodOptions {
   readonly graceSeconds?: number;
   /** The prefix of its container IDs; the node has `containerd` only. */
   readonly runtime?: string;
+  /** `Never`: what has ended is not started again. */
+  readonly restartPolicy?: 'Always' | 'Never';
+  /** How far the clock of the node is ahead of the cluster's, for times that it reports. */
+  readonly clockAheadMs?: number;
 }
 
 interface Instance {
@@ -63,7 +67,7 @@ const tickMs = 250;
 /** A pod of a played node. */
 export class PlayedPod {
   readonly ref: PodRef;
-  readonly #runtime: string;
+  readonly #options: PodOptions;
   readonly #cluster: Cluster;
   readonly #changed: EventEmitter;
   readonly #containers = new Map<string, Instance[]>();
@@ -71,12 +75,12 @@ export class PlayedPod {
   readonly #restarts = new Set<Promise<void>>();
   #writes: Promise<unknown> = Promise.resolve();
 
-  constructor(ref: PodRef, { containers, runtime = nodeRuntime }: PodOptions, cluster: Cluster, changed: EventEmitter) {
+  constructor(ref: PodRef, options: PodOptions, cluster: Cluster, changed: EventEmitter) {
     this.ref = ref;
-    this.#runtime = runtime;
+    this.#options = options;
     this.#cluster = cluster;
     this.#changed = changed;
-    for (const name of containers) this.#containers.set(name, [newInstance(0, true)]);
+    for (const name of options.containers) this.#containers.set(name, [newInstance(0, true)]);
   }
 
   /** What happens at the next restarts of this container. */
@@ -147,6 +151,7 @@ export class PlayedPod {
   async #restart(container: string, restartCount: number): Promise<void> {
     const { startTakes, readyTakes } = this.scriptOf(container);
     await this.report();
+    if (this.#options.restartPolicy === 'Never') return;
     await startTakes;
     const instance = newInstance(restartCount, false);
     this.#containers.get(container)?.push(instance);
@@ -159,9 +164,7 @@ export class PlayedPod {
   async #report(): Promise<void> {
     const live = await this.read();
     if (live?.metadata.uid !== this.ref.uid) return;
-    const containerStatuses = [...this.#containers].map(([name, instances]) =>
-      statusOf(name, instances, this.#runtime),
-    );
+    const containerStatuses = [...this.#containers].map(([name, instances]) => this.#statusOf(name, instances));
     const containersReady = containerStatuses.every(({ ready }) => ready);
     const gate = live.status?.conditions?.find(({ type }) => type === podReadinessGate);
     const gateOpen = (live.spec.readinessGates ?? []).length === 0 || gate?.status === 'True';
@@ -173,6 +176,17 @@ export class PlayedPod {
     const status = { phase: 'Running', podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
     await this.#cluster.kube.patch(kubeResource.pods, this.ref, 'strategic', { status }, { subresource: 'status' });
     this.#changed.emit('changed');
+  }
+
+  #statusOf(name: string, instances: readonly Instance[]) {
+    const { runtime = nodeRuntime, clockAheadMs = 0 } = this.#options;
+    const { id, ready, running, restartCount, startedAtMs } = instances.at(-1) ?? newInstance(0, false);
+    const startedAt = new Date(startedAtMs + clockAheadMs).toISOString();
+    const containerID = `${runtime}://${id}`;
+    const image = 'busybox:1.36';
+    const terminated = { exitCode: 0, containerID, startedAt, finishedAt: startedAt };
+    const state = running ? { running: { startedAt } } : { terminated };
+    return { name, image, imageID: image, ready, restartCount, containerID, state };
   }
 }
 
@@ -221,10 +235,11 @@ export class NodePlayer {
 
   /** Creates a pod on this node and runs all of its containers. */
   async runPod(options: PodOptions): Promise<PlayedPod> {
-    const { namespace, containers, gate = false, graceSeconds = 5 } = options;
+    const { namespace, containers, gate = false, graceSeconds = 5, restartPolicy = 'Always' } = options;
     const name = `pod-${randomUUID().slice(0, 8)}`;
     const spec = {
       nodeName: this.ref.name,
+      restartPolicy,
       terminationGracePeriodSeconds: graceSeconds,
       automountServiceAccountToken: false,
       containers: containers.map((container) => ({ name: container, image: 'busybox:1.36' })),
@@ -235,6 +250,11 @@ export class NodePlayer {
     this.#pods.set(pod.ref.uid, pod);
     await pod.report();
     return pod;
+  }
+
+  /** Waits until the stop of a container has begun: from then on nothing calls it off. */
+  async begunToStop(pod: PlayedPod, container: string): Promise<void> {
+    await waitFor(`the stop of container ${container} to begin`, (see) => see(this.stopsOf(pod)).includes(container));
   }
 
   /** The stops of one pod's containers, in the order in which they began. */
@@ -345,24 +365,6 @@ function interrupted({ reason }: AbortSignal): Error {
 function newInstance(restartCount: number, ready: boolean): Instance {
   const id = (randomUUID() + randomUUID()).replaceAll('-', '');
   return { id, restartCount, startedAtMs: Date.now(), running: true, ready };
-}
-
-function statusOf(name: string, instances: readonly Instance[], runtime: string) {
-  const newest = instances.at(-1);
-  const { id, ready, running, restartCount, startedAtMs } = newest ?? newInstance(0, false);
-  const startedAt = new Date(startedAtMs).toISOString();
-  const image = 'busybox:1.36';
-  return {
-    name,
-    image,
-    imageID: image,
-    ready,
-    restartCount,
-    containerID: `${runtime}://${id}`,
-    state: running
-      ? { running: { startedAt } }
-      : { terminated: { exitCode: 0, containerID: `${runtime}://${id}`, startedAt, finishedAt: startedAt } },
-  };
 }
 
 function upperCase(letter: string): string {

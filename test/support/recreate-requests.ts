@@ -1,4 +1,5 @@
 import type { KubeClient } from '../../activities/kube/client.ts';
+import { KubeError } from '../../activities/kube/failures.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import type { RestartOperation } from '../../api/operations.ts';
@@ -56,8 +57,8 @@ export function request(overrides: RequestOverrides = {}): ContainerRecreateRequ
 }
 
 /** The pod of these requests, with the shared readiness gate and ready. */
-export function gatedPod(overrides: { readonly metadata?: Partial<Pod['metadata']> } & Partial<Pod> = {}): Pod {
-  const { metadata, spec, status, ...rest } = overrides;
+export function gatedPod(overrides: PodOverrides = {}): Pod {
+  const { metadata, spec, status } = overrides;
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -78,8 +79,13 @@ export function gatedPod(overrides: { readonly metadata?: Partial<Pod['metadata'
       ],
       ...status,
     },
-    ...rest,
   };
+}
+
+export interface PodOverrides {
+  readonly metadata?: Partial<Pod['metadata']>;
+  readonly spec?: Pod['spec'];
+  readonly status?: NonNullable<Pod['status']>;
 }
 
 /** The operation of a request of these. */
@@ -110,14 +116,62 @@ export function cacheOf<T extends KubeObject>(
   });
 }
 
-/** A client of an API server in memory that answers with parsed JSON, as a real one does. */
-export function plainClient(cluster: MemoryCluster): Pick<KubeClient, 'get' | 'patch' | 'create'> {
+/** What a test sees of the calls of a client: the verb, what it is about, and the body of a write. */
+export interface SeenCall {
+  readonly verb: 'get' | 'patch' | 'create' | 'delete';
+  readonly plural: string;
+  readonly name: string;
+  readonly body?: unknown;
+}
+
+/**
+ * A client of an API server in memory that answers with parsed JSON and checks UIDs, as a real one does. `meet` sees
+ * each call before it takes effect; what it throws, the call fails with.
+ */
+export function plainClient(
+  cluster: MemoryCluster,
+  meet: (call: SeenCall) => void = () => undefined,
+): Pick<KubeClient, 'get' | 'patch' | 'create' | 'delete'> {
   const kube = cluster.client();
   return {
-    get: async (...call) => parsed(await kube.get(...call)),
-    patch: async (...call) => parsed(await kube.patch(...call)),
-    create: async (...call) => parsed(await kube.create(...call)),
+    get: async (resource, ref, options) => {
+      meet({ verb: 'get', plural: resource.plural, name: ref.name });
+      return parsed(await kube.get(resource, ref, options));
+    },
+    patch: async (resource, ref, type, body, options) => {
+      meet({ verb: 'patch', plural: resource.plural, name: ref.name, body });
+      const { uid } = (body as { readonly metadata?: { readonly uid?: string } }).metadata ?? {};
+      refuseOther(cluster.look(resource, ref), uid);
+      return parsed(await kube.patch(resource, ref, type, body, options));
+    },
+    create: async (resource, object, options) => {
+      const { name } = (object as { readonly metadata: { readonly name: string } }).metadata;
+      meet({ verb: 'create', plural: resource.plural, name, body: object });
+      return parsed(await kube.create(resource, object, options));
+    },
+    delete: async (resource, ref, { preconditions } = {}) => {
+      meet({ verb: 'delete', plural: resource.plural, name: ref.name });
+      const found: KubeObject = await kube.get(resource, ref);
+      refuseOther(found, preconditions?.uid);
+      cluster.remove(resource, ref);
+    },
   };
+}
+
+/** The answer of the API server to a write on an old version. */
+export function conflict(): KubeError {
+  return new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
+}
+
+/** The answer of an API server on its way down. */
+export function unavailable(): KubeError {
+  return new KubeError({ status: 503, message: 'etcd is away' });
+}
+
+function refuseOther(found: KubeObject | undefined, uid: string | undefined): void {
+  if (found === undefined || uid === undefined || uid === found.metadata.uid) return;
+  const message = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${found.metadata.uid}`;
+  throw new KubeError({ status: 409, reason: 'Conflict', message });
 }
 
 function parsed<T>(answer: T): T {

@@ -42,6 +42,22 @@ export class TestRequest {
     return this.#client.workflow.getHandle(this.workflowId);
   }
 
+  /** Resets the current run to its first task, as `temporal workflow reset` does. Answers which run that was. */
+  async resetToStart(): Promise<string> {
+    const { runId } = await this.operation.describe();
+    const { events = [] } = await this.operation.fetchHistory();
+    const workflowTaskFinishEventId = events?.find((event) => event.workflowTaskCompletedEventAttributes)?.eventId;
+    if (!workflowTaskFinishEventId) throw new Error(`run ${runId} has not completed its first task yet`);
+    await this.#client.workflowService.resetWorkflowExecution({
+      namespace: this.#client.options.namespace,
+      workflowExecution: { workflowId: this.workflowId, runId },
+      workflowTaskFinishEventId,
+      reason: 'by hand',
+      requestId: runId,
+    });
+    return runId;
+  }
+
   /** The request as v1beta1 shows it now; undefined when it is gone. */
   async read(): Promise<ContainerRecreateRequest | undefined> {
     const found = await this.#cluster.find<ContainerRecreateRequest>(crr, this.ref);

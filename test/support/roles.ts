@@ -38,7 +38,10 @@ const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
 
 /** Starts a watcher in this process; it leads when no other does. */
 export async function startWatcher({ platform, client }: RoleMeans): Promise<RunningRole> {
-  const { config, kube, log } = await prepare('watcher', platform, periods);
+  const { config, kube, log } = await prepare('watcher', platform, [
+    ...periods,
+    `--temporal-address=${platform.temporalAddress}`,
+  ]);
   const leader = new Leader({
     client: kube,
     lease: { namespace: config.leaderElection.namespace, name: config.leaderElection.id },
@@ -46,7 +49,10 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
     times: config.leaderElection,
     log,
   });
-  const watcher = new Watcher({ kube, client, leader, config, log, metrics: createMetrics('watcher') });
+  const prepareTemporal = async (signal: AbortSignal) =>
+    registerSearchAttributes({ config: config.temporal, log, signal, client });
+  const metrics = createMetrics('watcher');
+  const watcher = new Watcher({ kube, client, leader, prepareTemporal, config, log, metrics });
   watcher.start();
   return {
     async stop() {

@@ -36,7 +36,6 @@ describe('parseConfig', () => {
       },
       fullPassSeconds: 60,
       engineSilentSeconds: 60,
-      daemonSilentSeconds: 60,
       ignoredFlags: [],
     });
   });
@@ -83,7 +82,6 @@ describe('parseConfig', () => {
     const env = {
       WEBHOOK_HOST: '10.88.0.1',
       WEBHOOK_PORT: '1234',
-      WEBHOOK_CERT_DIR: '/certs',
       SECRET_NAME: 'secret',
       SERVICE_NAME: 'service',
       CERTS_RENEW_BEFORE: '2m',
@@ -94,7 +92,6 @@ describe('parseConfig', () => {
       webhook: {
         host: '10.88.0.1',
         port: 1234,
-        certDir: '/certs',
         secretName: 'secret',
         serviceName: 'service',
         renewBeforeSeconds: 60 * 86_400,

@@ -10,10 +10,29 @@ describe('createMetrics', () => {
 
   it('measures the age of a cache when it is asked, not before', async () => {
     const metrics = createMetrics('watcher');
-    let age = 1;
-    metrics.trackCacheAge('pods', () => age);
-    age = 7;
+    const reflector = { ageMs: 1_000, counts: { events: 3, lists: 1 } };
+    metrics.trackReflector('pods', reflector);
+    reflector.ageMs = 7_000;
     expect(await metrics.registry.metrics()).toContain('windlass_cache_age_seconds{resource="pods",role="watcher"} 7');
+  });
+
+  it('counts what a reflector has heard, once', async () => {
+    const metrics = createMetrics('watcher');
+    const reflector = { ageMs: 0, counts: { events: 3, lists: 1 } };
+    metrics.trackReflector('pods', reflector);
+    await metrics.registry.metrics();
+    reflector.counts.events = 5;
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('windlass_reflector_events_total{resource="pods",role="watcher"} 5');
+    expect(text).toContain('windlass_reflector_lists_total{resource="pods",role="watcher"} 1');
+  });
+
+  it('tells how much waits in a queue when it is asked', async () => {
+    const metrics = createMetrics('watcher');
+    let depth = 0;
+    metrics.trackQueue('requests', () => depth);
+    depth = 4;
+    expect(await metrics.registry.metrics()).toContain('windlass_queue_depth{queue="requests",role="watcher"} 4');
   });
 
   it('counts operations by phase, and reports the longest wait of each reason', async () => {
@@ -42,7 +61,7 @@ describe('createMetrics', () => {
 
   it('keeps the processes of a test apart', async () => {
     const [one, other] = [createMetrics('watcher'), createMetrics('watcher')];
-    one.queueDepth.set({ queue: 'fleet' }, 5);
+    one.trackQueue('fleet', () => 5);
     expect(await other.registry.metrics()).not.toContain('queue="fleet"');
   });
 });

@@ -9,7 +9,7 @@ import { installation, kubeResource } from '../../api/well-known.ts';
 import { type CertificateKeeper, certificatePolicy, externalCertificates, ownCertificates } from './certificates.ts';
 import { conversions } from './convert/conversions.ts';
 import { conversionRoute, definitionName } from './convert/review.ts';
-import { FollowedObjects } from './followed-objects.ts';
+import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
 import { lookUpsIn } from './look-ups.ts';
 import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
 import { podPath, reviewPod } from './mutate/pod.ts';
@@ -53,7 +53,7 @@ export interface AdmissionOptions {
   readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
   readonly limits?: Partial<ServerLimits>;
   /** Told of each watch that is followed, and of how long ago it was heard last. */
-  readonly trackCacheAge?: (resource: string, ageSeconds: () => number) => void;
+  readonly trackReflector?: FollowOptions['trackReflector'];
   /** Milliseconds since 1970, by which certificates are judged; the machine's clock unless given. */
   readonly now?: () => number;
 }
@@ -69,7 +69,7 @@ export interface Admission {
 
 /** Starts to serve admission and to keep its certificates and registrations. */
 export function startAdmission(options: AdmissionOptions): Admission {
-  const { client, webhook, featureGates, log, trackCacheAge, now = Date.now } = options;
+  const { client, webhook, featureGates, log, trackReflector, now = Date.now } = options;
   const routes = routesOf(options);
   const served: { server?: AdmissionServer; address?: AddressInfo } = {};
   let stopping = false;
@@ -94,7 +94,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
     },
   });
 
-  const watching = { client, log, onChange: () => upkeep.wake(), ...(trackCacheAge && { trackCacheAge }) };
+  const watching = { client, log, onChange: () => upkeep.wake(), ...(trackReflector && { trackReflector }) };
   const objects = new FollowedObjects(watching);
   const registrations = followRegistrations(objects);
   // Only that it has changed is of interest; keys of certificates do not belong into a cache.

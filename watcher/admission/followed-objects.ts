@@ -8,7 +8,7 @@ export interface FollowOptions {
   readonly log: ReflectorLog;
   /** Called at each change of any of the objects, and when they are seen first. */
   readonly onChange: () => void;
-  readonly trackCacheAge?: (resource: string, ageSeconds: () => number) => void;
+  readonly trackReflector?: (resource: string, reflector: Pick<Reflector<KubeObject>, 'ageMs' | 'counts'>) => void;
 }
 
 /** Single objects change rarely, and about a quiet resource the API server may say nothing for ten minutes. */
@@ -29,7 +29,7 @@ export class FollowedObjects {
     { namespace = '', name }: { readonly namespace?: string; readonly name: string },
     trim: (object: T) => T,
   ): () => T | undefined {
-    const { client, log, onChange, trackCacheAge } = this.#options;
+    const { client, log, onChange, trackReflector } = this.#options;
     const onError = (err: unknown) => log.warn({ err, kind: resource.kind, name }, 'Cannot take over a change');
     const cache = createCache<T>({ onError });
     cache.onChange(onChange);
@@ -37,7 +37,7 @@ export class FollowedObjects {
     const reflector = new Reflector<T>({ client, resource, cache, log, trim, silenceMs, ...selection });
     reflector.start();
     this.#reflectors.push(reflector);
-    trackCacheAge?.(resource.plural, () => reflector.ageMs / 1000);
+    trackReflector?.(resource.plural, reflector);
     return () => cache.byName(namespace, name);
   }
 

@@ -10,7 +10,7 @@ export function startAdmissionPart({ config, log, metrics, shutdown, kube }: Rol
     webhook: config.webhook,
     log,
     observe: (path, outcome, seconds) => metrics.webhookSeconds.observe({ path, outcome }, seconds),
-    trackCacheAge: metrics.trackCacheAge,
+    trackReflector: metrics.trackReflector,
   });
   shutdown.add({ name: 'admission', stop: (signal) => admission.stop(signal) });
   admission.ready.then(

@@ -142,12 +142,10 @@ function mergedStates(
     live,
     changes.map((change) => {
       const before = known.get(change.name);
-      if (before?.phase === 'Succeeded') return before;
-      return {
-        ...change,
-        ...(before?.isKilled ? { isKilled: true } : {}),
-        ...(before?.targetContainerID === undefined ? {} : { targetContainerID: before.targetContainerID }),
-      };
+      if (before === undefined) return change;
+      if (before.phase === 'Succeeded' || (before.isKilled && !change.isKilled)) return before;
+      const { targetContainerID } = before;
+      return targetContainerID === undefined ? change : { ...change, targetContainerID };
     }),
   );
 }

@@ -9,25 +9,24 @@ export interface RequestQueue {
   readonly behind: readonly ContainerRecreateRequest[];
 }
 
-const phaseOrder = ['Recreating', 'Pending', ''];
-
 /**
- * Sorts what is unfinished: what has begun, then what waits already, then what is new; the oldest first, and of two of
- * the same second the one whose UID sorts first, so that everybody who asks agrees.
+ * Sorts what is unfinished: what has begun, then the oldest first, and of two of the same second the one whose UID sorts
+ * first, so that everybody who asks agrees. That the others are Pending already makes no difference: only those behind
+ * another ever are, and the one in front stays without a phase until its node has answered.
  */
 export function requestQueue(requests: readonly ContainerRecreateRequest[]): RequestQueue {
   const open = requests.filter((request) => !isCompleted(request) && request.metadata.deletionTimestamp === undefined);
   const [first, ...behind] = open.toSorted(
     (a, b) =>
-      rank(a) - rank(b) ||
+      Number(hasBegun(b)) - Number(hasBegun(a)) ||
       compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) ||
       compare(a.metadata.uid, b.metadata.uid),
   );
   return { ...(first ? { first } : {}), behind };
 }
 
-function rank({ status }: ContainerRecreateRequest): number {
-  return phaseOrder.indexOf(status?.phase ?? '');
+function hasBegun({ status }: ContainerRecreateRequest): boolean {
+  return status?.phase === 'Recreating';
 }
 
 function compare(a: string, b: string): number {

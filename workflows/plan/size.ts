@@ -14,7 +14,8 @@ export function jsonBytes(value: unknown): number {
 
 /** The text, cut with an ellipsis where it would take more bytes as JSON than allowed. */
 export function shortened(text: string, mostBytes: number): string {
-  if (jsonBytes(text) <= mostBytes) return text;
+  // a character takes a byte at least, so a long text need not be counted
+  if (text.length <= mostBytes && jsonBytes(text) <= mostBytes) return text;
   let kept = '';
   let left = mostBytes - jsonBytes('…');
   for (const character of text) {

@@ -16,7 +16,7 @@ export interface OperatorCommand {
  */
 export function listenToOperator(listener: {
   readonly command: (command: OperatorCommand) => void;
-  readonly identified: (id: number, by: string) => void;
+  readonly identified: (command: OperatorCommand, by: string) => void;
 }): void {
   const heardByName = new Map<CommandName, number>();
   const seenIds = new Set<string>();
@@ -30,8 +30,9 @@ export function listenToOperator(listener: {
       const { id: sentId, ...parsed } = parseCommandPayload(payload);
       if (sentId !== undefined && seenIds.has(sentId)) return;
       if (sentId !== undefined) seenIds.add(sentId);
-      listener.command({ id, name, ...parsed });
-      if (parsed.by === undefined) listener.identified(id, await sender(name, nth));
+      const command = { id, name, ...parsed };
+      listener.command(command);
+      listener.identified(command, parsed.by ?? (await sender(name, nth)));
     });
   }
 }

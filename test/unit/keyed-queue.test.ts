@@ -1,0 +1,218 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import fc from 'fast-check';
+import { KeyedQueue, type PassResult } from '../../watcher/keyed-queue.ts';
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Lets everything happen that needs no more time, or needs that much. */
+async function elapse(ms = 0): Promise<void> {
+  await jest.advanceTimersByTimeAsync(ms);
+}
+
+interface Pass {
+  readonly key: string;
+  readonly end: (result?: PassResult | Error) => void;
+}
+
+/** A queue whose passes end when the test says so, and which notices every promise that is broken. */
+function queueOf(concurrency = 2) {
+  const running: Pass[] = [];
+  const begun: string[] = [];
+  const errors: { readonly key: string; readonly retryInMs: number }[] = [];
+  const queue = new KeyedQueue({
+    concurrency,
+    onError: (key, _, retryInMs) => void errors.push({ key, retryInMs }),
+    pass: (key) => {
+      if (running.some((pass) => pass.key === key)) throw new Error(`two passes of ${key} at once`);
+      if (running.length >= concurrency) throw new Error('more passes than there is room for');
+      begun.push(key);
+      return new Promise<PassResult | undefined>((resolve, reject) => {
+        const pass: Pass = {
+          key,
+          end: (result) => {
+            running.splice(running.indexOf(pass), 1);
+            if (result instanceof Error) reject(result);
+            else resolve(result);
+          },
+        };
+        running.push(pass);
+      });
+    },
+  });
+  return { queue, running, begun, errors };
+}
+
+describe('KeyedQueue', () => {
+  it('makes one pass of any number of wishes, and keeps a wish that comes during a pass', async () => {
+    const { queue, running, begun } = queueOf();
+    for (let wish = 0; wish < 3; wish++) queue.add('a');
+    await elapse();
+    expect(begun).toEqual(['a']);
+    queue.add('a');
+    queue.add('a');
+    await elapse();
+    expect(begun).toEqual(['a']);
+    running[0]?.end();
+    await elapse();
+    expect(begun).toEqual(['a', 'a']);
+    running[0]?.end();
+    await elapse(60_000);
+    expect(begun).toHaveLength(2);
+  });
+
+  it('works on keys in the order of their wishes, as many at once as there is room for', async () => {
+    const { queue, running, begun } = queueOf(2);
+    for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
+    await elapse();
+    expect(begun).toEqual(['a', 'b']);
+    expect(queue.depth).toBe(2);
+    running[1]?.end();
+    await elapse();
+    expect(begun).toEqual(['a', 'b', 'c']);
+  });
+
+  it('comes back when a pass asks for it, at the earliest of several times', async () => {
+    const { queue, running, begun } = queueOf();
+    queue.add('a');
+    await elapse();
+    running[0]?.end({ againInMs: 5_000 });
+    await elapse();
+    queue.addAfter('a', 9_000);
+    queue.addAfter('a', 1_000);
+    await elapse(999);
+    expect(begun).toHaveLength(1);
+    await elapse(1);
+    expect(begun).toHaveLength(2);
+    running[0]?.end();
+    await elapse(60_000);
+    expect(begun).toHaveLength(2);
+  });
+
+  it('waits as long as a timer can for what is due in years', async () => {
+    const { queue, begun } = queueOf();
+    queue.addAfter('a', 1e15);
+    await elapse(60_000);
+    expect(begun).toEqual([]);
+  });
+
+  it('tries a failed pass again by itself, after pauses that grow up to half a minute', async () => {
+    const { queue, running, begun, errors } = queueOf();
+    queue.add('a');
+    for (let attempt = 1; attempt <= 12; attempt++) {
+      await elapse(30_000);
+      expect(begun).toHaveLength(attempt);
+      running[0]?.end(new Error('no'));
+      await elapse();
+    }
+    const pauses = errors.map(({ retryInMs }) => retryInMs);
+    for (const [index, pause] of pauses.entries()) {
+      const most = Math.min(200 * 2 ** index, 30_000);
+      expect(pause).toBeGreaterThanOrEqual(most / 2);
+      expect(pause).toBeLessThanOrEqual(most);
+    }
+    await elapse(30_000);
+    running[0]?.end();
+    await elapse();
+    queue.add('a');
+    await elapse();
+    running[0]?.end(new Error('no'));
+    await elapse();
+    expect(errors.at(-1)?.retryInMs).toBeLessThanOrEqual(200); // success forgets the failures
+  });
+
+  it('bears a pass that throws at once, and one that wants its own key before it first waits', async () => {
+    const seen: string[] = [];
+    const queue: KeyedQueue = new KeyedQueue({
+      concurrency: 4,
+      onError: () => void seen.push('error'),
+      pass: (key) => {
+        seen.push(`begin ${key} ${seen.length}`);
+        if (seen.length === 1) {
+          queue.add(key);
+          expect(seen).toHaveLength(1);
+          throw new Error('at once');
+        }
+        return Promise.resolve(undefined);
+      },
+    });
+    queue.add('a');
+    await elapse();
+    expect(seen).toEqual(['begin a 0', 'error', 'begin a 2']);
+    await elapse(200);
+    expect(seen).toHaveLength(4);
+  });
+
+  it('stops: drops what waits, takes nothing new, and waits for what runs', async () => {
+    const { queue, running, begun } = queueOf(1);
+    queue.add('a');
+    queue.addAfter('c', 10);
+    await elapse();
+    queue.add('b');
+    let isStopped = false;
+    const stopping = queue.stop().then(() => {
+      isStopped = true;
+    });
+    queue.add('d');
+    queue.addAfter('e', 10);
+    await elapse(100);
+    expect(isStopped).toBe(false);
+    running[0]?.end({ againInMs: 1 });
+    await stopping;
+    await elapse(100);
+    expect(begun).toEqual(['a']);
+  });
+
+  it('never makes two passes of one key at once and loses no wish, in any order of events', async () => {
+    const key = fc.constantFrom('a', 'b', 'c');
+    const event = fc.oneof(
+      fc.record({ kind: fc.constant('add' as const), key }),
+      fc.record({ kind: fc.constant('addAfter' as const), key, ms: fc.nat(500) }),
+      fc.record({
+        kind: fc.constant('end' as const),
+        which: fc.nat(3),
+        how: fc.constantFrom('well', 'again', 'failed'),
+      }),
+      fc.record({ kind: fc.constant('elapse' as const), ms: fc.nat(300) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(event, { maxLength: 40 }),
+        fc.integer({ min: 1, max: 3 }),
+        async (events, concurrency) => {
+          const { queue, running, begun, errors } = queueOf(concurrency);
+          /** How many passes of a key had begun when it was last wished for. */
+          const wished = new Map<string, number>();
+          const passesOf = (of: string) => begun.filter((each) => each === of).length;
+          for (const each of events) {
+            if (each.kind === 'add' || each.kind === 'addAfter') wished.set(each.key, passesOf(each.key));
+            if (each.kind === 'add') queue.add(each.key);
+            if (each.kind === 'addAfter') queue.addAfter(each.key, each.ms);
+            if (each.kind === 'end') {
+              const result = { well: undefined, again: { againInMs: 20 }, failed: new Error('no') }[each.how];
+              running[each.which % Math.max(running.length, 1)]?.end(result);
+            }
+            await elapse(each.kind === 'elapse' ? each.ms : 0);
+          }
+          for (let quiet = 0; quiet < 3; quiet++) {
+            while (running.length > 0) {
+              running[0]?.end();
+              await elapse();
+            }
+            await elapse(60_000);
+          }
+          for (const [of, before] of wished) expect(passesOf(of)).toBeGreaterThan(before);
+          expect(queue.depth).toBe(0);
+          expect(errors.filter(({ retryInMs }) => retryInMs > 30_000)).toEqual([]);
+          await queue.stop();
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+});

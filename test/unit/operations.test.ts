@@ -1,0 +1,74 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import {
+  isCommandName,
+  parseCommandPayload,
+  parseCommandText,
+  parseRestartChanged,
+  queues,
+  restartContainersId,
+} from '../../api/operations.ts';
+import { operationFor, request } from '../support/recreate-requests.ts';
+
+describe('parseCommandPayload', () => {
+  it('reads who and what', () => {
+    const payload = { by: 'ann', target: 'app', id: '7', else: true };
+    expect(parseCommandPayload(payload)).toEqual({ by: 'ann', target: 'app', id: '7' });
+  });
+
+  it('takes anything else for nothing said', () => {
+    for (const payload of [undefined, null, 'ann', 7, [], { by: 7, target: null }, { by: '' }]) {
+      expect(parseCommandPayload(payload)).toEqual({});
+    }
+    fc.assert(fc.property(fc.anything(), (payload) => void parseCommandPayload(payload)));
+  });
+
+  it('cuts names that no object could have', () => {
+    expect(parseCommandPayload({ by: 'x'.repeat(999) }).by).toHaveLength(253);
+  });
+});
+
+describe('parseCommandText', () => {
+  it('reads a command and its target', () => {
+    expect(parseCommandText(' pause ')).toEqual({ name: 'pause' });
+    expect(parseCommandText('skip app')).toEqual({ name: 'skip', target: 'app' });
+  });
+
+  it('refuses what is no command', () => {
+    for (const text of ['', 'stop', 'skip app now', 'Pause']) expect(parseCommandText(text)).toBeUndefined();
+    expect(isCommandName('toString')).toBe(false);
+  });
+});
+
+describe('parseRestartChanged', () => {
+  const change = { operation: operationFor(request()), generation: 3 };
+
+  it('reads what the watcher sends', () => {
+    expect(parseRestartChanged(change)).toEqual({ ...change, withdrawn: false });
+    expect(parseRestartChanged({ ...change, withdrawn: true })).toMatchObject({ withdrawn: true });
+  });
+
+  it('takes anything else for a wish to look again, because nobody can take a signal back', () => {
+    const { request: ref, pod, node } = change.operation;
+    const broken = [
+      undefined,
+      null,
+      'now',
+      {},
+      { operation: null },
+      { operation: { request: ref, pod } },
+      { operation: { request: { ...ref, uid: 1 }, pod, node } },
+      { operation: { request: ref, pod: [], node } },
+      { operation: { request: ref, pod, node: { name: 'node-1' } } },
+    ];
+    for (const payload of broken) expect(parseRestartChanged(payload)).toEqual({});
+    fc.assert(fc.property(fc.anything(), (payload) => void parseRestartChanged(payload)));
+  });
+});
+
+describe('names', () => {
+  it('are made from UIDs, so that nothing is worked on twice and no node sees the work of another', () => {
+    expect(restartContainersId('p-1')).toBe('restart-containers/p-1');
+    expect(queues.node('n-1')).toBe('node/n-1');
+  });
+});

@@ -1,0 +1,136 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { answerReadinessGate, changePodConditions, trimPod } from '../../watcher/kinds/pod-readiness.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+import {
+  conflict,
+  createdAt,
+  gatedPod,
+  type PodOverrides,
+  plainClient,
+  type SeenCall,
+  unavailable,
+} from '../support/recreate-requests.ts';
+
+const ready = { type: 'Ready', status: 'False' };
+
+/** A new pod with the gate, which nobody has answered for. */
+function newPod(overrides: PodOverrides = {}): Pod {
+  return gatedPod({ status: { conditions: [ready] }, ...overrides });
+}
+
+function serverWith(live: Pod | undefined, meet?: (call: SeenCall) => void) {
+  const cluster = new MemoryCluster();
+  if (live) cluster.put(kubeResource.pods, live);
+  const writes: SeenCall[] = [];
+  const kube = plainClient(cluster, (call) => {
+    meet?.(call);
+    if (call.verb !== 'get') writes.push(call);
+  });
+  const conditions = () =>
+    (cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined)?.status?.conditions;
+  const answer = (pod: Pod) => answerReadinessGate(pod, { kube, now: () => Date.parse(createdAt) });
+  return { kube, writes, conditions, answer };
+}
+
+describe('answerReadinessGate', () => {
+  it('PRG-6: says True for a gate that nobody has answered for, and leaves other conditions alone', async () => {
+    const { answer, conditions } = serverWith(newPod());
+    await answer(newPod());
+    expect(conditions()).toEqual([ready, { type: podReadinessGate, status: 'True', lastTransitionTime: createdAt }]);
+  });
+
+  it('PRG-6: asks nothing of pods without the gate, and of pods that are being deleted', async () => {
+    const asked: SeenCall[] = [];
+    const { answer } = serverWith(newPod(), (call) => void asked.push(call));
+    await answer(newPod({ spec: { containers: [], readinessGates: [] } }));
+    await answer(newPod({ metadata: { deletionTimestamp: createdAt } }));
+    expect(asked).toEqual([]);
+  });
+
+  it('PRG-8: leaves an answer alone, whatever it says, also one that the cache does not show yet', async () => {
+    const closed = newPod({ status: { conditions: [{ type: podReadinessGate, status: 'False', message: '[]' }] } });
+    const { answer, writes } = serverWith(closed);
+    await answer(closed);
+    await answer(newPod());
+    expect(writes).toEqual([]);
+  });
+
+  it('writes on the version that it has read, and reads again when the kubelet was faster', async () => {
+    let conflicts = 0;
+    const { answer, conditions, writes } = serverWith(newPod(), ({ verb }) => {
+      if (verb === 'patch' && ++conflicts <= 3) throw conflict();
+    });
+    await answer(newPod());
+    expect(conditions()).toHaveLength(2);
+    expect(writes).toMatchObject([{ body: { metadata: { uid: 'pod-1', resourceVersion: expect.any(String) } } }]);
+  });
+
+  it('takes a pod that is gone, or another of its name, for one that needs nothing', async () => {
+    await serverWith(undefined).answer(newPod());
+    const { answer, writes } = serverWith(newPod({ metadata: { uid: 'pod-2' } }));
+    await answer(newPod());
+    expect(writes).toEqual([]);
+  });
+
+  it('fails when it cannot write, so that the pass is repeated', async () => {
+    const failing = (error: Error) => {
+      const { answer } = serverWith(newPod(), ({ verb }) => {
+        if (verb === 'patch') throw error;
+      });
+      return answer(newPod());
+    };
+    await expect(failing(unavailable())).rejects.toThrow('etcd is away');
+    await expect(failing(conflict())).rejects.toThrow('modified');
+  });
+});
+
+describe('changePodConditions', () => {
+  it('PRG-15: writes nothing when there is nothing to change', async () => {
+    const { kube, writes } = serverWith(newPod());
+    await changePodConditions(kube, gatedPod().metadata, () => undefined);
+    expect(writes).toEqual([]);
+  });
+
+  it('PRG-17: does not ask about a pod that is going', async () => {
+    const { kube } = serverWith(newPod({ metadata: { deletionTimestamp: createdAt } }));
+    const change = () => {
+      throw new Error('must not be asked');
+    };
+    await changePodConditions(kube, gatedPod().metadata, change);
+  });
+});
+
+describe('trimPod', () => {
+  it('keeps what the passes read, and nothing else', () => {
+    const pod = gatedPod({
+      metadata: { labels: { app: 'web' }, annotations: { long: 'text' } },
+      spec: {
+        containers: [{ name: 'app' }],
+        nodeName: 'node-1',
+        readinessGates: [{ conditionType: 'else' }, { conditionType: podReadinessGate }],
+      },
+    });
+    expect(trimPod(pod)).toEqual({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: 'shop', name: 'web', uid: 'pod-1', resourceVersion: '1', creationTimestamp: createdAt },
+      spec: { containers: [], readinessGates: [{ conditionType: podReadinessGate }] },
+      status: { conditions: [{ type: podReadinessGate, status: 'True' }] },
+    });
+  });
+
+  it('says no more of a pod without the gate than that it is there, or goes', () => {
+    const plain = trimPod(
+      gatedPod({
+        metadata: { deletionTimestamp: createdAt },
+        spec: { containers: [], readinessGates: [] },
+        status: { conditions: [ready] },
+      }),
+    );
+    expect(plain).not.toHaveProperty('status');
+    expect(plain.spec).toEqual({ containers: [] });
+    expect(plain.metadata.deletionTimestamp).toBe(createdAt);
+  });
+});

@@ -1,0 +1,693 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  type Action,
+  type Command,
+  type ContainerBefore,
+  heard,
+  isOver,
+  lookWindow,
+  type News,
+  newProgress,
+  nextActions,
+  type Progress,
+  type RecreateOrder,
+  type SeenInstance,
+  skipperOf,
+  started,
+  statusOf,
+  waitingSince,
+} from '../../workflows/plan/recreate-containers.ts';
+import { jsonBytes } from '../../workflows/plan/size.ts';
+
+function order(overrides: Partial<RecreateOrder> = {}): RecreateOrder {
+  return {
+    request: 'crr-a',
+    pod: 'web',
+    ordered: false,
+    force: false,
+    failurePolicy: 'Fail',
+    graceSeconds: 30,
+    minStartedSeconds: 0,
+    ...overrides,
+  };
+}
+
+/** A container as the request knows it: instance `<name>-0` ran when the request was made. */
+function container(name: string, overrides: Partial<ContainerBefore> = {}): ContainerBefore {
+  return { name, phase: 'Pending', isKilled: false, originalId: `${name}-0`, originalRestartCount: 0, ...overrides };
+}
+
+interface Setting {
+  readonly containers: readonly (string | ContainerBefore)[];
+  readonly order?: Partial<RecreateOrder>;
+  readonly phase?: Progress['phase'];
+  readonly waitingFor?: { readonly reason: string; readonly unblock: string };
+}
+
+function progressOf({ containers, phase = '', waitingFor, ...rest }: Setting): Progress {
+  return newProgress({
+    order: order(rest.order),
+    phase,
+    containers: containers.map((each) => (typeof each === 'string' ? container(each) : each)),
+    ...(waitingFor ? { waitingFor: { blockedBy: [], blockedCount: 0, ...waitingFor } } : {}),
+  });
+}
+
+/** The instance that runs in a container, the original one unless told otherwise. */
+function instance(name: string, overrides: Partial<SeenInstance> = {}): SeenInstance {
+  return { name, id: `${name}-0`, state: 'running', restartCount: 0, ...overrides };
+}
+
+/** Starts everything that is due. */
+function begun(progress: Progress): { readonly progress: Progress; readonly actions: readonly Action[] } {
+  const actions: Action[] = [];
+  let now = progress;
+  for (let due = nextActions(now); due.length > 0; due = nextActions(now)) {
+    actions.push(...due);
+    now = due.reduce(started, now);
+  }
+  return { progress: now, actions };
+}
+
+/** The progress after this news, with everything started that is due between and afterwards. */
+function played(progress: Progress, ...news: readonly News[]): Progress {
+  return news.reduce((now, each) => begun(heard(now, each)).progress, begun(progress).progress);
+}
+
+/** What is due next, by kind and container. */
+function due(progress: Progress): readonly string[] {
+  return begun(progress).actions.map((action) =>
+    'container' in action ? `${action.kind} ${action.container}` : action.kind,
+  );
+}
+
+function looked(...instances: readonly SeenInstance[]): News {
+  return { kind: 'looked', containers: instances.map(({ name }) => name), instances };
+}
+
+function stopped(name: string): News {
+  return { kind: 'stopEnded', container: name, result: { kind: 'stopped' } };
+}
+
+function stopFailed(name: string, message = 'runtime says no'): News {
+  return { kind: 'stopEnded', container: name, result: { kind: 'failed', message } };
+}
+
+function ready(name: string, id = `${name}-1`): News {
+  return { kind: 'awaitEnded', container: name, result: { kind: 'ready', containerId: id, restartCount: 1 } };
+}
+
+function recorded(name: string, containerId = `${name}-0`): News {
+  return { kind: 'targetRecorded', container: name, containerId };
+}
+
+function command(name: Command['name'], overrides: Partial<Command> = {}): News {
+  return { kind: 'command', command: { id: 1, name, by: 'ann', ...overrides } };
+}
+
+function status(progress: Progress) {
+  return statusOf(progress, 'containerd');
+}
+
+function stateOf(progress: Progress, name: string) {
+  return status(progress).states.find((state) => state.name === name);
+}
+
+function inStop(setting: Setting): Progress {
+  const first = setting.containers.map((each) => (typeof each === 'string' ? each : each.name));
+  return played(progressOf(setting), looked(...first.map((name) => instance(name))));
+}
+
+describe('the walk over the containers', () => {
+  it('looks first, and says nothing before the node has answered', () => {
+    const { progress, actions } = begun(progressOf({ containers: ['app', 'proxy'] }));
+    expect(actions).toEqual([{ kind: 'look', containers: ['app', 'proxy'] }]);
+    expect(status(progress)).toEqual({ phase: '', message: '', states: [], snapshot: [] });
+  });
+
+  it('CRR-31: becomes Recreating with the first answer of the node, with all containers in sight', () => {
+    const progress = inStop({ containers: ['app', 'proxy'] });
+    expect(status(progress)).toMatchObject({ phase: 'Recreating', waitingFor: { reason: 'Stopping' } });
+    expect(status(progress).states).toEqual([
+      { name: 'app', phase: 'Pending' },
+      { name: 'proxy', phase: 'Pending' },
+    ]);
+  });
+
+  it('CRR-35: stops the instance that ran at creation, with the grace period of the request', () => {
+    const setting = { containers: ['app'], order: { graceSeconds: 7 } };
+    const { actions } = begun(heard(begun(progressOf(setting)).progress, looked(instance('app'))));
+    expect(actions).toEqual([{ kind: 'stop', container: 'app', containerId: 'app-0', graceSeconds: 7 }]);
+  });
+
+  it('CRR-35: only awaits a container that anybody has replaced since', () => {
+    const progress = heard(
+      begun(progressOf({ containers: ['app'] })).progress,
+      looked(instance('app', { id: 'app-7' })),
+    );
+    expect(begun(progress).actions).toMatchObject([{ kind: 'await', container: 'app', notContainerId: 'app-0' }]);
+    expect(stateOf(progress, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
+  });
+
+  it('CRR-35: takes a greater restart count under the same ID for the new instance, and awaits that one', () => {
+    const progress = heard(
+      begun(progressOf({ containers: ['app'] })).progress,
+      looked(instance('app', { restartCount: 1 })),
+    );
+    expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: '' }]);
+  });
+
+  it('CRR-36: takes an instance that has exited for stopped, forced or not', () => {
+    for (const force of [false, true]) {
+      const from = begun(progressOf({ containers: ['app'], order: { force } })).progress;
+      const progress = heard(from, looked(instance('app', { id: 'app-3', state: 'exited' })));
+      expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-3' }]);
+      expect(stateOf(progress, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true });
+    }
+  });
+
+  it('CRR-36: stops a replaced container once more when it is forced, and records which instance first', () => {
+    const progress = played(
+      progressOf({ containers: ['app'], order: { force: true } }),
+      looked(instance('app', { id: 'app-7' })),
+    );
+    expect(progress.inFlight).toMatchObject({ recording: 'app' });
+    const { actions } = begun(heard(progress, recorded('app', 'app-7')));
+    expect(actions).toMatchObject([{ kind: 'stop', containerId: 'app-7' }]);
+    expect(stateOf(played(progress, recorded('app', 'app-7')), 'app')).toMatchObject({ targetContainerID: 'app-7' });
+  });
+
+  it('CRR-36: stops the instance that stands in the record, also when another was meant', () => {
+    const progress = played(
+      progressOf({ containers: ['app'], order: { force: true } }),
+      looked(instance('app', { id: 'app-7' })),
+    );
+    const { actions } = begun(heard(progress, recorded('app', 'app-0')));
+    expect(actions).toMatchObject([{ kind: 'stop', containerId: 'app-0' }]);
+  });
+
+  it('CRR-36: looks again before it chooses the next forced target, because that may have changed meanwhile', () => {
+    const setting = { containers: ['app', 'proxy'], order: { force: true, ordered: true } };
+    const both = looked(instance('app'), instance('proxy'));
+    const progress = played(progressOf(setting), both, recorded('app'), stopped('app'), ready('app'));
+    expect(progress.inFlight.looking).toBe(true);
+    const { actions } = begun(heard(progress, looked(instance('proxy', { id: 'proxy-5' }))));
+    expect(actions).toMatchObject([{ kind: 'recordTarget', container: 'proxy', containerId: 'proxy-5' }]);
+  });
+
+  it('CRR-40: never stops two at once, and overlaps the starts when it is not ordered', () => {
+    const stopping = inStop({ containers: ['app', 'proxy'] });
+    expect(due(stopping)).toEqual([]);
+    expect(due(heard(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
+  });
+
+  it('CRR-38: waits for each container to be ready before the next stop when it is ordered', () => {
+    const stopping = inStop({ containers: ['app', 'proxy'], order: { ordered: true } });
+    const waiting = played(stopping, stopped('app'));
+    expect(due(heard(stopping, stopped('app')))).toEqual(['await app']);
+    expect(status(waiting).waitingFor).toMatchObject({ reason: 'ContainerNotReady', blockedBy: ['container/app'] });
+    expect(due(heard(waiting, ready('app')))).toEqual(['stop proxy']);
+  });
+
+  it('CRR-33: awaits another instance than the one that was stopped, for longer than minStartedSeconds', () => {
+    const stopping = inStop({ containers: ['app'], order: { minStartedSeconds: 5 } });
+    expect(begun(heard(stopping, stopped('app'))).actions).toEqual([
+      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5 },
+    ]);
+  });
+
+  it('CRR-20: shows the instance that took over in the snapshot, under its full ID', () => {
+    const done = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), ready('app'));
+    expect(status(done).snapshot).toEqual([
+      { name: 'app', ready: true, restartCount: 1, containerID: 'containerd://app-1' },
+    ]);
+  });
+
+  it('CRR-41: completes without a message when every container has succeeded', () => {
+    const done = played(
+      inStop({ containers: ['app', 'proxy'] }),
+      stopped('app'),
+      stopped('proxy'),
+      ready('app'),
+      ready('proxy'),
+    );
+    expect(isOver(done)).toBe(true);
+    expect(status(done)).toMatchObject({
+      phase: 'Completed',
+      message: '',
+      condition: { type: 'Complete', reason: 'ContainersRecreated' },
+    });
+    expect(status(done).waitingFor).toBeUndefined();
+  });
+
+  it('CRR-41: completes at once when all that was missing is the last report of an earlier run', () => {
+    const found = progressOf({ phase: 'Recreating', containers: [container('app', { phase: 'Succeeded' })] });
+    expect(found.end).toEqual({ kind: 'settled' });
+    expect(isOver(found)).toBe(true);
+  });
+
+  it('CRR-39: does not pass a container that the runtime lacks, and looks again when it has appeared', () => {
+    const from = progressOf({ containers: ['app', 'proxy'] });
+    const missing = played(from, { kind: 'looked', containers: ['app', 'proxy'], instances: [instance('proxy')] });
+    expect(stateOf(missing, 'app')).toEqual({ name: 'app', phase: 'Pending', message: 'not found container on Node' });
+    expect(missing.inFlight).toMatchObject({ awaiting: ['app'] });
+    expect(status(missing).waitingFor).toMatchObject({ reason: 'ContainerNotFound', blockedBy: ['container/app'] });
+
+    expect(due(heard(missing, ready('app')))).toEqual(['look']);
+    const appeared = played(missing, ready('app'), looked(instance('app', { id: 'app-1' })));
+    expect(stateOf(appeared, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
+    expect(appeared.inFlight.stopping).toBe('proxy');
+  });
+
+  it('CRR-37: ends at the first failed stop, and leaves the others untouched', () => {
+    const failed = played(inStop({ containers: ['app', 'proxy'] }), stopFailed('app'));
+    expect(isOver(failed)).toBe(true);
+    expect(stateOf(failed, 'app')).toEqual({
+      name: 'app',
+      phase: 'Failed',
+      message: 'kill container error: runtime says no',
+    });
+    expect(stateOf(failed, 'proxy')).toEqual({ name: 'proxy', phase: 'Pending' });
+    expect(status(failed)).toMatchObject({ message: '', condition: { type: 'Failed', reason: 'StopFailed' } });
+  });
+
+  it('CRR-37: goes on after a failed stop when failures are ignored, and names them at the end', () => {
+    const setting = { containers: ['app', 'proxy'], order: { failurePolicy: 'Ignore', ordered: true } } as const;
+    const failed = played(inStop(setting), stopFailed('app'));
+    expect(failed.inFlight.stopping).toBe('proxy');
+    const done = played(failed, stopped('proxy'), ready('proxy'));
+    expect(status(done).condition).toMatchObject({ type: 'Complete', reason: 'ContainersRecreated' });
+    expect(status(done).condition?.message).toContain('"app": kill container error: runtime says no');
+  });
+
+  it('CRR-46: stays open for a container that does not come back, and says so when the pod never restarts any', () => {
+    const open = played(inStop({ containers: ['app'], order: { neverRestarts: true } }), stopped('app'));
+    expect(isOver(open)).toBe(false);
+    expect(status(open).waitingFor).toMatchObject({ reason: 'PodFinished', blockedBy: ['container/app'] });
+  });
+
+  it('looks at many containers in parts, as the walk comes to them', () => {
+    const names = Array.from({ length: lookWindow + 3 }, (_, index) => `c${index}`);
+    const { actions } = begun(progressOf({ containers: names }));
+    expect(actions).toEqual([{ kind: 'look', containers: names.slice(0, lookWindow) }]);
+    const progress = played(
+      progressOf({ containers: names }),
+      looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
+    );
+    expect(
+      due(
+        heard(
+          begun(progressOf({ containers: names })).progress,
+          looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
+        ),
+      ),
+    ).toContain('look');
+    expect(status(progress).states).toHaveLength(names.length);
+  });
+});
+
+describe('a request that is taken up again', () => {
+  it('CRR-50: repeats a stop whose instance still runs', () => {
+    expect(
+      due(heard(begun(progressOf({ phase: 'Recreating', containers: ['app'] })).progress, looked(instance('app')))),
+    ).toEqual(['stop app']);
+  });
+
+  it('CRR-50: recognises its own stop in an instance that has exited or was replaced', () => {
+    const again = begun(progressOf({ phase: 'Recreating', containers: ['app', 'proxy'] })).progress;
+    const progress = heard(again, looked(instance('app', { state: 'exited' }), instance('proxy', { id: 'proxy-1' })));
+    expect(due(progress)).toEqual(['await app', 'await proxy']);
+  });
+
+  it('CRR-50: never stops the successor of a forced target, whether that is seen, has exited, or is missing', () => {
+    const before = container('app', { targetId: 'app-0' });
+    const again = begun(progressOf({ phase: 'Recreating', containers: [before], order: { force: true } })).progress;
+    const nothing: News = { kind: 'looked', containers: ['app'], instances: [] };
+    for (const news of [
+      looked(instance('app', { id: 'app-1' })),
+      looked(instance('app', { id: 'app-1', state: 'exited' })),
+      looked(instance('app', { state: 'exited' })),
+      nothing,
+    ]) {
+      expect(begun(heard(again, news)).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-0' }]);
+    }
+    expect(due(heard(again, looked(instance('app'))))).toEqual(['stop app']);
+  });
+
+  it('keeps what has succeeded or failed, and asks only about the rest', () => {
+    const setting = {
+      phase: 'Recreating',
+      containers: [
+        container('a', { phase: 'Succeeded', isKilled: true }),
+        container('b', { phase: 'Failed', message: 'kill container error: x' }),
+        'c',
+      ],
+      order: { failurePolicy: 'Ignore' },
+    } as const;
+    expect(begun(progressOf(setting)).actions).toEqual([{ kind: 'look', containers: ['c'] }]);
+  });
+
+  it('keeps a skip and a pause, which its status tells of', () => {
+    const first = played(
+      inStop({ containers: ['app', 'proxy'] }),
+      command('pause'),
+      command('skip', { target: 'proxy' }),
+    );
+    const { states, waitingFor, phase } = status(first);
+    const containers = states.map((state) => {
+      const skippedBy = skipperOf(state);
+      return container(state.name, { phase: state.phase, ...(skippedBy === undefined ? {} : { skippedBy }) });
+    });
+    const again = newProgress({ order: order(), phase, containers, ...(waitingFor ? { waitingFor } : {}) });
+
+    const progress = played(again, looked(instance('app')));
+    expect(progress.inFlight.stopping).toBeUndefined();
+    expect(status(progress).waitingFor).toMatchObject({ reason: 'Paused', unblock: expect.stringContaining('by ann') });
+    expect(due(heard(progress, command('resume')))).toEqual(['stop app']);
+    expect(stateOf(progress, 'proxy')?.message).toBe('skipped by ann');
+  });
+
+  it('does not take a container that succeeded all the same for skipped', () => {
+    expect(skipperOf({ name: 'app', phase: 'Succeeded', message: 'skipped by ann' })).toBeUndefined();
+    expect(skipperOf({ name: 'app', phase: 'Pending' })).toBeUndefined();
+  });
+});
+
+describe('the end of a request', () => {
+  it('CRR-11: comes when the pod goes, whatever is still to be done', () => {
+    const gone = played(inStop({ containers: ['app'] }), stopped('app'), { kind: 'podGone' });
+    expect(isOver(gone)).toBe(true);
+    expect(status(gone)).toMatchObject({
+      phase: 'Completed',
+      message: 'pod has gone',
+      condition: { reason: 'PodGone' },
+    });
+    expect(nextActions(gone)).toEqual([]);
+  });
+
+  it('CRR-12: comes when the node does not answer the first question', () => {
+    const silent = played(progressOf({ containers: ['app'] }), { kind: 'nodeSilent', during: 'look' });
+    expect(status(silent)).toMatchObject({
+      message: 'daemon has not responded for a long time',
+      condition: { type: 'Failed', reason: 'NodeSilent' },
+    });
+  });
+
+  it('CRR-12: does not come for silence once the request is Pending or Recreating', () => {
+    for (const phase of ['Pending', 'Recreating'] as const) {
+      const silent = played(progressOf({ phase, containers: ['app'] }), { kind: 'nodeSilent', during: 'look' });
+      expect(silent.end).toBeUndefined();
+      expect(status(silent).waitingFor).toMatchObject({ reason: 'NodeSilent', blockedBy: ['pod/web'] });
+    }
+  });
+
+  it('CRR-13: comes at the deadline, does not cancel the stop that runs, and leaves the states as they are', () => {
+    const stopping = inStop({ containers: ['app', 'proxy'] });
+    const late = played(stopping, { kind: 'deadline' });
+    expect(status(late)).toMatchObject({
+      phase: 'Completed',
+      message: 'recreating has exceeded the activeDeadlineSeconds',
+      condition: { reason: 'DeadlineExceeded' },
+      states: [{ phase: 'Pending' }, { phase: 'Pending' }],
+    });
+    expect(isOver(late)).toBe(false);
+
+    const done = played(late, stopped('app'));
+    expect(isOver(done)).toBe(true);
+    expect(stateOf(done, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
+    expect(done.end).toEqual({ kind: 'deadline' });
+  });
+
+  it('CRR-53: comes without a word when the request itself is gone', () => {
+    const withdrawn = played(inStop({ containers: ['app', 'proxy'] }), { kind: 'withdrawn' });
+    expect(status(withdrawn).phase).toBe('Recreating');
+    expect(isOver(withdrawn)).toBe(false);
+    expect(isOver(played(withdrawn, stopped('app')))).toBe(true);
+    expect(due(played(withdrawn, stopped('app')))).toEqual([]);
+  });
+
+  it('comes with the text of the node when it has no such runtime', () => {
+    const none = played(progressOf({ containers: ['app'] }), {
+      kind: 'noRuntime',
+      message: 'this node has only cri-o',
+    });
+    expect(status(none)).toMatchObject({
+      message: 'failed to find runtime service: this node has only cri-o',
+      condition: { reason: 'RuntimeNotFound' },
+    });
+  });
+
+  it('stands, whatever comes later', () => {
+    const aborted = played(inStop({ containers: ['app'] }), command('abort'));
+    const before = status(aborted);
+    const ends: readonly News[] = [
+      { kind: 'deadline' },
+      { kind: 'podGone' },
+      { kind: 'withdrawn' },
+      stopped('app'),
+      command('skip'),
+    ];
+    const later = played(aborted, ...ends);
+    expect(later.end).toEqual(aborted.end);
+    expect(status(later)).toMatchObject({ phase: 'Completed', message: before.message, condition: before.condition });
+  });
+
+  it('tells of any number of containers with long names and messages in few bytes', () => {
+    const names = Array.from({ length: 60 }, (_, index) => `${index}-`.padEnd(63, 'x'));
+    const failed = names.map((name) => container(name, { phase: 'Failed', message: `"${'é'.repeat(300)}"` }));
+    const done = progressOf({ phase: 'Recreating', containers: failed, order: { failurePolicy: 'Ignore' } });
+    const { condition } = status(done);
+    expect(condition?.message).toContain('and 50 more');
+    expect(jsonBytes(condition)).toBeLessThan(1_700);
+    const long = played(inStop({ containers: ['app'] }), stopFailed('app', 'no\n'.repeat(5_000)));
+    expect(jsonBytes(stateOf(long, 'app'))).toBeLessThan(900);
+  });
+});
+
+describe('drain', () => {
+  it('CRR-22: begins before the first stop, once', () => {
+    const from = begun(progressOf({ containers: ['app', 'proxy'], order: { unreadyGraceSeconds: 30 } })).progress;
+    const both = heard(from, looked(instance('app'), instance('proxy')));
+    expect(begun(both).actions).toEqual([{ kind: 'drain', graceSeconds: 30 }]);
+    const draining = begun(both).progress;
+    expect(status(draining).waitingFor).toMatchObject({ reason: 'Draining' });
+    const stopping = played(draining, { kind: 'drained' });
+    expect(stopping.inFlight.stopping).toBe('app');
+    expect(due(heard(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
+  });
+
+  it('CRR-22: begins without a wait when the grace period is 0, and not at all without one', () => {
+    const zero = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } })).progress;
+    expect(begun(heard(zero, looked(instance('app')))).actions).toEqual([{ kind: 'drain', graceSeconds: 0 }]);
+    const none = begun(progressOf({ containers: ['app'] })).progress;
+    expect(due(heard(none, looked(instance('app'))))).toEqual(['stop app']);
+  });
+
+  it('does not begin where nothing has to be stopped', () => {
+    const from = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 30 } })).progress;
+    expect(due(heard(from, looked(instance('app', { id: 'app-1' }))))).toEqual(['await app']);
+  });
+
+  it('looks again afterwards before it chooses a forced target', () => {
+    const setting = { containers: ['app'], order: { force: true, unreadyGraceSeconds: 30 } };
+    const drained = played(progressOf(setting), looked(instance('app')), { kind: 'drained' });
+    expect(drained.inFlight).toMatchObject({ looking: true });
+  });
+});
+
+describe('commands', () => {
+  it('pause holds back every new stop and drain, and nothing that is under way', () => {
+    const stopping = inStop({ containers: ['app', 'proxy'] });
+    const held = played(stopping, command('pause'), stopped('app'), ready('app'));
+    expect(held.inFlight).toEqual({ looking: false, awaiting: [] });
+    expect(status(held).waitingFor).toMatchObject({
+      reason: 'Paused',
+      unblock: 'Signal resume, or abort; paused by ann',
+    });
+    expect(due(heard(held, command('resume')))).toEqual(['stop proxy']);
+
+    const drain = progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 1 } });
+    expect(due(heard(begun(heard(drain, command('pause'))).progress, looked(instance('app'))))).toEqual([]);
+  });
+
+  it('pause names who paused as soon as that is known', () => {
+    const { by: _, ...anonymous } = { id: 3, name: 'pause' as const, by: '' };
+    const held = played(inStop({ containers: ['app'] }), { kind: 'command', command: anonymous });
+    expect(status(held).waitingFor?.unblock).toBe('Signal resume, or abort');
+    const named = heard(held, { kind: 'commandIdentified', id: 3, by: 'bob@laptop' });
+    expect(status(named).waitingFor?.unblock).toBe('Signal resume, or abort; paused by bob@laptop');
+  });
+
+  it('resume looks again before a forced target is chosen', () => {
+    const from = heard(progressOf({ containers: ['app'], order: { force: true } }), command('pause'));
+    const held = played(from, looked(instance('app')));
+    expect(due(heard(held, command('resume')))).toEqual(['look']);
+  });
+
+  it('abort ends the request under the name of who aborted, and stops nothing further', () => {
+    const aborted = played(inStop({ containers: ['app', 'proxy'] }), command('abort'), stopped('app'));
+    expect(status(aborted)).toMatchObject({
+      phase: 'Completed',
+      message: 'aborted by ann',
+      condition: { type: 'Failed', reason: 'Aborted', message: expect.stringContaining('Aborted by ann') },
+    });
+    expect(due(aborted)).toEqual([]);
+  });
+
+  it('abort is told only once its sender is known, because what is written stays', () => {
+    const aborted = played(
+      inStop({ containers: ['app'] }),
+      { kind: 'command', command: { id: 9, name: 'abort' } },
+      stopped('app'),
+    );
+    expect(nextActions(aborted)).toEqual([]);
+    expect(status(aborted).phase).toBe('Recreating');
+    expect(isOver(aborted)).toBe(false);
+    const named = heard(aborted, { kind: 'commandIdentified', id: 9, by: 'bob@laptop' });
+    expect(status(named)).toMatchObject({ phase: 'Completed', message: 'aborted by bob@laptop' });
+    expect(isOver(named)).toBe(true);
+  });
+
+  it('skip passes the container that holds the request, which is the one being stopped', () => {
+    const skipped = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), command('skip'));
+    expect(stateOf(skipped, 'proxy')).toMatchObject({ phase: 'Pending', message: 'skipped by ann' });
+    expect(skipped.inFlight.stopping).toBe('proxy'); // what has begun is seen to its end
+    const done = played(skipped, stopped('proxy'), ready('app'));
+    expect(status(done).condition).toMatchObject({ type: 'Complete', message: expect.stringContaining('not "proxy"') });
+  });
+
+  it('skip of a named container leaves it running', () => {
+    const skipped = played(
+      inStop({ containers: ['app', 'proxy'] }),
+      command('skip', { target: 'proxy' }),
+      stopped('app'),
+      ready('app'),
+    );
+    expect(isOver(skipped)).toBe(true);
+    expect(stateOf(skipped, 'proxy')).toEqual({ name: 'proxy', phase: 'Pending', message: 'skipped by ann' });
+  });
+
+  it('skip of a container that the request does not have, or that is done, changes nothing', () => {
+    const waiting = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), ready('app'));
+    for (const target of ['nobody', 'app']) {
+      expect(status(played(waiting, command('skip', { target })))).toEqual(status(waiting));
+    }
+  });
+
+  it('retry stops a failed container again, the recorded instance where there is one', () => {
+    const setting = { containers: ['app', 'proxy'], order: { failurePolicy: 'Ignore', ordered: true } } as const;
+    const failed = played(inStop(setting), stopFailed('app'));
+    const retried = played(failed, stopped('proxy'), command('retry'), looked(instance('app')));
+    expect(retried.inFlight.stopping).toBe('app');
+
+    const forced = { containers: ['app', 'proxy'], order: { ...setting.order, force: true } };
+    const both = looked(instance('app'), instance('proxy'));
+    const again = played(progressOf(forced), both, recorded('app'), stopFailed('app'), command('retry'));
+    expect(due(heard(again, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
+    // CRR-44: a stop that was given up may have succeeded later
+    const gone = played(again, looked(instance('app', { id: 'app-1' }), instance('proxy')));
+    expect(stateOf(gone, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true, targetContainerID: 'app-0' });
+  });
+
+  it('retry of one container leaves the other failures alone', () => {
+    const failed = [container('a', { phase: 'Failed' }), container('b', { phase: 'Failed' }), container('c')];
+    const setting = { phase: 'Recreating', containers: failed, order: { failurePolicy: 'Ignore' } } as const;
+    const retried = heard(begun(progressOf(setting)).progress, command('retry', { target: 'b' }));
+    expect(status(retried).states.map(({ phase }) => phase)).toEqual(['Failed', 'Pending', 'Pending']);
+  });
+
+  it('retry takes up what was refused, and nothing goes on before', () => {
+    const refused: News = { kind: 'refused', during: 'stop', container: 'app', reason: 'Denied', message: 'no rights' };
+    const parked = played(inStop({ containers: ['app', 'proxy'] }), refused);
+    expect(due(parked)).toEqual([]);
+    expect(status(parked).waitingFor).toMatchObject({
+      reason: 'Parked',
+      unblock: 'Signal retry, skip or abort; no rights',
+    });
+    expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
+    expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
+  });
+});
+
+describe('a node that is silent', () => {
+  it('is asked one question at a time, and nothing is stopped on what was known before', () => {
+    const silent = played(inStop({ containers: ['app', 'proxy'] }), {
+      kind: 'nodeSilent',
+      during: 'stop',
+      container: 'app',
+    });
+    expect(silent.inFlight).toEqual({ looking: true, awaiting: [] });
+    expect(status(silent).waitingFor).toMatchObject({ reason: 'NodeSilent' });
+    expect(due(heard(silent, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
+  });
+
+  it('is known to have answered by whatever it says', () => {
+    const waiting = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), stopped('proxy'));
+    const silent = played(waiting, { kind: 'nodeSilent', during: 'await', container: 'app' });
+    expect(due(silent)).toEqual([]); // the other wait is the question
+    expect(status(played(silent, ready('proxy'))).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
+  });
+
+  it('is told apart from one whose runtime is away', () => {
+    const away = played(progressOf({ containers: ['app'] }), { kind: 'runtimeAway', message: 'socket closed' });
+    expect(away.end).toBeUndefined();
+    expect(away.inFlight.looking).toBe(true);
+    expect(status(away).waitingFor).toMatchObject({
+      reason: 'RuntimeUnreachable',
+      unblock: expect.stringContaining('socket closed'),
+    });
+    expect(status(played(away, looked(instance('app')))).waitingFor?.reason).toBe('Stopping');
+  });
+});
+
+describe('interrupted steps', () => {
+  it('are simply due again', () => {
+    const stopping = inStop({ containers: ['app'] });
+    expect(due(heard(stopping, { kind: 'interrupted', during: 'stop', container: 'app' }))).toEqual(['stop app']);
+    const waiting = played(stopping, stopped('app'));
+    expect(due(heard(waiting, { kind: 'interrupted', during: 'await', container: 'app' }))).toEqual(['await app']);
+    const looking = begun(progressOf({ containers: ['app'] })).progress;
+    expect(due(heard(looking, { kind: 'interrupted', during: 'look' }))).toEqual(['look']);
+    const draining = played(
+      progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 1 } }),
+      looked(instance('app')),
+    );
+    expect(due(heard(draining, { kind: 'interrupted', during: 'drain' }))).toEqual(['drain']);
+    const recording = played(progressOf({ containers: ['app'], order: { force: true } }), looked(instance('app')));
+    expect(due(heard(recording, { kind: 'interrupted', during: 'record', container: 'app' }))).toEqual([
+      'recordTarget app',
+    ]);
+  });
+
+  it('a stop that found its instance gone counts as done', () => {
+    const gone: News = { kind: 'stopEnded', container: 'app', result: { kind: 'alreadyGone' } };
+    expect(due(heard(inStop({ containers: ['app'] }), gone))).toEqual(['await app']);
+  });
+
+  it('the pod that a node misses is looked for at the API server, which has the last word', () => {
+    const waiting = played(inStop({ containers: ['app'] }), stopped('app'));
+    const missed: News = { kind: 'awaitEnded', container: 'app', result: { kind: 'podGone' } };
+    expect(heard(waiting, missed).end).toBeUndefined();
+  });
+});
+
+describe('waitingSince', () => {
+  const wait = { reason: 'Stopping', blockedBy: ['container/app'], blockedCount: 1, unblock: 'nothing' };
+
+  it('keeps the time at which the same wait began, and takes over a new text', () => {
+    const before = waitingSince(undefined, wait, 'noon');
+    expect(before).toEqual({ ...wait, since: 'noon' });
+    expect(waitingSince(before, { ...wait, unblock: 'else' }, 'later')).toEqual({
+      ...wait,
+      unblock: 'else',
+      since: 'noon',
+    });
+  });
+
+  it('begins anew for another reason or another thing in the way, and ends', () => {
+    const before = { ...wait, since: 'noon' };
+    expect(waitingSince(before, { ...wait, blockedBy: ['container/b'] }, 'later')?.since).toBe('later');
+    expect(waitingSince(before, { ...wait, reason: 'Paused' }, 'later')?.since).toBe('later');
+    expect(waitingSince(before, undefined, 'later')).toBeUndefined();
+  });
+});

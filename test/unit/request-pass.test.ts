@@ -1,0 +1,480 @@
+import { describe, expect, it } from '@jest/globals';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import { restartContainersId } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
+import {
+  crrLabel,
+  crrUnreadyFinalizer,
+  kubeResource,
+  podReadinessGate,
+  windlassAnnotation,
+} from '../../api/well-known.ts';
+import {
+  passOverRequests,
+  podUidOf,
+  type RequestPassDependencies,
+  releaseDeadKeys,
+  requestIndexes,
+  tellWithdrawn,
+} from '../../watcher/kinds/container-recreate-request.ts';
+import type { WantedOperation } from '../../watcher/starter.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+import {
+  cacheOf,
+  conflict,
+  createdAt,
+  gatedPod,
+  plainClient,
+  request,
+  type SeenCall,
+  unavailable,
+} from '../support/recreate-requests.ts';
+
+interface Setting {
+  readonly requests: readonly ContainerRecreateRequest[];
+  readonly pods?: readonly Pod[];
+  /** Seconds since the requests were made. */
+  readonly seconds?: number;
+  readonly silent?: boolean;
+  /** IDs of operations that Temporal knows of in their present form. */
+  readonly sent?: readonly string[];
+  readonly meet?: (call: SeenCall) => void;
+  readonly commandFails?: boolean;
+}
+
+const workflowId = restartContainersId('pod-1');
+
+/** A watcher at one moment: what its caches hold is what the API server holds. */
+function watcherAt({
+  requests,
+  pods = [gatedPod()],
+  seconds = 0,
+  silent = false,
+  sent = [],
+  meet,
+  commandFails,
+}: Setting) {
+  const cluster = new MemoryCluster();
+  for (const each of requests) cluster.put(crr, each);
+  for (const pod of pods) cluster.put(kubeResource.pods, pod);
+  const live = <T>(
+    resource: typeof crr | typeof kubeResource.pods,
+    of: { metadata: { name: string; namespace?: string } },
+  ) => cluster.look(resource, of.metadata) as unknown as T;
+
+  const wanted: WantedOperation[] = [];
+  const forgotten: string[] = [];
+  const told: (readonly [string, unknown])[] = [];
+  const commands: (readonly [string, string, unknown])[] = [];
+  const writes: SeenCall[] = [];
+  const world: RequestPassDependencies = {
+    kube: plainClient(cluster, (call) => {
+      meet?.(call);
+      if (call.verb !== 'get') writes.push(call);
+    }),
+    requests: cacheOf(
+      requests.map((each) => live<ContainerRecreateRequest>(crr, each)),
+      requestIndexes,
+    ),
+    pods: cacheOf(pods.map((pod) => live<Pod>(kubeResource.pods, pod))),
+    nodes: cacheOf([
+      {
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name: 'node-1', uid: 'uid-of-node-1', resourceVersion: '1', creationTimestamp: createdAt },
+      },
+    ]),
+    starter: {
+      silent,
+      want: (operation) => void wanted.push(operation),
+      forget: (id) => void forgotten.push(id),
+      tell: async (id, change) => void told.push([id, change]),
+      command: async (id, name, payload) => {
+        if (commandFails) throw new Error('14 UNAVAILABLE');
+        commands.push([id, name, payload]);
+      },
+      isSent: (id) => sent.includes(id),
+    },
+    now: () => Date.parse(createdAt) + seconds * 1_000,
+  };
+  return {
+    world,
+    wanted,
+    forgotten,
+    told,
+    commands,
+    writes,
+    pass: () => passOverRequests('pod-1', world),
+    read: (name: string) =>
+      cluster.look(crr, { namespace: 'shop', name }) as unknown as ContainerRecreateRequest | undefined,
+    pod: () => cluster.look(kubeResource.pods, { namespace: 'shop', name: 'web' }) as unknown as Pod,
+  };
+}
+
+function completed(name: string, overrides: Parameters<typeof request>[0] = {}): ContainerRecreateRequest {
+  return request({
+    name,
+    ...overrides,
+    status: { phase: 'Completed', completionTime: createdAt, ...overrides.status },
+  });
+}
+
+const draining = { finalizers: [crrUnreadyFinalizer] };
+
+/** The pod with keys of these requests. */
+function heldPod(...names: readonly string[]): Pod {
+  const message = formatKeys(names.map((name) => ({ userAgent: 'ContainerRecreateRequest', key: `shop/${name}` })));
+  return gatedPod({ status: { conditions: [{ type: podReadinessGate, status: 'False', message }] } });
+}
+
+function gateOf(pod: Pod) {
+  return pod.status?.conditions?.find(({ type }) => type === podReadinessGate);
+}
+
+describe('the operation of a pod', () => {
+  it('CRR-31: is started for a lone request, which nobody writes to', async () => {
+    const { pass, wanted, writes } = watcherAt({ requests: [request()] });
+    expect(await pass()).toBeUndefined();
+    expect(wanted).toMatchObject([
+      {
+        workflowId,
+        taskQueue: 'cluster',
+        argument: {
+          request: { namespace: 'shop', name: 'crr-a', uid: 'uid-of-crr-a' },
+          pod: { namespace: 'shop', name: 'web', uid: 'pod-1' },
+          node: { name: 'node-1', uid: 'uid-of-node-1' },
+        },
+        about: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a', node: 'node-1' },
+      },
+    ]);
+    expect(writes).toEqual([]);
+  });
+
+  it('CRR-30: is wanted for exactly one of two requests of the same second', async () => {
+    const { pass, wanted, read } = watcherAt({ requests: [request({ name: 'crr-b' }), request({ name: 'crr-a' })] });
+    await pass();
+    expect(wanted.map(({ about }) => about.name)).toEqual(['crr-a']);
+    expect(read('crr-b')?.status).toMatchObject({ phase: 'Pending', waitingFor: { reason: 'Queued' } });
+    expect(read('crr-a')?.status).toBeUndefined();
+  });
+
+  it('CRR-32: passes to the next request when the first has completed or goes', async () => {
+    const goes = request({ name: 'goes', metadata: { deletionTimestamp: createdAt }, status: { phase: 'Recreating' } });
+    const { pass, wanted } = watcherAt({ requests: [completed('done'), goes, request({ name: 'next' })] });
+    await pass();
+    expect(wanted.map(({ about }) => about.name)).toEqual(['next']);
+  });
+
+  it('is forgotten when no request of the pod is open', async () => {
+    const { pass, forgotten, wanted } = watcherAt({ requests: [completed('done')] });
+    await pass();
+    expect(forgotten).toEqual([workflowId]);
+    expect(wanted).toEqual([]);
+  });
+
+  it('CRR-11: hears when its pod goes, its node becomes another, or its words are written over', async () => {
+    const inputsOf = async (setting: Partial<Setting>) => {
+      const { pass, wanted } = watcherAt({ requests: [request()], ...setting });
+      await pass();
+      return wanted[0]?.inputs;
+    };
+    const usual = await inputsOf({});
+    const silent = { reason: 'EngineSilent', blockedBy: ['temporal'], blockedCount: 1, since: createdAt, unblock: '' };
+    const changed = [
+      await inputsOf({ pods: [] }),
+      await inputsOf({ pods: [gatedPod({ metadata: { deletionTimestamp: createdAt } })] }),
+      await inputsOf({
+        requests: [request({ metadata: { labels: { [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'else' } } })],
+      }),
+      await inputsOf({ requests: [request({ uid: 'another' })] }),
+      await inputsOf({ requests: [request({ status: { phase: 'Recreating', waitingFor: silent } })] }),
+    ];
+    for (const inputs of changed) expect(inputs).not.toBe(usual);
+    expect(await inputsOf({ requests: [request({ status: { phase: 'Recreating' } })] })).toBe(usual);
+  });
+
+  it('CRR-12: is asked of a queue where nobody listens when the node is gone, so that its silence is noticed', async () => {
+    const labels = { [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'node-9' };
+    const { pass, wanted } = watcherAt({ requests: [request({ metadata: { labels } })] });
+    await pass();
+    expect(wanted).toMatchObject([{ argument: { node: { name: 'node-9', uid: 'gone-node-9' } } }]);
+  });
+
+  it('CRR-53: is told when its request goes, unless that has completed', async () => {
+    const { world, told } = watcherAt({ requests: [] });
+    await tellWithdrawn(request(), world);
+    expect(told).toMatchObject([[workflowId, { withdrawn: true, operation: { request: { name: 'crr-a' } } }]]);
+    await tellWithdrawn(completed('done'), world);
+    await tellWithdrawn(request({ metadata: { labels: {} } }), world);
+    expect(told).toHaveLength(1);
+  });
+});
+
+describe('those who wait', () => {
+  const behind = [request({ name: 'crr-a' }), request({ name: 'crr-b' }), request({ name: 'crr-c' })];
+
+  it('CRR-30: say for whom, once', async () => {
+    const { pass, read, writes, world } = watcherAt({ requests: behind, seconds: 5 });
+    await pass();
+    expect(read('crr-c')?.status).toEqual({
+      phase: 'Pending',
+      waitingFor: {
+        reason: 'Queued',
+        blockedBy: ['crr/crr-a'],
+        blockedCount: 1,
+        since: '2026-01-01T00:00:05Z',
+        unblock: 'Wait for the request in front, or delete it',
+      },
+    });
+    expect(writes).toHaveLength(2);
+
+    const seen = ['crr-a', 'crr-b', 'crr-c'].flatMap((name) => read(name) ?? []);
+    const later = { ...world, requests: cacheOf(seen, requestIndexes), now: () => world.now() + 60_000 };
+    await passOverRequests('pod-1', later);
+    expect(writes).toHaveLength(2);
+  });
+
+  it('CRR-30: say so under the name of the new first, and keep a phase that they have', async () => {
+    const status = { phase: 'Recreating' } as const;
+    const { pass, read } = watcherAt({
+      requests: [request({ name: 'crr-b', status }), request({ name: 'crr-c', status })],
+    });
+    await pass();
+    expect(read('crr-c')?.status).toMatchObject({ phase: 'Recreating', waitingFor: { blockedBy: ['crr/crr-b'] } });
+  });
+
+  it('take a conflict for news that is on its way', async () => {
+    const { pass } = watcherAt({
+      requests: behind,
+      meet: ({ verb }) => {
+        if (verb === 'patch') throw conflict();
+      },
+    });
+    expect(await pass()).toBeUndefined();
+  });
+
+  it('fail the pass when the API server is away, so that it is repeated', async () => {
+    const { pass } = watcherAt({
+      requests: behind,
+      meet: ({ verb }) => {
+        if (verb === 'patch') throw unavailable();
+      },
+    });
+    await expect(pass()).rejects.toThrow('etcd is away');
+  });
+
+  it('CRR-13: end at their deadline, which runs in the queue, too', async () => {
+    const patient = request({ name: 'crr-b', spec: { activeDeadlineSeconds: 60 } });
+    const hasty = request({ name: 'crr-c', spec: { activeDeadlineSeconds: 10 } });
+    const { pass, read } = watcherAt({ requests: [request({ name: 'crr-a' }), patient, hasty], seconds: 10 });
+    expect(await pass()).toEqual({ againInMs: 50_000 });
+    expect(read('crr-b')?.status).toMatchObject({ phase: 'Pending' });
+    expect(read('crr-c')?.status).toMatchObject({
+      phase: 'Completed',
+      completionTime: '2026-01-01T00:00:10Z',
+      message: 'recreating has exceeded the activeDeadlineSeconds',
+      conditions: [{ type: 'Failed', status: 'True', reason: 'DeadlineExceeded' }],
+      observedGeneration: 1,
+    });
+    expect(read('crr-c')?.status).not.toHaveProperty('waitingFor');
+  });
+
+  it('CRR-13: leave the deadline of the first to its operation', async () => {
+    const { pass, writes } = watcherAt({ requests: [request({ spec: { activeDeadlineSeconds: 10 } })], seconds: 99 });
+    expect(await pass()).toBeUndefined();
+    expect(writes).toEqual([]);
+  });
+
+  it('EngineSilent: the first says so while Temporal does not answer, begun or not, and once', async () => {
+    for (const status of [undefined, { phase: 'Recreating' as const }]) {
+      const { pass, read, writes, world } = watcherAt({ requests: [request(status ? { status } : {})], silent: true });
+      await pass();
+      expect(read('crr-a')?.status).toMatchObject({
+        phase: status?.phase ?? '',
+        waitingFor: { reason: 'EngineSilent', blockedBy: ['temporal'] },
+      });
+      const seen = read('crr-a');
+      await passOverRequests('pod-1', { ...world, requests: cacheOf(seen ? [seen] : [], requestIndexes) });
+      expect(writes).toHaveLength(1);
+    }
+  });
+
+  it('EngineSilent: does not write over a pause, which must be in the status should Temporal lose its memory', async () => {
+    const waitingFor = { reason: 'Paused', blockedBy: [], blockedCount: 0, since: createdAt, unblock: '' };
+    const { pass, writes } = watcherAt({
+      requests: [request({ status: { phase: 'Recreating', waitingFor } })],
+      silent: true,
+    });
+    await pass();
+    expect(writes).toEqual([]);
+  });
+});
+
+describe('what finished requests hold', () => {
+  it('CRR-10, CRR-24: the key of the pod goes first, then the finalizer and the active label', async () => {
+    const done = completed('crr-a', { metadata: draining });
+    const { pass, read, pod, writes } = watcherAt({ requests: [done], pods: [heldPod('crr-a')] });
+    await pass();
+    expect(writes.map(({ plural }) => plural)).toEqual(['pods', 'containerrecreaterequests']);
+    expect(gateOf(pod())).toMatchObject({ status: 'True', message: '[]' });
+    expect(read('crr-a')?.metadata.finalizers).toEqual([]);
+    expect(read('crr-a')?.metadata.labels).toEqual({ [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'node-1' });
+  });
+
+  it('CRR-24: is not touched while the request goes on', async () => {
+    const open = request({ metadata: draining, status: { phase: 'Recreating' } });
+    const { pass, writes } = watcherAt({ requests: [open], pods: [heldPod('crr-a')] });
+    await pass();
+    expect(writes).toEqual([]);
+  });
+
+  it('CRR-10: is given back for a request that is being deleted, whose other finalizers and label stay', async () => {
+    const metadata = { deletionTimestamp: createdAt, finalizers: ['else.io/keep', crrUnreadyFinalizer] };
+    const goes = request({ metadata, status: { phase: 'Recreating' } });
+    const { pass, read, pod } = watcherAt({ requests: [goes], pods: [heldPod('crr-a', 'crr-b')] });
+    await pass();
+    expect(read('crr-a')?.metadata).toMatchObject({
+      finalizers: ['else.io/keep'],
+      labels: { [crrLabel.active]: 'true' },
+    });
+    expect(heldKeys(pod().status?.conditions).map(({ key }) => key)).toEqual(['shop/crr-b']);
+    expect(gateOf(pod())?.status).toBe('False');
+  });
+
+  it('CRR-10, PRG-17: needs no pod: one that is gone, going or another needs no release', async () => {
+    const done = completed('crr-a', { metadata: draining });
+    const going = { ...heldPod('crr-a'), metadata: { ...gatedPod().metadata, deletionTimestamp: createdAt } };
+    const other = { ...heldPod('crr-a'), metadata: { ...gatedPod().metadata, uid: 'pod-2' } };
+    for (const pods of [[], [going], [other]]) {
+      const { pass, read, writes } = watcherAt({ requests: [done], pods });
+      await pass();
+      expect(writes.filter(({ plural }) => plural === 'pods')).toEqual([]);
+      expect(read('crr-a')?.metadata.finalizers).toEqual([]);
+    }
+  });
+
+  it('keeps the finalizer when the key cannot be taken off, and tries a conflict with the kubelet again at once', async () => {
+    const done = completed('crr-a', { metadata: draining });
+    let conflicts = 0;
+    const meeting = (most: number) => (call: SeenCall) => {
+      if (call.verb === 'patch' && call.plural === 'pods' && ++conflicts <= most) throw conflict();
+    };
+    const lucky = watcherAt({ requests: [done], pods: [heldPod('crr-a')], meet: meeting(2) });
+    await lucky.pass();
+    expect(lucky.read('crr-a')?.metadata.finalizers).toEqual([]);
+    expect(gateOf(lucky.pod())?.status).toBe('True');
+
+    conflicts = 0;
+    const unlucky = watcherAt({ requests: [done], pods: [heldPod('crr-a')], meet: meeting(99) });
+    await expect(unlucky.pass()).rejects.toThrow('modified');
+    expect(unlucky.read('crr-a')?.metadata.finalizers).toEqual([crrUnreadyFinalizer]);
+  });
+
+  it('PRG-21: a key whose request is completed, unknown, or of another pod is taken off the pod', async () => {
+    const others = [completed('done'), request({ name: 'elsewhere', podUid: 'pod-2' }), request({ name: 'alive' })];
+    const held = heldPod('done', 'unknown', 'elsewhere', 'alive');
+    const { world, pod } = watcherAt({ requests: others, pods: [held] });
+    await releaseDeadKeys(held, world);
+    expect(heldKeys(pod().status?.conditions).map(({ key }) => key)).toEqual(['shop/alive']);
+  });
+
+  it('PRG-21: keys of other holders, and of requests that still give theirs back themselves, stay', async () => {
+    const message = formatKeys([
+      { userAgent: 'Lifecycle', key: 'preDeleteHook' },
+      { userAgent: 'ContainerRecreateRequest', key: 'shop/done' },
+    ]);
+    const held = gatedPod({ status: { conditions: [{ type: podReadinessGate, status: 'False', message }] } });
+    const { world, writes } = watcherAt({ requests: [completed('done', { metadata: draining })], pods: [held] });
+    await releaseDeadKeys(held, world);
+    expect(writes).toEqual([]);
+  });
+
+  it('belongs to the pod that the label names', () => {
+    expect(podUidOf(request({ podUid: 'pod-7' }))).toBe('pod-7');
+    expect(podUidOf(request({ metadata: { labels: {} } }))).toBe('');
+  });
+});
+
+describe('TTL', () => {
+  function done(ttlSecondsAfterFinished: number | undefined, name = 'crr-a'): ContainerRecreateRequest {
+    const labels = { [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'node-1' };
+    return completed(name, {
+      metadata: { labels },
+      spec: ttlSecondsAfterFinished === undefined ? {} : { ttlSecondsAfterFinished },
+    });
+  }
+
+  it('CRR-10: deletes a request when it has outlived it, and comes back when the next one will have', async () => {
+    const { pass, read } = watcherAt({ requests: [done(30), done(90, 'crr-b'), done(60, 'crr-c')], seconds: 30 });
+    expect(await pass()).toEqual({ againInMs: 30_000 });
+    expect(read('crr-a')).toBeUndefined();
+    expect(read('crr-b')).toBeDefined();
+  });
+
+  it('CRR-10: deletes at once when it is 0 or negative, and never when there is none', async () => {
+    for (const ttl of [0, -5]) {
+      const { pass, read } = watcherAt({ requests: [done(ttl)] });
+      await pass();
+      expect(read('crr-a')).toBeUndefined();
+    }
+    const { pass, writes } = watcherAt({ requests: [done(undefined)], seconds: 1e9 });
+    expect(await pass()).toBeUndefined();
+    expect(writes).toEqual([]);
+  });
+
+  it('deletes no other request of the same name', async () => {
+    const { world, read } = watcherAt({ requests: [request({ uid: 'younger' })] });
+    await passOverRequests('pod-1', { ...world, requests: cacheOf([done(0)], requestIndexes) });
+    expect(read('crr-a')?.metadata.uid).toBe('younger');
+  });
+
+  it('is not held up by a command that cannot be delivered', async () => {
+    const commanded = request({ name: 'crr-b', metadata: { annotations: { [windlassAnnotation.command]: 'pause' } } });
+    const setting = { requests: [done(0), commanded], seconds: 1, sent: [workflowId], commandFails: true };
+    const { pass, read } = watcherAt(setting);
+    await expect(pass()).rejects.toThrow('UNAVAILABLE');
+    expect(read('crr-a')).toBeUndefined();
+
+    const waiting = watcherAt({ requests: [done(60), commanded] });
+    expect(await waiting.pass()).toEqual({ againInMs: 500 });
+  });
+});
+
+describe('a command in the annotation', () => {
+  function commanded(text: string, overrides: Parameters<typeof request>[0] = {}): ContainerRecreateRequest {
+    const managedFields = [
+      { manager: 'kubectl-annotate', time: createdAt, fieldsV1: { [`f:${windlassAnnotation.command}`]: {} } },
+    ];
+    return request({ ...overrides, metadata: { annotations: { [windlassAnnotation.command]: text }, managedFields } });
+  }
+
+  it('is passed on with who wrote it, and then taken off', async () => {
+    const { pass, commands, read } = watcherAt({ requests: [commanded('skip app')], sent: [workflowId] });
+    await pass();
+    expect(commands).toMatchObject([
+      [
+        workflowId,
+        'skip',
+        { by: 'annotation of kubectl-annotate', target: 'app', id: expect.stringContaining(createdAt) },
+      ],
+    ]);
+    expect(read('crr-a')?.metadata.annotations).toEqual({});
+  });
+
+  it('waits until its operation runs', async () => {
+    const { pass, commands, read } = watcherAt({ requests: [commanded('pause')] });
+    expect(await pass()).toEqual({ againInMs: 500 });
+    expect(commands).toEqual([]);
+    expect(read('crr-a')?.metadata.annotations).toHaveProperty([windlassAnnotation.command]);
+  });
+
+  it('is only taken off where there is nothing to command, or where it is none', async () => {
+    for (const requests of [[commanded('dance')], [request({ name: 'aaa' }), commanded('pause')]]) {
+      const { pass, commands, read } = watcherAt({ requests, sent: [workflowId] });
+      await pass();
+      expect(commands).toEqual([]);
+      expect(read('crr-a')?.metadata.annotations).toEqual({});
+    }
+  });
+});

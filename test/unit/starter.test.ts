@@ -1,0 +1,334 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { Client } from '@temporalio/client';
+import { changedSignal } from '../../api/operations.ts';
+import { Starter, type StarterOptions, type WantedOperation } from '../../watcher/starter.ts';
+import { type Gate, newGate } from '../support/gate.ts';
+
+beforeEach(() => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+async function elapse(ms = 0): Promise<void> {
+  await jest.advanceTimersByTimeAsync(ms);
+}
+
+function wanted(overrides: Partial<WantedOperation> = {}): WantedOperation {
+  return {
+    workflowId: 'restart-containers/pod-1',
+    workflowType: 'restartContainers',
+    taskQueue: 'cluster',
+    argument: { request: 'crr-a' },
+    change: { generation: 1 },
+    inputs: 'first',
+    summary: 'restart containers of pod shop/web',
+    about: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a', node: 'node-1' },
+    ...overrides,
+  };
+}
+
+/** How Temporal behaves: it answers, it fails, or it does not answer until the gate opens. */
+type Behaviour = 'answers' | 'fails' | Gate;
+
+/** A Temporal that writes down what it is asked. */
+class FakeTemporal {
+  readonly starts: { readonly type: string; readonly options: Record<string, unknown> }[] = [];
+  readonly signals: (readonly [string, string, unknown])[] = [];
+  readonly running = new Set<string>();
+  behaviour: Behaviour = 'answers';
+  lists = 0;
+
+  readonly client = {
+    workflow: {
+      signalWithStart: async (type: string, options: Record<string, unknown>) => {
+        await this.#behave();
+        this.starts.push({ type, options });
+        this.running.add(String(options.workflowId));
+      },
+      getHandle: (workflowId: string) => ({
+        signal: async (name: string, payload: unknown) => {
+          await this.#behave();
+          if (!this.running.has(workflowId)) {
+            throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
+          }
+          this.signals.push([workflowId, name, payload]);
+        },
+      }),
+      list: () => this.#list(),
+    },
+  } as unknown as Pick<Client, 'workflow'>;
+
+  async *#list() {
+    this.lists += 1;
+    await this.#behave();
+    for (const workflowId of this.running) yield { workflowId };
+  }
+
+  async #behave(): Promise<void> {
+    if (this.behaviour === 'fails') throw new Error('14 UNAVAILABLE');
+    if (this.behaviour !== 'answers') await this.behaviour.opened;
+  }
+}
+
+function starterOn(temporal: FakeTemporal, overrides: Partial<StarterOptions> = {}) {
+  const silence: boolean[] = [];
+  const errors: string[] = [];
+  const starter = new Starter({
+    client: temporal.client,
+    mayStart: () => true,
+    onError: (workflowId) => void errors.push(workflowId),
+    onSilence: (silent) => void silence.push(silent),
+    silentAfterMs: 60_000,
+    ...overrides,
+  });
+  return { starter, silence, errors };
+}
+
+describe('Starter', () => {
+  it('starts what is wanted once, under its ID, with the names that people search for', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(wanted());
+    expect(starter.isSent('restart-containers/pod-1')).toBe(false);
+    await elapse();
+    starter.want(wanted());
+    await elapse(60_000);
+    expect(starter.isSent('restart-containers/pod-1')).toBe(true);
+    expect(temporal.starts).toMatchObject([
+      {
+        type: 'restartContainers',
+        options: {
+          workflowId: 'restart-containers/pod-1',
+          taskQueue: 'cluster',
+          args: [{ request: 'crr-a' }],
+          signal: changedSignal,
+          signalArgs: [{ generation: 1 }],
+          workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+          staticSummary: 'restart containers of pod shop/web',
+          memo: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a' },
+          searchAttributes: { WindlassName: ['crr-a'], WindlassNode: ['node-1'] },
+        },
+      },
+    ]);
+    expect(temporal.starts).toHaveLength(1);
+  });
+
+  it('tells the operation again when its inputs change, and only of the last of several changes', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(wanted());
+    await elapse();
+    for (const inputs of ['second', 'third']) starter.want(wanted({ inputs, change: inputs }));
+    await elapse();
+    expect(temporal.starts.map(({ options }) => options.signalArgs)).toEqual([[{ generation: 1 }], ['third']]);
+  });
+
+  it('does not lose a change that comes while it is telling of the one before', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const gate = newGate();
+    temporal.behaviour = gate;
+    starter.want(wanted());
+    await elapse();
+    starter.want(wanted({ inputs: 'second', change: 'second' }));
+    temporal.behaviour = 'answers';
+    gate.open();
+    await elapse();
+    expect(temporal.starts.map(({ options }) => options.signalArgs)).toEqual([[{ generation: 1 }], ['second']]);
+    expect(starter.isSent('restart-containers/pod-1')).toBe(true);
+  });
+
+  it('does not tell twice when the same is wanted again meanwhile', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const gate = newGate();
+    temporal.behaviour = gate;
+    starter.want(wanted());
+    await elapse();
+    starter.want(wanted());
+    gate.open();
+    await elapse(60_000);
+    expect(temporal.starts).toHaveLength(1);
+  });
+
+  it('tries again while Temporal is away, ever more slowly, until it answers', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, errors } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    starter.want(wanted());
+    await elapse(10_000);
+    const early = errors.length;
+    await elapse(600_000);
+    expect(early).toBeGreaterThan(3);
+    expect(errors.length - early).toBeLessThan(60);
+    temporal.behaviour = 'answers';
+    await elapse(30_000);
+    expect(temporal.starts).toHaveLength(1);
+  });
+
+  it('tells of all that waits as soon as Temporal answers anything', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    for (const pod of ['a', 'b', 'c']) starter.want(wanted({ workflowId: `restart-containers/${pod}` }));
+    await elapse(300_000);
+    temporal.behaviour = 'answers';
+    await starter.restartMissing('restartContainers');
+    await elapse();
+    expect(temporal.running.size).toBe(3);
+    expect(temporal.starts).toHaveLength(3);
+  });
+
+  it('says that Temporal is silent after the time given, once, and when it answers again', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, silence } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    starter.want(wanted());
+    await elapse(59_999);
+    expect(starter.silent).toBe(false);
+    await elapse(1);
+    expect(starter.silent).toBe(true);
+    await elapse(300_000);
+    expect(silence).toEqual([true]);
+    temporal.behaviour = 'answers';
+    await elapse(30_000);
+    expect(silence).toEqual([true, false]);
+    expect(starter.silent).toBe(false);
+  });
+
+  it('takes a call without any answer for silence, too', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const gate = newGate();
+    temporal.behaviour = gate;
+    void starter.restartMissing('restartContainers');
+    await elapse(60_000);
+    expect(starter.silent).toBe(true);
+    gate.open();
+    await elapse();
+    expect(starter.silent).toBe(false);
+  });
+
+  it('is not silent for a failure that is followed by an answer in time', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, silence } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    starter.want(wanted());
+    await elapse(20_000);
+    temporal.behaviour = 'answers';
+    await elapse(300_000);
+    expect(silence).toEqual([]);
+  });
+
+  it('starts nothing while this watcher does not lead', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal, { mayStart: () => false });
+    starter.want(wanted());
+    await starter.restartMissing('restartContainers');
+    await elapse(60_000);
+    expect(temporal.starts).toEqual([]);
+    expect(temporal.lists).toBe(0);
+  });
+
+  it('forgets: what is no longer wanted is not started again', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    starter.want(wanted());
+    await elapse(1_000);
+    starter.forget('restart-containers/pod-1');
+    temporal.behaviour = 'answers';
+    await elapse(60_000);
+    expect(temporal.starts).toEqual([]);
+  });
+
+  it('forgets everything with its leadership, and begins anew with the next', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(wanted());
+    await elapse();
+    starter.reset();
+    expect(starter.isSent('restart-containers/pod-1')).toBe(false);
+    starter.want(wanted());
+    await elapse();
+    expect(temporal.starts).toHaveLength(2);
+  });
+
+  it('starts again what is wanted and does not run', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(wanted());
+    starter.want(wanted({ workflowId: 'restart-containers/pod-2' }));
+    await elapse();
+    temporal.running.delete('restart-containers/pod-2'); // terminated by hand
+    await starter.restartMissing('restartContainers');
+    await elapse();
+    expect(temporal.starts.map(({ options }) => options.workflowId)).toEqual([
+      'restart-containers/pod-1',
+      'restart-containers/pod-2',
+      'restart-containers/pod-2',
+    ]);
+  });
+
+  it('looks for what is missing one time at a time', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const gate = newGate();
+    temporal.behaviour = gate;
+    const looks = [1, 2, 3].map(() => starter.restartMissing('restartContainers'));
+    gate.open();
+    await Promise.all(looks);
+    expect(temporal.lists).toBe(1);
+    await starter.restartMissing('restartContainers');
+    expect(temporal.lists).toBe(2);
+  });
+
+  it('tells what runs and is wanted by nobody to look again, when it is found a second time', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    temporal.running.add('restart-containers/stray');
+    await starter.restartMissing('restartContainers');
+    expect(temporal.signals).toEqual([]);
+    for (let look = 0; look < 5; look++) await starter.restartMissing('restartContainers');
+    expect(temporal.signals).toEqual([['restart-containers/stray', changedSignal, null]]);
+  });
+
+  it('tells an operation that runs, and bears that there is none', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, silence } = starterOn(temporal);
+    await starter.tell('restart-containers/pod-1', { withdrawn: true });
+    temporal.running.add('restart-containers/pod-1');
+    await starter.tell('restart-containers/pod-1', { withdrawn: true });
+    expect(temporal.signals).toEqual([['restart-containers/pod-1', changedSignal, { withdrawn: true }]]);
+    await elapse(300_000);
+    expect(silence).toEqual([]);
+    temporal.behaviour = 'fails';
+    await starter.tell('restart-containers/pod-1', {});
+    await elapse(60_000);
+    expect(silence).toEqual([true]);
+  });
+
+  it('passes a command on, and fails where there is nothing to command', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    await expect(starter.command('restart-containers/pod-1', 'pause', {})).rejects.toThrow('no such workflow');
+    temporal.running.add('restart-containers/pod-1');
+    await starter.command('restart-containers/pod-1', 'pause', { by: 'ann' });
+    expect(temporal.signals).toEqual([['restart-containers/pod-1', 'pause', { by: 'ann' }]]);
+  });
+
+  it('stops its retries', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, errors, silence } = starterOn(temporal);
+    temporal.behaviour = 'fails';
+    starter.want(wanted());
+    await elapse();
+    await starter.stop();
+    await elapse(300_000);
+    expect(errors).toHaveLength(1);
+    expect(silence).toEqual([]);
+  });
+});
