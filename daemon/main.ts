@@ -41,6 +41,7 @@ const shutdown = shutdownOnSignals({ log });
 installTemporalLogger(log);
 const kube = createKubeClient({
   kubeconfig: config.kubeconfig,
+  inCluster: config.inCluster,
   userAgent: 'kruise-daemon',
   qps: config.kubeQps,
   burst: config.kubeBurst,

@@ -8,6 +8,8 @@ export type { Role } from './options.ts';
 export interface Config {
   /** Absent: the credentials of the pod this process runs in. */
   readonly kubeconfig?: string;
+  /** Where a pod of the cluster reaches the API server; absent outside. */
+  readonly inCluster?: { readonly host: string; readonly port: number };
   /** The one namespace to work in; empty means all. */
   readonly namespace: string;
   /** Where Windlass itself lives. */
@@ -126,6 +128,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
 
   const config: Config = {
     ...optional('kubeconfig', read(options.kubeconfig)),
+    ...optional('inCluster', inCluster(read(options.kubernetesServiceHost), need(options.kubernetesServicePort))),
     namespace: need(options.namespace),
     podNamespace,
     featureGates: featureGates(need(options.featureGates), env),
@@ -216,6 +219,10 @@ function textOf(
     if (text !== undefined && text !== '') return { text, source: name };
   }
   return undefined;
+}
+
+function inCluster(host: string | undefined, port: number): Config['inCluster'] {
+  return host === undefined ? undefined : { host, port };
 }
 
 function featureGates(text: string, env: NodeJS.ProcessEnv): FeatureGates {

@@ -130,6 +130,12 @@ export const options = {
   kubeconfig: option('kubeconfig', file, undefined, 'Access to the API server; absent: as a pod of the cluster', {
     env: ['KUBECONFIG'],
   }),
+  kubernetesServiceHost: option('kubernetes-service-host', text, undefined, 'The API server, as pods are told of it', {
+    env: ['KUBERNETES_SERVICE_HOST'],
+  }),
+  kubernetesServicePort: option('kubernetes-service-port', port, '443', 'Port of the API server, likewise', {
+    env: ['KUBERNETES_SERVICE_PORT'],
+  }),
   namespace: option('namespace', textOrNothing, '', 'The one namespace to work in; empty: all'),
   podNamespace: option('pod-namespace', text, 'kruise-system', 'Namespace of Windlass itself', {
     env: ['POD_NAMESPACE'],

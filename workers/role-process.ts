@@ -28,6 +28,7 @@ export function beginProcess(role: Role, userAgent: string): RoleProcess {
   const shutdown = shutdownOnSignals({ log });
   const kube = createKubeClient({
     kubeconfig: config.kubeconfig,
+    inCluster: config.inCluster,
     userAgent,
     qps: config.kubeQps,
     burst: config.kubeBurst,

@@ -1,6 +1,6 @@
 import { Pool } from 'undici';
 import { apiVersionOf, type KubeObject, type Resource } from '../../api/meta.ts';
-import { type Access, type Credentials, CredentialsError, loadCredentials } from './credentials.ts';
+import { type Access, type Credentials, CredentialsError, type InCluster, loadCredentials } from './credentials.ts';
 import { KubeError, noAnswer, toKubeError, watchError } from './failures.ts';
 import { Limiter } from './limiter.ts';
 
@@ -109,8 +109,10 @@ export interface KubeClient {
 }
 
 export interface KubeClientOptions {
-  /** A file; absent: client-node's default chain. */
+  /** A file, or several as in KUBECONFIG; absent: ~/.kube/config, or the service account of the pod. */
   readonly kubeconfig?: string | undefined;
+  /** Where a pod reaches the API server. */
+  readonly inCluster?: InCluster | undefined;
   /** Instead of a kubeconfig. */
   readonly credentials?: Credentials;
   readonly userAgent: string;
@@ -184,7 +186,7 @@ class HttpKubeClient implements KubeClient {
   #connections: Connections | undefined;
 
   constructor(options: KubeClientOptions) {
-    this.#credentials = options.credentials ?? loadCredentials(options.kubeconfig);
+    this.#credentials = options.credentials ?? loadCredentials(options.kubeconfig, undefined, options.inCluster);
     this.#limiter = new Limiter(options);
     this.#userAgent = options.userAgent;
     this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs;

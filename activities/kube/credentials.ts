@@ -1,9 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import type { RequestOptions } from 'node:https';
-import { delimiter, dirname, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
-import { KubeConfig } from '@kubernetes/client-node';
-import { parse } from 'yaml';
+import type { KubeConfig } from '@kubernetes/client-node';
+import { type Kubeconfig, KubeconfigError, readKubeconfig } from './kubeconfig.ts';
 
 /** What one request needs in order to be let in. */
 export interface Access {
@@ -28,27 +29,40 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-// The kubelet replaces a token when 80 % of its life is over, at the earliest after 8 minutes; client-node reads token
-// files once a minute. In between, reading the certificates for each of hundreds of calls a second would be waste.
+// The kubelet replaces a token when 80 % of its life is over, at the earliest after 8 minutes. Reading the files for each
+// of hundreds of calls a second would be waste.
 const reuseMs = 10_000;
 
+/** Where a pod finds its own credentials, and the address that its environment names. */
+export interface InCluster {
+  readonly host: string;
+  readonly port: number;
+}
+
+const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
+
 /**
- * Credentials from this kubeconfig (several, joined as in KUBECONFIG, are merged), or from client-node's default chain:
- * KUBECONFIG, ~/.kube/config, the service account of the pod. Throws a CredentialsError when there are none.
+ * Credentials from this kubeconfig (several, joined as in KUBECONFIG, are merged); absent: ~/.kube/config, or the service
+ * account of the pod. Throws a CredentialsError when there are none.
+ *
+ * Tokens, certificates and passwords are read here. Everything else, such as plugins, is left to client-node, which is
+ * loaded only then: it takes some 50 MB, and a process on each of thousands of nodes has no use for it.
  */
 export function loadCredentials(
   kubeconfig: string | undefined,
   now: () => number = () => performance.now(),
+  inCluster?: InCluster,
 ): Credentials {
-  let config: KubeConfig | undefined = loadConfig(kubeconfig);
+  const config = load(kubeconfig, inCluster);
   const server = serverOf(config);
+  let plugins: KubeConfig | undefined;
   let access: Access | undefined;
-  let readAt = 0;
+  let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<Access> | undefined;
 
   const read = async (): Promise<Access> => {
-    config ??= loadConfig(kubeconfig);
-    const next = await accessOf(config);
+    if (!isPlain(config)) plugins ??= await withClientNode(config);
+    const next = plugins ? await pluginAccess(plugins) : plainAccess(config);
     access = { headers: next.headers, tls: access && sameTls(access.tls, next.tls) ? access.tls : next.tls };
     readAt = now();
     return access;
@@ -57,7 +71,7 @@ export function loadCredentials(
   return {
     server,
     current: () => {
-      if (access && config && now() - readAt < reuseMs) return Promise.resolve(access);
+      if (access && now() - readAt < reuseMs) return Promise.resolve(access);
       reading ??= read().finally(() => {
         reading = undefined;
       });
@@ -65,69 +79,108 @@ export function loadCredentials(
     },
     renew: (stale) => {
       // Of many calls that were refused together, the first one renews for all.
-      if (stale === access) config = undefined;
+      if (stale !== access) return;
+      plugins = undefined;
+      readAt = Number.NEGATIVE_INFINITY;
     },
   };
 }
 
-function loadConfig(kubeconfig: string | undefined): KubeConfig {
-  const config = new KubeConfig();
-  try {
-    if (kubeconfig === undefined) config.loadFromDefault();
-    else loadFiles(config, kubeconfig.split(delimiter).filter(Boolean));
-  } catch (error) {
-    const which = kubeconfig === undefined ? '' : ` "${kubeconfig}"`;
-    throw new CredentialsError(`Cannot load the kubeconfig${which}: ${withoutContent(error)}`);
-  }
-
-  const cluster = config.getCurrentCluster();
-  if (!cluster || !config.getCurrentUser()) {
-    const context = config.getCurrentContext() || '';
-    throw new CredentialsError(`Cannot use the kubeconfig: its current context "${context}" names no cluster and user`);
-  }
-  // client-node's last resort is an address that nobody serves; it is never what was meant.
-  if (cluster.name === 'cluster' && cluster.server === 'http://localhost:8080') {
+function load(kubeconfig: string | undefined, inCluster: InCluster | undefined): Kubeconfig {
+  const byDefault = join(homedir(), '.kube', 'config');
+  const files = kubeconfig?.split(delimiter).filter(Boolean) ?? (existsSync(byDefault) ? [byDefault] : []);
+  if (files.length === 0) {
+    if (inCluster && existsSync(join(serviceAccount, 'token'))) return podConfig(inCluster);
     throw new CredentialsError('Cannot find the API server: give a kubeconfig, or run in a pod with a service account');
   }
-  return config;
-}
-
-/** Several files are merged as KUBECONFIG says: the first one's current context counts. */
-function loadFiles(config: KubeConfig, files: readonly string[]): void {
-  for (const file of files) {
-    const one = new KubeConfig();
-    one.loadFromFile(file);
-    config.mergeConfig(one, Boolean(config.getCurrentContext()));
+  try {
+    return readKubeconfig(files);
+  } catch (error) {
+    if (error instanceof KubeconfigError) throw new CredentialsError(`Cannot use the kubeconfig: ${error.message}`);
+    throw new CredentialsError(`Cannot load the kubeconfig "${files.join(delimiter)}": ${withoutContent(error)}`);
   }
-  // client-node knows `tokenFile` only as the provider that it uses inside a pod.
-  const tokenFiles = new Map(files.flatMap((file) => tokenFilesIn(file)));
-  config.users = config.users.map((user) => {
-    const tokenFile = tokenFiles.get(user.name);
-    return tokenFile ? { ...user, authProvider: { name: 'tokenFile', config: { tokenFile } } } : user;
-  });
 }
 
-function tokenFilesIn(file: string): [user: string, tokenFile: string][] {
-  const content = parse(readFileSync(file, 'utf8')) as {
-    readonly users?: readonly { readonly name: string; readonly user?: { readonly tokenFile?: string } }[];
-  } | null;
-  return (content?.users ?? []).flatMap(({ name, user }) =>
-    user?.tokenFile ? [[name, resolve(dirname(file), user.tokenFile)]] : [],
-  );
+function podConfig({ host, port }: InCluster): Kubeconfig {
+  const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return {
+    cluster: { server, 'certificate-authority': join(serviceAccount, 'ca.crt') },
+    user: { tokenFile: join(serviceAccount, 'token') },
+  };
 }
 
-function serverOf(config: KubeConfig): URL {
-  const server = config.getCurrentCluster()?.server ?? '';
+function serverOf({ cluster: { server = '' } }: Kubeconfig): URL {
   if (!URL.canParse(server)) throw new CredentialsError(`Cannot use the kubeconfig: server "${server}" is not a URL`);
   return new URL(server);
 }
 
-async function accessOf(config: KubeConfig): Promise<Access> {
-  const cluster = config.getCurrentCluster();
+const plainClusterFields: ReadonlySet<string> = new Set([
+  ...['server', 'certificate-authority', 'certificate-authority-data', 'insecure-skip-tls-verify', 'tls-server-name'],
+]);
+const plainUserFields: ReadonlySet<string> = new Set([
+  ...['token', 'tokenFile', 'username', 'password'],
+  ...['client-certificate', 'client-certificate-data', 'client-key', 'client-key-data'],
+]);
+
+/** Whether nothing has to be run or asked to get these credentials. */
+function isPlain({ cluster, user }: Kubeconfig): boolean {
+  return (
+    Object.keys(cluster).every((field) => plainClusterFields.has(field)) &&
+    Object.keys(user).every((field) => plainUserFields.has(field))
+  );
+}
+
+function plainAccess({ cluster, user }: Kubeconfig): Access {
+  try {
+    const token = user.tokenFile === undefined ? user.token : readFileSync(user.tokenFile, 'utf8');
+    const ca = content(cluster['certificate-authority-data'], cluster['certificate-authority']);
+    const cert = content(user['client-certificate-data'], user['client-certificate']);
+    const key = content(user['client-key-data'], user['client-key']);
+    const servername = cluster['tls-server-name'];
+    const basic = `${user.username ?? ''}:${user.password ?? ''}`;
+    const authorization = token ? `Bearer ${token.trim()}` : basic === ':' ? undefined : `Basic ${btoa(basic)}`;
+    return {
+      headers: authorization === undefined ? {} : { authorization },
+      tls: {
+        ...(ca !== undefined && { ca }),
+        ...(cert !== undefined && { cert }),
+        ...(key !== undefined && { key }),
+        ...(servername !== undefined && { servername }),
+        ...(cluster['insecure-skip-tls-verify'] && { rejectUnauthorized: false }),
+      },
+    };
+  } catch (error) {
+    throw new CredentialsError(`Cannot get credentials for the API server: ${withoutContent(error)}`);
+  }
+}
+
+function content(base64: string | undefined, file: string | undefined): Buffer | undefined {
+  if (base64 !== undefined) return Buffer.from(base64, 'base64');
+  return file === undefined ? undefined : readFileSync(file);
+}
+
+async function withClientNode({ cluster, user }: Kubeconfig): Promise<KubeConfig> {
+  const { KubeConfig: ClientNodeConfig } = await import('@kubernetes/client-node');
+  const config = new ClientNodeConfig();
+  const name = 'windlass';
+  // client-node refuses plain HTTP unless verification is off; kubectl does not (`kubectl proxy`), nor do we.
+  const skipped = cluster.server?.startsWith('http:') ? { 'insecure-skip-tls-verify': true } : {};
+  config.loadFromString(
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': name,
+      contexts: [{ name, context: { cluster: name, user: name } }],
+      clusters: [{ name, cluster: { ...cluster, ...skipped } }],
+      users: [{ name, user }],
+    }),
+  );
+  return config;
+}
+
+async function pluginAccess(config: KubeConfig): Promise<Access> {
   const options: RequestOptions = {};
   try {
-    // client-node refuses plain HTTP unless verification is off; kubectl does not (`kubectl proxy`), nor do we.
-    if (cluster?.server.startsWith('http:')) Object.assign(cluster, { skipTLSVerify: true });
     await config.applyToHTTPSOptions(options);
   } catch (error) {
     throw new CredentialsError(`Cannot get credentials for the API server: ${withoutContent(error)}`);

@@ -29,17 +29,24 @@ async function completed(namespace: string, name: string): Promise<ContainerRecr
   });
 }
 
-/** How often each container was started, by the runtime's own list; every instance but the newest has to be dead. */
+/**
+ * How often each container was started, by the runtime's own list, once the newest instance of each runs. All older ones
+ * have to be dead at any time.
+ */
 async function startsOf(pod: Pod): Promise<Record<string, number>> {
-  const starts: Record<string, number> = {};
-  const newest = new Map<string, boolean>();
-  for (const { name, running } of await cluster.containersOf(pod)) {
-    starts[name] = (starts[name] ?? 0) + 1;
-    expect(newest.get(name) ?? false).toBe(false);
-    newest.set(name, running);
-  }
-  expect([...newest.values()]).toEqual([...newest.keys()].map(() => true));
-  return starts;
+  const besideEachOther: string[] = [];
+  const counted = await waitFor('the newest instance of each container to run', async (see) => {
+    const starts: Record<string, number> = {};
+    const newest = new Map<string, boolean>();
+    for (const { name, running } of see(await cluster.containersOf(pod))) {
+      starts[name] = (starts[name] ?? 0) + 1;
+      if (newest.get(name)) besideEachOther.push(name);
+      newest.set(name, running);
+    }
+    return [...newest.values()].every(Boolean) && starts;
+  });
+  expect(besideEachOther).toEqual([]);
+  return counted;
 }
 
 describe('the sample', () => {

@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { parse } from 'yaml';
+
+/** The cluster and the user that the current context of a kubeconfig names, in the kubeconfig's own words. */
+export interface Kubeconfig {
+  readonly cluster: KubeconfigCluster;
+  readonly user: KubeconfigUser;
+}
+
+/** Further fields may be there. */
+export interface KubeconfigCluster {
+  readonly server?: string;
+  readonly 'certificate-authority'?: string;
+  readonly 'certificate-authority-data'?: string;
+  readonly 'insecure-skip-tls-verify'?: boolean;
+  readonly 'tls-server-name'?: string;
+}
+
+/** Further fields, such as `exec`, may be there. */
+export interface KubeconfigUser {
+  readonly token?: string;
+  readonly tokenFile?: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly 'client-certificate'?: string;
+  readonly 'client-certificate-data'?: string;
+  readonly 'client-key'?: string;
+  readonly 'client-key-data'?: string;
+}
+
+/** What the files say leads nowhere. */
+export class KubeconfigError extends Error {
+  override readonly name = 'KubeconfigError';
+}
+
+interface Named {
+  readonly name?: string;
+}
+
+interface File {
+  readonly 'current-context'?: string;
+  readonly contexts?: readonly (Named & { readonly context?: { readonly cluster?: string; readonly user?: string } })[];
+  readonly clusters?: readonly (Named & { readonly cluster?: KubeconfigCluster })[];
+  readonly users?: readonly (Named & { readonly user?: KubeconfigUser })[];
+}
+
+/** Reads these files and merges them as KUBECONFIG says: of each name, and of the current context, the first one counts. */
+export function readKubeconfig(files: readonly string[]): Kubeconfig {
+  const parsed = files.map((file) => ({
+    folder: dirname(file),
+    ...((parse(readFileSync(file, 'utf8')) ?? {}) as File),
+  }));
+  const current = parsed.map((file) => file['current-context']).find(Boolean) ?? '';
+  const context = parsed.flatMap(({ contexts }) => contexts ?? []).find(({ name }) => name === current)?.context;
+  const cluster = parsed
+    .flatMap(({ clusters, folder }) => (clusters ?? []).map((entry) => ({ ...entry, folder })))
+    .find(({ name }) => name === context?.cluster);
+  const user = parsed
+    .flatMap(({ users, folder }) => (users ?? []).map((entry) => ({ ...entry, folder })))
+    .find(({ name }) => name === context?.user);
+  if (!cluster?.cluster || !user) {
+    throw new KubeconfigError(`its current context "${current}" names no cluster and user`);
+  }
+  return {
+    cluster: absolute(cluster.cluster, ['certificate-authority'], cluster.folder),
+    user: absolute(user.user ?? {}, ['client-certificate', 'client-key', 'tokenFile'], user.folder),
+  };
+}
+
+/** Paths in a kubeconfig are relative to the file that names them. */
+function absolute<T extends object>(entry: T, fields: readonly (keyof T)[], folder: string): T {
+  const paths = fields.flatMap((field) => {
+    const path: unknown = entry[field];
+    return typeof path === 'string' && path !== '' ? [[field, resolve(folder, path)]] : [];
+  });
+  return { ...entry, ...(Object.fromEntries(paths) as Partial<T>) };
+}
