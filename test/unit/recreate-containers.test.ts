@@ -286,6 +286,53 @@ describe('the walk over the containers', () => {
     expect(status(open).waitingFor).toMatchObject({ reason: 'PodFinished', blockedBy: ['container/app'] });
   });
 
+  it('CRR-21: nothing but the report of the kubelet about the new instance makes a container succeed', () => {
+    const restarted = instance('app', { id: 'app-1', restartCount: 1 });
+    const open = played(inStop({ containers: ['app'] }), stopped('app'), looked(restarted));
+    expect(stateOf(open, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true });
+    expect(stateOf(played(open, ready('app')), 'app')).toMatchObject({ phase: 'Succeeded' });
+  });
+
+  it('CRR-34: a forced stop is not due before its target stands in the status', () => {
+    const waiting = inStop({ containers: ['app'], order: { force: true } });
+    expect(waiting.inFlight).toMatchObject({ recording: 'app' });
+    expect(waiting.inFlight.stopping).toBeUndefined();
+    expect(played(waiting, recorded('app')).inFlight.stopping).toBe('app');
+  });
+
+  it('CRR-45: after a stop there is nothing left to do for a container but to wait for what the kubelet makes of it', () => {
+    const { actions } = begun(heard(inStop({ containers: ['app'] }), stopped('app')));
+    expect(actions).toEqual([
+      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: expect.any(Number) },
+    ]);
+  });
+
+  it('CRR-51: a node that falls silent after it has answered is waited for until the deadline', () => {
+    const silent = played(inStop({ containers: ['app'] }), {
+      kind: 'nodeSilent',
+      during: 'stop',
+      container: 'app',
+    });
+    expect(silent.end).toBeUndefined();
+    expect(status(silent).waitingFor).toMatchObject({ reason: 'NodeSilent' });
+    const still = played(silent, { kind: 'nodeSilent', during: 'look' });
+    expect(still.end).toBeUndefined();
+    expect(status(played(still, { kind: 'deadline' })).condition).toMatchObject({ reason: 'DeadlineExceeded' });
+  });
+
+  it('CRR-52: a pod that is gone ends the request, and a stop that still runs only holds up its operation', () => {
+    const gone = played(inStop({ containers: ['app', 'proxy'] }), { kind: 'podGone' });
+    expect(status(gone)).toMatchObject({ phase: 'Completed', message: 'pod has gone' });
+    expect(isOver(gone)).toBe(false);
+    expect(isOver(played(gone, stopped('app')))).toBe(true);
+  });
+
+  it('CRR-54: an instance that an in-place update has started counts as the new one and is not stopped', () => {
+    const updated = instance('app', { id: 'app-of-the-new-image', restartCount: 1 });
+    const { actions } = begun(heard(begun(progressOf({ containers: ['app'] })).progress, looked(updated)));
+    expect(actions.map(({ kind }) => kind)).toEqual(['await']);
+  });
+
   it('looks at many containers in parts, as the walk comes to them', () => {
     const names = Array.from({ length: lookWindow + 3 }, (_, index) => `c${index}`);
     const { actions } = begun(progressOf({ containers: names }));

@@ -400,3 +400,41 @@ describe('takeOutOfService', () => {
     }
   });
 });
+
+describe('what a write is decided on', () => {
+  it('CRR-32a: is never older than our own last write: what another writer put there in between stays', async () => {
+    const { reportRequest, ref, live } = activitiesOn({ meet: failing('patch', crr.plural, conflict, 1) });
+    await reportRequest({ request: ref, delta: delta({ phase: 'Recreating' }) });
+    await reportRequest({
+      request: ref,
+      delta: delta({ states: [{ name: 'app', phase: 'Recreating', isKilled: true }] }),
+    });
+    expect(live()?.status).toMatchObject({
+      phase: 'Recreating',
+      containerRecreateStates: [{ name: 'app', phase: 'Recreating', isKilled: true }],
+    });
+  });
+});
+
+describe('announceCommand', () => {
+  it('tells once who steered the request, and on what', async () => {
+    const { announceCommand, ref, events } = activitiesOn();
+    const input = { request: ref, command: 'skip', by: 'ann', target: 'app', key: 'run-1' } as const;
+    await announceCommand(input);
+    expect(events()).toMatchObject([
+      {
+        type: 'Normal',
+        reason: 'Skipped',
+        message: 'Skipped app by ann',
+        involvedObject: { kind: crr.kind, uid: ref.uid },
+      },
+    ]);
+    expect(events()[0]?.metadata.name).toMatch(/\.run-1$/);
+  });
+
+  it('does not fail when it cannot tell', async () => {
+    const { announceCommand, ref } = activitiesOn({ meet: failing('create', 'events', unavailable) });
+    const input = { request: ref, command: 'abort', by: 'ann', key: 'run-2' } as const;
+    await expect(announceCommand(input)).resolves.toBeUndefined();
+  });
+});

@@ -397,6 +397,13 @@ describe('what finished requests hold', () => {
 });
 
 describe('TTL', () => {
+  it('CRR-14: of a completed request nothing is left to do but its timer', async () => {
+    const { pass, writes, wanted } = watcherAt({ requests: [done(3600)] });
+    await pass();
+    expect(writes).toEqual([]);
+    expect(wanted).toEqual([]);
+  });
+
   function done(ttlSecondsAfterFinished: number | undefined, name = 'crr-a'): ContainerRecreateRequest {
     const labels = { [crrLabel.podUid]: 'pod-1', [crrLabel.nodeName]: 'node-1' };
     return completed(name, {
