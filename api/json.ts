@@ -25,3 +25,18 @@ export function sameJson(left: unknown, right: unknown): boolean {
   const keys = new Set([...Object.keys(left), ...Object.keys(right)]);
   return [...keys].every((key) => sameJson(left[key], right[key]));
 }
+
+/** The value if it is an object, else one without any fields. */
+export function objectOr(value: unknown): JsonObject {
+  return isJsonObject(value) ? value : {};
+}
+
+/** The value if it is a list, else an empty one. */
+export function listOr(value: unknown): readonly Json[] {
+  return isJsonList(value) ? value : [];
+}
+
+/** Whether a field says nothing, which it also does with null. */
+export function isAbsent(value: unknown): value is null | undefined {
+  return value === undefined || value === null;
+}

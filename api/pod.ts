@@ -64,6 +64,8 @@ export interface LifecycleHandler {
 
 export interface PodStatus {
   readonly phase?: string;
+  /** The generation of the pod that the kubelet looked at; absent before Kubernetes 1.33. */
+  readonly observedGeneration?: number;
   readonly podIP?: string;
   readonly conditions?: readonly PodCondition[];
   readonly containerStatuses?: readonly ContainerStatus[];

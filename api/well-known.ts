@@ -45,6 +45,8 @@ export const windlassAnnotation = {
 export const installation = {
   namespace: 'kruise-system',
   daemonConfigNamespace: 'kruise-daemon-config',
+  /** Nothing ever runs there: admission asks the API server about pod templates by dry runs in it. */
+  dryRunNamespace: 'windlass-dry-run',
   configurationConfigMap: 'kruise-configuration',
   webhookService: 'kruise-webhook-service',
   webhookSecret: 'kruise-webhook-certs',

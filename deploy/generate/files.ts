@@ -25,12 +25,16 @@ function filesOf(kind: KindDefinition): readonly GeneratedFile[] {
       path: `deploy/crds/${kind.group}_${kind.plural}.yaml`,
       content: `# Written by \`npm run generate\` from the schema in api/schema. Change it there.\n${yaml}`,
     },
-    { path: `docs/reference/${kebab(kind.kind)}.md`, content: referenceOf(kind) },
+    { path: `docs/reference/${baseName(kind.kind)}.md`, content: referenceOf(kind) },
   ];
 }
 
-function kebab(name: string): string {
-  return name.replace(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();
+/** The name that a kind has in every folder: `container-recreate-request`, but `cloneset`, as such kinds are one word. */
+function baseName(kind: string): string {
+  return kind
+    .replace(/Set$/, 'set')
+    .replace(/(?<=[a-z])(?=[A-Z])/g, '-')
+    .toLowerCase();
 }
 
 /** A file that is not as it must be, in words. */

@@ -24,12 +24,15 @@ export function referenceOf(kind: KindDefinition): string {
     '',
     ...table(
       ['Column', 'From'],
-      kind.columns.map(({ name, jsonPath }) => [`\`${name}\``, `\`${jsonPath}\``]),
+      kind.columns.map(({ name, jsonPath, priority }) => [
+        `\`${name}\`${priority ? ' with `-o wide`' : ''}`,
+        `\`${jsonPath}\``,
+      ]),
     ),
     '',
     ...section('spec', fields, stored.name),
     ...section('status', fields, stored.name),
-    ...otherVersions(kind, stored.name),
+    ...otherVersions(kind, stored.name, fields),
   ].join('\n');
 }
 
@@ -78,6 +81,9 @@ function typeOf(schema: StructuralSchema): string {
   return String(schema.format ?? schema.type ?? 'any');
 }
 
+/** Whoever may be as small as this may be anything that the type can hold. */
+const minInt32 = -(2 ** 31);
+
 function limitsOf({ schema, required }: ReferenceField): readonly string[] {
   const keys = schema['x-kubernetes-list-map-keys'];
   const values = schema.enum;
@@ -87,8 +93,7 @@ function limitsOf({ schema, required }: ReferenceField): readonly string[] {
     ...(required ? ['required'] : []),
     ...(schema.default === undefined ? [] : [`default \`${JSON.stringify(schema.default)}\``]),
     ...(isJsonList(values) ? [`one of ${values.map((value) => `\`${JSON.stringify(value)}\``).join(' ')}`] : []),
-    ...limit('minimum', 'at least #'),
-    ...limit('maximum', 'at most #'),
+    ...(schema.minimum === minInt32 ? [] : [...limit('minimum', 'at least #'), ...limit('maximum', 'at most #')]),
     ...limit('minItems', 'at least # items'),
     ...limit('maxItems', 'at most # items'),
     ...(schema.minLength === 1 ? ['not empty'] : []),
@@ -97,18 +102,52 @@ function limitsOf({ schema, required }: ReferenceField): readonly string[] {
   ];
 }
 
-function otherVersions(kind: KindDefinition, stored: string): readonly string[] {
+function otherVersions(
+  kind: KindDefinition,
+  stored: string,
+  storedFields: readonly ReferenceField[],
+): readonly string[] {
   return kind.versions
     .filter((version) => version.name !== stored)
-    .flatMap((version) => [
-      `## What is different in ${version.name}`,
-      '',
-      ...(version.limitsValues === false
-        ? ['- The schema checks types and required fields only; values are checked by admission.']
-        : []),
-      ...(version.without ?? []).map((path) => `- There is no \`${path}\`.`),
-      '',
-    ]);
+    .flatMap((version) => {
+      const fields = fieldsOf(schemaOf(kind, version));
+      const missing = fieldsWithout(storedFields, fields).map(({ path }) => `- There is no \`${path}\`.`);
+      const others = fields.filter((field) => version.limitsValues !== false && differs(field, storedFields));
+      return [
+        `## What is different in ${version.name}`,
+        '',
+        ...(version.limitsValues === false
+          ? ['- The schema checks types and required fields only; values are checked by admission.']
+          : []),
+        ...missing,
+        '',
+        ...(others.length > 0
+          ? ['These it has instead:', '', ...table(['Field', 'Type', 'Limits', 'Meaning'], others.map(row)), '']
+          : []),
+      ];
+    });
+}
+
+/** Whether a field is not among the others, nor inside of one that is not, or means something else there. */
+function differs(field: ReferenceField, others: readonly ReferenceField[]): boolean {
+  const same = others.find(({ path }) => path === field.path);
+  if (same !== undefined) return row(same).join() !== row(field).join();
+  const parent = field.path.replace(/(\.[^.]+|\[\])$/, '');
+  return others.some(({ path }) => path === parent);
+}
+
+/** The fields that the others have not got, without what is inside of these. */
+function fieldsWithout(
+  fields: readonly ReferenceField[],
+  others: readonly ReferenceField[],
+): readonly ReferenceField[] {
+  const known = new Set(others.map(({ path }) => path));
+  const left = fields.filter(({ path }) => !known.has(path));
+  return left.filter(({ path }) => !left.some((parent) => path !== parent.path && isInside(path, parent.path)));
+}
+
+function isInside(path: string, parent: string): boolean {
+  return path.startsWith(parent) && /^[.[]/.test(path.slice(parent.length));
 }
 
 /** The table of feature gates. */

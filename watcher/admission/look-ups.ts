@@ -45,8 +45,8 @@ export function isMissing(error: unknown): boolean {
   return answerStatus(error) === 404 && error instanceof Error && 'reason' in error && error.reason === 'NotFound';
 }
 
-/** An idle connection may have been closed by its other end, which only the next request notices. */
-async function onceMore<Value>(signal: AbortSignal, call: () => Promise<Value>): Promise<Value> {
+/** Makes a call again that got no answer: an idle connection may have been closed by its other end, unnoticed until now. */
+export async function onceMore<Value>(signal: AbortSignal, call: () => Promise<Value>): Promise<Value> {
   try {
     return await call();
   } catch (error) {

@@ -1,6 +1,7 @@
 import { createPatch } from 'rfc6902';
 import { describeErrors } from '../../api/container-recreate-request.ts';
 import type { FieldError } from '../../api/failure.ts';
+import type { FieldProblem } from '../../api/field-problem.ts';
 import { isJsonObject, type JsonObject } from '../../api/json.ts';
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from './server.ts';
 
@@ -34,7 +35,7 @@ export interface Refused {
   readonly code: 400 | 403 | 422 | 500;
   /** One line for people. Absent: the errors in one line. */
   readonly message?: string;
-  readonly errors: readonly FieldError[];
+  readonly errors: readonly (FieldError | FieldProblem)[];
 }
 
 /** Something that admission needs could not be asked; the message says what and why. */
@@ -107,6 +108,11 @@ export function objectOf(request: AdmissionRequest): JsonObject {
   return request.object;
 }
 
+/** On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. */
+export function isBeingDeleted(object: JsonObject): boolean {
+  return isJsonObject(object.metadata) && typeof object.metadata.deletionTimestamp === 'string';
+}
+
 function textOr(value: unknown, absent: string): string {
   return typeof value === 'string' ? value : absent;
 }
@@ -147,7 +153,11 @@ function statusOf(request: AdmissionRequest, refused: Refused): object {
       name: request.name,
       group: request.kind.group,
       kind: request.kind.kind,
-      causes: refused.errors.map(({ path, message }) => ({ reason: 'FieldValueInvalid', field: path, message })),
+      causes: refused.errors.map((error) => ({
+        reason: 'reason' in error ? error.reason : 'FieldValueInvalid',
+        field: error.path,
+        message: error.message,
+      })),
     },
   };
 }

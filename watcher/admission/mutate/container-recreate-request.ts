@@ -9,7 +9,7 @@ import {
 import { type FeatureGate, type FeatureGates, gateRefusal } from '../../../api/feature-gates.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
 import type { LookUps } from '../look-ups.ts';
-import { type AdmissionRequest, objectOf, type Review, type Verdict } from '../review.ts';
+import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from '../review.ts';
 import { MalformedBody } from '../server.ts';
 
 export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequest';
@@ -18,7 +18,6 @@ export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequ
 export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps): Review {
   return async (request, signal) => {
     const object = objectOf(request);
-    // On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck.
     if (request.operation === 'UPDATE' && isBeingDeleted(object)) return { kind: 'allowed' };
     if (!gates.KruiseDaemon) return refusedByGate('KruiseDaemon');
 
@@ -79,10 +78,6 @@ function withFieldsOf(before: Json | undefined, after: Json): Json {
   if (!isJsonObject(before) || !isJsonObject(after) || before.name !== after.name) return after;
   const missing = filledFields.filter((field) => after[field] === undefined && before[field] !== undefined);
   return { ...after, ...Object.fromEntries(missing.map((field) => [field, before[field]])) };
-}
-
-function isBeingDeleted(object: JsonObject): boolean {
-  return isJsonObject(object.metadata) && typeof object.metadata.deletionTimestamp === 'string';
 }
 
 function refusedByGate(gate: FeatureGate): Verdict {

@@ -1,0 +1,241 @@
+// CloneSet: pods that can stand in for each other, updated in place or by replacement within a budget.
+//
+// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+//
+//   spec.replicas                     the user, or an autoscaler through the scale subresource
+//   spec.scaleStrategy.podsToDelete   the user names pods; the leading watcher takes off the names of pods that are gone
+//   spec, all else                    the user; admission fills in defaults
+//   status                            the leading watcher, all fields in one write
+//   metadata                          the user
+//
+// A set is worked on by one keyed queue of the leading watcher (see watcher/fleet), and the roll-out workflow writes no
+// field of it: it hands that queue the leave to disrupt pods.
+import type { EventText } from './event.ts';
+import type { JsonObject } from './json.ts';
+import type { LabelSelector } from './label-selector.ts';
+import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
+import type { PodTemplate } from './pod-template.ts';
+import type { specSchema, statusSchema } from './schema/cloneset.ts';
+import type { Parsed } from './schema/static.ts';
+import type { WaitingFor } from './waiting-for.ts';
+import { blockedByLimit } from './waiting-for.ts';
+import { group } from './well-known.ts';
+
+// ---------------------------------------------------------------------------------------------------------- the shape
+
+/** A set in the shape of v1beta1, the only one inside Windlass. */
+export interface CloneSet extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly spec: CloneSetSpec;
+  /** Absent until somebody has looked at the set. */
+  readonly status?: CloneSetStatus;
+}
+
+type ParsedSpec = Parsed<typeof specSchema>;
+
+export interface CloneSetSpec extends Omit<ParsedSpec, 'selector' | 'template' | 'volumeClaimTemplates'> {
+  readonly selector: LabelSelector;
+  readonly template: PodTemplate;
+  readonly volumeClaimTemplates?: readonly JsonObject[];
+}
+
+export type CloneSetStatus = Parsed<typeof statusSchema>;
+export type CloneSetScaleStrategy = NonNullable<CloneSetSpec['scaleStrategy']>;
+export type CloneSetUpdateStrategy = NonNullable<CloneSetSpec['updateStrategy']>;
+export type RollingUpdate = NonNullable<CloneSetUpdateStrategy['rollingUpdate']>;
+export type PodUpdatePolicy = NonNullable<RollingUpdate['podUpdatePolicy']>;
+export type PriorityStrategy = NonNullable<RollingUpdate['priorityStrategy']>;
+export type ScatterTerm = NonNullable<RollingUpdate['scatterStrategy']>[number];
+export type InPlaceUpdateStrategy = NonNullable<RollingUpdate['inPlaceUpdateStrategy']>;
+export type CloneSetCondition = NonNullable<CloneSetStatus['conditions']>[number];
+
+/** How the API server addresses sets in the shape that Windlass works with. */
+export const cloneSets = {
+  group: group.apps,
+  version: 'v1beta1',
+  plural: 'clonesets',
+  kind: 'CloneSet',
+  namespaced: true,
+} as const satisfies Resource;
+
+/** The older version, served beside it. */
+export const cloneSetsV1alpha1 = { ...cloneSets, version: 'v1alpha1' } as const satisfies Resource;
+
+export type CloneSetVersion = typeof cloneSets.version | typeof cloneSetsV1alpha1.version;
+
+/** The version that an object of this kind is in, or undefined for a version that we do not serve. */
+export function cloneSetVersion(object: JsonObject): CloneSetVersion | undefined {
+  if (object.apiVersion === `${cloneSets.group}/v1beta1`) return 'v1beta1';
+  if (object.apiVersion === `${cloneSets.group}/v1alpha1`) return 'v1alpha1';
+  return undefined;
+}
+
+// --------------------------------------------------------------------------------------------------- marks and defaults
+
+/** Labels and annotations of sets, and of their pods and claims. */
+export const cloneSetMark = {
+  /** Label of pods and claims: pairs a pod with its claims. */
+  instanceId: 'apps.kruise.io/cloneset-instance-id',
+  /** Label of a pod: it is to be deleted under the protection of the set. Any value counts, even `false`. */
+  specifiedDelete: 'apps.kruise.io/specified-delete',
+  /** Annotation of a pod: a whole number; pods with less of it are removed first when the set shrinks. */
+  deletionCost: 'controller.kubernetes.io/pod-deletion-cost',
+  /** Label of a set in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. Means nothing in v1beta1. */
+  excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
+  /** Label of a set: who may delete it, `Always` nobody, `Cascading` nobody while it wants pods (gate). */
+  deleteProtection: 'policy.kruise.io/delete-protection',
+} as const;
+
+/** Labels of a ControllerRevision, value `true`: what has been decided about pulling its images ahead (CS-101). */
+export const preDownloadMark = {
+  /** Spelt so in all versions. */
+  created: 'apps.kruise.io/pre-predownload-created',
+  ignored: 'apps.kruise.io/image-predownload-ignored',
+} as const;
+
+/** Annotations of a set in v1alpha1, whole numbers: what v1beta1 has as fields of `inPlaceUpdateStrategy`. */
+export const preDownloadAnnotation = {
+  imagePreDownloadParallelism: 'apps.kruise.io/image-predownload-parallelism',
+  imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
+  imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
+} as const;
+
+/** What an absent field means. Admission writes these into objects; whoever reads one without them uses them, too. */
+export const cloneSetDefault = {
+  replicas: 1,
+  revisionHistoryLimit: 10,
+  minReadySeconds: 0,
+  updateType: 'RollingUpdate',
+  podUpdatePolicy: 'ReCreate',
+  partition: 0,
+  maxUnavailable: '20%',
+  maxSurge: 0,
+  imagePreDownloadParallelism: 1,
+  imagePreDownloadTimeoutSeconds: 300,
+} as const;
+
+/** This `progressDeadlineSeconds` means that there is no deadline, as an absent one does. */
+export const noProgressDeadline = 2_147_483_647;
+
+/** All policies. v1alpha1 has the same words as types of its update strategy. */
+export const podUpdatePolicies = [
+  'ReCreate',
+  'InPlaceIfPossible',
+  'InPlaceOnly',
+] as const satisfies readonly PodUpdatePolicy[];
+
+/** Whether pods of the set may change in place. */
+export function updatesInPlace({ updateStrategy }: Pick<CloneSetSpec, 'updateStrategy'>): boolean {
+  const policy = updateStrategy?.rollingUpdate?.podUpdatePolicy;
+  return updateStrategy?.type !== 'OnDelete' && (policy === 'InPlaceIfPossible' || policy === 'InPlaceOnly');
+}
+
+// --------------------------------------------------------------------------------------------------- reasons and texts
+
+/** The conditions of a set. */
+export const cloneSetCondition = {
+  /** Only while there is a progress deadline. */
+  progressing: 'Progressing',
+  /** The last pass could not create or delete something. Goes when one can. */
+  failedScale: 'FailedScale',
+  /** The last pass could not update something. Goes when one can. */
+  failedUpdate: 'FailedUpdate',
+} as const;
+
+/** Reasons of `Progressing`, with the message that belongs to each, word for word as scripts know them. */
+export const progressMessage = {
+  CloneSetAvailable: () => 'CloneSet is available',
+  CloneSetPaused: () => 'CloneSet is paused',
+  ProgressPartitionAvailable: () => 'CloneSet has been paused due to partition ready',
+  ProgressDeadlineExceeded: (revision: string) => `CloneSet revision ${revision} has timed out progressing`,
+  CloneSetUpdated: () => 'CloneSet is progressing',
+} as const satisfies Record<string, (revision: string) => string>;
+export type ProgressReason = keyof typeof progressMessage;
+
+/** What is said on sets, from component `cloneset-controller`: reasons and texts as OpenKruise has them. */
+export const cloneSetEvent = {
+  created: (pod: string) => normal('SuccessfulCreate', `succeed to create pod ${pod}`),
+  createFailed: (pod: string, error: string) => warning('FailedCreate', `failed to create pod: ${error}, pod: ${pod}`),
+  claimCreateFailed: (claim: string, error: string) =>
+    warning('FailedCreate', `failed to create pvc: ${error}, pvc: ${claim}`),
+  deleted: (pod: string) => normal('SuccessfulDelete', `succeed to delete pod ${pod}`),
+  deleteFailed: (pod: string, error: string) => warning('FailedDelete', `failed to delete pod ${pod}: ${error}`),
+  claimDeleteFailed: (claim: string, error: string) =>
+    warning('FailedDelete', `failed to delete pvc ${claim}: ${error}`),
+  claimUpdateFailed: (claim: string, error: string) =>
+    warning('FailedUpdate', `failed to update pvc ${claim}: ${error}`),
+  updatedInPlace: (pod: string, revision: string) =>
+    normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place(revision ${revision})`),
+  updateInPlaceFailed: (pod: string, revision: string, error: string) =>
+    warning('FailedUpdatePodInPlace', `failed to update pod ${pod} in-place(revision ${revision}): ${error}`),
+  recreated: (pod: string, revision: string) =>
+    normal(
+      'SuccessfulUpdatePodReCreate',
+      `successfully patch pod ${pod} specified-delete for update(revision ${revision})`,
+    ),
+  recreateFailed: (pod: string, revision: string, error: string) =>
+    warning(
+      'FailedUpdatePodReCreate',
+      `failed to patch pod specified-delete ${pod} for update(revision ${revision}): ${error}`,
+    ),
+  scaleUpLimited: (limit: number) =>
+    warning('ScaleUpLimited', `scaleUp is limited because of scaleStrategy.maxUnavailable, limit: ${limit}`),
+} as const;
+
+function normal(reason: string, message: string): EventText {
+  return { type: 'Normal', reason, message };
+}
+
+function warning(reason: string, message: string): EventText {
+  return { type: 'Warning', reason, message };
+}
+
+/** Reasons of `status.waitingFor`, with what a person can do. */
+export const cloneSetWaits = {
+  BudgetSpent: 'Mend these pods, or raise maxUnavailable or maxSurge',
+  BudgetRoundsToZero: 'Raise maxUnavailable, which comes to no pod at all, or set maxSurge',
+  RefusedByBudget: 'Mend the pods that the named budget counts as unavailable, or change that budget',
+  PartitionReached: 'Lower partition to update more pods',
+  Paused: 'Set updateStrategy.rollingUpdate.paused to false',
+  PausedByOperator: 'Signal resume, or abort',
+  OnDelete: 'Delete these pods to have them made anew',
+  NoPermit: 'Nothing to do: the roll-out goes on as soon as its workflow gives the next leave',
+  Skipped: 'Signal retry to have these pods updated after all',
+  PodUnreadable: 'Mend or remove the named annotation, or delete these pods',
+  InPlaceImpossible: 'Take the named change back, or choose podUpdatePolicy InPlaceIfPossible',
+  HookBeforeUpdate: 'Take the named labels and finalizers off these pods',
+  HookAfterUpdate: 'Put the named labels and finalizers on these pods',
+  HookBeforeDelete: 'Take the named labels and finalizers off these pods',
+  HookBeforeNormal: 'Put the named labels and finalizers on these pods',
+  Draining: 'Nothing to do: Services let go of these pods before their containers change',
+  GracePeriod: 'Nothing to do: the pods are unready for gracePeriodSeconds before their containers change',
+  ContainersNotSwapped: 'Look at the events of these pods: their new containers do not run yet',
+  BatchNotReady: 'Look at the logs and readiness probes of these pods: the next containers wait for those before',
+  NotScheduled: 'Make room on the nodes for these pods, or change what they ask for',
+  NotReady: 'Look at the logs and readiness probes of these pods',
+  MinReadySeconds: 'Nothing to do: the pods must be ready for minReadySeconds',
+  ScaleLimited: 'Mend these pods, or raise scaleStrategy.maxUnavailable',
+  Terminating: 'Nothing to do if the pods are about to end; otherwise look at their finalizers and nodes',
+  CannotCreate: 'Look at the condition FailedScale: it says who refuses the pods',
+  CannotDelete: 'Look at the condition FailedScale: it says who refuses the deletion',
+  CannotUpdate: 'Look at the condition FailedUpdate: it says who refuses the change',
+  EngineSilent: 'Bring Temporal back; the roll-out goes on by itself',
+  ApiUnreachable: 'Bring the API server back; everything goes on by itself',
+  Aborted: 'Change the template, or signal retry',
+  Parked: 'Signal retry, skip or abort',
+} as const;
+export type CloneSetWaitReason = keyof typeof cloneSetWaits;
+
+/** A wait of a set, with the remedy that belongs to its reason. */
+export function cloneSetWait(
+  reason: CloneSetWaitReason,
+  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
+): WaitingFor & { readonly reason: CloneSetWaitReason } {
+  return {
+    reason,
+    blockedBy: facts.blockedBy.slice(0, blockedByLimit),
+    blockedCount: facts.blockedBy.length,
+    since: facts.since,
+    unblock: facts.unblock ?? cloneSetWaits[reason],
+  };
+}

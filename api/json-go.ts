@@ -1,0 +1,75 @@
+// JSON as Go's encoding/json writes it. Hashes and annotations that OpenKruise also writes are compared byte for byte, so
+// spaces, escapes and the order of keys all count.
+//
+// Written by hand because JSON.stringify cannot keep an order: JavaScript moves keys that look like numbers to the front
+// of an object, and labels may look like numbers.
+import type { Json } from './json.ts';
+
+/** What Go has to write. An object stands for a struct and keeps its order; a Map stands for a map and is sorted. */
+export type GoValue =
+  | Json
+  | readonly GoValue[]
+  | ReadonlyMap<string, GoValue>
+  | { readonly [key: string]: GoValue | undefined };
+
+/** Compact JSON as Go writes it: objects in the order given without undefined keys, Maps sorted, Go's escapes. */
+export function goJson(value: GoValue): string {
+  return write(value, false);
+}
+
+/** Compact JSON as Go writes it when it knows no types: the keys of every object sorted. */
+export function goJsonSorted(value: GoValue): string {
+  return write(value, true);
+}
+
+/** A Go map from an object with the same keys; undefined stays undefined, so that an absent map stays absent. */
+export function goMap<Value extends GoValue>(
+  object: Readonly<Record<string, Value>> | undefined,
+): ReadonlyMap<string, Value> | undefined {
+  return object && new Map(Object.entries(object));
+}
+
+/** Less than 0, 0 or more than 0, as Go orders strings: by their bytes in UTF-8, which is by code point. */
+export function compareGoStrings(left: string, right: string): number {
+  if (left === right) return 0;
+  let at = 0;
+  while (at < left.length && left[at] === right[at]) at++;
+  return rank(left.charCodeAt(at)) - rank(right.charCodeAt(at));
+}
+
+function write(value: GoValue, sorted: boolean): string {
+  if (typeof value === 'string') return quoted(value);
+  if (Array.isArray(value)) return `[${value.map((item: GoValue) => write(item, sorted)).join(',')}]`;
+  if (value instanceof Map) return writeEntries([...value], true, sorted);
+  if (typeof value === 'object' && value !== null) return writeEntries(Object.entries(value), sorted, sorted);
+  // Go writes floating-point numbers by JavaScript's rules, but for a zero that is negative.
+  return Object.is(value, -0) ? '-0' : JSON.stringify(value);
+}
+
+function writeEntries(
+  entries: readonly (readonly [string, GoValue | undefined])[],
+  inOrder: boolean,
+  sorted: boolean,
+): string {
+  const named = entries.map(([key, inner]) => [key.toWellFormed(), inner] as const);
+  const ordered = inOrder ? named.toSorted(([left], [right]) => compareGoStrings(left, right)) : named;
+  const members = ordered.flatMap(([key, inner]) =>
+    inner === undefined ? [] : [`${quoted(key)}:${write(inner, sorted)}`],
+  );
+  return `{${members.join(',')}}`;
+}
+
+function quoted(text: string): string {
+  // Go cannot hold half a surrogate pair: it reads one as U+FFFD, and writes that as it is.
+  return JSON.stringify(text.toWellFormed()).replace(
+    /[<>&\u2028\u2029]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** By UTF-16 code units, only halves of surrogate pairs would come too early. The end of a string comes first. */
+function rank(codeUnit: number): number {
+  if (Number.isNaN(codeUnit)) return -1;
+  const isSurrogate = codeUnit >= 0xd800 && codeUnit <= 0xdfff;
+  return isSurrogate ? codeUnit + 0x10000 : codeUnit;
+}

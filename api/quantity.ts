@@ -1,0 +1,160 @@
+// Resource quantities: `100m`, `32Mi`, `1e3`. Many texts say the same amount, and the API server stores one of them, the
+// canonical form: no fraction, no unit larger than it can say exactly, no smaller unit than needed. Texts that need no
+// change by a cheap test keep their spelling, even where the canonical form is another (`1.500`): so does Go, and
+// revision hashes depend on it.
+
+/** An amount as it was written. */
+export interface Quantity {
+  /** The amount in billionths; finer parts were rounded up, away from zero. */
+  readonly nano: bigint;
+  readonly format: 'decimal' | 'binary' | 'exponent';
+  /** The text itself, where it is kept as it is. */
+  readonly spelling?: string;
+  /** The smallest power of ten that the text has a digit for. */
+  readonly scale: number;
+}
+
+const decimalUnits = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 } as const;
+const binaryUnits = { Ki: 1, Mi: 2, Gi: 3, Ti: 4, Pi: 5, Ei: 6 } as const;
+
+const units: ReadonlyMap<string, Unit> = new Map<string, Unit>([
+  ...Object.entries(decimalUnits).map(([unit, exponent]) => [unit, { format: 'decimal', exponent }] as const),
+  ...Object.entries(binaryUnits).map(([unit, exponent]) => [unit, { format: 'binary', exponent }] as const),
+]);
+
+/** A power of ten, or of 1024 for binary units. */
+interface Unit {
+  readonly format: Quantity['format'];
+  readonly exponent: number;
+}
+
+const nanoExponent = 9;
+const milli = -3;
+const largestBinary = 2n ** 63n - 1n;
+/** Nobody means more, and a hostile exponent must not cost memory. */
+const largestExponent = 1000;
+/** Decimal digits that surely fit into 64 bits. */
+const safeDigits = 18;
+
+/** Reads a quantity; undefined for what is none. Numbers are read as their text. */
+export function parseQuantity(value: string | number): Quantity | undefined {
+  const text = String(value).trim();
+  const [, sign = '', digits = '', fraction = '', suffix = ''] = quantityPattern.exec(text) ?? [];
+  const unit = unitOf(suffix);
+  if (unit === undefined || digits + fraction === '') return undefined;
+
+  const whole = digits.replace(/^0+/, '') || '0';
+  const magnitude = BigInt(whole + fraction);
+  const scale = (unit.format === 'binary' ? 0 : unit.exponent) - fraction.length;
+  const nano = amountOf(magnitude, fraction.length, unit);
+  return {
+    nano: sign === '-' ? -nano : nano,
+    format: unit.format,
+    scale,
+    ...(isPlain(whole, fraction, scale, unit) && { spelling: text }),
+  };
+}
+
+/** The text that the API server stores for this quantity; what is no quantity comes back as it is. */
+export function canonicalQuantity(value: string | number): string {
+  const quantity = parseQuantity(value);
+  return quantity === undefined ? String(value) : formatQuantity(quantity);
+}
+
+/** The same, after what is finer than a thousandth has been rounded up, as in every list of resources. */
+export function canonicalResource(value: string | number): string {
+  const quantity = parseQuantity(value);
+  if (quantity === undefined) return String(value);
+  if (quantity.spelling !== undefined && quantity.scale >= milli) return quantity.spelling;
+  return formatQuantity({ ...withoutSpelling(quantity), nano: roundedUp(quantity.nano, 10n ** 6n) * 10n ** 6n });
+}
+
+/** Less than 0, 0 or more than 0; what is no quantity comes first. */
+export function compareQuantities(left: string | number, right: string | number): number {
+  const [leftNano, rightNano] = [parseQuantity(left)?.nano, parseQuantity(right)?.nano];
+  if (leftNano === rightNano) return 0;
+  if (leftNano === undefined || rightNano === undefined) return leftNano === undefined ? -1 : 1;
+  return leftNano < rightNano ? -1 : 1;
+}
+
+/** Whether two texts say the same amount. Two texts that are no quantities are the same if they are equal. */
+export function sameQuantity(left: string | number, right: string | number): boolean {
+  const readable = parseQuantity(left) !== undefined && parseQuantity(right) !== undefined;
+  return readable ? compareQuantities(left, right) === 0 : left === right;
+}
+
+const quantityPattern = /^([+-]?)(\d*)(?:\.(\d*))?([eEinumkKMGTP]*(?:[-+]?\d+)?)$/;
+
+function unitOf(suffix: string): Unit | undefined {
+  const named = units.get(suffix);
+  if (named !== undefined) return named;
+  const exponent = /^[eE]([-+]?\d+)$/.exec(suffix)?.[1];
+  if (exponent === undefined || Math.abs(Number(exponent)) > largestExponent) return undefined;
+  return { format: 'exponent', exponent: Number(exponent) };
+}
+
+/** In billionths. */
+function amountOf(magnitude: bigint, fractionDigits: number, unit: Unit): bigint {
+  if (unit.format === 'binary') {
+    const nano = scaled(magnitude * 1024n ** BigInt(unit.exponent), nanoExponent - fractionDigits);
+    const most = largestBinary * 10n ** BigInt(nanoExponent);
+    return nano > most ? most : nano;
+  }
+  return scaled(magnitude, nanoExponent + unit.exponent - fractionDigits);
+}
+
+function scaled(magnitude: bigint, exponent: number): bigint {
+  if (exponent >= 0) return magnitude * 10n ** BigInt(exponent);
+  return roundedUp(magnitude, 10n ** BigInt(-exponent));
+}
+
+/** How many of `size` it takes, away from zero. */
+function roundedUp(amount: bigint, size: bigint): bigint {
+  const whole = amount / size;
+  if (whole * size === amount) return whole;
+  return amount > 0n ? whole + 1n : whole - 1n;
+}
+
+/** Go's cheap test for texts that are canonical; it takes some that are not. */
+function isPlain(whole: string, fraction: string, scale: number, unit: Unit): boolean {
+  if (unit.format === 'binary') {
+    const fits = fraction === '' && whole.length <= safeDigits - 4 - 3 * unit.exponent;
+    return fits && BigInt(whole) % 8n !== 0n;
+  }
+  const digits = whole + fraction;
+  if (digits.length > safeDigits || scale < -nanoExponent) return false;
+  return scale % 3 === 0 && !digits.endsWith('000') && !digits.startsWith('0');
+}
+
+function formatQuantity(quantity: Quantity): string {
+  if (quantity.spelling !== undefined) return quantity.spelling;
+  const { nano } = quantity;
+  if (nano === 0n) return '0';
+
+  const one = 10n ** BigInt(nanoExponent);
+  const magnitude = nano < 0n ? -nano : nano;
+  const isBinary = quantity.format === 'binary' && magnitude >= 1024n * one && magnitude % one === 0n;
+  if (isBinary) {
+    const { mantissa, exponent } = reduced(nano / one, 1024n, Object.keys(binaryUnits).length);
+    return `${mantissa}${Object.keys(binaryUnits)[exponent - 1] ?? ''}`;
+  }
+
+  if (quantity.format === 'exponent') {
+    const { mantissa, exponent } = reduced(nano, 1000n, Number.POSITIVE_INFINITY);
+    const power = exponent * 3 - nanoExponent;
+    return `${mantissa}${power === 0 ? '' : `e${power}`}`;
+  }
+  const { mantissa, exponent } = reduced(nano, 1000n, Object.keys(decimalUnits).length - 1);
+  return `${mantissa}${Object.keys(decimalUnits)[exponent]}`;
+}
+
+function reduced(amount: bigint, base: bigint, mostTimes: number): { mantissa: bigint; exponent: number } {
+  let mantissa = amount;
+  let exponent = 0;
+  for (; exponent < mostTimes && mantissa % base === 0n; exponent++) mantissa /= base;
+  return { mantissa, exponent };
+}
+
+function withoutSpelling({ spelling: _, ...quantity }: Quantity): Quantity {
+  return quantity;
+}

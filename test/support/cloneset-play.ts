@@ -1,0 +1,1001 @@
+import type { CloneSet, CloneSetSpec, RollingUpdate } from '../../api/cloneset.ts';
+import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
+import { isJsonObject, type JsonObject } from '../../api/json.ts';
+import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/lifecycle.ts';
+import type { KubeObject, ObjectMeta } from '../../api/meta.ts';
+import { isActive, type Pod, type PodCondition } from '../../api/pod.ts';
+import { type ControllerRevision, isAtRevision, revisionMark } from '../../api/revision.ts';
+import { timestamp } from '../../api/time.ts';
+import { countedPods, type FleetPod, isControlledBy } from '../../workflows/plan/cloneset/fleet.ts';
+import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/goal.ts';
+import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
+import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
+import type {
+  AsSeen,
+  CloneSetWorld,
+  Intention,
+  RollOutPermit,
+  VolumeClaim,
+} from '../../workflows/plan/cloneset/world.ts';
+import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
+import { cloneSet, template } from './cloneset-world.ts';
+import { strategicMerge } from './simulated-pod.ts';
+
+/** What a play begins with. */
+export interface Cast {
+  readonly spec: Pick<CloneSetSpec, 'replicas' | 'minReadySeconds'> & { readonly maxSurge: number };
+  readonly rollingUpdate: RollingUpdate;
+  readonly lifecycle: Lifecycle | undefined;
+  readonly keepsClaims: boolean;
+  readonly hasClaims: boolean;
+  readonly excludesPreparingDelete: boolean;
+  readonly gates: readonly FeatureGate[];
+  /** Whether caches show the writes of others late. */
+  readonly hasStaleCaches: boolean;
+}
+
+/** A promise that was not kept, with the way that led there. */
+export class BrokenPromise extends Error {}
+
+type Kind = 'set' | 'pod' | 'claim' | 'revision';
+type Stored = Pick<KubeObject, 'metadata'>;
+interface Unborn {
+  readonly metadata: Partial<ObjectMeta> & { readonly name: string };
+}
+
+const kinds: readonly Kind[] = ['set', 'pod', 'claim', 'revision'];
+
+interface Step {
+  readonly what: string;
+  readonly take: () => void;
+}
+
+/** A write was refused, because the object is another one by now. */
+class Conflict extends Error {}
+/** A write was refused, because somebody else leads. */
+class Fenced extends Error {}
+/** A creation was refused. */
+class Refused extends Error {}
+
+/** A leader: what its caches show, and the pass that it is in. */
+interface Writer {
+  readonly id: number;
+  readonly caches: Record<Kind, Map<string, Stored>>;
+  /** How much of the log each cache has shown, and has to show before the next pass. */
+  readonly shown: Record<Kind, number>;
+  readonly mustShow: Record<Kind, number>;
+  isLeading: boolean;
+  pass: Generator<string, void, void> | undefined;
+  failures: CloneSetWorld['failures'];
+}
+
+const startMs = Date.parse('2026-11-21T06:00:00Z');
+const images = ['nginx:1', 'nginx:2', 'nginx:3'];
+
+/**
+ * A CloneSet with its pods between a user, a kubelet, a roll-out workflow and leaders that plan and write, each of which
+ * takes a small step whenever it is its turn. After each step the promises of the planner are checked.
+ */
+export class CloneSetPlay {
+  readonly #cast: Cast;
+  readonly #objects: Record<Kind, Map<string, Stored>> = {
+    set: new Map(),
+    pod: new Map(),
+    claim: new Map(),
+    revision: new Map(),
+  };
+  readonly #log: { readonly kind: Kind; readonly name: string; readonly object: Stored | undefined }[] = [];
+  #writers: Writer[] = [];
+  #writerCount = 0;
+  #nowMs = startMs;
+  #version = 100;
+  #random = 1;
+  #permit: RollOutPermit | undefined;
+  #undo: CloneSetWorld['undo'];
+  #hasQuota = false;
+  #areHooksAlive = true;
+  /** Pods whose containers have crashed and do not come back. */
+  readonly #crashed = new Set<string>();
+  /** The revision that each pod was last started for. */
+  readonly #startedFor = new Map<string, string>();
+  #lastPlan: CloneSetPlan | undefined;
+  /** What has happened, for whoever has to find out why. */
+  readonly story: string[] = [];
+
+  constructor(cast: Cast) {
+    this.#cast = cast;
+    const { maxSurge, ...spec } = cast.spec;
+    this.#store('set', {
+      ...cloneSet({
+        ...spec,
+        template: this.#template(images[0] ?? ''),
+        rollingUpdate: { ...cast.rollingUpdate, maxSurge },
+        ...(cast.lifecycle && { lifecycle: cast.lifecycle }),
+        scaleStrategy: { enablePVCReuse: cast.keepsClaims },
+        ...(cast.hasClaims && { volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: {} }] }),
+      }),
+    });
+    this.#newLeader();
+  }
+
+  /** Takes the steps that the numbers choose. */
+  play(choices: readonly number[]): void {
+    for (const choice of choices) {
+      const steps = this.#stepsOf(choice % 10);
+      const step = steps[Math.floor(choice / 10) % steps.length];
+      if (step) this.#take(step);
+    }
+  }
+
+  /** A roll-out that nobody disturbs. No pod goes but by our own doing, so the budget holds for what is really there. */
+  rollOut(image: number, choices: readonly number[]): void {
+    const wanted = images[image % images.length] ?? '';
+    this.#take({
+      what: `the user rolls out ${wanted}`,
+      take: () => this.#changeSpec({ template: this.#template(wanted) }),
+    });
+    for (const choice of choices) {
+      const steps = this.#stepsOf(choice % 8);
+      const step = steps[Math.floor(choice / 10) % steps.length];
+      if (step) this.#take(step);
+      this.#followStanding();
+      this.#checkTruth();
+    }
+  }
+
+  /** Lets everything come to rest. Answers the last plan. */
+  settle(): CloneSetPlan {
+    for (let round = 0; round < 600; round++) {
+      const before = this.#log.length;
+      this.#wholePass();
+      for (const step of this.#natureSteps()) this.#take(step);
+      const permit = this.#permit;
+      this.#followStanding();
+      if (this.#log.length !== before || this.#permit !== permit) continue;
+
+      const plan = this.#lastPlan;
+      if (plan === undefined) throw this.#broken('there is no plan');
+      if (plan.againInMs === undefined) {
+        this.#checkRest(plan);
+        return plan;
+      }
+      this.#nowMs += Math.max(plan.againInMs, 1);
+    }
+    throw this.#broken('it does not come to rest');
+  }
+
+  /** Takes every obstacle away: whatever the pods and the user did, the roll-out can end now. */
+  mend(): void {
+    this.#say('everything is mended');
+    this.#hasQuota = false;
+    this.#areHooksAlive = true;
+    this.#undo = undefined;
+    this.#crashed.clear();
+    const { spec } = this.#set;
+    const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? {};
+    this.#changeSpec({
+      updateStrategy: {
+        type: 'RollingUpdate',
+        rollingUpdate: {
+          ...rollingUpdate,
+          podUpdatePolicy: 'InPlaceIfPossible',
+          paused: false,
+          partition: 0,
+          maxUnavailable: 1,
+        },
+      },
+      scaleStrategy: { ...spec.scaleStrategy, maxUnavailable: 100 },
+    });
+    for (const pod of this.#pods) {
+      const { 'apps.kruise.io/inplace-update-state': state } = pod.metadata.annotations ?? {};
+      if (state === '{')
+        this.#patchPod(pod, { metadata: { annotations: { 'apps.kruise.io/inplace-update-state': null } } });
+    }
+    this.#permit = undefined;
+  }
+
+  /** Takes back what the roll-out has changed, and lets that come to rest. */
+  undo(): CloneSetPlan {
+    // nothing can be taken back before it is known what has been rolled out
+    this.#wholePass();
+    this.#undoUpdate();
+    return this.settle();
+  }
+
+  /** How many pods have which image. */
+  imagesInUse(): Readonly<Record<string, number>> {
+    const active = this.#pods.filter(isActive);
+    const groups = Map.groupBy(active, (pod) => imageOf(pod));
+    return Object.fromEntries([...groups].map(([image, pods]) => [image, pods.length]));
+  }
+
+  /** What is left to be wished for. */
+  unfinished(): readonly string[] {
+    const set = this.#set;
+    const found = chooseRevisions({ set, revisions: this.#all<ControllerRevision>('revision') });
+    if (found.kind === 'create') return ['the revision is not there'];
+    const active = this.#pods.filter((pod) => isActive(pod) && isControlledBy(set, pod));
+    const isUpdated = (pod: Pod) =>
+      isAtRevision(pod.metadata.labels?.[revisionMark.podRevision], found.update.metadata.name);
+    const wishes = active.flatMap((pod) => [
+      ...(isUpdated(pod) ? [] : [`${pod.metadata.name} is old`]),
+      ...(isReady(pod) ? [] : [`${pod.metadata.name} is not ready`]),
+      ...(imageOf(pod) === imageOf(set.spec.template) ? [] : [`${pod.metadata.name} has another image`]),
+    ]);
+    const replicas = replicasOf(set);
+    return active.length === replicas ? wishes : [`${active.length} of ${replicas} pods`, ...wishes];
+  }
+
+  // --------------------------------------------------------------------------------------------------- what may happen
+
+  #stepsOf(turn: number): readonly Step[] {
+    if (turn < 5)
+      return this.#writers.map((writer) => ({ what: `leader ${writer.id}`, take: () => this.#goOn(writer) }));
+    if (turn < 7) return this.#natureSteps();
+    if (turn === 7) return this.#clockSteps();
+    return turn === 8 ? this.#userSteps() : this.#workflowSteps();
+  }
+
+  #clockSteps(): readonly Step[] {
+    return [
+      { what: 'time passes', take: () => this.#wait(1000) },
+      { what: 'time passes', take: () => this.#wait(3000) },
+      { what: 'much time passes', take: () => this.#wait(40_000) },
+      { what: 'another leader', take: () => this.#newLeader() },
+    ];
+  }
+
+  /** What happens by itself: kubelets, the scheduler, hooks, the end of what is being deleted. */
+  #natureSteps(): readonly Step[] {
+    return this.#pods.flatMap((pod): readonly Step[] => {
+      const { name, deletionTimestamp, finalizers = [] } = pod.metadata;
+      const step = (what: string, patch: JsonObject): Step => ({
+        what: `${name} ${what}`,
+        take: () => this.#patchPod(pod, patch),
+      });
+      if (deletionTimestamp !== undefined) {
+        if (finalizers.length === 0) return [{ what: `${name} is gone`, take: () => this.#remove('pod', name) }];
+        return this.#areHooksAlive ? [{ what: `${name} loses its finalizers`, take: () => this.#free(pod) }] : [];
+      }
+      if (!isActive(pod)) return [];
+      if (!pod.spec.nodeName) return [step('is scheduled', { spec: { nodeName: `node-${name.length % 3}` } })];
+      return [...this.#kubeletSteps(pod, step), ...this.#hookSteps(pod)];
+    });
+  }
+
+  #kubeletSteps(pod: Pod, step: (what: string, patch: JsonObject) => Step): readonly Step[] {
+    const isCrashed = this.#crashed.has(pod.metadata.uid);
+    const steps: Step[] = [];
+    const status = pod.status?.containerStatuses?.[0];
+    const image = imageOf(pod);
+    if (condition(pod, 'KruisePodReady') === undefined) {
+      steps.push(
+        step('has its gate answered', conditionsPatch({ type: 'KruisePodReady', status: 'True', at: this.#now })),
+      );
+    }
+    if (status?.image !== image) {
+      const restartCount = status === undefined ? 0 : status.restartCount + 1;
+      steps.push(
+        step('starts its container', {
+          status: {
+            phase: 'Running',
+            containerStatuses: [
+              {
+                name: 'main',
+                image,
+                imageID: `id-of-${image}`,
+                containerID: `containerd://${pod.metadata.name}-${restartCount}`,
+                restartCount,
+                ready: !isCrashed,
+              },
+            ],
+          },
+        }),
+      );
+      return steps;
+    }
+    if (status.ready === isCrashed) {
+      steps.push(
+        step(isCrashed ? 'crashes' : 'recovers', {
+          status: { containerStatuses: [{ name: 'main', ready: !isCrashed }] },
+        }),
+      );
+    }
+    const gates = (pod.spec.readinessGates ?? []).every(
+      ({ conditionType }) => condition(pod, conditionType)?.status === 'True',
+    );
+    const wanted = { ContainersReady: status.ready, Ready: status.ready && gates };
+    const changed = Object.entries(wanted).flatMap(([type, isTrue]) => {
+      const is = isTrue ? 'True' : 'False';
+      return condition(pod, type)?.status === is ? [] : [{ type, status: is, at: this.#now }];
+    });
+    if (changed.length > 0) steps.push(step('has its readiness reported', conditionsPatch(...changed)));
+    return steps;
+  }
+
+  /** The user's controller of hooks. */
+  #hookSteps(pod: Pod): readonly Step[] {
+    const { preDelete, inPlaceUpdate, preNormal } = this.#set.spec.lifecycle ?? {};
+    if (!this.#areHooksAlive) return [];
+    const { name } = pod.metadata;
+    switch (lifecycleStateOf(pod)) {
+      case 'PreparingDelete':
+        return marksOn(preDelete, pod).length > 0 ? [{ what: `${name} is drained`, take: () => this.#free(pod) }] : [];
+      case 'PreparingUpdate':
+        return marksOn(inPlaceUpdate, pod).length > 0
+          ? [{ what: `${name} is drained`, take: () => this.#free(pod) }]
+          : [];
+      case 'Updated':
+        return marksMissing(inPlaceUpdate, pod).length > 0
+          ? [{ what: `${name} is registered`, take: () => this.#mark(pod, 'guard') }]
+          : [];
+      case 'PreparingNormal':
+        return marksMissing(preNormal, pod).length > 0
+          ? [{ what: `${name} is welcomed`, take: () => this.#mark(pod, 'born') }]
+          : [];
+      default:
+        return [];
+    }
+  }
+
+  #userSteps(): readonly Step[] {
+    const { spec } = this.#set;
+    const rolling = (change: RollingUpdate) => this.#changeRolling(change);
+    const step = (what: string, take: () => void): Step => ({ what: `the user ${what}`, take });
+    const replicas = replicasOf(this.#set);
+    return [
+      ...images.map((image) => step(`rolls out ${image}`, () => this.#changeSpec({ template: this.#template(image) }))),
+      step('changes what needs new pods', () =>
+        this.#changeSpec({ template: this.#template(images[0] ?? '', { hostNetwork: true }) }),
+      ),
+      step('wants one pod more', () => this.#changeSpec({ replicas: Math.min(replicas + 1, 7) })),
+      step('wants one pod less', () => this.#changeSpec({ replicas: Math.max(replicas - 1, 0) })),
+      step('pauses', () => rolling({ paused: true })),
+      step('goes on', () => rolling({ paused: false })),
+      step('raises the partition', () => rolling({ partition: 2 })),
+      step('lowers the partition', () => rolling({ partition: 0 })),
+      step('changes the budget', () => rolling({ maxUnavailable: this.#nowMs % 3 === 0 ? '40%' : 2 })),
+      step('limits creation', () => this.#changeSpec({ scaleStrategy: { ...spec.scaleStrategy, maxUnavailable: 1 } })),
+      step('drops the hooks', () => this.#dropHooks()),
+      step('stops the controller of hooks', () => {
+        this.#areHooksAlive = false;
+      }),
+      step('starts the controller of hooks', () => {
+        this.#areHooksAlive = true;
+      }),
+      step(this.#hasQuota ? 'lifts the quota' : 'sets a quota', () => {
+        this.#hasQuota = !this.#hasQuota;
+      }),
+      ...this.#pods.flatMap((pod) => this.#userStepsFor(pod)),
+    ];
+  }
+
+  #userStepsFor(pod: Pod): readonly Step[] {
+    const { name, uid, labels = {} } = pod.metadata;
+    if (!isActive(pod)) return [];
+    const mark = 'apps.kruise.io/specified-delete';
+    const { spec } = this.#set;
+    const named = spec.scaleStrategy?.podsToDelete ?? [];
+    return [
+      { what: `${name} is broken`, take: () => this.#crashed.add(uid) },
+      ...(this.#crashed.has(uid) ? [{ what: `${name} is mended`, take: () => this.#crashed.delete(uid) }] : []),
+      { what: `the user deletes ${name}`, take: () => this.#deletePod(pod) },
+      { what: `${name} is evicted`, take: () => this.#patchPod(pod, { status: { phase: 'Failed' } }) },
+      {
+        what: `the user ${labels[mark] === undefined ? 'marks' : 'unmarks'} ${name}`,
+        take: () =>
+          this.#patchPod(pod, { metadata: { labels: { [mark]: labels[mark] === undefined ? 'yes' : null } } }),
+      },
+      {
+        what: `the user names ${name}`,
+        take: () =>
+          this.#changeSpec({ scaleStrategy: { ...spec.scaleStrategy, podsToDelete: [...new Set([...named, name])] } }),
+      },
+      {
+        what: `${name} is no longer of the set`,
+        take: () => this.#patchPod(pod, { metadata: { labels: { app: 'other' } } }),
+      },
+    ];
+  }
+
+  #workflowSteps(): readonly Step[] {
+    const permit = this.#permit;
+    const names = this.#pods.map(({ metadata }) => metadata.name);
+    return [
+      { what: 'the workflow hands in a permit', take: () => this.#followStanding() },
+      { what: 'the workflow hands in a permit', take: () => this.#followStanding() },
+      {
+        what: 'the permit dies',
+        take: () => {
+          this.#permit = undefined;
+        },
+      },
+      ...(permit === undefined
+        ? []
+        : [
+            {
+              what: permit.paused ? 'an operator resumes' : 'an operator pauses',
+              take: () => {
+                this.#permit = { ...permit, paused: !permit.paused };
+              },
+            },
+            {
+              what: 'an operator skips a pod',
+              take: () => {
+                this.#permit = { ...permit, skip: names.slice(0, 1) };
+              },
+            },
+          ]),
+      { what: 'an operator undoes the update', take: () => this.#undoUpdate() },
+    ];
+  }
+
+  #undoUpdate(): void {
+    const found = chooseRevisions({ set: this.#set, revisions: this.#all<ControllerRevision>('revision') });
+    if (found.kind === 'create') return;
+    const from = found.update.metadata.name;
+    const to = found.all.findLast(({ metadata }) => metadata.name !== from)?.metadata.name;
+    if (to !== undefined) this.#undo = { from, to };
+  }
+
+  /** The roll-out workflow: a permit for what is wanted now, one pod more at each batch. */
+  #followStanding(): void {
+    const { standing, situation } = this.#lastPlan ?? {};
+    const revision = situation?.scene.target.metadata.name;
+    if (revision === undefined) return;
+    if (this.#permit?.revision !== revision) {
+      this.#permit = { revision, paused: false, skip: [], batch: 1 };
+    } else if (standing?.kind === 'batchDone') {
+      this.#permit = { ...this.#permit, batch: this.#permit.batch + 1 };
+    }
+  }
+
+  // -------------------------------------------------------------------------------------------------------- the leaders
+
+  #newLeader(): void {
+    for (const writer of this.#writers) writer.isLeading = false;
+    const all = (position: number) => ({ set: position, pod: position, claim: position, revision: position });
+    // a consistent list
+    const writer: Writer = {
+      id: ++this.#writerCount,
+      caches: { set: new Map(), pod: new Map(), claim: new Map(), revision: new Map() },
+      shown: all(0),
+      mustShow: all(this.#log.length),
+      isLeading: true,
+      pass: undefined,
+      failures: undefined,
+    };
+    // one that has lost the lease may not know it yet
+    this.#writers = [...this.#writers.slice(-1), writer];
+  }
+
+  #wholePass(): void {
+    const leader = this.#writers.find(({ isLeading }) => isLeading);
+    if (leader === undefined) throw this.#broken('nobody leads');
+    while (leader.pass !== undefined) this.#goOn(leader);
+    for (const kind of kinds) leader.mustShow[kind] = this.#log.length;
+    do {
+      this.#goOn(leader);
+    } while (leader.pass !== undefined);
+  }
+
+  /** Lets one leader take its next step: to look and plan, or to do one thing of its plan. */
+  #goOn(writer: Writer): void {
+    writer.pass ??= this.#pass(writer);
+    try {
+      const next = writer.pass.next();
+      if (next.done) writer.pass = undefined;
+      else this.#say(`leader ${writer.id}: ${next.value}`);
+    } catch (error) {
+      writer.pass = undefined;
+      if (error instanceof BrokenPromise) throw error;
+      this.#say(`leader ${writer.id} fails: ${String(error)}`);
+      for (const kind of kinds) writer.mustShow[kind] = this.#log.length;
+      if (!(error instanceof Conflict || error instanceof Fenced || error instanceof Refused)) throw error;
+    }
+  }
+
+  *#pass(writer: Writer): Generator<string, void, void> {
+    this.#show(writer);
+    const [set] = this.#cached<CloneSet>(writer, 'set');
+    if (set === undefined) return;
+    const { failures } = writer;
+    writer.failures = undefined;
+    const world = this.#world(writer, set, failures);
+    const plan = planCloneSet(world);
+    this.#checkPlan(plan, world);
+    if (writer.isLeading) this.#lastPlan = plan;
+
+    if (plan.status) {
+      this.#write(writer, 'set', set, { ...set, status: plan.status });
+      yield `status ${plan.status.waitingFor?.reason ?? ''}`;
+    }
+    let refused = 0;
+    let created = 0;
+    for (const intention of plan.upkeep) {
+      try {
+        this.#act(writer, intention, plan.situation?.scene);
+        created += Number(intention.kind === 'createPod');
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        refused++;
+      }
+      yield describe(intention);
+    }
+    if (refused > 0) writer.failures = { scale: 'quota', ...(created === 0 && { nothingCreated: true }) };
+    for (const intention of plan.disruption) {
+      // the permit is asked for before each disruption
+      if (this.#permit === undefined || this.#permit.paused || this.#permit !== world.permit) return;
+      if (intention.kind === 'updatePod') yield* this.#update(writer, intention);
+      else this.#act(writer, intention, plan.situation?.scene);
+      yield describe(intention);
+    }
+  }
+
+  #world(writer: Writer, set: CloneSet, failures: CloneSetWorld['failures']): CloneSetWorld {
+    const gates = { ...defaultFeatureGates() };
+    for (const gate of this.#cast.gates) gates[gate] = true;
+    return {
+      set,
+      pods: this.#cached<Pod>(writer, 'pod'),
+      claims: this.#cached<VolumeClaim>(writer, 'claim'),
+      revisions: this.#cached<ControllerRevision>(writer, 'revision'),
+      nodes: new Map(),
+      gates,
+      hasResizeSubresource: true,
+      excludePreparingDelete: this.#cast.excludesPreparingDelete,
+      nowMs: this.#nowMs,
+      ...(this.#permit && { permit: this.#permit }),
+      ...(this.#undo && { undo: this.#undo }),
+      ...(failures && { failures }),
+      random: () => {
+        this.#random = (this.#random * 48271) % 2147483647;
+        return this.#random / 2147483647;
+      },
+    };
+  }
+
+  #act(writer: Writer, intention: Intention, scene: Scene | undefined): void {
+    switch (intention.kind) {
+      case 'createRevision': {
+        const { metadata } = intention.revision;
+        if (!this.#objects.revision.has(metadata.name))
+          this.#create(writer, 'revision', { ...intention.revision, metadata });
+        return;
+      }
+      case 'patchRevision':
+        this.#patch(writer, 'revision', intention.revision, intention.patch);
+        return;
+      case 'deleteRevision':
+        this.#delete(writer, 'revision', intention.revision);
+        return;
+      case 'createPod':
+        this.#createPod(writer, intention, scene);
+        return;
+      case 'deletePod':
+        this.#mayWrite(writer, 'pod', intention.pod);
+        this.#deletePod(this.#get<Pod>('pod', intention.pod.name));
+        writer.mustShow.pod = this.#log.length;
+        for (const claim of intention.claims) this.#delete(writer, 'claim', claim);
+        return;
+      case 'writePod':
+        if (intention.why === 'release') this.#release(writer, intention.pod);
+        else this.#writePod(writer, intention.pod, intention.writes);
+        return;
+      case 'recreatePod':
+        this.#writePod(writer, intention.pod, intention.writes);
+        return;
+      case 'updatePod':
+        for (const _ of this.#update(writer, intention));
+        return;
+      case 'deleteClaim':
+        this.#delete(writer, 'claim', intention.claim);
+        return;
+      case 'writeClaim':
+        this.#patch(writer, 'claim', intention.claim, intention.patch);
+        return;
+      case 'writeSet': {
+        const set = this.#cached<CloneSet>(writer, 'set')[0] ?? this.#set;
+        const patched = strategicMerge(asJson(set), intention.patch) as unknown as CloneSet;
+        const { scaleStrategy } = intention.patch.spec as {
+          readonly scaleStrategy: { readonly podsToDelete: readonly string[] | null };
+        };
+        const { podsToDelete: _, ...rest } = patched.spec.scaleStrategy ?? {};
+        const names = scaleStrategy.podsToDelete;
+        this.#write(writer, 'set', set, {
+          ...set,
+          spec: { ...set.spec, scaleStrategy: { ...rest, ...(names && { podsToDelete: names }) } },
+        });
+        return;
+      }
+      case 'event':
+        return;
+    }
+  }
+
+  /** The pod is out of service for a while before its containers change. */
+  *#update(
+    writer: Writer,
+    { pod, drain, writes, revision }: Extract<Intention, { kind: 'updatePod' }>,
+  ): Generator<string, void, void> {
+    let seen = pod;
+    if (drain) {
+      this.#writePod(writer, pod, [drain]);
+      seen = { ...pod, resourceVersion: this.#get<Pod>('pod', pod.name).metadata.resourceVersion };
+      yield `drain ${pod.name}`;
+    }
+    this.#writePod(writer, seen, writes);
+    const before = this.#startedFor.get(pod.uid);
+    if (before === revision) throw this.#broken(`${pod.name} is updated twice to ${revision}`);
+    this.#startedFor.set(pod.uid, revision);
+  }
+
+  #createPod(
+    writer: Writer,
+    { pod, claims, name }: Extract<Intention, { kind: 'createPod' }>,
+    scene: Scene | undefined,
+  ): void {
+    if (!writer.isLeading) throw new Fenced('lost');
+    if (this.#hasQuota) throw new Refused('exceeded quota');
+    for (const claim of claims) {
+      const { metadata } = claim as unknown as VolumeClaim;
+      if (!this.#objects.claim.has(metadata.name)) this.#create(writer, 'claim', claim as unknown as VolumeClaim);
+    }
+    if (this.#objects.pod.has(name)) throw this.#broken(`the name ${name} is taken`);
+    this.#create(writer, 'pod', { ...(pod as unknown as Pod), status: { phase: 'Pending', conditions: [] } });
+
+    if (scene === undefined) return;
+    const { limits, world } = scene;
+    const excluded = this.#cast.excludesPreparingDelete || world.set.spec.scaleStrategy?.excludePreparingDelete;
+    const active = this.#pods.filter(
+      (one) =>
+        isActive(one) &&
+        isControlledBy(world.set, one) &&
+        one.metadata.labels?.app === 'web' &&
+        !(excluded && lifecycleStateOf(one) === 'PreparingDelete'),
+    );
+    if (active.length > limits.replicas + limits.maxSurge) {
+      throw this.#broken(`${active.length} pods, where ${limits.replicas} and ${limits.maxSurge} more are allowed`);
+    }
+  }
+
+  #writePod(writer: Writer, seen: AsSeen, writes: readonly PodWrite[]): void {
+    let version = seen.resourceVersion;
+    for (const { kind, patch } of writes) {
+      this.#mayWrite(writer, 'pod', { ...seen, resourceVersion: version });
+      const strange = Object.keys(patch).filter(
+        (key) => key !== 'metadata' && key !== (kind === 'status' ? 'status' : 'spec'),
+      );
+      if (strange.length > 0) throw this.#broken(`a write of ${kind} cannot change ${strange.join()}`);
+      this.#patchPod(this.#get<Pod>('pod', seen.name), patch);
+      version = this.#get<Pod>('pod', seen.name).metadata.resourceVersion;
+    }
+    writer.mustShow.pod = this.#log.length;
+  }
+
+  #release(writer: Writer, seen: AsSeen): void {
+    this.#mayWrite(writer, 'pod', seen);
+    const pod = this.#get<Pod>('pod', seen.name);
+    this.#store('pod', { ...pod, metadata: { ...pod.metadata, ownerReferences: [] } });
+    writer.mustShow.pod = this.#log.length;
+  }
+
+  #create<T extends Unborn>(writer: Writer, kind: Kind, object: T): void {
+    if (!writer.isLeading) throw new Fenced('lost');
+    const { name } = object.metadata;
+    const metadata = {
+      ...object.metadata,
+      uid: `${name}-${this.#version}`,
+      creationTimestamp: this.#now,
+      resourceVersion: '',
+    };
+    this.#store(kind, { ...object, metadata });
+    writer.mustShow[kind] = this.#log.length;
+  }
+
+  #patch(writer: Writer, kind: Kind, seen: AsSeen, patch: JsonObject): void {
+    this.#mayWrite(writer, kind, seen);
+    const before = asJson(this.#get(kind, seen.name));
+    const { metadata, ...rest } = patch;
+    const merged = {
+      ...before,
+      ...rest,
+      metadata: { ...(before.metadata as JsonObject), ...(metadata as JsonObject) },
+    };
+    this.#store(kind, merged as unknown as Stored);
+    writer.mustShow[kind] = this.#log.length;
+  }
+
+  #write<T extends Stored>(writer: Writer, kind: Kind, seen: Stored, object: T): void {
+    this.#mayWrite(writer, kind, { ...seen.metadata, namespace: '' });
+    this.#store(kind, object);
+    writer.mustShow[kind] = this.#log.length;
+  }
+
+  #delete(writer: Writer, kind: Kind, seen: AsSeen): void {
+    if (!writer.isLeading) throw new Fenced('lost');
+    // deletes carry the UID; one that is gone already is as good
+    if (this.#objects[kind].get(seen.name)?.metadata.uid !== seen.uid) return;
+    this.#remove(kind, seen.name);
+    writer.mustShow[kind] = this.#log.length;
+  }
+
+  #mayWrite(writer: Writer, kind: Kind, { name, uid, resourceVersion }: AsSeen): void {
+    if (!writer.isLeading) throw new Fenced('lost');
+    const live = this.#objects[kind].get(name);
+    if (live?.metadata.uid !== uid || live.metadata.resourceVersion !== resourceVersion) {
+      throw new Conflict(`${kind} ${name} has changed`);
+    }
+  }
+
+  /** Lets the caches show some more, at least all that this leader has written itself. */
+  #show(writer: Writer): void {
+    for (const kind of kinds) {
+      const least = Math.max(writer.shown[kind], writer.mustShow[kind]);
+      // every third event stays unseen for a while
+      const isLate = this.#cast.hasStaleCaches && (this.#log.length + kind.length) % 3 !== 0;
+      const end = isLate ? Math.max(least, this.#log.length - 4) : this.#log.length;
+      for (const event of this.#log.slice(writer.shown[kind], end)) {
+        if (event.kind !== kind) continue;
+        if (event.object) writer.caches[kind].set(event.name, event.object);
+        else writer.caches[kind].delete(event.name);
+      }
+      writer.shown[kind] = Math.max(end, writer.shown[kind]);
+    }
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- promises
+
+  #checkPlan(plan: CloneSetPlan, world: CloneSetWorld): void {
+    const { permit } = world;
+    const scene = plan.situation?.scene;
+    if (scene === undefined) return;
+    const { counted, limits } = scene;
+    const available = new Map(counted.filter(({ isAvailable }) => isAvailable).map((pod) => [pod.name, pod]));
+    const taken = [...plan.upkeep, ...plan.disruption].flatMap((step) => takenBy(step) ?? []);
+    const hit = taken.filter((name) => available.has(name));
+
+    if (new Set(taken).size !== taken.length) throw this.#broken('a pod is written twice in one pass');
+    const left = available.size - hit.length;
+    if (hit.length > 0 && left < limits.replicas - limits.maxUnavailable) {
+      throw this.#broken(
+        `takes ${hit.join()} although ${available.size} pods are available and ${limits.replicas} less ` +
+          `${limits.maxUnavailable} have to be`,
+      );
+    }
+    if (plan.disruption.length > 0 && (permit === undefined || permit.paused || permit !== scene.permit)) {
+      throw this.#broken('disrupts without a permit');
+    }
+    this.#checkUpkeep(plan.upkeep, scene, available);
+    this.#checkBatch(plan, scene);
+    this.#checkPartition(plan, scene);
+  }
+
+  /** Upkeep takes an available pod only if somebody has named it, or if it is too many. */
+  #checkUpkeep(upkeep: readonly Intention[], scene: Scene, available: ReadonlyMap<string, FleetPod>): void {
+    const surplus = scene.counted.length - scene.limits.replicas;
+    for (const step of upkeep) {
+      const pod = available.get(takenBy(step) ?? '');
+      if (pod === undefined || pod.isSpecified) continue;
+      const isDelete = step.kind === 'deletePod' || (step.kind === 'writePod' && step.why === 'prepareDelete');
+      if (!isDelete || surplus <= 0) throw this.#broken(`upkeep takes ${pod.name}: ${describe(step)}`);
+    }
+  }
+
+  #checkBatch({ disruption, situation }: CloneSetPlan, scene: Scene): void {
+    if (disruption.length === 0 || (situation?.update.numbers.updateNum ?? 0) < 0) return;
+    const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
+    if (arrived + disruption.length > (scene.permit?.batch ?? 0)) {
+      throw this.#broken(
+        `starts ${disruption.length} pods where ${arrived} are done and the batch is ${scene.permit?.batch}`,
+      );
+    }
+  }
+
+  #checkPartition({ disruption, situation }: CloneSetPlan, scene: Scene): void {
+    if (disruption.length === 0 || (situation?.update.numbers.updateNum ?? 0) <= 0) return;
+    const old = scene.counted.filter((pod) => !isAtGoal(scene, pod) && pod.state !== 'PreparingDelete');
+    if (old.length - disruption.length < scene.limits.partition) {
+      throw this.#broken(
+        `leaves ${old.length - disruption.length} old pods, the partition is ${scene.limits.partition}`,
+      );
+    }
+  }
+
+  #checkTruth(): void {
+    const set = this.#set;
+    const found = chooseRevisions({ set, revisions: this.#all<ControllerRevision>('revision') });
+    const looked = countedPods({ set, pods: this.#pods, nowMs: this.#nowMs });
+    if (found.kind === 'create' || looked === undefined) return;
+    const { rollingUpdate } = set.spec.updateStrategy ?? {};
+    const limits = limitsOf({ replicas: replicasOf(set), rollingUpdate, scaleMaxUnavailable: undefined });
+    const available = looked.counted.filter(({ isAvailable }) => isAvailable).length;
+    if (available < limits.replicas - limits.maxUnavailable) {
+      throw this.#broken(
+        `${available} pods of ${limits.replicas} are available, ${limits.maxUnavailable} may be missing`,
+      );
+    }
+    const { excludesPreparingDelete } = this.#cast;
+    const pods = looked.counted.filter(({ state }) => !(excludesPreparingDelete && state === 'PreparingDelete'));
+    if (pods.length > limits.replicas + limits.maxSurge) {
+      throw this.#broken(`${pods.length} pods of ${limits.replicas}, and ${limits.maxSurge} more are allowed`);
+    }
+  }
+
+  /** Nothing is left to do, and who asks why hears it. */
+  #checkRest({ upkeep, disruption, status, standing }: CloneSetPlan): void {
+    const steps = [...upkeep, ...disruption].filter(({ kind }) => kind !== 'event');
+    const isTrying = this.#hasQuota && steps.every(({ kind }) => kind === 'createPod');
+    if (status) throw this.#broken('the status is written again and again');
+    if (steps.length > 0 && !isTrying) throw this.#broken(`does ${steps.map(describe).join()} again and again`);
+    if (standing.kind === 'working' && !isTrying) throw this.#broken('stands still without a reason');
+    if (standing.kind === 'waiting' && standing.wait.unblock === '') throw this.#broken('does not say what helps');
+  }
+
+  #broken(what: string): BrokenPromise {
+    return new BrokenPromise(`${what}\n${this.story.slice(-60).join('\n')}`);
+  }
+
+  // --------------------------------------------------------------------------------------------------------- the store
+
+  #take({ what, take }: Step): void {
+    if (!what.startsWith('leader')) this.#say(what);
+    take();
+    this.#nowMs += 10;
+  }
+
+  #say(what: string): void {
+    this.story.push(what);
+  }
+
+  get #now(): string {
+    return timestamp(this.#nowMs);
+  }
+
+  #wait(ms: number): void {
+    this.#nowMs += ms;
+  }
+
+  get #set(): CloneSet {
+    return this.#get<CloneSet>('set', 'web');
+  }
+
+  get #pods(): readonly Pod[] {
+    return this.#all<Pod>('pod');
+  }
+
+  #all<T extends Stored>(kind: Kind): readonly T[] {
+    return [...this.#objects[kind].values()] as unknown as readonly T[];
+  }
+
+  #cached<T extends Stored>(writer: Writer, kind: Kind): readonly T[] {
+    return [...writer.caches[kind].values()] as unknown as readonly T[];
+  }
+
+  #get<T extends Stored>(kind: Kind, name: string): T {
+    const object = this.#objects[kind].get(name);
+    if (object === undefined) throw new Conflict(`${kind} ${name} is gone`);
+    return object as unknown as T;
+  }
+
+  #store<T extends Stored>(kind: Kind, object: T): void {
+    const { name } = object.metadata;
+    const metadata = { ...object.metadata, resourceVersion: String(++this.#version) };
+    const stored = { ...object, metadata };
+    this.#objects[kind].set(name, stored);
+    this.#log.push({ kind, name, object: stored });
+  }
+
+  #remove(kind: Kind, name: string): void {
+    this.#objects[kind].delete(name);
+    this.#log.push({ kind, name, object: undefined });
+  }
+
+  #deletePod(pod: Pod): void {
+    if (pod.metadata.deletionTimestamp !== undefined) return;
+    this.#store('pod', { ...pod, metadata: { ...pod.metadata, deletionTimestamp: this.#now } });
+  }
+
+  #patchPod(seen: Pod, patch: JsonObject): void {
+    const live = this.#objects.pod.get(seen.metadata.name);
+    if (live?.metadata.uid !== seen.metadata.uid) return;
+    this.#store('pod', strategicMerge(asJson(live), patch) as unknown as Pod);
+  }
+
+  #free(pod: Pod): void {
+    const live = this.#objects.pod.get(pod.metadata.name);
+    if (live === undefined) return;
+    const { guard: _, ...labels } = live.metadata.labels ?? {};
+    this.#store('pod', { ...live, metadata: { ...live.metadata, labels, finalizers: [] } });
+  }
+
+  #mark(pod: Pod, label: 'guard' | 'born'): void {
+    const finalizers = label === 'guard' ? { finalizers: ['example.com/drain'] } : {};
+    this.#patchPod(pod, { metadata: { labels: { [label]: 'on' }, ...finalizers } });
+  }
+
+  #changeSpec(change: Partial<CloneSetSpec>): void {
+    const set = this.#set;
+    const generation = (set.metadata.generation ?? 0) + 1;
+    this.#store('set', {
+      ...set,
+      metadata: { ...set.metadata, generation },
+      spec: { ...set.spec, ...change },
+    } as CloneSet);
+  }
+
+  #changeRolling(change: RollingUpdate): void {
+    const { updateStrategy } = this.#set.spec;
+    this.#changeSpec({
+      updateStrategy: { ...updateStrategy, rollingUpdate: { ...updateStrategy?.rollingUpdate, ...change } },
+    });
+  }
+
+  #dropHooks(): void {
+    const set = this.#set;
+    const { lifecycle: _, ...spec } = set.spec;
+    this.#store('set', { ...set, spec } as CloneSet);
+  }
+
+  #template(image: string, spec: object = {}) {
+    const isHooked = this.#cast.lifecycle !== undefined;
+    const labels = { app: 'web', ...(isHooked && { guard: 'on' }) };
+    return template(image, spec, { labels, ...(isHooked && { finalizers: ['example.com/drain'] }) });
+  }
+}
+
+/** The pod that a step writes or deletes in a way that may take it out of service. */
+function takenBy(step: Intention): string | undefined {
+  switch (step.kind) {
+    case 'deletePod':
+    case 'updatePod':
+      return step.pod.name;
+    case 'writePod':
+      return step.why === 'prepareDelete' || step.why === 'prepareUpdate' ? step.pod.name : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function describe(intention: Intention): string {
+  switch (intention.kind) {
+    case 'createPod':
+      return `create ${intention.name}`;
+    case 'deletePod':
+    case 'updatePod':
+    case 'recreatePod':
+      return `${intention.kind} ${intention.pod.name}`;
+    case 'writePod':
+      return `${intention.why} ${intention.pod.name}`;
+    default:
+      return intention.kind;
+  }
+}
+
+function condition(pod: Pod, wanted: string): PodCondition | undefined {
+  return pod.status?.conditions?.find(({ type }) => type === wanted);
+}
+
+function isReady(pod: Pod): boolean {
+  return condition(pod, 'Ready')?.status === 'True';
+}
+
+function imageOf(of: Pod | CloneSetSpec['template']): string {
+  const { spec } = of;
+  const containers = isJsonObject(spec) ? (spec.containers as readonly { readonly image?: string }[]) : [];
+  return containers[0]?.image ?? '';
+}
+
+function conditionsPatch(
+  ...conditions: readonly { readonly type: string; readonly status: string; readonly at: string }[]
+): JsonObject {
+  return {
+    status: { conditions: conditions.map(({ type, status, at }) => ({ type, status, lastTransitionTime: at })) },
+  };
+}
+
+function asJson(value: object): JsonObject {
+  const json: unknown = JSON.parse(JSON.stringify(value));
+  return isJsonObject(json) ? json : {};
+}

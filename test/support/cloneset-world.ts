@@ -1,0 +1,258 @@
+import type { CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdate } from '../../api/cloneset.ts';
+import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
+import type { LifecycleState } from '../../api/lifecycle.ts';
+import type { ObjectMeta } from '../../api/meta.ts';
+import type { Pod, PodCondition } from '../../api/pod.ts';
+import type { PodTemplate } from '../../api/pod-template.ts';
+import { type ControllerRevision, newRevision, revisionLabels } from '../../api/revision.ts';
+import { countedPods, type FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
+import { type Scene, sceneOf } from '../../workflows/plan/cloneset/goal.ts';
+import { chooseRevisions, ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
+import type { CloneSetWorld, RollOutPermit, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+
+export const now = '2026-11-21T06:13:44Z';
+export const nowMs = Date.parse(now);
+/** An hour ago. */
+export const earlier = '2026-11-21T05:13:44Z';
+
+export const setUid = 'set-uid';
+
+/** The template of one image, with whatever else. */
+export function template(image: string, spec: object = {}, metadata: object = {}): PodTemplate {
+  return {
+    metadata: { labels: { app: 'web' }, ...metadata },
+    spec: { containers: [{ name: 'main', image }], ...spec },
+  } as PodTemplate;
+}
+
+export const oldImage = 'nginx:1.0';
+export const newImage = 'nginx:1.1';
+
+export type SpecChange = Partial<Omit<CloneSetSpec, 'updateStrategy'>> & { readonly rollingUpdate?: RollingUpdate };
+
+/** A set of 5 replicas at the new image, updated in place. */
+export function cloneSet(
+  { rollingUpdate, ...spec }: SpecChange = {},
+  more: { readonly status?: Partial<CloneSetStatus>; readonly metadata?: Partial<ObjectMeta> } = {},
+): CloneSet {
+  const empty: CloneSetStatus = {
+    replicas: 0,
+    readyReplicas: 0,
+    availableReplicas: 0,
+    updatedReplicas: 0,
+    updatedReadyReplicas: 0,
+  };
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'CloneSet',
+    metadata: {
+      namespace: 'shop',
+      name: 'web',
+      uid: setUid,
+      resourceVersion: '100',
+      generation: 2,
+      creationTimestamp: earlier,
+      ...more.metadata,
+    },
+    spec: {
+      replicas: 5,
+      selector: { matchLabels: { app: 'web' } },
+      template: template(newImage),
+      scaleStrategy: { enablePVCReuse: true },
+      ...spec,
+      updateStrategy: {
+        type: 'RollingUpdate',
+        rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 1, ...rollingUpdate },
+      },
+    },
+    ...(more.status && { status: { ...empty, ...more.status } }),
+  };
+}
+
+/** A set that leaves its pods to the user. */
+export function onDelete(set: CloneSet): CloneSet {
+  return { ...set, spec: { ...set.spec, updateStrategy: { type: 'OnDelete' } } };
+}
+
+/** The revision of a template of this set, as the API server holds it. */
+export function revisionOf(set: CloneSet, number: number, of: PodTemplate = set.spec.template): ControllerRevision {
+  const revision = newRevision({ ...ownerOf(set), template: of }, number);
+  const uid = `${revision.metadata.name}-uid`;
+  return { ...revision, metadata: { ...revision.metadata, uid, resourceVersion: '1', creationTimestamp: earlier } };
+}
+
+export const oldRevision: ControllerRevision = revisionOf(cloneSet(), 1, template(oldImage));
+export const newRevisionOfSet: ControllerRevision = revisionOf(cloneSet(), 2);
+export const oldName: string = oldRevision.metadata.name;
+export const newName: string = newRevisionOfSet.metadata.name;
+
+export interface PodFacts {
+  /** Name of the revision; of the old one if absent. */
+  readonly revision?: string;
+  readonly image?: string;
+  /** No label if absent. */
+  readonly state?: LifecycleState;
+  /** Ready since an hour if absent. */
+  readonly ready?: boolean | string;
+  readonly node?: string | null;
+  readonly phase?: string;
+  readonly specified?: boolean;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+  readonly restarts?: number;
+  readonly created?: string;
+  readonly deleting?: boolean;
+  readonly owner?: string | null;
+  readonly conditions?: readonly PodCondition[];
+  readonly gates?: readonly string[];
+}
+
+/** A pod of the set that has everything it needs, at the old revision. */
+export function pod(name: string, facts: PodFacts = {}): Pod {
+  const {
+    revision = oldName,
+    image = revision === newName ? newImage : oldImage,
+    ready = true,
+    node = 'node-1',
+    owner = setUid,
+    gates = ['InPlaceUpdateReady', 'KruisePodReady'],
+  } = facts;
+  const isReady = ready !== false;
+  const readySince = typeof ready === 'string' ? ready : earlier;
+  const status = (isTrue: boolean) => (isTrue ? 'True' : 'False');
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      namespace: 'shop',
+      name,
+      uid: `${name}-uid`,
+      resourceVersion: '1',
+      creationTimestamp: facts.created ?? earlier,
+      ...(facts.deleting && { deletionTimestamp: now }),
+      labels: {
+        app: 'web',
+        ...revisionLabels(revision, { CloneSetShortHash: false }),
+        'apps.kruise.io/cloneset-instance-id': name.slice(-5),
+        ...(facts.state && { 'lifecycle.apps.kruise.io/state': facts.state }),
+        ...(facts.specified && { 'apps.kruise.io/specified-delete': 'true' }),
+        ...facts.labels,
+      },
+      ...(facts.annotations && { annotations: facts.annotations }),
+      ...(facts.finalizers && { finalizers: facts.finalizers }),
+      ...(owner !== null && {
+        ownerReferences: [
+          { apiVersion: 'apps.kruise.io/v1alpha1', kind: 'CloneSet', name: 'web', uid: owner, controller: true },
+        ],
+      }),
+    },
+    spec: {
+      ...(node !== null && { nodeName: node }),
+      readinessGates: gates.map((conditionType) => ({ conditionType })),
+      containers: [{ name: 'main', image }],
+    },
+    status: {
+      phase: facts.phase ?? 'Running',
+      conditions: facts.conditions ?? [
+        ...gates.map((type) => ({ type, status: 'True', lastTransitionTime: earlier })),
+        { type: 'ContainersReady', status: status(isReady), lastTransitionTime: readySince },
+        { type: 'Ready', status: status(isReady), lastTransitionTime: readySince },
+      ],
+      containerStatuses: [
+        {
+          name: 'main',
+          ready: isReady,
+          restartCount: facts.restarts ?? 0,
+          containerID: `containerd://${name}-main`,
+          image: `docker.io/library/${image}`,
+          imageID: `docker.io/library/${image}@sha256:0`,
+        },
+      ],
+    },
+  };
+}
+
+/** A pod of the new revision. */
+export function newPodOf(name: string, facts: PodFacts = {}): Pod {
+  return pod(name, { revision: newName, ...facts });
+}
+
+/** Pods `a1`, `a2`, … */
+export function pods(prefix: string, count: number, facts: PodFacts = {}): readonly Pod[] {
+  return Array.from({ length: count }, (_, index) => pod(`web-${prefix}${index + 1}`, facts));
+}
+
+export interface WorldFacts {
+  readonly set?: CloneSet;
+  readonly pods?: readonly Pod[];
+  readonly claims?: readonly VolumeClaim[];
+  readonly revisions?: readonly ControllerRevision[];
+  readonly gates?: readonly FeatureGate[];
+  readonly permit?: Partial<RollOutPermit>;
+  readonly more?: Partial<CloneSetWorld>;
+}
+
+/** A world in which the old revision is the current one. */
+export function world(facts: WorldFacts = {}): CloneSetWorld {
+  const set = facts.set ?? cloneSet();
+  const gates = { ...defaultFeatureGates() };
+  for (const gate of facts.gates ?? []) gates[gate] = true;
+  const revisions = facts.revisions ?? [oldRevision, revisionOf(set, 2)];
+  const status = set.status ?? cloneSet({}, { status: { currentRevision: oldName } }).status;
+  let seed = 1;
+  return {
+    set: status === undefined ? set : { ...set, status },
+    pods: facts.pods ?? [],
+    claims: facts.claims ?? [],
+    revisions,
+    nodes: new Map(),
+    gates,
+    hasResizeSubresource: true,
+    excludePreparingDelete: false,
+    nowMs,
+    ...(facts.permit && { permit: permit(facts.permit) }),
+    random: () => {
+      seed = (seed * 48271) % 2147483647;
+      return seed / 2147483647;
+    },
+    ...facts.more,
+  };
+}
+
+/** A permit for all pods of the new revision. */
+export function permit(change: Partial<RollOutPermit> = {}): RollOutPermit {
+  return { revision: newName, paused: false, skip: [], batch: 1000, ...change };
+}
+
+/** What the parts of a pass are given. */
+export function scene(given: CloneSetWorld): Scene {
+  const revisions = chooseRevisions(given);
+  const looked = countedPods(given);
+  if (revisions.kind !== 'found' || looked === undefined) throw new Error('nothing to look at');
+  return sceneOf(given, looked.counted, revisions);
+}
+
+/** These pods as the planner sees them. */
+export function fleet(...given: readonly Pod[]): readonly FleetPod[] {
+  return countedPods(world({ pods: given }))?.counted ?? [];
+}
+
+/** A claim of the set. */
+export function claim(template: string, instanceId: string, change: Partial<ObjectMeta> = {}): VolumeClaim {
+  const name = `${template}-web-${instanceId}`;
+  return {
+    metadata: {
+      namespace: 'shop',
+      name,
+      uid: `${name}-uid`,
+      resourceVersion: '1',
+      creationTimestamp: earlier,
+      labels: { app: 'web', 'apps.kruise.io/cloneset-instance-id': instanceId },
+      ownerReferences: [
+        { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: setUid, controller: true },
+      ],
+      ...change,
+    },
+  };
+}

@@ -1,0 +1,8 @@
+import { readFileSync } from 'node:fs';
+import type { KubeObject } from '../../api/meta.ts';
+
+/** An object, or a list of objects, recorded from a real OpenKruise: the name of a file in test/recorded, without `.json`. */
+export function recorded<T extends KubeObject | readonly KubeObject[]>(name: string): T {
+  const file = new URL(`../recorded/${name}.json`, import.meta.url);
+  return JSON.parse(readFileSync(file, 'utf8'));
+}

@@ -1,0 +1,213 @@
+import {
+  type ContainerMeta,
+  containersMetaOf,
+  expectedEnvHash,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  plainHash,
+} from '../../api/in-place-update.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
+import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/pod.ts';
+import { timestamp } from '../../api/time.ts';
+import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
+
+/** One running instance of a container: what it was started with, whatever the pod says by now. */
+export interface Instance {
+  readonly containerID: string;
+  readonly restartCount: number;
+  readonly image: string;
+  readonly envHash: number;
+  readonly plainHash: number;
+  readonly ready: boolean;
+  readonly resources: ResourceRequirements;
+}
+
+/** Thrown when a write comes with a version that is not the newest. */
+export class ConflictError extends Error {}
+
+/**
+ * One pod between an API server, a kubelet and a daemon that all take their time: what runs, what the kubelet says about
+ * it, and what the daemon says about it are three things, and each is brought up to date by a step of its own.
+ */
+export class SimulatedPod {
+  pod: Pod;
+  nowMs: number;
+  readonly instances = new Map<string, Instance>();
+  #version = 1;
+  #instanceCount = 0;
+
+  constructor(pod: Pod, nowMs: number) {
+    this.pod = { ...pod, metadata: { generation: 1, ...pod.metadata } };
+    this.nowMs = nowMs;
+    for (const container of pod.spec.containers) this.#start(container, 0);
+    for (const { name } of pod.spec.containers) this.becomeReady(name);
+    this.postStatus();
+  }
+
+  /** What somebody reads now; later writes do not change it. */
+  get snapshot(): Pod {
+    return structuredClone(this.pod);
+  }
+
+  /** Carries out one write against the version that it was computed from. */
+  write(write: PodWrite, resourceVersion: string): Pod {
+    if (resourceVersion !== this.pod.metadata.resourceVersion) throw new ConflictError(resourceVersion);
+    const allowed = { pod: ['metadata', 'spec'], status: ['status'], resize: ['spec'] }[write.kind];
+    const strange = Object.keys(write.patch).filter((key) => !allowed.includes(key));
+    if (strange.length > 0) throw new Error(`a write of ${write.kind} cannot change ${strange.join()}`);
+    this.#store(strategicMerge(asJson(this.pod), write.patch));
+    return this.pod;
+  }
+
+  /** The kubelet replaces the instance whose image is not that of the spec; its status is as old as before. */
+  swapImage(name: string): boolean {
+    const container = this.#container(name);
+    const before = this.#instance(name);
+    if (before.image === container.image) return false;
+    this.#start(container, before.restartCount + 1);
+    return true;
+  }
+
+  /** The instance ends by itself, and the kubelet starts the next one. */
+  crash(name: string): void {
+    this.#start(this.#container(name), this.#instance(name).restartCount + 1);
+  }
+
+  becomeReady(name: string): boolean {
+    const instance = this.#instance(name);
+    this.instances.set(name, { ...instance, ready: true });
+    return !instance.ready;
+  }
+
+  /** The kubelet gives the instance the amounts of the spec. */
+  resize(name: string): boolean {
+    const { resources = {} } = this.#container(name);
+    const instance = this.#instance(name);
+    this.instances.set(name, { ...instance, resources });
+    return JSON.stringify(instance.resources) !== JSON.stringify(resources);
+  }
+
+  /** The kubelet writes what it sees, and from that and the gates whether the pod is ready. */
+  postStatus(): boolean {
+    const containerStatuses = this.pod.spec.containers.map(({ name }): ContainerStatus => {
+      const { containerID, restartCount, image, ready, resources } = this.#instance(name);
+      return { name, containerID, restartCount, ready, image, imageID: `id-of-${image}`, resources };
+    });
+    const isReady = containerStatuses.every(({ ready }) => ready);
+    const gates = this.pod.spec.readinessGates ?? [];
+    const open = gates.every(({ conditionType }) => this.condition(conditionType)?.status === 'True');
+    let conditions = this.pod.status?.conditions ?? [];
+    conditions = this.#withStatus(conditions, 'ContainersReady', isReady);
+    conditions = this.#withStatus(conditions, 'Ready', isReady && open);
+    const observedGeneration = this.pod.metadata.generation;
+    return this.#store({
+      ...asJson(this.pod),
+      status: asJson({ phase: 'Running', observedGeneration, conditions, containerStatuses }),
+    });
+  }
+
+  /** The daemon writes what it sees. */
+  report(): boolean {
+    const meta = this.pod.spec.containers.map(({ name }): ContainerMeta => {
+      const { containerID, restartCount, plainHash, envHash } = this.#instance(name);
+      return { name, containerID, restartCount, plainHash, envHash };
+    });
+    const annotations = { [inPlaceAnnotation.containersMeta]: formatContainersMeta(meta) };
+    return this.#store(strategicMerge(asJson(this.pod), { metadata: { annotations } }));
+  }
+
+  /** The daemon restarts what was started with other metadata, as its own report says, while the pod is out of service. */
+  refreshEnvironment(name: string): boolean {
+    const meta = containersMetaOf(this.pod)?.find((entry) => entry.name === name);
+    const expected = expectedEnvHash(this.#container(name), this.pod.metadata);
+    const isDue =
+      this.condition('InPlaceUpdateReady')?.status === 'False' &&
+      meta !== undefined &&
+      meta.containerID === this.#instance(name).containerID &&
+      meta.envHash !== expected;
+    if (isDue) this.crash(name);
+    return isDue;
+  }
+
+  condition(type: string): PodCondition | undefined {
+    return this.pod.status?.conditions?.find((condition) => condition.type === type);
+  }
+
+  #container(name: string): Container {
+    const container = this.pod.spec.containers.find((candidate) => candidate.name === name);
+    if (container === undefined) throw new Error(`the pod has no container "${name}"`);
+    return container;
+  }
+
+  #instance(name: string): Instance {
+    const instance = this.instances.get(name);
+    if (instance === undefined) throw new Error(`container "${name}" does not run`);
+    return instance;
+  }
+
+  #start(container: Container, restartCount: number): void {
+    const { name, image = '', resources = {} } = container;
+    this.#instanceCount++;
+    this.instances.set(name, {
+      containerID: `containerd://${name}-${this.#instanceCount}`,
+      restartCount,
+      image,
+      envHash: expectedEnvHash(container, this.pod.metadata),
+      plainHash: plainHash(container),
+      ready: false,
+      resources,
+    });
+  }
+
+  #withStatus(conditions: readonly PodCondition[], type: string, isTrue: boolean): readonly PodCondition[] {
+    const status = isTrue ? 'True' : 'False';
+    const before = conditions.find((condition) => condition.type === type);
+    if (before?.status === status) return conditions;
+    const others = conditions.filter((condition) => condition !== before);
+    return [...others, { type, status, lastTransitionTime: timestamp(this.nowMs) }];
+  }
+
+  /** Answers whether anything has changed; as with an API server, nothing has a new version otherwise. */
+  #store(next: JsonObject): boolean {
+    if (JSON.stringify(next) === JSON.stringify(this.pod)) return false;
+    this.#version++;
+    const stored = asPod(next);
+    const { generation = 1 } = this.pod.metadata;
+    const isChanged = JSON.stringify(stored.spec) !== JSON.stringify(this.pod.spec);
+    const versions = { generation: isChanged ? generation + 1 : generation, resourceVersion: String(this.#version) };
+    this.pod = { ...stored, metadata: { ...stored.metadata, ...versions } };
+    return true;
+  }
+}
+
+/** A strategic merge patch of a pod, as far as those of this project go: lists are merged by name or type. */
+export function strategicMerge(object: JsonObject, patch: JsonObject): JsonObject {
+  const result: Record<string, Json | undefined> = { ...object };
+  for (const [key, value] of Object.entries(patch)) {
+    const before = result[key];
+    if (value === null || value === undefined) delete result[key];
+    else if (isJsonList(value) && isJsonList(before)) result[key] = mergeLists(before, value);
+    else if (isJsonObject(value)) result[key] = strategicMerge(isJsonObject(before) ? before : {}, value);
+    else result[key] = isJsonList(value) ? mergeLists([], value) : value;
+  }
+  return result;
+}
+
+function mergeLists(before: readonly Json[], patch: readonly Json[]): readonly Json[] {
+  const keyOf = (item: Json) => (isJsonObject(item) ? (item.name ?? item.type) : item);
+  const merged = before.map((item) => {
+    const change = patch.find((candidate) => keyOf(candidate) === keyOf(item));
+    return isJsonObject(item) && isJsonObject(change) ? strategicMerge(item, change) : item;
+  });
+  const added = patch.filter((item) => !before.some((existing) => keyOf(existing) === keyOf(item)));
+  return [...merged, ...added.map((item) => (isJsonObject(item) ? strategicMerge({}, item) : item))];
+}
+
+function asJson(value: object): JsonObject {
+  const json: unknown = JSON.parse(JSON.stringify(value));
+  return isJsonObject(json) ? json : {};
+}
+
+function asPod(json: JsonObject): Pod {
+  return json as unknown as Pod;
+}

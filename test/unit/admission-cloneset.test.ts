@@ -1,0 +1,315 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { applyPatch, type Operation } from 'rfc6902';
+import { KubeError } from '../../activities/kube/failures.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import type { JsonObject } from '../../api/json.ts';
+import { installation, kubeResource } from '../../api/well-known.ts';
+import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
+import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
+import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/pod-trial.ts';
+import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review.ts';
+import { type Answer, MalformedBody } from '../../watcher/admission/server.ts';
+import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+
+const noSignal = new AbortController().signal;
+
+function set(version: string, spec: object = {}, metadata: object = {}): JsonObject {
+  return {
+    apiVersion: `apps.kruise.io/${version}`,
+    kind: 'CloneSet',
+    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', ...metadata },
+    spec: {
+      selector: { matchLabels: { app: 'web' } },
+      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
+      ...spec,
+    },
+  };
+}
+
+interface Reviewed {
+  readonly response: {
+    readonly allowed: boolean;
+    readonly patch?: string;
+    readonly warnings?: readonly string[];
+    readonly status?: {
+      readonly code: number;
+      readonly reason: string;
+      readonly message: string;
+      readonly details: { readonly causes: readonly object[] };
+    };
+  };
+}
+
+interface Given {
+  readonly operation?: string;
+  readonly object?: unknown;
+  readonly oldObject?: unknown;
+}
+
+async function ask(review: Review, given: Given): Promise<Reviewed['response']> {
+  const body = {
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: {
+      uid: 'review-1',
+      kind: { group: 'apps.kruise.io', version: 'v1beta1', kind: 'CloneSet' },
+      operation: given.operation ?? 'CREATE',
+      namespace: 'shop',
+      name: 'web',
+      dryRun: false,
+      object: given.object ?? null,
+      oldObject: given.oldObject ?? null,
+    },
+  };
+  const answer = (await admissionRoute(review, { whenFailed: 'refuse' })(body, noSignal)) as Answer & {
+    body: Reviewed;
+  };
+  return answer.body.response;
+}
+
+/** Trials that say one thing, and what they were asked. */
+function trials(trial: Trial = { kind: 'accepted' }): PodTrials & { readonly asked: JsonObject[] } {
+  const asked: JsonObject[] = [];
+  return {
+    asked,
+    tryPod(pod) {
+      asked.push(pod);
+      return Promise.resolve(trial);
+    },
+  };
+}
+
+function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCluster } = {}): Review {
+  return reviewCloneSet({
+    gates: parseFeatureGates(options.gates),
+    lookUps: lookUpsIn((options.cluster ?? new MemoryCluster()).client()),
+    trials: options.trials ?? trials(),
+  });
+}
+
+describe('mutating admission of CloneSets', () => {
+  const defaults = reviewCloneSetDefaults(parseFeatureGates());
+
+  it('has the path that registrations know', () => {
+    expect(cloneSetDefaultsPath).toBe('/mutate-apps-kruise-io-cloneset');
+  });
+
+  it.each(['v1alpha1', 'v1beta1'])('stores what the user applied in %s as OpenKruise does', async (version) => {
+    const url = new URL(`../recorded/cloneset-1-created-${version}.json`, import.meta.url);
+    const stored = JSON.parse(readFileSync(url, 'utf8'));
+    const { spec, ...rest } = stored;
+    const { replicas, selector, template, updateStrategy, scaleStrategy } = spec;
+    const typed = structuredClone({ ...rest, spec: { replicas, selector, template, updateStrategy, scaleStrategy } });
+    const { allowed, patch } = await ask(defaults, { object: typed });
+    expect(allowed).toBe(true);
+    const operations = JSON.parse(Buffer.from(patch ?? '', 'base64').toString()) as Operation[];
+    expect(applyPatch(typed, operations).every((failure) => failure === null)).toBe(true);
+    expect(typed).toEqual(stored);
+  });
+
+  it('leaves the template of an update alone that changes something else', async () => {
+    const before = set('v1beta1');
+    const response = await ask(defaults, {
+      operation: 'UPDATE',
+      object: set('v1beta1', { replicas: 7 }),
+      oldObject: before,
+    });
+    const patch = Buffer.from(response.patch ?? '', 'base64').toString();
+    expect(patch).toContain('/spec/revisionHistoryLimit');
+    expect(patch).not.toContain('/spec/template');
+  });
+
+  it('does not touch a set that is on its way out, nor deletions', async () => {
+    const going = set('v1beta1', {}, { deletionTimestamp: '2026-11-21T06:00:00Z' });
+    expect(await ask(defaults, { operation: 'UPDATE', object: going, oldObject: going })).toEqual({
+      uid: 'review-1',
+      allowed: true,
+    });
+    expect(await ask(defaults, { operation: 'DELETE', oldObject: set('v1beta1') })).toMatchObject({ allowed: true });
+  });
+
+  it('refuses to read what is no CloneSet', async () => {
+    await expect(ask(defaults, { object: { apiVersion: 'apps/v1', kind: 'Deployment' } })).rejects.toThrow(
+      MalformedBody,
+    );
+    await expect(ask(defaults, {})).rejects.toThrow(MalformedBody);
+  });
+});
+
+describe('validating admission of CloneSets', () => {
+  it('has the path that registrations know', () => {
+    expect(cloneSetPath).toBe('/validate-apps-kruise-io-cloneset');
+  });
+
+  it.each(['v1alpha1', 'v1beta1'])('allows a good set of %s', async (version) => {
+    expect(await ask(judge(), { object: set(version) })).toEqual({ uid: 'review-1', allowed: true });
+  });
+
+  it('refuses a bad set with 422 and all problems, each with its kind', async () => {
+    const { status } = await ask(judge(), { object: set('v1beta1', { replicas: -1, selector: null }) });
+    expect(status).toMatchObject({
+      code: 422,
+      reason: 'Invalid',
+      message: expect.stringMatching(/^spec\.replicas: Invalid value: -1: .*; spec\.selector: Required value: /),
+      details: {
+        name: 'web',
+        kind: 'CloneSet',
+        causes: [
+          { reason: 'FieldValueInvalid', field: 'spec.replicas' },
+          { reason: 'FieldValueRequired', field: 'spec.selector' },
+        ],
+      },
+    });
+  });
+
+  it('asks the API server what it thinks of the pods, and says where in the set the mistake is', async () => {
+    const causes = [{ field: 'spec.containers[0].image', message: 'Required value', reason: 'FieldValueRequired' }];
+    const refusing = trials({ kind: 'refused', causes });
+    const { status } = await ask(judge({ trials: refusing }), { object: set('v1beta1') });
+    expect(status).toMatchObject({ code: 422, message: 'spec.template.spec.containers[0].image: Required value' });
+    expect(refusing.asked).toMatchObject([{ kind: 'Pod', metadata: { namespace: installation.dryRunNamespace } }]);
+  });
+
+  it('asks again only when pods would become others', async () => {
+    const asking = trials();
+    const review = judge({ trials: asking });
+    const before = set('v1beta1');
+    await ask(review, { operation: 'UPDATE', object: set('v1beta1', { replicas: 9 }), oldObject: before });
+    expect(asking.asked).toHaveLength(0);
+    const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:2' }] } };
+    await ask(review, { operation: 'UPDATE', object: set('v1beta1', { template }), oldObject: before });
+    expect(asking.asked).toHaveLength(1);
+  });
+
+  it('allows with a warning what the API server would not look at', async () => {
+    const silent = trials({ kind: 'unanswered', why: 'a policy forbids it' });
+    const response = await ask(judge({ trials: silent }), { object: set('v1beta1') });
+    expect(response).toMatchObject({
+      allowed: true,
+      warnings: ['spec.template could not be checked: a policy forbids it'],
+    });
+  });
+
+  it('refuses with 500 when the API server cannot be asked, so that the user tries again', async () => {
+    const failing: PodTrials = { tryPod: () => Promise.reject(new LookUpFailed('Cannot try the pod template: away')) };
+    const { status } = await ask(judge({ trials: failing }), { object: set('v1beta1') });
+    expect(status).toMatchObject({ code: 500, message: 'Cannot try the pod template: away' });
+  });
+
+  it('warns in v1beta1 that claims are not kept', async () => {
+    const object = set('v1beta1', { volumeClaimTemplates: [{ metadata: { name: 'data' } }] });
+    const { allowed, warnings } = await ask(judge(), { object });
+    expect(allowed).toBe(true);
+    expect(warnings?.[0]).toContain('enablePVCReuse');
+  });
+
+  it('refuses another selector, and takes any change of a set on its way out', async () => {
+    const after = set('v1beta1', { selector: { matchLabels: { app: 'api' } } });
+    const update = (object: JsonObject) => ask(judge(), { operation: 'UPDATE', object, oldObject: set('v1beta1') });
+    expect((await update(after)).status?.details.causes).toMatchObject([
+      { reason: 'FieldValueForbidden', field: 'spec' },
+      { field: 'spec.template.metadata.labels' },
+    ]);
+    const going = { ...after, metadata: { name: 'web', deletionTimestamp: '2026-11-21T06:00:00Z' } };
+    expect(await update(going)).toMatchObject({ allowed: true });
+  });
+
+  it('in v1alpha1 looks at each pod that is newly named', async () => {
+    const cluster = new MemoryCluster();
+    const owner = {
+      apiVersion: 'apps.kruise.io/v1beta1',
+      kind: 'CloneSet',
+      name: 'web',
+      uid: 'set-uid',
+      controller: true,
+    };
+    cluster.put(kubeResource.pods, {
+      metadata: { name: 'web-a', namespace: 'shop', ownerReferences: [owner] },
+      spec: {},
+    });
+    cluster.put(kubeResource.pods, { metadata: { name: 'web-b', namespace: 'shop' }, spec: {} });
+    const named = (names: readonly string[]) => set('v1alpha1', { scaleStrategy: { podsToDelete: names } });
+    const update = (before: readonly string[], after: readonly string[]) =>
+      ask(judge({ cluster }), { operation: 'UPDATE', object: named(after), oldObject: named(before) });
+
+    expect(await update([], ['web-a'])).toMatchObject({ allowed: true });
+    expect(await update(['gone'], ['gone', 'web-a'])).toMatchObject({ allowed: true });
+    expect((await update([], ['web-a', 'web-b', 'gone'])).status?.message).toBe(
+      'spec.scaleStrategy.podsToDelete: Invalid value: "web-b": the pod is not one of this CloneSet; ' +
+        'spec.scaleStrategy.podsToDelete: Invalid value: "gone": there is no such pod',
+    );
+    expect((await ask(judge({ cluster }), { object: named(['web-b']) })).status?.code).toBe(422);
+  });
+
+  it('keeps a protected set from being deleted while the gate is on', async () => {
+    const labels = { 'policy.kruise.io/delete-protection': 'Always' };
+    const oldObject = set('v1beta1', {}, { labels });
+    const remove = (gates: string) => ask(judge({ gates }), { operation: 'DELETE', oldObject });
+    expect(await remove('')).toMatchObject({ allowed: true });
+    expect((await remove('ResourcesDeletionProtection=true')).status).toMatchObject({
+      code: 403,
+      message: 'forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always',
+    });
+  });
+
+  it('refuses to read what is no CloneSet, or an update without what was', async () => {
+    await expect(ask(judge(), { object: { apiVersion: 'apps/v1' } })).rejects.toThrow(MalformedBody);
+    await expect(ask(judge(), { operation: 'UPDATE', object: set('v1beta1') })).rejects.toThrow(MalformedBody);
+  });
+});
+
+describe('trials of pods', () => {
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: installation.dryRunNamespace }, spec: {} };
+
+  /** An API server that answers so, once after the other. */
+  function client(...answers: readonly (object | undefined)[]) {
+    const calls: { resource: string; object: object; options: object }[] = [];
+    const left = [...answers];
+    return {
+      calls,
+      create(resource: { readonly plural: string }, object: object, options: object) {
+        calls.push({ resource: resource.plural, object, options });
+        const answer = left.shift();
+        if (answer === undefined) return Promise.resolve(object);
+        return Promise.reject(new KubeError({ status: 0, message: 'no', ...answer }));
+      },
+    };
+  }
+
+  const attempt = (from: ReturnType<typeof client>) => podTrialsIn(from as never).tryPod(pod, noSignal);
+
+  it('are dry runs, so no pod comes of them', async () => {
+    const api = client();
+    expect(await attempt(api)).toEqual({ kind: 'accepted' });
+    expect(api.calls).toMatchObject([{ resource: 'pods', object: pod, options: { dryRun: true } }]);
+  });
+
+  it('are refused with the causes of the API server', async () => {
+    const causes = [{ field: 'spec.containers', message: 'Required value', reason: 'FieldValueRequired' }];
+    expect(await attempt(client({ status: 422, reason: 'Invalid', causes }))).toEqual({ kind: 'refused', causes });
+  });
+
+  it('say nothing when somebody else refused first, or when they may not be made', async () => {
+    for (const status of [403, 404, 422]) {
+      expect(await attempt(client({ status, message: 'not today' }))).toEqual({ kind: 'unanswered', why: 'not today' });
+    }
+  });
+
+  it('refuse what cannot be read as a pod, which another pod shows', async () => {
+    const unreadable = client({ status: 400, message: 'cannot be handled as a Pod' });
+    expect(await attempt(unreadable)).toEqual({ kind: 'refused', causes: [{ message: 'cannot be handled as a Pod' }] });
+    expect(unreadable.calls).toHaveLength(2);
+    const noDryRuns = client({ status: 400, message: 'no dry runs' }, { status: 400, message: 'no dry runs' });
+    expect(await attempt(noDryRuns)).toEqual({ kind: 'unanswered', why: 'no dry runs' });
+  });
+
+  it('are made once more without an answer, and then fail', async () => {
+    expect(await attempt(client({ status: 0 }))).toEqual({ kind: 'accepted' });
+    await expect(attempt(client({ status: 0 }, { status: 0 }))).rejects.toThrow(LookUpFailed);
+    await expect(attempt(client({ status: 503, message: 'busy' }))).rejects.toThrow(
+      'Cannot try the pod template: busy',
+    );
+  });
+});

@@ -1,0 +1,118 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { RollingUpdate } from '../../api/cloneset.ts';
+import type { FeatureGate } from '../../api/feature-gates.ts';
+import type { Lifecycle } from '../../api/lifecycle.ts';
+import { type Cast, CloneSetPlay } from '../support/cloneset-play.ts';
+
+const guard = { labelsHandler: { guard: 'on' }, finalizersHandler: ['example.com/drain'] };
+const born = { labelsHandler: { born: 'on' } };
+
+const lifecycle: fc.Arbitrary<Lifecycle | undefined> = fc.constantFrom<Lifecycle | undefined>(
+  undefined,
+  undefined,
+  { inPlaceUpdate: guard },
+  { preDelete: guard },
+  { preDelete: guard, inPlaceUpdate: guard },
+  { preDelete: { ...guard, markPodNotReady: true }, inPlaceUpdate: { ...guard, markPodNotReady: true } },
+  { preNormal: born },
+);
+
+const gates: fc.Arbitrary<readonly FeatureGate[]> = fc.subarray<FeatureGate>([
+  'CloneSetPartitionRollback',
+  'PreparingUpdateAsUpdate',
+  'CloneSetShortHash',
+]);
+
+const cast: fc.Arbitrary<Cast> = fc
+  .record({
+    replicas: fc.integer({ min: 1, max: 5 }),
+    minReadySeconds: fc.constantFrom(0, 0, 5),
+    podUpdatePolicy: fc.constantFrom('ReCreate', 'InPlaceIfPossible', 'InPlaceIfPossible', 'InPlaceOnly'),
+    maxUnavailable: fc.constantFrom<number | string>(0, 1, 2, '30%'),
+    maxSurge: fc.constantFrom(0, 0, 1, 2),
+    partition: fc.constantFrom<number | string>(0, 0, 1, '30%'),
+    gracePeriodSeconds: fc.constantFrom(0, 0, 3),
+    lifecycle,
+    keepsClaims: fc.boolean(),
+    hasClaims: fc.boolean(),
+    excludesPreparingDelete: fc.boolean(),
+    gates,
+    hasStaleCaches: fc.boolean(),
+  })
+  .map(
+    ({ replicas, minReadySeconds, podUpdatePolicy, maxUnavailable, partition, gracePeriodSeconds, ...rest }): Cast => {
+      const isInPlaceOnly = podUpdatePolicy === 'InPlaceOnly';
+      const maxSurge = isInPlaceOnly ? 0 : rest.maxSurge;
+      return {
+        ...rest,
+        spec: { replicas, minReadySeconds, maxSurge },
+        rollingUpdate: {
+          podUpdatePolicy: podUpdatePolicy as NonNullable<RollingUpdate['podUpdatePolicy']>,
+          maxUnavailable: maxSurge === 0 && maxUnavailable === 0 ? 1 : maxUnavailable,
+          partition,
+          inPlaceUpdateStrategy: { gracePeriodSeconds },
+        },
+      };
+    },
+  );
+
+const choices = fc.array(fc.nat({ max: 100_000 }), { minLength: 20, maxLength: 250 });
+
+const runs = Number(process.env.PLAYS ?? 150);
+
+describe('a CloneSet, played to the end', () => {
+  it('comes up with all its pods, whatever it asks for', () => {
+    fc.assert(
+      fc.property(cast, (given) => {
+        const play = new CloneSetPlay(given);
+        const plan = play.settle();
+        expect(play.unfinished()).toEqual([]);
+        expect(plan.standing.kind).toBe('allDone');
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  it('keeps its promises whatever happens, ends or names what it waits for, and ends once nothing is in the way', () => {
+    fc.assert(
+      fc.property(cast, choices, (given, steps) => {
+        const play = new CloneSetPlay(given);
+        play.settle();
+        play.play(steps);
+        const plan = play.settle();
+        expect(['allDone', 'waiting', 'working']).toContain(plan.standing.kind);
+
+        play.mend();
+        play.settle();
+        expect([play.unfinished(), play.unfinished().length > 0 ? play.story.slice(-80) : []]).toEqual([[], []]);
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  it('never takes more pods than its budget allows by its own doing, from the first to the last', () => {
+    fc.assert(
+      fc.property(cast, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
+        const play = new CloneSetPlay(given);
+        play.settle();
+        play.rollOut(image, steps);
+        play.settle();
+      }),
+      { numRuns: runs },
+    );
+  });
+
+  it('takes back every pod that it has changed when an operator wants that, wherever it stands', () => {
+    fc.assert(
+      fc.property(cast, choices, (given, steps) => {
+        const play = new CloneSetPlay(given);
+        play.settle();
+        play.rollOut(1, steps);
+        expect(play.undo().standing.kind).toBe('allDone');
+        expect(play.imagesInUse()).toEqual({ 'nginx:1': given.spec.replicas });
+      }),
+      { numRuns: runs },
+    );
+  });
+});

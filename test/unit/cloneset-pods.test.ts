@@ -1,0 +1,241 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { PodTemplate } from '../../api/pod-template.ts';
+import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../workflows/plan/cloneset/pods.ts';
+import { claim, cloneSet, fleet, now, pod, revisionOf, template, world } from '../support/cloneset-world.ts';
+
+const gates = defaultFeatureGates();
+const volumes = [
+  { metadata: { name: 'data', labels: { kind: 'disk' } }, spec: { accessModes: ['ReadWriteOnce'] } },
+  { metadata: { name: 'logs' }, spec: { accessModes: ['ReadWriteOnce'] } },
+];
+
+function make(of: PodTemplate, set = cloneSet({ template: of }), more: Partial<Parameters<typeof newPod>[0]> = {}) {
+  return newPod({ set, revision: revisionOf(set, 1, of), instanceId: 'bcdfg', claims: [], gates, now, ...more });
+}
+
+/** Ever other numbers, so that the letters of an ID are known. */
+function numbers(...parts: readonly number[]): () => number {
+  let at = 0;
+  return () => (parts[at++ % parts.length] ?? 0) / 27;
+}
+
+describe('newPod', () => {
+  it('CS-45: names, labels and owns the pod', () => {
+    const { name, pod: made } = make(template('nginx:1', {}, { annotations: { team: 'a' }, finalizers: ['x/y'] }));
+    const revision = revisionOf(
+      cloneSet(),
+      1,
+      template('nginx:1', {}, { annotations: { team: 'a' }, finalizers: ['x/y'] }),
+    );
+    const hash = revision.metadata.labels?.['controller.kubernetes.io/hash'];
+    expect(name).toBe('web-bcdfg');
+    expect(made.metadata).toEqual({
+      name: 'web-bcdfg',
+      generateName: 'web-',
+      namespace: 'shop',
+      labels: {
+        app: 'web',
+        'controller-revision-hash': `web-${hash}`,
+        'pod-template-hash': hash,
+        'apps.kruise.io/cloneset-instance-id': 'bcdfg',
+        'lifecycle.apps.kruise.io/state': 'PreparingNormal',
+      },
+      annotations: { team: 'a', 'lifecycle.apps.kruise.io/timestamp': now },
+      finalizers: ['x/y'],
+      ownerReferences: [
+        {
+          apiVersion: 'apps.kruise.io/v1beta1',
+          kind: 'CloneSet',
+          name: 'web',
+          uid: 'set-uid',
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    });
+  });
+
+  it('IPU-41: names the revision by its hash alone with the gate', () => {
+    const { pod: made } = make(template('nginx:1'), undefined, { gates: { ...gates, CloneSetShortHash: true } });
+    const labels = (made.metadata as JsonObject).labels as JsonObject;
+    expect(labels['controller-revision-hash']).toBe(labels['pod-template-hash']);
+  });
+
+  it('CS-45, LC-50: has both readiness gates, each once, behind those of the template', () => {
+    const own = [{ conditionType: 'Mine' }, { conditionType: 'KruisePodReady' }];
+    const { pod: made } = make(template('nginx:1', { readinessGates: own }));
+    expect((made.spec as JsonObject).readinessGates).toEqual([...own, { conditionType: 'InPlaceUpdateReady' }]);
+    const { pod: plain } = make(template('nginx:1'));
+    expect((plain.spec as JsonObject).readinessGates).toEqual([
+      { conditionType: 'InPlaceUpdateReady' },
+      { conditionType: 'KruisePodReady' },
+    ]);
+  });
+
+  it('LC-10, LC-62: is in PreparingNormal, whatever the template says', () => {
+    const labels = { app: 'web', 'lifecycle.apps.kruise.io/state': 'Normal' };
+    const { pod: made } = make(template('nginx:1', {}, { labels }));
+    expect((made.metadata as JsonObject).labels).toMatchObject({ 'lifecycle.apps.kruise.io/state': 'PreparingNormal' });
+  });
+
+  it('keeps fields of the template that nobody knows', () => {
+    const { pod: made } = make(template('nginx:1', { fromTheFuture: { deep: [1] } }));
+    expect(made.spec).toMatchObject({ fromTheFuture: { deep: [1] } });
+  });
+
+  it('CS-45, CS-70: puts the volumes of its claims first, in place of those of the same name', () => {
+    const of = template('nginx:1', {
+      volumes: [
+        { name: 'tmp', emptyDir: {} },
+        { name: 'data', emptyDir: {} },
+      ],
+    });
+    const set = cloneSet({ template: of, volumeClaimTemplates: volumes });
+    const made = make(of, set);
+    expect((made.pod.spec as JsonObject).volumes).toEqual([
+      { name: 'data', persistentVolumeClaim: { claimName: 'data-web-bcdfg' } },
+      { name: 'logs', persistentVolumeClaim: { claimName: 'logs-web-bcdfg' } },
+      { name: 'tmp', emptyDir: {} },
+    ]);
+    expect(made.claims[0]).toEqual({
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: {
+        name: 'data-web-bcdfg',
+        namespace: 'shop',
+        labels: { kind: 'disk', app: 'web', 'apps.kruise.io/cloneset-instance-id': 'bcdfg' },
+        ownerReferences: [expect.objectContaining({ uid: 'set-uid', controller: true })],
+      },
+      spec: { accessModes: ['ReadWriteOnce'] },
+    });
+  });
+
+  it('CS-71: makes only claims that are not there', () => {
+    const set = cloneSet({ volumeClaimTemplates: volumes });
+    const made = make(set.spec.template, set, { claims: [claim('data', 'bcdfg'), claim('logs', 'other')] });
+    expect(made.claims.map(({ metadata }) => (metadata as JsonObject).name)).toEqual(['logs-web-bcdfg']);
+  });
+
+  it('CS-72: an old pod, too, gets claims by the newest templates', () => {
+    const set = cloneSet({ volumeClaimTemplates: volumes });
+    const made = make(template('nginx:0.9'), set);
+    expect(made.claims).toHaveLength(2);
+  });
+
+  it('CS-45: equals the pod that OpenKruise made of the same set, as far as it made it', () => {
+    const read = (name: string): unknown =>
+      JSON.parse(readFileSync(new URL(`../recorded/cloneset-1-created-${name}.json`, import.meta.url), 'utf8'));
+    const set = read('v1beta1') as ReturnType<typeof cloneSet>;
+    const [theirs] = read('pods') as readonly { readonly metadata: JsonObject; readonly spec: JsonObject }[];
+    const [revision] = read('revisions') as readonly ReturnType<typeof revisionOf>[];
+    if (theirs === undefined || revision === undefined) throw new Error('nothing recorded');
+
+    const { pod: ours } = newPod({
+      set,
+      revision,
+      instanceId: 's8g7h',
+      claims: [],
+      gates: { ...gates, CloneSetShortHash: true },
+      now: '2026-11-21T06:13:09Z',
+    });
+    const { labels, annotations, generateName, name, ownerReferences } = theirs.metadata;
+    expect(ours.metadata).toEqual({
+      namespace: 'rec',
+      name,
+      generateName,
+      ownerReferences,
+      // since then the state has moved on, and the daemon has reported
+      labels: { ...(labels as JsonObject), 'lifecycle.apps.kruise.io/state': 'PreparingNormal' },
+      annotations: { ...(annotations as JsonObject), 'apps.kruise.io/runtime-containers-meta': undefined },
+    });
+    const { containers, readinessGates, securityContext, restartPolicy } = theirs.spec;
+    expect(ours.spec).toMatchObject({ readinessGates, securityContext, restartPolicy } as object);
+    const names = (list: unknown) => (list as readonly JsonObject[]).map(({ name: container }) => container);
+    expect(names((ours.spec as JsonObject).containers)).toEqual(names(containers));
+  });
+});
+
+describe('freeInstanceIds', () => {
+  it('CS-46: are five letters and digits of which no word can come', () => {
+    const ids = freeInstanceIds(40, world());
+    expect(new Set(ids).size).toBe(40);
+    for (const id of ids) expect(id).toMatch(/^[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+  });
+
+  it('CS-46, CS-73: first those of claims that have lost their pod', () => {
+    const claims = [claim('data', 'aaaaa'), claim('data', 'bbbbb'), claim('logs', 'bbbbb')];
+    const given = world({ pods: [pod('web-aaaaa')], claims });
+    const ids = freeInstanceIds(2, given);
+    expect(ids[0]).toBe('bbbbb');
+    expect(ids).toHaveLength(2);
+    expect(ids).not.toContain('aaaaa');
+  });
+
+  it('CS-46: never one whose pod object is still there, be it going or finished', () => {
+    const claims = [claim('data', 'aaaaa'), claim('data', 'bbbbb')];
+    const pods = [pod('web-aaaaa', { deleting: true }), pod('web-bbbbb', { phase: 'Failed' })];
+    expect(freeInstanceIds(1, world({ pods, claims }))).not.toContain('aaaaa');
+    expect(freeInstanceIds(1, world({ pods, claims }))).not.toContain('bbbbb');
+  });
+
+  it('CS-46: never one of a claim that is going, and never the same twice', () => {
+    const going = claim('data', 'bbbbb', { deletionTimestamp: now });
+    // the letters b, then c
+    const random = numbers(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1);
+    const given = world({ claims: [going], more: { random } });
+    expect(freeInstanceIds(1, given)).toEqual(['ccccc']);
+    const twice = numbers(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3);
+    expect(freeInstanceIds(2, world({ more: { random: twice } }))).toEqual(['ddddd', 'fffff']);
+  });
+});
+
+describe('unusedClaims', () => {
+  const discard = cloneSet({ scaleStrategy: { enablePVCReuse: false } });
+
+  it('CS-73: touches nothing where claims are kept for later pods', () => {
+    expect(unusedClaims(world({ claims: [claim('data', 'bbbbb')] }), [])).toEqual([]);
+  });
+
+  it('CS-74: keeps those of pods that count, deletes those of nobody', () => {
+    const pods = [pod('web-aaaaa')];
+    const given = world({ set: discard, pods, claims: [claim('data', 'aaaaa'), claim('data', 'bbbbb')] });
+    const steps = unusedClaims(given, fleet(...pods));
+    expect(steps).toEqual([{ kind: 'deleteClaim', claim: expect.objectContaining({ name: 'data-web-bbbbb' }) }]);
+  });
+
+  it('CS-74: gives those of a pod that is finished or going to that pod', () => {
+    const pods = [pod('web-aaaaa', { deleting: true }), pod('web-bbbbb', { phase: 'Failed' })];
+    const given = world({ set: discard, pods, claims: [claim('data', 'aaaaa'), claim('data', 'bbbbb')] });
+    const steps = unusedClaims(given, []);
+    expect(steps).toHaveLength(2);
+    expect(steps[0]).toMatchObject({
+      kind: 'writeClaim',
+      patch: { metadata: { ownerReferences: [{ kind: 'Pod', name: 'web-aaaaa', uid: 'web-aaaaa-uid' }] } },
+    });
+  });
+
+  it('CS-74: leaves claims alone that are going already, or that nobody has paired', () => {
+    const claims = [
+      claim('data', 'aaaaa', { deletionTimestamp: now }),
+      claim('data', 'bbbbb', { labels: { app: 'web' } }),
+    ];
+    expect(unusedClaims(world({ set: discard, claims }), [])).toEqual([]);
+  });
+});
+
+describe('claimsOfPod', () => {
+  it('CS-35: are those of the same instance, each once', () => {
+    const claims = [
+      claim('data', 'aaaaa'),
+      claim('logs', 'aaaaa'),
+      claim('data', 'bbbbb'),
+      claim('old', 'aaaaa', { deletionTimestamp: now }),
+    ];
+    expect(claimsOfPod(pod('web-aaaaa'), claims).map(({ name }) => name)).toEqual(['data-web-aaaaa', 'logs-web-aaaaa']);
+    const unpaired = pod('web-ccccc', { labels: { 'apps.kruise.io/cloneset-instance-id': '' } });
+    expect(claimsOfPod(unpaired, claims)).toEqual([]);
+  });
+});

@@ -1,0 +1,335 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Lifecycle } from '../../api/lifecycle.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { planScale, prunedPodsToDelete } from '../../workflows/plan/cloneset/scale.ts';
+import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import {
+  claim,
+  cloneSet,
+  newName,
+  newPodOf,
+  oldName,
+  onDelete,
+  permit,
+  pod,
+  pods,
+  type SpecChange,
+  scene,
+  type WorldFacts,
+  world,
+} from '../support/cloneset-world.ts';
+
+const drain = 'example.com/drain';
+const hooks: Lifecycle = { preDelete: { finalizersHandler: [drain] } };
+const held = { state: 'PreparingDelete', finalizers: [drain] } as const;
+const fresh = (count: number, facts = {}) => pods('n', count, { revision: newName, ...facts });
+
+function plan(facts: WorldFacts) {
+  return planScale(scene(world(facts)));
+}
+
+/** What is done, as short as can be: `create new`, `delete web-a`, `prepareDelete web-b`. */
+function said(steps: readonly Intention[]): readonly string[] {
+  return steps.map((step) => {
+    switch (step.kind) {
+      case 'createPod': {
+        const metadata = step.pod.metadata as { readonly labels: Readonly<Record<string, string>> };
+        return `create ${metadata.labels['controller-revision-hash'] === oldName ? 'old' : 'new'}`;
+      }
+      case 'deletePod':
+        return `delete ${step.pod.name}`;
+      case 'writePod':
+        return `${step.why} ${step.pod.name}`;
+      default:
+        return step.kind;
+    }
+  });
+}
+
+function steps(spec: SpecChange, given: WorldFacts['pods'], more: WorldFacts = {}): readonly string[] {
+  return said(plan({ set: cloneSet(spec), pods: given ?? [], ...more }).steps);
+}
+
+describe('creating', () => {
+  it('CS-31: creates the pods that are missing', () => {
+    expect(steps({ replicas: 3 }, fresh(1))).toEqual(['create new', 'create new']);
+  });
+
+  it('CS-10: replaces pods at once that are going, finished, not chosen or of somebody else', () => {
+    const given = [
+      newPodOf('web-a'),
+      newPodOf('web-b', { deleting: true }),
+      newPodOf('web-c', { phase: 'Failed' }),
+      newPodOf('web-d', { phase: 'Succeeded' }),
+      newPodOf('web-e', { labels: { app: 'other' } }),
+      newPodOf('web-f', { owner: 'somebody' }),
+      newPodOf('web-g', { owner: null }),
+    ];
+    expect(steps({ replicas: 3 }, given)).toEqual(['create new', 'create new']);
+  });
+
+  it('CS-59: creates old pods as long as fewer of them are there than the partition keeps', () => {
+    const given = [...pods('o', 3), ...fresh(2)];
+    const spec = { replicas: 8, rollingUpdate: { partition: 4 } };
+    expect(steps(spec, given)).toEqual(['create old', 'create new', 'create new']);
+  });
+
+  it('CS-96: ignores the partition while there is one revision only', () => {
+    const set = cloneSet({ replicas: 2, rollingUpdate: { partition: 2 } }, { status: { currentRevision: newName } });
+    expect(said(plan({ set }).steps)).toEqual(['create new', 'create new']);
+  });
+
+  it('CS-31: creates no more than may be unavailable, and says so', () => {
+    const given = [...fresh(2), newPodOf('web-x', { ready: false })];
+    const found = plan({ set: cloneSet({ replicas: 6, scaleStrategy: { maxUnavailable: 2 } }), pods: given });
+    expect(said(found.steps)).toEqual(['create new']);
+    expect(found.events).toEqual([
+      {
+        kind: 'event',
+        event: {
+          type: 'Warning',
+          reason: 'ScaleUpLimited',
+          message: 'scaleUp is limited because of scaleStrategy.maxUnavailable, limit: 1',
+        },
+      },
+    ]);
+  });
+
+  it('CS-31: while pods are missing, nothing else is deleted', () => {
+    const named = newPodOf('web-a', { specified: true, ready: false });
+    const freed = newPodOf('web-b', { state: 'PreparingDelete', specified: true });
+    expect(steps({ replicas: 4, lifecycle: hooks }, [named, freed])).toEqual(['create new', 'create new']);
+  });
+
+  it('CS-31, CS-32: where no pod may be created, one that is free to go is let go, since it may be what is in the way', () => {
+    const freed = newPodOf('web-c', { state: 'PreparingDelete', specified: true });
+    const spec = { replicas: 4, scaleStrategy: { maxUnavailable: 1 } };
+    expect(steps(spec, [...fresh(2), freed])).toEqual(['delete web-c']);
+  });
+
+  it('CS-31: surge is made under a permit only, and kept when it is gone', () => {
+    const spec = { replicas: 3, rollingUpdate: { maxUnavailable: 0, maxSurge: 2 } };
+    expect(steps(spec, pods('o', 3))).toEqual([]);
+    expect(steps(spec, pods('o', 3), { permit: permit() })).toEqual(['create new', 'create new']);
+    expect(steps(spec, pods('o', 3), { permit: permit({ batch: 1 }) })).toEqual(['create new']);
+    expect(steps(spec, pods('o', 3), { permit: permit({ paused: true }) })).toEqual([]);
+    expect(steps(spec, [...pods('o', 3), ...fresh(2)])).toEqual([]);
+  });
+
+  it('CS-38: a pod that is held before its deletion is replaced at once where the set, or the flag, says so', () => {
+    const given = [...fresh(2), newPodOf('web-x', { ...held, specified: true })];
+    const spec = { replicas: 3, lifecycle: hooks };
+    expect(steps(spec, given)).toEqual([]);
+    expect(steps({ ...spec, scaleStrategy: { excludePreparingDelete: true } }, given)).toEqual(['create new']);
+    expect(steps(spec, given, { more: { excludePreparingDelete: true } })).toEqual(['create new']);
+  });
+
+  it('CS-39: scales while paused and with OnDelete', () => {
+    expect(steps({ replicas: 3, rollingUpdate: { paused: true } }, fresh(2))).toEqual(['create new']);
+    expect(said(plan({ set: onDelete(cloneSet({ replicas: 3 })), pods: fresh(2) }).steps)).toEqual(['create new']);
+  });
+
+  it('CS-62: with OnDelete, pods that are deleted come back as new ones', () => {
+    expect(said(plan({ set: onDelete(cloneSet()), pods: pods('o', 4) }).steps)).toEqual(['create new']);
+  });
+
+  it('CS-73: gives the claims of a vanished pod to a new one', () => {
+    const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+    const set = cloneSet({ replicas: 1, volumeClaimTemplates });
+    const [step] = plan({ set, claims: [claim('data', 'bbbbb')] }).steps;
+    expect(step).toMatchObject({ kind: 'createPod', name: 'web-bbbbb', claims: [] });
+  });
+});
+
+describe('calling deletions off', () => {
+  const lifecycle = hooks;
+
+  it('CS-30, LC-43: pods that are held go back to work while pods are missing, in their order', () => {
+    const given = [newPodOf('web-a'), newPodOf('web-b', held), newPodOf('web-c', held), newPodOf('web-d', held)];
+    expect(steps({ replicas: 3, lifecycle }, given)).toEqual(['keep web-b', 'keep web-c']);
+    const [step] = plan({ set: cloneSet({ replicas: 3, lifecycle }), pods: given }).steps;
+    expect(step).toMatchObject({
+      writes: [{ patch: { metadata: { labels: { 'lifecycle.apps.kruise.io/state': 'PreparingNormal' } } } }],
+    });
+  });
+
+  it('LC-44: not those that somebody has named', () => {
+    const given = [newPodOf('web-a', { ...held, specified: true }), newPodOf('web-b', held)];
+    expect(steps({ replicas: 2, lifecycle }, given)).toEqual(['keep web-b']);
+    const named = { replicas: 2, lifecycle, scaleStrategy: { podsToDelete: ['web-b'] } };
+    expect(steps(named, [newPodOf('web-a'), newPodOf('web-b', held)])).toEqual([]);
+  });
+
+  it('LC-44: none where held pods are out of service', () => {
+    const quiet: Lifecycle = { preDelete: { ...hooks.preDelete, markPodNotReady: true } };
+    expect(steps({ replicas: 2, lifecycle: quiet }, [newPodOf('web-a'), newPodOf('web-b', held)])).toEqual([
+      'prepareDelete web-b',
+    ]);
+  });
+
+  it('CS-37: a name that is taken back keeps its pod', () => {
+    const given = [newPodOf('web-a'), newPodOf('web-b', held)];
+    const named = { replicas: 2, lifecycle, scaleStrategy: { podsToDelete: ['web-b'] } };
+    expect(steps(named, given)).toEqual([]);
+    expect(steps({ ...named, scaleStrategy: {} }, given)).toEqual(['keep web-b']);
+  });
+});
+
+describe('deleting', () => {
+  it('CS-32, LC-41: pods that have been held are deleted once their marks are gone, whatever the budget', () => {
+    const given = [...fresh(2, { ready: false }), newPodOf('web-x', { state: 'PreparingDelete' })];
+    expect(steps({ replicas: 2, lifecycle: hooks }, given)).toEqual(['delete web-x']);
+  });
+
+  it('CS-33: named pods that are not ready go at once, ready ones while the budget lasts', () => {
+    const given = [
+      ...fresh(3),
+      newPodOf('web-a', { specified: true }),
+      newPodOf('web-b', { specified: true, labels: { 'apps.kruise.io/specified-delete': 'false' } }),
+      newPodOf('web-c', { specified: true, ready: false }),
+    ];
+    const found = plan({ set: cloneSet({ replicas: 6, rollingUpdate: { maxUnavailable: 2 } }), pods: given });
+    expect(said(found.steps)).toEqual(['delete web-c', 'delete web-a']);
+    expect(found.spared.map(({ name }) => name)).toEqual(['web-b']);
+  });
+
+  it('CS-33: a named pod that is down takes the place of a ready one in the budget', () => {
+    const given = [
+      ...fresh(3),
+      newPodOf('web-a', { specified: true }),
+      newPodOf('web-c', { specified: true, ready: false }),
+    ];
+    expect(steps({}, given)).toEqual(['delete web-c']);
+  });
+
+  it('CS-33: whether a pod is ready is not asked of minReadySeconds', () => {
+    const given = [...fresh(4), newPodOf('web-a', { specified: true })];
+    const found = plan({ set: cloneSet({ minReadySeconds: 7200 }), pods: given });
+    expect(found.steps).toEqual([]);
+    expect(found.spared).toHaveLength(1);
+  });
+
+  it('CS-36: naming pods while lowering replicas removes exactly these', () => {
+    const spec = { replicas: 3, scaleStrategy: { podsToDelete: ['web-n2', 'web-n4'] } };
+    expect(steps(spec, fresh(5))).toEqual(['delete web-n2', 'delete web-n4']);
+    expect(
+      steps(
+        spec,
+        fresh(5).filter(({ metadata }) => metadata.name !== 'web-n2' && metadata.name !== 'web-n4'),
+      ),
+    ).toEqual([]);
+  });
+
+  it('CS-36: names of pods that are no pods any more are taken off the list', () => {
+    const named = (...podsToDelete: readonly string[]) =>
+      prunedPodsToDelete(scene(world({ set: cloneSet({ scaleStrategy: { podsToDelete } }), pods: fresh(2) })));
+    expect(named('web-n1')).toBeUndefined();
+    expect(named('web-n1', 'web-gone')).toEqual({ spec: { scaleStrategy: { podsToDelete: ['web-n1'] } } });
+    expect(named('web-gone')).toEqual({ spec: { scaleStrategy: { podsToDelete: null } } });
+    expect(named()).toBeUndefined();
+  });
+
+  it('CS-34: pods that are too many go, unready ones freely and ready ones while the budget lasts', () => {
+    const given = [...fresh(4), newPodOf('web-x', { ready: false })];
+    expect(steps({ replicas: 2 }, given)).toEqual(['delete web-x', 'delete web-n1', 'delete web-n2']);
+  });
+
+  it('CS-34: chooses nobody while pods are named or held, which may be enough', () => {
+    const named = [...fresh(4), newPodOf('web-x', { ...held })];
+    const found = plan({ set: cloneSet({ replicas: 3, lifecycle: hooks }), pods: named });
+    expect(found.steps).toEqual([]);
+    expect(found.goingFirst.map(({ name }) => name)).toEqual(['web-x']);
+  });
+
+  it('CS-34: with pods that are ready but not long enough, nothing is deleted', () => {
+    const found = plan({ set: cloneSet({ replicas: 3, minReadySeconds: 7200 }), pods: fresh(5) });
+    expect(found.steps).toEqual([]);
+    expect(found.spared).toHaveLength(2);
+  });
+
+  it('CS-40, CS-58: old pods go first, so that surge pods stay when the update is done', () => {
+    expect(steps({ replicas: 5 }, [...fresh(5), ...pods('o', 2)])).toEqual(['delete web-o1', 'delete web-o2']);
+  });
+
+  it('CS-62: with OnDelete and fewer than 5 replicas a ready named pod stays', () => {
+    const set = onDelete(cloneSet({ replicas: 4 }));
+    const given = [...fresh(3), newPodOf('web-a', { specified: true })];
+    expect(plan({ set, pods: given })).toMatchObject({ steps: [], spared: [{ name: 'web-a' }] });
+  });
+
+  it('CS-35: a pod goes with all its claims, whether or not claims are kept', () => {
+    const claims = [claim('data', 'eb-n1'), claim('logs', 'eb-n1'), claim('data', 'other')];
+    const [step] = plan({ set: cloneSet({ replicas: 0 }), pods: fresh(1), claims }).steps;
+    expect(step).toMatchObject({
+      kind: 'deletePod',
+      pod: { name: 'web-n1', uid: 'web-n1-uid', resourceVersion: '1' },
+      claims: [{ name: 'data-web-eb-n1' }, { name: 'logs-web-eb-n1' }],
+    });
+  });
+
+  it('CS-35, LC-40: a pod with a mark is held instead', () => {
+    const given = fresh(2, { finalizers: [drain] });
+    expect(steps({ replicas: 0, lifecycle: hooks }, given)).toEqual(['prepareDelete web-n1', 'prepareDelete web-n2']);
+    expect(steps({ replicas: 0 }, given)).toEqual(['delete web-n1', 'delete web-n2']);
+  });
+
+  it('LC-41: a pod that is held is left in peace', () => {
+    expect(steps({ replicas: 0, lifecycle: hooks }, fresh(1, held))).toEqual([]);
+  });
+
+  it('LC-53: a pod that is held gets out of service when the flag comes later', () => {
+    const lifecycle: Lifecycle = { preDelete: { ...hooks.preDelete, markPodNotReady: true } };
+    expect(steps({ replicas: 0, lifecycle }, fresh(1, held))).toEqual(['prepareDelete web-n1']);
+  });
+
+  it('CS-92: without replicas everything goes', () => {
+    expect(steps({ replicas: 0 }, [...pods('o', 2), ...fresh(1)])).toHaveLength(3);
+  });
+
+  it('LC-28: with the gate a pod that waits for its update counts as new for scaling', () => {
+    const given = [...pods('o', 2), pod('web-p', { state: 'PreparingUpdate' }), ...fresh(2)];
+    const spec = { replicas: 4, rollingUpdate: { partition: 2 } };
+    expect(steps(spec, given)).toEqual(['delete web-p']);
+    expect(steps(spec, given, { gates: ['PreparingUpdateAsUpdate'] })).toEqual(['delete web-p']);
+    const one = { replicas: 5, rollingUpdate: { partition: 3 } };
+    const missing = [...pods('o', 2), pod('web-p', { state: 'PreparingUpdate' }), ...fresh(1)];
+    expect(steps(one, missing)).toEqual(['create new']);
+    expect(steps(one, missing, { gates: ['PreparingUpdateAsUpdate'] })).toEqual(['create old']);
+  });
+});
+
+describe('planCloneSet', () => {
+  it('CS-10: lets go of pods that the selector no longer chooses, but not while the set itself goes', () => {
+    const given = [...fresh(5), newPodOf('web-stray', { labels: { app: 'other' } })];
+    expect(said(planCloneSet(world({ pods: given })).upkeep)).toEqual(['release web-stray']);
+    const going = cloneSet({}, { metadata: { deletionTimestamp: '2026-11-21T06:13:00Z' } });
+    expect(planCloneSet(world({ set: going, pods: given })).upkeep).toEqual([]);
+  });
+
+  it('CS-12: does nothing about pods of a set that is being deleted, but keeps its status', () => {
+    const going = cloneSet({}, { metadata: { deletionTimestamp: '2026-11-21T06:13:00Z' } });
+    const found = planCloneSet(world({ set: going, pods: pods('o', 2), permit: permit() }));
+    expect([found.upkeep, found.disruption]).toEqual([[], []]);
+    expect(found.status).toMatchObject({ replicas: 2 });
+  });
+
+  it('CS-15: does nothing at all with a selector that nobody understands', () => {
+    const selector = { matchExpressions: [{ key: 'app', operator: 'Like', values: ['w'] }] };
+    const found = planCloneSet(world({ set: cloneSet({ selector }), pods: fresh(1) }));
+    expect(found).toEqual({ upkeep: [], disruption: [], standing: { kind: 'working' } });
+  });
+
+  it('CS-11: while pods come or go, no update starts', () => {
+    const found = planCloneSet(world({ pods: pods('o', 4), permit: permit() }));
+    expect(said(found.upkeep)).toEqual(['create new']);
+    expect(found.disruption).toEqual([]);
+  });
+
+  it('CS-14, CS-31: updates go on while no pod can be created', () => {
+    const more = { failures: { scale: 'quota', nothingCreated: true } };
+    const set = cloneSet({ rollingUpdate: { maxUnavailable: 3 } });
+    const found = planCloneSet(world({ set, pods: pods('o', 4), permit: permit(), more }));
+    expect(said(found.upkeep)).toEqual(['create new']);
+    expect(found.disruption.map(({ kind }) => kind)).toEqual(['updatePod', 'updatePod']);
+  });
+});

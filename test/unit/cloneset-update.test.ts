@@ -1,0 +1,544 @@
+import { describe, expect, it } from '@jest/globals';
+import { formatGrace, formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { Lifecycle } from '../../api/lifecycle.ts';
+import type { Pod } from '../../api/pod.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { planRefresh } from '../../workflows/plan/cloneset/refresh.ts';
+import { planUpdate } from '../../workflows/plan/cloneset/update.ts';
+import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import {
+  cloneSet,
+  earlier,
+  newName,
+  newPodOf,
+  newRevisionOfSet,
+  now,
+  oldImage,
+  oldName,
+  oldRevision,
+  onDelete,
+  permit,
+  pod,
+  pods,
+  revisionOf,
+  scene,
+  template,
+  type WorldFacts,
+  world,
+} from '../support/cloneset-world.ts';
+
+const drain = 'example.com/drain';
+const hooks: Lifecycle = { inPlaceUpdate: { finalizersHandler: [drain] } };
+const nobody: ReadonlySet<string> = new Set();
+const fresh = (count: number, facts = {}) => pods('n', count, { revision: newName, ...facts });
+
+function update(facts: WorldFacts) {
+  return planUpdate(scene(world({ permit: permit(), ...facts })), nobody);
+}
+
+function refresh(facts: WorldFacts) {
+  return planRefresh(scene(world(facts)), nobody);
+}
+
+function names(steps: readonly Intention[]): readonly string[] {
+  return steps.flatMap((step) => {
+    switch (step.kind) {
+      case 'updatePod':
+        return [`update ${step.pod.name}`];
+      case 'recreatePod':
+        return [`recreate ${step.pod.name}`];
+      case 'writePod':
+        return [`${step.why} ${step.pod.name}`];
+      default:
+        return [step.kind];
+    }
+  });
+}
+
+function labelsIn(step: Intention | undefined): JsonObject {
+  const [first] = step !== undefined && 'writes' in step ? step.writes : [];
+  const metadata = (first?.patch.metadata ?? {}) as JsonObject;
+  return (metadata.labels ?? {}) as JsonObject;
+}
+
+function stateIn(step: Intention | undefined): unknown {
+  return labelsIn(step)['lifecycle.apps.kruise.io/state'];
+}
+
+const inPlace = (change: Parameters<typeof cloneSet>[0] = {}) => cloneSet(change);
+const recreate = (change: Parameters<typeof cloneSet>[0] = {}) =>
+  cloneSet({ ...change, rollingUpdate: { podUpdatePolicy: 'ReCreate', ...change.rollingUpdate } });
+
+const state: InPlaceState = {
+  revision: newName,
+  updateTimestamp: now,
+  updateEnvFromMetadata: false,
+  updateResources: false,
+  updateImages: true,
+  next: noWork,
+  requiredReady: [],
+  batches: [],
+};
+
+/** A pod in the middle of its update: its image is set, and its container runs the old or the new one. */
+function updating(name: string, isSwapped: boolean, facts: Parameters<typeof newPodOf>[1] = {}): Pod {
+  const last = isSwapped ? 'other' : 'docker.io/library/nginx:1.1@sha256:0';
+  const made = newPodOf(name, {
+    state: 'Updating',
+    annotations: {
+      'apps.kruise.io/inplace-update-state': formatState({
+        ...state,
+        lastContainerStatuses: { main: { imageID: last } },
+      }),
+    },
+    conditions: [
+      { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: earlier },
+      { type: 'KruisePodReady', status: 'True', lastTransitionTime: earlier },
+      { type: 'ContainersReady', status: 'True', lastTransitionTime: earlier },
+      { type: 'Ready', status: 'False', lastTransitionTime: earlier },
+    ],
+    ...facts,
+  });
+  if (isSwapped) return made;
+  const containerStatuses = (made.status?.containerStatuses ?? []).map((status) => ({ ...status, image: oldImage }));
+  return { ...made, status: { ...made.status, containerStatuses } };
+}
+
+describe('planRefresh', () => {
+  it('CS-50, LC-22: an update that is complete brings the pod into service and to work in one write', () => {
+    const { steps } = refresh({ pods: [updating('web-a', true)] });
+    expect(names(steps)).toEqual(['refresh web-a']);
+    expect(steps[0]).toMatchObject({
+      pod: { uid: 'web-a-uid', resourceVersion: '1' },
+      writes: [
+        {
+          kind: 'status',
+          patch: {
+            metadata: {
+              labels: { 'lifecycle.apps.kruise.io/state': 'Normal' },
+              annotations: { 'lifecycle.apps.kruise.io/timestamp': now },
+            },
+            status: { conditions: [{ type: 'InPlaceUpdateReady', status: 'True', reason: null }] },
+          },
+        },
+      ],
+    });
+  });
+
+  it('LC-54: the same write takes the key of the hook out of the readiness condition', () => {
+    const held = updating('web-a', true);
+    const message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]';
+    const conditions = (held.status?.conditions ?? []).map((condition) =>
+      condition.type === 'KruisePodReady' ? { ...condition, status: 'False', message } : condition,
+    );
+    const { steps } = refresh({ pods: [{ ...held, status: { ...held.status, conditions } }] });
+    expect(steps[0]).toMatchObject({
+      writes: [
+        {
+          patch: {
+            status: {
+              conditions: [{ type: 'InPlaceUpdateReady' }, { type: 'KruisePodReady', status: 'True', message: '[]' }],
+            },
+          },
+        },
+      ],
+    });
+  });
+
+  it('IPU-40: an update that is not complete is waited for', () => {
+    const found = refresh({ pods: [updating('web-a', false)] });
+    expect(found.steps).toEqual([]);
+    expect(found.underWay).toMatchObject([{ pod: { name: 'web-a' }, waitingFor: { reason: 'ImageNotSwapped' } }]);
+  });
+
+  it('IPU-40a: a new pod gets its place in service, and its state when it has a node', () => {
+    const conditions = [{ type: 'ContainersReady', status: 'True', lastTransitionTime: earlier }];
+    const { steps } = refresh({ pods: [newPodOf('web-a', { state: 'PreparingNormal', conditions })] });
+    expect(steps).toHaveLength(1);
+    expect(steps[0]).toMatchObject({ writes: [{ kind: 'status' }] });
+    expect(stateIn(steps[0])).toBe('Normal');
+  });
+
+  it('CS-50: a pod without the short hash gets it', () => {
+    const plain = newPodOf('web-a', { state: 'Normal' });
+    const { 'pod-template-hash': hash, ...labels } = plain.metadata.labels ?? {};
+    const { steps } = refresh({ pods: [{ ...plain, metadata: { ...plain.metadata, labels } }] });
+    expect(labelsIn(steps[0])).toEqual({ 'pod-template-hash': hash });
+  });
+
+  it('CS-50: leaves pods alone that need nothing', () => {
+    expect(refresh({ pods: [...fresh(2, { state: 'Normal' }), ...pods('o', 2)] }).steps).toEqual([]);
+  });
+
+  it('CS-61, LC-65: goes on while paused, with OnDelete, and without a permit', () => {
+    const given = [updating('web-a', true)];
+    const paused = cloneSet({ rollingUpdate: { paused: true } });
+    for (const set of [paused, onDelete(cloneSet())]) expect(refresh({ set, pods: given }).steps).toHaveLength(1);
+  });
+
+  it('IPU-27: looks again when a grace period ends, and goes on then', () => {
+    const annotations = (updateTimestamp: string) => ({
+      'apps.kruise.io/inplace-update-state': formatState({ ...state, updateTimestamp }),
+      'apps.kruise.io/inplace-update-grace': formatGrace({
+        revision: newName,
+        change: { images: { main: 'nginx:1.1' }, refMetadata: {}, resources: {}, updateEnvFromMetadata: false },
+        graceSeconds: 8,
+      }),
+    });
+    const during = newPodOf('web-a', { state: 'Updating', image: oldImage, annotations: annotations(now) });
+    expect(refresh({ pods: [during] })).toMatchObject({ steps: [], againInMs: 8000 });
+    const over = newPodOf('web-a', { state: 'Updating', image: oldImage, annotations: annotations(earlier) });
+    expect(refresh({ pods: [over] }).steps[0]).toMatchObject({
+      writes: [{ kind: 'pod', patch: { spec: { containers: [{ name: 'main', image: 'nginx:1.1' }] } } }],
+    });
+  });
+
+  it('IPU-28: names a pod that nobody can read', () => {
+    const annotations = { 'apps.kruise.io/inplace-update-state': '{' };
+    const found = refresh({ pods: [newPodOf('web-a', { state: 'Updating', annotations })] });
+    expect(found).toMatchObject({ steps: [], broken: [{ pod: { name: 'web-a' } }] });
+  });
+
+  it('LC-26: a held pod that is where it should be goes back, its containers untouched', () => {
+    const given = [
+      newPodOf('web-a', { state: 'PreparingUpdate' }),
+      newPodOf('web-b', { state: 'PreparingUpdate', finalizers: [drain] }),
+    ];
+    const { steps } = refresh({ set: cloneSet({ lifecycle: hooks }), pods: given });
+    expect(steps.map(stateIn)).toEqual(['Updated', 'Normal']);
+  });
+});
+
+describe('planUpdate', () => {
+  it('CS-55: starts as many pods as may be unavailable', () => {
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
+    const found = update({ set, pods: pods('o', 5) });
+    expect(names(found.disruption)).toEqual(['update web-o1', 'update web-o2']);
+    expect(found.stop).toMatchObject({ kind: 'budget', pod: { name: 'web-o3' } });
+  });
+
+  it('starts nothing without a permit', () => {
+    const found = planUpdate(scene(world({ pods: pods('o', 5) })), nobody);
+    expect([found.disruption, found.upkeep, found.stop]).toEqual([[], [], { kind: 'noPermit' }]);
+  });
+
+  it('starts nothing under a permit that is paused, or for another revision', () => {
+    expect(update({ pods: pods('o', 5), permit: { paused: true } })).toMatchObject({
+      disruption: [],
+      stop: { kind: 'paused', by: 'operator' },
+    });
+    expect(update({ pods: pods('o', 5), permit: { revision: oldName } })).toMatchObject({
+      disruption: [],
+      stop: { kind: 'noPermit' },
+    });
+  });
+
+  it('starts no more pods than the batch has room for, those of earlier batches included', () => {
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
+    const given = [...fresh(2), ...pods('o', 3)];
+    const found = update({ set, pods: given, permit: { batch: 3 } });
+    expect(names(found.disruption)).toEqual(['update web-o1']);
+    expect(found.stop).toEqual({ kind: 'batchFull' });
+    expect(update({ set, pods: given, permit: { batch: 2 } }).disruption).toEqual([]);
+  });
+
+  it('leaves out pods that an operator has named', () => {
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
+    const found = update({ set, pods: pods('o', 5), permit: { skip: ['web-o1', 'web-o4'] } });
+    expect(names(found.disruption)).toEqual(['update web-o2', 'update web-o3', 'update web-o5']);
+  });
+
+  it('CS-50: does nothing while paused or with OnDelete', () => {
+    expect(update({ set: cloneSet({ rollingUpdate: { paused: true } }), pods: pods('o', 5) })).toMatchObject({
+      disruption: [],
+      stop: { kind: 'paused', by: 'spec' },
+    });
+    expect(update({ set: onDelete(cloneSet()), pods: pods('o', 5) })).toMatchObject({
+      disruption: [],
+      stop: { kind: 'onDelete' },
+    });
+  });
+
+  it('CS-50: stops when the partition is reached', () => {
+    const set = inPlace({ rollingUpdate: { partition: 3 } });
+    expect(update({ set, pods: [...pods('o', 3), ...fresh(2)] }).stop).toEqual({ kind: 'done' });
+  });
+
+  it('CS-51: leaves pods alone that are held before their deletion or in their grace period', () => {
+    const annotations = { 'apps.kruise.io/inplace-update-grace': '{}' };
+    const given = [
+      pod('web-a', { state: 'PreparingDelete' }),
+      pod('web-b', { annotations }),
+      pod('web-c'),
+      ...fresh(2),
+    ];
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
+    expect(names(update({ set, pods: given }).disruption)).toEqual(['update web-c']);
+  });
+
+  it('CS-55: pods of the new revision that are down use up the budget', () => {
+    const given = [...pods('o', 4), newPodOf('web-x', { ready: false })];
+    expect(update({ pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
+  });
+
+  it('CS-55: old pods that are down are updated without taking from the budget, one for each place in it', () => {
+    const given = [...pods('o', 3), pod('web-x', { ready: false }), pod('web-y', { ready: false })];
+    expect(names(update({ pods: given }).disruption)).toEqual(['update web-x']);
+  });
+
+  it('CS-55: the walk ends at the first pod for which there is no room', () => {
+    const weightPriority = [{ weight: 10, matchSelector: { matchLabels: { first: 'yes' } } }];
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 2, priorityStrategy: { weightPriority } } });
+    const given = [
+      pod('web-a', { labels: { first: 'yes' } }),
+      pod('web-b', { ready: false }),
+      pod('web-c', { ready: false }),
+      ...pods('o', 2),
+    ];
+    const found = update({ set, pods: given });
+    expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget', pod: { name: 'web-a' } } });
+  });
+
+  it('CS-56: recreates pods by marking them for deletion', () => {
+    const found = update({ set: recreate(), pods: pods('o', 5) });
+    expect(found.disruption).toEqual([
+      {
+        kind: 'recreatePod',
+        pod: { namespace: 'shop', name: 'web-o1', uid: 'web-o1-uid', resourceVersion: '1' },
+        revision: newName,
+        writes: [{ kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } }],
+      },
+    ]);
+  });
+
+  it('CS-56: pods that are marked already are ahead in the line, and are not marked again', () => {
+    const given = [...pods('o', 4), pod('web-x', { specified: true })];
+    expect(update({ set: recreate(), pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
+    const set = recreate({ rollingUpdate: { maxUnavailable: 2 } });
+    expect(names(update({ set, pods: given }).disruption)).toEqual(['recreate web-o1']);
+  });
+
+  it('CS-56: recreates a pod that cannot be updated in place, unless the policy forbids it', () => {
+    const set = (podUpdatePolicy: 'InPlaceIfPossible' | 'InPlaceOnly') =>
+      cloneSet({ template: template(oldImage, { hostNetwork: true }), rollingUpdate: { podUpdatePolicy } });
+    const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set('InPlaceOnly'), 2)];
+    const leave = { revision: revisions[1]?.metadata.name ?? '' };
+    const possible = update({ set: set('InPlaceIfPossible'), revisions, pods: pods('o', 5), permit: leave });
+    expect(names(possible.disruption)).toEqual(['recreate web-o1']);
+    const only = update({ set: set('InPlaceOnly'), revisions, pods: pods('o', 5), permit: leave });
+    expect(only).toMatchObject({
+      disruption: [],
+      stop: { kind: 'impossible', pod: { name: 'web-o1' }, because: { path: 'spec.template.spec.hostNetwork' } },
+    });
+  });
+
+  it('CS-56, IPU-60: a pod that a budget has refused ends the walk', () => {
+    const more = { refusals: [{ pod: 'web-o2', by: 'podunavailablebudget/web' }] };
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 5 } });
+    const found = update({ set, pods: pods('o', 5), more });
+    expect(names(found.disruption)).toEqual(['update web-o1']);
+    expect(found.stop).toMatchObject({ kind: 'refused', by: 'podunavailablebudget/web' });
+  });
+
+  it('IPU-20, IPU-23: an update in place drains the pod first, then moves its labels with the change', () => {
+    const [step] = update({ pods: pods('o', 5) }).disruption;
+    expect(step).toMatchObject({
+      kind: 'updatePod',
+      revision: newName,
+      drain: {
+        kind: 'status',
+        patch: {
+          status: {
+            conditions: [
+              { type: 'InPlaceUpdateReady', status: 'False' },
+              { type: 'Ready', status: 'False' },
+            ],
+          },
+        },
+      },
+      writes: [{ kind: 'pod', patch: { spec: { containers: [{ name: 'main', image: 'nginx:1.1' }] } } }],
+    });
+    expect(labelsIn(step)).toEqual({
+      'controller-revision-hash': newName,
+      'pod-template-hash': newName.slice(newName.lastIndexOf('-') + 1),
+      'lifecycle.apps.kruise.io/state': 'Updating',
+    });
+  });
+
+  it('IPU-27: with a grace period the change waits in the pod', () => {
+    const set = inPlace({ rollingUpdate: { inPlaceUpdateStrategy: { gracePeriodSeconds: 8 } } });
+    const [step] = update({ set, pods: pods('o', 5) }).disruption;
+    const [write] = step?.kind === 'updatePod' ? step.writes : [];
+    expect(write?.patch.spec).toBeUndefined();
+    expect(JSON.stringify(write?.patch)).toContain('graceSeconds');
+  });
+
+  it('CS-64: raising the partition takes pods back to the revision that all pods had, with the gate', () => {
+    const set = inPlace({ rollingUpdate: { partition: 4, maxUnavailable: 2 } });
+    const given = [...fresh(4), ...pods('o', 1)];
+    const found = update({ set, pods: given, gates: ['CloneSetPartitionRollback'] });
+    expect(names(found.disruption)).toEqual(['update web-n1', 'update web-n2']);
+    expect(found.disruption[0]).toMatchObject({ revision: oldName });
+    expect(update({ set, pods: given }).stop).toEqual({ kind: 'done' });
+  });
+
+  it('CS-63: an older template that has come back is rolled out like any other', () => {
+    const set = cloneSet({ template: template(oldImage) }, { status: { currentRevision: newName } });
+    const revisions = [oldRevision, newRevisionOfSet];
+    const found = planCloneSet(world({ set, revisions, pods: fresh(5), permit: permit({ revision: oldName }) }));
+    expect(names(found.upkeep)).toEqual(['patchRevision']);
+    expect(names(found.disruption)).toEqual(['update web-n1']);
+  });
+
+  describe('an undo', () => {
+    const undo = { from: newName, to: oldName };
+    const back = permit({ revision: oldName });
+
+    it('takes back every pod that has been changed, in place, within the budget', () => {
+      const set = inPlace({ rollingUpdate: { partition: 1, maxUnavailable: 2 } });
+      const found = update({ set, pods: [...fresh(4), ...pods('o', 1)], permit: back, more: { undo } });
+      expect(names(found.disruption)).toEqual(['update web-n1', 'update web-n2']);
+      expect(found.disruption[0]).toMatchObject({ revision: oldName });
+    });
+
+    it('leaves pods of other revisions alone', () => {
+      const third = pods('t', 3, { revision: 'web-third' });
+      const found = update({ pods: [...fresh(2), ...third], permit: back, more: { undo } });
+      expect(names(found.disruption)).toEqual(['update web-n1']);
+      expect(update({ pods: [...pods('o', 2), ...third], permit: back, more: { undo } }).stop).toEqual({
+        kind: 'done',
+      });
+    });
+
+    it('makes pods that are missing at the revision to go back to, with a permit or without', () => {
+      for (const leave of [{ permit: back }, {}]) {
+        const found = planCloneSet(world({ pods: fresh(4), more: { undo }, ...leave }));
+        const [step] = found.upkeep;
+        expect(JSON.stringify(step?.kind === 'createPod' ? step.pod : '')).toContain(oldName);
+      }
+    });
+
+    it('is no permit for the revision that is taken back, and not heeded once the template has changed', () => {
+      const forNew = planCloneSet(world({ pods: fresh(5), permit: permit(), more: { undo } }));
+      expect(forNew).toMatchObject({ disruption: [], standing: { kind: 'superseded' } });
+      const other = planCloneSet(
+        world({ pods: pods('o', 5), permit: back, more: { undo: { ...undo, from: 'web-x' } } }),
+      );
+      expect(other).toMatchObject({ disruption: [], standing: { kind: 'superseded' } });
+    });
+  });
+});
+
+describe('hooks around an update', () => {
+  const set = cloneSet({ lifecycle: hooks, rollingUpdate: { maxUnavailable: 2 } });
+  const marked = { finalizers: [drain], state: 'Normal' } as const;
+
+  it('LC-20, LC-21: a pod with a mark is held first, which is the start of its update', () => {
+    const found = update({ set, pods: pods('o', 5, marked) });
+    expect(names(found.disruption)).toEqual(['prepareUpdate web-o1', 'prepareUpdate web-o2']);
+    expect(stateIn(found.disruption[0])).toBe('PreparingUpdate');
+    expect(update({ set: recreate({ lifecycle: hooks }), pods: pods('o', 5, marked) }).disruption).toMatchObject([
+      { kind: 'recreatePod' },
+    ]);
+  });
+
+  it('LC-25: a held pod waits for its marks to go, and then goes on without a permit', () => {
+    const held = pod('web-h', { state: 'PreparingUpdate', finalizers: [drain] });
+    const free = pod('web-f', { state: 'PreparingUpdate' });
+    const found = planUpdate(scene(world({ set, pods: [held, free, ...pods('o', 3, marked)] })), nobody);
+    expect(names(found.upkeep)).toEqual(['update web-f']);
+    expect(found.disruption).toEqual([]);
+  });
+
+  it('CS-61: a held pod does not go on while the set is paused', () => {
+    const paused = cloneSet({ lifecycle: hooks, rollingUpdate: { paused: true } });
+    const free = pod('web-f', { state: 'PreparingUpdate' });
+    expect(update({ set: paused, pods: [free, ...pods('o', 4)] })).toMatchObject({ upkeep: [], disruption: [] });
+  });
+
+  it('a held pod goes on while an operator has paused: it has begun', () => {
+    const free = pod('web-f', { state: 'PreparingUpdate' });
+    const found = update({ set, pods: [free, ...pods('o', 4)], permit: { paused: true } });
+    expect(names(found.upkeep)).toEqual(['update web-f']);
+  });
+
+  it('LC-24: an updated pod that is wanted at another revision is held again', () => {
+    const waiting = pods('o', 1, { state: 'Updated', revision: 'web-older' });
+    const found = update({ set, pods: [...waiting, ...fresh(4)] });
+    expect(found.disruption).toMatchObject([{ kind: 'recreatePod' }]);
+    const known = update({ set, pods: [...pods('o', 1, { state: 'Updated' }), ...fresh(4)] });
+    expect(known.disruption[0]).toMatchObject({
+      why: 'prepareUpdate',
+      writes: [{ patch: { metadata: { finalizers: [drain] } } }],
+    });
+  });
+
+  it('LC-27: held pods are first, and count as the first of the budget', () => {
+    const held = pod('web-z', { state: 'PreparingUpdate', finalizers: [drain] });
+    const found = update({ set, pods: [...pods('o', 4, marked), held] });
+    expect(names(found.disruption)).toEqual(['prepareUpdate web-o1']);
+  });
+
+  it('LC-27: held pods go back to work when no update is wanted any more', () => {
+    const held = [
+      pod('web-a', { state: 'PreparingUpdate' }),
+      pod('web-b', { state: 'PreparingUpdate', finalizers: [drain] }),
+    ];
+    const raised = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 5 } });
+    const found = planUpdate(scene(world({ set: raised, pods: [...held, ...pods('o', 3)] })), nobody);
+    expect(found.upkeep.map(stateIn)).toEqual(['Updated', 'Normal']);
+    const one = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 4 } });
+    expect(names(planUpdate(scene(world({ set: one, pods: [...held, ...pods('o', 3)] })), nobody).upkeep)).toEqual([
+      'update web-a',
+      'refresh web-b',
+    ]);
+  });
+
+  it('LC-27: nobody is sent back while pods are missing or too many', () => {
+    const held = pod('web-a', { state: 'PreparingUpdate', finalizers: [drain] });
+    const raised = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 5 } });
+    expect(planUpdate(scene(world({ set: raised, pods: [held, ...pods('o', 3)] })), nobody).upkeep).toEqual([]);
+  });
+
+  it('LC-29: a pod that is being updated goes to a newer revision without a second hold', () => {
+    const busy = pod('web-a', { state: 'Updating', finalizers: [drain], ready: false });
+    const found = update({ set, pods: [busy, ...fresh(4)] });
+    expect(names(found.disruption)).toEqual(['update web-a']);
+  });
+
+  it('LC-30: a held pod that cannot be updated in place any more is recreated, under a permit', () => {
+    const held = pod('web-a', { state: 'PreparingUpdate', revision: 'web-older' });
+    expect(names(update({ set, pods: [held, ...fresh(4)] }).disruption)).toEqual(['recreate web-a']);
+    const without = planUpdate(scene(world({ set, pods: [held, ...fresh(4)] })), nobody);
+    expect([without.upkeep, without.disruption]).toEqual([[], []]);
+  });
+});
+
+describe('planCloneSet', () => {
+  it('carries on what has begun and starts more in one pass, each pod written once', () => {
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
+    const given = [updating('web-a', true), ...pods('o', 4)];
+    const found = planCloneSet(world({ set, pods: given, permit: permit() }));
+    expect(names(found.upkeep)).toEqual(['refresh web-a']);
+    expect(names(found.disruption)).toEqual(['update web-o1']);
+  });
+
+  it('CS-57: what cannot be done shows in the status as a failure of the update', () => {
+    const set = cloneSet({
+      template: template(oldImage, { hostNetwork: true }),
+      rollingUpdate: { podUpdatePolicy: 'InPlaceOnly' },
+    });
+    const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set, 2)];
+    const leave = { revision: revisions[1]?.metadata.name ?? '' };
+    const { status } = planCloneSet(world({ set, revisions, pods: pods('o', 5), permit: leave }));
+    expect(status?.conditions).toMatchObject([
+      {
+        type: 'FailedUpdate',
+        message:
+          'find Pod web-o1 update strategy is InPlaceOnly but can not update in-place: ' +
+          'spec.template.spec.hostNetwork needs a new pod',
+      },
+    ]);
+  });
+});

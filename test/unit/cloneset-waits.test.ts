@@ -1,0 +1,351 @@
+import { describe, expect, it } from '@jest/globals';
+import { cloneSetWaits } from '../../api/cloneset.ts';
+import { formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
+import type { Lifecycle } from '../../api/lifecycle.ts';
+import type { Pod } from '../../api/pod.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
+import {
+  cloneSet,
+  earlier,
+  newName,
+  newPodOf,
+  newRevisionOfSet,
+  now,
+  oldImage,
+  oldName,
+  onDelete,
+  permit,
+  pod,
+  pods,
+  revisionOf,
+  template,
+  type WorldFacts,
+  world,
+} from '../support/cloneset-world.ts';
+
+const drain = 'example.com/drain';
+const hook = { finalizersHandler: [drain], labelsHandler: { guard: 'on' } };
+const fresh = (count: number, facts = {}) => pods('n', count, { revision: newName, ...facts });
+
+function plan(facts: WorldFacts) {
+  return planCloneSet(world(facts));
+}
+
+/** What the status tells. */
+function wait(facts: WorldFacts) {
+  const { waitingFor } = plan(facts).status ?? {};
+  return waitingFor;
+}
+
+/** Every reason that holds. */
+function reasons(facts: WorldFacts): readonly string[] {
+  const { situation } = plan(facts);
+  return situation ? allWaits(situation).map(({ reason }) => reason) : [];
+}
+
+function updating(name: string, change: Partial<InPlaceState>, ready = true): Pod {
+  const state: InPlaceState = {
+    revision: newName,
+    updateTimestamp: now,
+    updateEnvFromMetadata: false,
+    updateResources: false,
+    updateImages: true,
+    next: noWork,
+    requiredReady: [],
+    batches: [],
+    ...change,
+  };
+  const made = newPodOf(name, {
+    state: 'Updating',
+    annotations: { 'apps.kruise.io/inplace-update-state': formatState(state) },
+    conditions: [
+      { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: earlier },
+      { type: 'Ready', status: 'False', lastTransitionTime: earlier },
+    ],
+  });
+  const containerStatuses = (made.status?.containerStatuses ?? []).map((status) => ({
+    ...status,
+    ready,
+    image: oldImage,
+  }));
+  return { ...made, status: { ...made.status, containerStatuses } };
+}
+
+const running = { main: { imageID: 'docker.io/library/nginx:1.1@sha256:0' } };
+
+describe('what a CloneSet waits for', () => {
+  it('nothing, when all is as it should be', () => {
+    expect(reasons({ pods: fresh(5) })).toEqual([]);
+  });
+
+  it('BudgetSpent: names the pods that spend it', () => {
+    const given = [...pods('o', 4), newPodOf('web-down', { ready: false })];
+    expect(wait({ pods: given, permit: permit() })).toEqual({
+      reason: 'BudgetSpent',
+      blockedBy: ['pod/web-down'],
+      blockedCount: 1,
+      since: now,
+      unblock: cloneSetWaits.BudgetSpent,
+    });
+  });
+
+  it('BudgetSpent: also holds back deletions of ready pods', () => {
+    const given = [...fresh(3), newPodOf('web-down', { ready: false }), newPodOf('web-named', { specified: true })];
+    expect(wait({ pods: given })).toMatchObject({
+      reason: 'BudgetSpent',
+      blockedBy: ['pod/web-down', 'pod/web-named'],
+    });
+  });
+
+  it('BudgetRoundsToZero: says which share of how many pods comes to nothing', () => {
+    const set = cloneSet({ replicas: 4, rollingUpdate: { maxUnavailable: '10%', maxSurge: 1 } });
+    const more = { failures: { scale: 'quota', nothingCreated: true } };
+    expect(reasons({ set, pods: pods('o', 4), permit: permit(), more })).toContain('BudgetRoundsToZero');
+    const deleting = onDelete(cloneSet({ replicas: 4 }));
+    const given = [...fresh(3), newPodOf('web-named', { specified: true })];
+    expect(wait({ set: deleting, pods: given })).toMatchObject({
+      reason: 'BudgetRoundsToZero',
+      blockedBy: ['pod/web-named'],
+      unblock: `${cloneSetWaits.BudgetRoundsToZero}; maxUnavailable 20% of 4 pods`,
+    });
+  });
+
+  it('Paused, PausedByOperator: tell who has paused, before all else', () => {
+    const down = [...pods('o', 4), newPodOf('web-down', { ready: false })];
+    const set = cloneSet({ rollingUpdate: { paused: true } });
+    expect(wait({ set, pods: down, permit: permit() })).toMatchObject({ reason: 'Paused', blockedBy: [] });
+    expect(wait({ pods: pods('o', 5), permit: permit({ paused: true }) })).toMatchObject({
+      reason: 'PausedByOperator',
+    });
+    expect(reasons({ set, pods: fresh(5) })).toEqual([]);
+  });
+
+  it('EngineSilent, NoPermit: tell Temporal being away from a roll-out that is about to go on', () => {
+    expect(wait({ pods: pods('o', 5) })).toMatchObject({ reason: 'NoPermit' });
+    expect(wait({ pods: pods('o', 5), more: { engineSilent: true } })).toMatchObject({ reason: 'EngineSilent' });
+    expect(reasons({ pods: fresh(5), more: { engineSilent: true } })).toEqual([]);
+  });
+
+  it('OnDelete: names the pods that somebody has to delete', () => {
+    const set = onDelete(cloneSet());
+    expect(wait({ set, pods: [...pods('o', 2), ...fresh(3)] })).toMatchObject({
+      reason: 'OnDelete',
+      blockedBy: ['pod/web-o1', 'pod/web-o2'],
+    });
+  });
+
+  it('PartitionReached: names the pods that stay', () => {
+    const set = cloneSet({ rollingUpdate: { partition: 3 } });
+    const given = { set, pods: [...pods('o', 3), ...fresh(2)], permit: permit() };
+    expect(wait(given)).toMatchObject({ reason: 'PartitionReached', blockedCount: 3 });
+    expect(plan(given).standing).toMatchObject({ kind: 'waiting', wait: { reason: 'PartitionReached' } });
+  });
+
+  it('Skipped: names the pods that an operator leaves out, and the roll-out is done without them', () => {
+    const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
+    expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
+    expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
+  });
+
+  it('HookBeforeDelete, HookBeforeUpdate: name the marks that are still there', () => {
+    const lifecycle: Lifecycle = { preDelete: hook, inPlaceUpdate: hook };
+    const set = cloneSet({ lifecycle });
+    const leaving = newPodOf('web-d', { state: 'PreparingDelete', specified: true, finalizers: [drain] });
+    expect(wait({ set, pods: [...fresh(4), leaving] })).toMatchObject({
+      reason: 'HookBeforeDelete',
+      blockedBy: ['pod/web-d'],
+      unblock: `${cloneSetWaits.HookBeforeDelete}; finalizer ${drain}`,
+    });
+    const waiting = pod('web-u', { state: 'PreparingUpdate', labels: { guard: 'on' } });
+    expect(wait({ set, pods: [...fresh(4), waiting], permit: permit() })).toMatchObject({
+      reason: 'HookBeforeUpdate',
+      blockedBy: ['pod/web-u'],
+      unblock: `${cloneSetWaits.HookBeforeUpdate}; label guard=on`,
+    });
+  });
+
+  it('LC-23, HookAfterUpdate, HookBeforeNormal: name the marks that are missing', () => {
+    const set = cloneSet({ lifecycle: { inPlaceUpdate: hook, preNormal: hook } });
+    const updated = newPodOf('web-u', { state: 'Updated', finalizers: [drain] });
+    expect(wait({ set, pods: [...fresh(4), updated] })).toMatchObject({
+      reason: 'HookAfterUpdate',
+      blockedBy: ['pod/web-u'],
+      unblock: `${cloneSetWaits.HookAfterUpdate}; label guard=on`,
+    });
+    const born = newPodOf('web-b', { state: 'PreparingNormal', labels: { guard: 'on' } });
+    expect(wait({ set, pods: [...fresh(4), born] })).toMatchObject({
+      reason: 'HookBeforeNormal',
+      unblock: `${cloneSetWaits.HookBeforeNormal}; finalizer ${drain}`,
+    });
+  });
+
+  it('GracePeriod: names the pods that are in it', () => {
+    const annotations = {
+      'apps.kruise.io/inplace-update-state': JSON.stringify({ revision: newName, updateTimestamp: now }),
+      'apps.kruise.io/inplace-update-grace': JSON.stringify({ revision: newName, graceSeconds: 9 }),
+    };
+    const given = [...fresh(4), newPodOf('web-g', { state: 'Updating', annotations })];
+    expect(wait({ pods: given })).toMatchObject({ reason: 'GracePeriod', blockedBy: ['pod/web-g'] });
+  });
+
+  it('ContainersNotSwapped: says what the containers lack', () => {
+    const swapping = updating('web-s', { lastContainerStatuses: running });
+    expect(wait({ pods: [...fresh(4), swapping] })).toMatchObject({
+      reason: 'ContainersNotSwapped',
+      blockedBy: ['pod/web-s'],
+      unblock: expect.stringContaining('not started from the new image: main'),
+    });
+    const unreported = updating('web-s', { updateEnvFromMetadata: true });
+    expect(wait({ pods: [...fresh(4), unreported] })?.unblock).toContain(
+      'not reported by the daemon of the node: main',
+    );
+  });
+
+  it('BatchNotReady: names the containers that the next ones wait for', () => {
+    const next = { ...noWork, images: { main: 'nginx:2' } };
+    const between = updating('web-b', { next, requiredReady: ['main'] }, false);
+    expect(wait({ pods: [...fresh(4), between] })).toMatchObject({
+      reason: 'BatchNotReady',
+      blockedBy: ['pod/web-b'],
+      unblock: expect.stringContaining('not ready: main'),
+    });
+  });
+
+  it('InPlaceImpossible: names the field that forces a new pod', () => {
+    const set = cloneSet({
+      template: template(oldImage, { hostNetwork: true }),
+      rollingUpdate: { podUpdatePolicy: 'InPlaceOnly' },
+    });
+    const revisions = [revisionOf(cloneSet(), 1, template(oldImage)), revisionOf(set, 2)];
+    const leave = permit({ revision: revisions[1]?.metadata.name ?? '' });
+    expect(wait({ set, revisions, pods: pods('o', 5), permit: leave })).toMatchObject({
+      reason: 'InPlaceImpossible',
+      blockedBy: ['pod/web-o1'],
+      unblock: `${cloneSetWaits.InPlaceImpossible}; spec.template.spec.hostNetwork needs a new pod`,
+    });
+  });
+
+  it('RefusedByBudget: names the budget first', () => {
+    const more = { refusals: [{ pod: 'web-o1', by: 'podunavailablebudget/web' }] };
+    expect(wait({ pods: pods('o', 5), permit: permit(), more })).toMatchObject({
+      reason: 'RefusedByBudget',
+      blockedBy: ['podunavailablebudget/web', 'pod/web-o1'],
+    });
+  });
+
+  it('ScaleLimited: names the pods that hold creation back', () => {
+    const set = cloneSet({ scaleStrategy: { maxUnavailable: 1 } });
+    const given = [...fresh(3), newPodOf('web-down', { ready: false })];
+    expect(wait({ set, pods: given })).toMatchObject({ reason: 'ScaleLimited', blockedBy: ['pod/web-down'] });
+  });
+
+  it('CannotCreate, CannotDelete, CannotUpdate: say who refuses', () => {
+    const scale = { failures: { scale: 'exceeded quota' } };
+    expect(wait({ pods: fresh(4), more: scale })).toMatchObject({
+      reason: 'CannotCreate',
+      unblock: `${cloneSetWaits.CannotCreate}; exceeded quota`,
+    });
+    expect(wait({ pods: fresh(6), more: scale })).toMatchObject({ reason: 'CannotDelete' });
+    const update = { failures: { update: 'denied the request' } };
+    expect(wait({ pods: pods('o', 5), permit: permit(), more: update })).toMatchObject({ reason: 'CannotUpdate' });
+  });
+
+  it('PodUnreadable: names the pod and the annotation', () => {
+    const annotations = { 'apps.kruise.io/inplace-update-state': '{' };
+    const given = [...fresh(4), newPodOf('web-x', { state: 'Updating', annotations })];
+    expect(wait({ pods: given })).toMatchObject({
+      reason: 'PodUnreadable',
+      blockedBy: ['pod/web-x'],
+      unblock: expect.stringContaining('apps.kruise.io/inplace-update-state'),
+    });
+  });
+
+  it('NotScheduled, NotReady, MinReadySeconds: tell apart why pods are not available', () => {
+    const unscheduled = newPodOf('web-s', { node: null, phase: 'Pending', ready: false });
+    expect(wait({ pods: [...fresh(4), unscheduled] })).toMatchObject({
+      reason: 'NotScheduled',
+      blockedBy: ['pod/web-s'],
+    });
+    expect(wait({ pods: [...fresh(4), newPodOf('web-d', { ready: false })] })).toMatchObject({ reason: 'NotReady' });
+    const young = newPodOf('web-y', { ready: now });
+    expect(wait({ set: cloneSet({ minReadySeconds: 10 }), pods: [...fresh(4), young] })).toMatchObject({
+      reason: 'MinReadySeconds',
+      blockedBy: ['pod/web-y'],
+    });
+  });
+
+  it('lists at most ten pods and counts all', () => {
+    const given = fresh(12, { ready: false });
+    const found = wait({ set: cloneSet({ replicas: 12 }), pods: given });
+    expect([found?.blockedBy.length, found?.blockedCount]).toEqual([10, 12]);
+  });
+
+  it('explains every reason that holds, in the order of the rules', () => {
+    const given = [
+      ...pods('o', 3),
+      newPodOf('web-down', { ready: false }),
+      pod('web-new', { node: null, ready: false }),
+    ];
+    expect(reasons({ pods: given, permit: permit() })).toEqual(['NotScheduled', 'BudgetSpent', 'NotReady']);
+  });
+
+  it('each reason is of the closed list, and each rule is named by it', () => {
+    const names = cloneSetRules.map(({ name }) => name.toLowerCase());
+    const known = Object.keys(cloneSetWaits).map((reason) => reason.toLowerCase());
+    expect(names.filter((name) => !known.includes(name))).toEqual([]);
+    expect(new Set(names).size).toBe(names.length);
+  });
+});
+
+describe('how a permit stands', () => {
+  const standing = (facts: WorldFacts) => plan({ permit: permit(), ...facts }).standing;
+
+  it('is working as long as there is something to do', () => {
+    expect(standing({ pods: pods('o', 5) })).toEqual({ kind: 'working' });
+    expect(standing({ pods: pods('o', 4) })).toEqual({ kind: 'working' });
+  });
+
+  it('is superseded when the set asks for another revision', () => {
+    expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }) })).toEqual({ kind: 'superseded' });
+  });
+
+  it('has done its batch when so many pods are of the revision and available', () => {
+    const given = [...pods('o', 3), ...fresh(2)];
+    expect(standing({ pods: given, permit: permit({ batch: 2 }) })).toEqual({
+      kind: 'batchDone',
+      summary: `2 of 5 pods are of revision ${newName}`,
+    });
+    const down = [...pods('o', 3), ...fresh(1), newPodOf('web-down', { ready: false })];
+    expect(standing({ pods: down, permit: permit({ batch: 2 }) })).toMatchObject({ kind: 'waiting' });
+    expect(standing({ pods: down, permit: permit({ batch: 2, skip: ['web-down'] }) })).toMatchObject({
+      kind: 'batchDone',
+    });
+  });
+
+  it('is all done when every pod is of the revision and available, and no pod is too many', () => {
+    expect(standing({ pods: fresh(5) })).toEqual({
+      kind: 'allDone',
+      summary: `5 of 5 pods are of revision ${newName}`,
+    });
+    expect(standing({ pods: [...fresh(4), newPodOf('web-d', { ready: false })] })).toMatchObject({
+      kind: 'waiting',
+      wait: { reason: 'NotReady' },
+    });
+    expect(standing({ pods: fresh(6), set: cloneSet({ minReadySeconds: 9999 }) })).toMatchObject({ kind: 'waiting' });
+  });
+
+  it('is done at the previous revision when that is what an operator wants back', () => {
+    const more = { undo: { from: newName, to: oldName } };
+    expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }), more })).toEqual({
+      kind: 'allDone',
+      summary: `5 of 5 pods are of revision ${oldName}`,
+    });
+  });
+
+  it('means nothing while there is no permit', () => {
+    expect(planCloneSet(world({ pods: pods('o', 5), revisions: [newRevisionOfSet] })).standing).toEqual({
+      kind: 'working',
+    });
+  });
+});

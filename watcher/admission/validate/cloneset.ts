@@ -1,0 +1,89 @@
+import { cloneSetVersion } from '../../../api/cloneset.ts';
+import {
+  changesPods,
+  cloneSetWarnings,
+  deletionRefusal,
+  namedPodProblem,
+  newlyNamedPods,
+  probeProblems,
+  templateProbe,
+  validateCloneSet,
+  validateCloneSetUpdate,
+} from '../../../api/cloneset-validation.ts';
+import type { FeatureGates } from '../../../api/feature-gates.ts';
+import type { FieldProblem } from '../../../api/field-problem.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../../api/json.ts';
+import { installation } from '../../../api/well-known.ts';
+import type { LookUps } from '../look-ups.ts';
+import type { PodTrials } from '../pod-trial.ts';
+import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from '../review.ts';
+import { MalformedBody } from '../server.ts';
+
+export const cloneSetPath = '/validate-apps-kruise-io-cloneset';
+
+export interface CloneSetJudge {
+  readonly gates: Pick<FeatureGates, 'ResourcesDeletionProtection'>;
+  readonly lookUps: Pick<LookUps, 'pod'>;
+  readonly trials: PodTrials;
+}
+
+/** Checks new and changed sets, and keeps protected ones from being deleted. */
+export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Review {
+  return async (request, signal) => {
+    switch (request.operation) {
+      case 'CREATE':
+        return await judge(request, objectOf(request), undefined);
+      case 'UPDATE':
+        if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
+        return await judge(request, objectOf(request), request.oldObject);
+      case 'DELETE': {
+        const message = request.oldObject && deletionRefusal(request.oldObject, gates);
+        return message === undefined ? { kind: 'allowed' } : { kind: 'refused', code: 403, message, errors: [] };
+      }
+      case 'CONNECT':
+        return { kind: 'allowed' };
+    }
+
+    async function judge(
+      { namespace }: AdmissionRequest,
+      after: JsonObject,
+      before: JsonObject | undefined,
+    ): Promise<Verdict> {
+      if (cloneSetVersion(after) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
+      if (isBeingDeleted(after)) return { kind: 'allowed' };
+      const [named, tried] = await Promise.all([namedPods(namespace, after, before), tryTemplate(after, before)]);
+      const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
+      const problems = [...seen, ...named, ...tried.problems];
+      if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
+      return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...tried.warnings] };
+    }
+
+    async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
+      const names = newlyNamedPods(after, before);
+      const problems: FieldProblem[] = [];
+      // One after the other: a list of thousands must not take all connections for itself.
+      for (const name of names) {
+        const problem = namedPodProblem(after, name, await lookUps.pod(namespace, name, signal));
+        if (problem !== undefined) problems.push(problem);
+        if (problems.length === reportedPods) break;
+      }
+      return problems;
+    }
+
+    async function tryTemplate(
+      after: JsonObject,
+      before: JsonObject | undefined,
+    ): Promise<{ readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] }> {
+      const isPods = isJsonObject(objectOr(after.spec).template) && changesPods(before, after);
+      if (!isPods) return { problems: [], warnings: [] };
+      const probe = templateProbe(after, installation.dryRunNamespace);
+      const trial = await trials.tryPod(probe.pod, signal);
+      const causes = trial.kind === 'refused' ? trial.causes : [];
+      const warnings = trial.kind === 'unanswered' ? [`spec.template could not be checked: ${trial.why}`] : [];
+      return { problems: probeProblems(after, probe, causes), warnings };
+    }
+  };
+}
+
+/** So many names are enough to see what is wrong. */
+const reportedPods = 10;

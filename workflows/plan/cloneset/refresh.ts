@@ -1,0 +1,111 @@
+/**
+ * What the pods of a CloneSet need because of what has happened to them (CS-50, IPU-40, LC-65): the next step of an update
+ * that has begun, another lifecycle state, a readiness condition, a label that older versions did not write.
+ *
+ * Nothing of this makes a pod less available than it is, so it takes no permit and goes on while paused.
+ */
+import { inPlaceReadinessGate, isInGrace, isInPlaceComplete } from '../../../api/in-place-update.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
+import { isWorkingState } from '../../../api/lifecycle.ts';
+import type { Pod } from '../../../api/pod.ts';
+import { revisionMark, shortHash } from '../../../api/revision.ts';
+import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../in-place-update.ts';
+import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../lifecycle.ts';
+import { asSeen, type FleetPod } from './fleet.ts';
+import { isAtGoal, type Scene, updateNumbers } from './goal.ts';
+import type { Intention } from './world.ts';
+
+export interface RefreshPlan {
+  readonly steps: readonly Intention[];
+  /** Updates that have begun and wait for something. */
+  readonly underWay: readonly { readonly pod: FleetPod; readonly waitingFor: InPlaceWait }[];
+  /** Pods whose annotations nobody can read. */
+  readonly broken: readonly { readonly pod: FleetPod; readonly message: string }[];
+  /** When to look again though nothing happens. */
+  readonly againInMs?: number;
+}
+
+/** What to write to pods so that they go on. `busy` names pods that are written already in this pass. */
+export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPlan {
+  const { world, counted } = scene;
+  const isTakenBack = updateNumbers(scene).updateNum < 0;
+  const looked = counted
+    .filter((pod) => !busy.has(pod.name) && !isSettled(pod))
+    .map((pod) => {
+      const refresh = refreshInPlace({
+        pod: pod.pod,
+        nowMs: world.nowMs,
+        gates: world.gates,
+        canResize: world.hasResizeSubresource,
+      });
+      // LC-26: it waits for an update that it no longer needs
+      const isBack = pod.state === 'PreparingUpdate' && isAtGoal(scene, pod) && !isTakenBack;
+      return { pod, refresh, writes: refreshWrites(scene, pod, refresh, isBack) };
+    });
+
+  const due = looked.flatMap(({ refresh }) =>
+    refresh.kind === 'wait' && refresh.againInMs !== undefined ? [refresh.againInMs] : [],
+  );
+  return {
+    steps: looked.flatMap(({ pod, writes }): readonly Intention[] =>
+      writes.length > 0 ? [{ kind: 'writePod', pod: asSeen(pod.pod), why: 'refresh', writes }] : [],
+    ),
+    underWay: looked.flatMap(({ pod, refresh }) =>
+      refresh.kind === 'wait' ? [{ pod, waitingFor: refresh.waitingFor }] : [],
+    ),
+    broken: looked.flatMap(({ pod, refresh }) =>
+      refresh.kind === 'broken' ? [{ pod, message: refresh.message }] : [],
+    ),
+    ...(due.length > 0 && { againInMs: Math.min(...due) }),
+  };
+}
+
+/** Most pods most of the time: they work, and what they were updated to has long been reached. */
+function isSettled({ pod, state }: FleetPod): boolean {
+  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
+  const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
+  return isWorkingState(state) && isOpen && !isInGrace(pod) && !lacksTemplateHash(pod);
+}
+
+function refreshWrites(
+  { world, set, now }: Scene,
+  { pod }: FleetPod,
+  refresh: InPlaceRefresh,
+  isBack: boolean,
+): readonly PodWrite[] {
+  const { lifecycle } = set.spec;
+  const own = refresh.kind === 'write' ? refresh.writes : [];
+  // Containers are being changed: what that leads to is seen at the next look.
+  if (refresh.kind === 'write' && refresh.step !== 'intoService') return own;
+
+  const state =
+    nextState(pod, lifecycle, () => isInPlaceComplete(pod, world.gates)) ??
+    (isBack ? stateWithoutUpdate(pod, lifecycle) : undefined);
+  return joined(own, withTemplateHash(pod, state ? enter(state, pod, lifecycle, now) : {}));
+}
+
+function lacksTemplateHash({ metadata }: Pod): boolean {
+  const { [revisionMark.podRevision]: revision, [revisionMark.podTemplateHash]: hash } = metadata.labels ?? {};
+  return Boolean(revision) && hash === undefined;
+}
+
+function withTemplateHash(pod: Pod, change: PodChange): PodChange {
+  if (!lacksTemplateHash(pod)) return change;
+  const revision = pod.metadata.labels?.[revisionMark.podRevision] ?? '';
+  return { ...change, labels: { ...change.labels, [revisionMark.podTemplateHash]: shortHash(revision) } };
+}
+
+/** The writes and the change: a write of the status takes the change along, so that one is enough. */
+function joined(own: readonly PodWrite[], change: PodChange): readonly PodWrite[] {
+  const others = changeWrites(change);
+  const [status, ...more] = own;
+  const [other, ...rest] = others;
+  if (status?.kind !== 'status' || other === undefined || more.length + rest.length > 0) return [...own, ...others];
+  const conditions = [...conditionsIn(status.patch), ...conditionsIn(other.patch)];
+  return [{ kind: 'status', patch: { ...status.patch, ...other.patch, status: { conditions } } }];
+}
+
+function conditionsIn({ status }: JsonObject): readonly Json[] {
+  const conditions = isJsonObject(status) ? status.conditions : undefined;
+  return isJsonList(conditions) ? conditions : [];
+}

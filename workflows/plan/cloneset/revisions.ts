@@ -1,0 +1,77 @@
+/** Which revisions a CloneSet has now: the one that its template stands for, the one it comes from, those to forget. */
+import { type CloneSet, cloneSetDefault } from '../../../api/cloneset.ts';
+import { labelMatcher } from '../../../api/label-selector.ts';
+import {
+  type ControllerRevision,
+  currentRevisionOf,
+  decideUpdateRevision,
+  type NewRevision,
+  type RevisionOwner,
+  revisionsOf,
+  revisionsToPrune,
+} from '../../../api/revision.ts';
+import { asSeen, type FleetPod } from './fleet.ts';
+import { ownerApiVersion } from './pods.ts';
+import type { CloneSetWorld, Intention } from './world.ts';
+
+/** The revisions that the rest of a pass works with. */
+export interface Revisions {
+  /** All that count, oldest first (CS-84). */
+  readonly all: readonly ControllerRevision[];
+  /** What the template stands for. */
+  readonly update: ControllerRevision;
+  /** What all pods were of last, as far as it is still there (CS-85). */
+  readonly current: ControllerRevision;
+  /** What has to be written for that. */
+  readonly steps: readonly Intention[];
+}
+
+/** The revisions as they are, or the one that has to be created before anything else can be decided. */
+export function chooseRevisions({
+  set,
+  revisions,
+}: Pick<CloneSetWorld, 'set' | 'revisions'>):
+  | { readonly kind: 'create'; readonly revision: NewRevision }
+  | ({ readonly kind: 'found' } & Revisions) {
+  const isSelected = labelMatcher(set.spec.selector) ?? (() => false);
+  const known = revisionsOf(set.metadata.uid, revisions, isSelected);
+  const decision = decideUpdateRevision(ownerOf(set), known, set.status?.collisionCount ?? 0);
+  if (decision.kind === 'create') return decision;
+
+  const { revision: update } = decision;
+  const name = update.metadata.name;
+  const all = [...known.filter(({ metadata }) => metadata.name !== name), update];
+  const current = currentRevisionOf(set.status?.currentRevision, all, update);
+  const steps: readonly Intention[] =
+    decision.kind === 'renumber' ? [{ kind: 'patchRevision', revision: asSeen(update), patch: decision.patch }] : [];
+  return { kind: 'found', all, update, current, steps };
+}
+
+/** CS-86: the revisions that nobody needs any more. */
+export function forgottenRevisions(
+  { set, undo }: Pick<CloneSetWorld, 'set' | 'undo'>,
+  { all, update, current }: Revisions,
+  counted: readonly FleetPod[],
+): readonly Intention[] {
+  const forgotten = revisionsToPrune({
+    revisions: all,
+    inUse: [update.metadata.name, current.metadata.name, ...(undo ? [undo.to] : [])],
+    podLabels: counted.map(({ revision }) => revision),
+    limit: set.spec.revisionHistoryLimit ?? cloneSetDefault.revisionHistoryLimit,
+  });
+  return forgotten.map((revision) => ({ kind: 'deleteRevision', revision: asSeen(revision) }));
+}
+
+/** What the set's revisions are made from (CS-80). */
+export function ownerOf({ metadata, spec }: CloneSet): RevisionOwner {
+  return {
+    apiVersion: ownerApiVersion,
+    kind: 'CloneSet',
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    uid: metadata.uid,
+    annotations: metadata.annotations,
+    template: spec.template,
+    volumeClaimTemplates: spec.volumeClaimTemplates,
+  };
+}

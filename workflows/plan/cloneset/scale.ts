@@ -1,0 +1,176 @@
+/**
+ * How a CloneSet gets to its number of pods (CS-30…38, LC-40…43). The first step that changes something ends a pass:
+ *
+ *   1. deletions that are no longer wanted are called off,
+ *   2. missing pods are created,
+ *   3. pods that were held before their deletion and are free now are deleted,
+ *   4. pods that somebody has named are deleted,
+ *   5. pods that are too many are deleted.
+ */
+import { type CloneSet, cloneSetEvent } from '../../../api/cloneset.ts';
+import type { JsonObject } from '../../../api/json.ts';
+import type { Pod } from '../../../api/pod.ts';
+import {
+  beforeDelete,
+  canCancelDelete,
+  changeWrites,
+  enter,
+  type PodChange,
+  whileHeldBeforeDelete,
+} from '../lifecycle.ts';
+import { asSeen, type FleetPod } from './fleet.ts';
+import { countsAsNew, type Scene, scaleNumbers } from './goal.ts';
+import type { Numbers } from './numbers.ts';
+import { claimsOfPod, freeInstanceIds, newPod } from './pods.ts';
+import { chooseVictims } from './victims.ts';
+import type { Intention, WriteReason } from './world.ts';
+
+export interface ScalePlan {
+  readonly steps: readonly Intention[];
+  /** Said whether or not anything is done. */
+  readonly events: readonly Intention[];
+  readonly numbers: Numbers;
+  /** Ready pods that are to go and may not yet, since too many others are unavailable. */
+  readonly spared: readonly FleetPod[];
+  /** Why pods that are too many stay: others go first. */
+  readonly goingFirst: readonly FleetPod[];
+}
+
+/** What to create and delete now. */
+export function planScale(scene: Scene): ScalePlan {
+  const numbers = scaleNumbers(scene);
+  const nothing: ScalePlan = { steps: [], events: [], numbers, spared: [], goingFirst: [] };
+  const kept = cancelledDeletes(scene);
+  if (kept.length > 0) return { ...nothing, steps: kept };
+
+  if (numbers.up > 0) {
+    const events =
+      numbers.up > numbers.upLimit
+        ? [{ kind: 'event', event: cloneSetEvent.scaleUpLimited(numbers.upLimit) } as const]
+        : [];
+    if (numbers.upLimit > 0) return { ...nothing, steps: newPods(scene, numbers), events };
+    // CS-31: all else waits. But pods that are free to go may be what holds the creation back.
+    return { ...nothing, steps: finishedHolds(scene), events };
+  }
+  const freed = finishedHolds(scene);
+  if (freed.length > 0) return { ...nothing, steps: freed };
+
+  const { chosen, spared } = withinLimit(specifiedPods(scene), numbers.deleteReadyLimit);
+  const named = chosen.flatMap((pod) => deletion(scene, pod));
+  if (named.length > 0 || numbers.down === 0) return { ...nothing, steps: named, spared };
+
+  // CS-34: they may be enough
+  const goingFirst = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
+  if (goingFirst.length > 0) return { ...nothing, spared, goingFirst };
+  const victims = withinLimit(surplusPods(scene, numbers), numbers.deleteReadyLimit);
+  return { ...nothing, steps: victims.chosen.flatMap((pod) => deletion(scene, pod)), spared: victims.spared };
+}
+
+/** CS-30, LC-43, LC-44. */
+function cancelledDeletes(scene: Scene): readonly Intention[] {
+  const { set, counted, limits } = scene;
+  if (!canCancelDelete(set.spec.lifecycle)) return [];
+  const going = counted.filter(({ state, isSpecified }) => state === 'PreparingDelete' || isSpecified);
+  const wanted = limits.replicas - counted.length + going.length;
+  return going
+    .filter(({ isSpecified }) => !isSpecified)
+    .slice(0, Math.max(wanted, 0))
+    .flatMap((pod) => writes(pod, 'keep', enter('PreparingNormal', pod.pod, set.spec.lifecycle, scene.now)));
+}
+
+/** CS-31, CS-59: old ones as far as they are missing, new ones for the rest. */
+function newPods(scene: Scene, { upLimit, upOld }: Numbers): readonly Intention[] {
+  const { world, set, now, target, other } = scene;
+  const { claims, gates } = world;
+  return freeInstanceIds(upLimit, world).map((instanceId, index) =>
+    newPod({ set, revision: index < upOld ? other : target, instanceId, claims, gates, now }),
+  );
+}
+
+/** CS-32, LC-41, LC-53. */
+function finishedHolds(scene: Scene): readonly Intention[] {
+  const { set, counted, now } = scene;
+  return counted
+    .filter(({ state }) => state === 'PreparingDelete')
+    .flatMap((pod): readonly Intention[] => {
+      if (beforeDelete(pod.pod, set.spec.lifecycle) === 'delete') return deletion(scene, pod);
+      const change = whileHeldBeforeDelete(pod.pod, set.spec.lifecycle, now);
+      return change ? writes(pod, 'prepareDelete', change) : [];
+    });
+}
+
+/** CS-33. */
+function specifiedPods({ counted }: Scene): readonly FleetPod[] {
+  return counted.filter(({ isSpecified, state }) => isSpecified && state !== 'PreparingDelete');
+}
+
+/** CS-34, CS-40. */
+function surplusPods(scene: Scene, { down, downOld }: Numbers): readonly FleetPod[] {
+  const { counted, set, world } = scene;
+  return chooseVictims({
+    old: counted.filter((pod) => !countsAsNew(scene, pod)),
+    fresh: counted.filter((pod) => countsAsNew(scene, pod)),
+    count: down,
+    countOld: downOld,
+    template: set.spec.template,
+    nodes: world.nodes,
+  });
+}
+
+/**
+ * Pods that are not ready go freely, ready ones while the limit lasts. The limit does not know of named pods that are
+ * down; but they are missed like any other, so they come before those that are available.
+ */
+function withinLimit(
+  pods: readonly FleetPod[],
+  limit: number,
+): { readonly chosen: readonly FleetPod[]; readonly spared: readonly FleetPod[] } {
+  const free = pods.filter(({ isReady }) => !isReady);
+  const young = pods.filter(({ isReady, isAvailable }) => isReady && !isAvailable);
+  const available = pods.filter(({ isAvailable }) => isAvailable);
+  const named = pods.filter(({ isAvailable, isSpecified }) => !isAvailable && isSpecified).length;
+  const left = Math.max(limit - named, 0);
+  return {
+    chosen: [...free, ...young.slice(0, limit), ...available.slice(0, left)],
+    spared: [...young.slice(limit), ...available.slice(left)],
+  };
+}
+
+/** CS-35, LC-40: the pod goes with its claims, or is held first. */
+function deletion({ world, set, now }: Scene, pod: FleetPod): readonly Intention[] {
+  const { lifecycle } = set.spec;
+  switch (beforeDelete(pod.pod, lifecycle)) {
+    case 'delete':
+      return [{ kind: 'deletePod', pod: asSeen(pod.pod), claims: claimsOfPod(pod.pod, world.claims) }];
+    case 'prepare':
+      return writes(pod, 'prepareDelete', enter('PreparingDelete', pod.pod, lifecycle, now));
+    case 'wait':
+      return [];
+  }
+}
+
+/** The change of a pod as something to do. */
+export function writes({ pod }: FleetPod, why: WriteReason, change: PodChange): readonly Intention[] {
+  const all = changeWrites(change);
+  return all.length > 0 ? [{ kind: 'writePod', pod: asSeen(pod), why, writes: all }] : [];
+}
+
+/** CS-10: pods that the selector no longer chooses belong to themselves. */
+export function releases({ metadata }: CloneSet, strays: readonly Pod[]): readonly Intention[] {
+  const ownerReferences = [{ $patch: 'delete', uid: metadata.uid }];
+  const patch = { metadata: { ownerReferences } };
+  return strays.map((pod) => ({
+    kind: 'writePod',
+    pod: asSeen(pod),
+    why: 'release',
+    writes: [{ kind: 'pod', patch }],
+  }));
+}
+
+/** CS-36: what is left of the names in the spec once those are gone that are no pods any more; undefined: all of them. */
+export function prunedPodsToDelete({ set, counted }: Pick<Scene, 'set' | 'counted'>): JsonObject | undefined {
+  const names = set.spec.scaleStrategy?.podsToDelete ?? [];
+  const left = names.filter((name) => counted.some((pod) => pod.name === name));
+  if (left.length === names.length) return undefined;
+  return { spec: { scaleStrategy: { podsToDelete: left.length > 0 ? left : null } } };
+}

@@ -1,0 +1,158 @@
+/** What the status of a CloneSet says (CS §3). One function computes all of it; times are those of the last change. */
+import {
+  type CloneSet,
+  type CloneSetCondition,
+  type CloneSetStatus,
+  cloneSetCondition,
+  noProgressDeadline,
+  type ProgressReason,
+  progressMessage,
+} from '../../../api/cloneset.ts';
+import { sameJson } from '../../../api/json.ts';
+import { formatSelector } from '../../../api/label-selector.ts';
+import type { WaitingFor } from '../../../api/waiting-for.ts';
+import type { Wait } from '../decision.ts';
+import { type FleetPod, isOfRevision } from './fleet.ts';
+import { replicasOf, type Scene } from './goal.ts';
+import { partitionOf } from './numbers.ts';
+
+/** What happened in the pass, as far as the status tells of it. */
+export interface PassNews {
+  readonly scaleFailure?: string;
+  readonly updateFailure?: string;
+  readonly wait?: Wait;
+}
+
+/** The status as it is to be. */
+export function cloneSetStatus(scene: Scene, news: PassNews): CloneSetStatus {
+  const { set, counted, revisions } = scene;
+  const updateRevision = revisions.update.metadata.name;
+  const updated = counted.filter((pod) => isOfRevision(pod, updateRevision));
+  const replicas = counted.length;
+  const wanted = replicasOf(set);
+  const hasAllUpdated = updated.length === replicas && replicas === wanted;
+  const currentRevision = hasAllUpdated ? updateRevision : revisions.current.metadata.name;
+  const partition = scene.rollingUpdate ? partitionOf(scene.rollingUpdate.partition, wanted) : 0;
+
+  const counts = {
+    replicas,
+    readyReplicas: count(counted, ({ isServing }) => isServing),
+    availableReplicas: count(counted, ({ isAvailable }) => isAvailable),
+    updatedReplicas: updated.length,
+    updatedReadyReplicas: count(updated, ({ isServing }) => isServing),
+    updatedAvailableReplicas: count(updated, ({ isAvailable }) => isAvailable),
+    expectedUpdatedReplicas: wanted - partition,
+  };
+  const conditions = conditionsOf(scene, { ...counts, currentRevision, updateRevision }, news);
+  const waitingFor = waitingSince(set.status?.waitingFor, news.wait, scene.now);
+  return {
+    ...(set.metadata.generation !== undefined && { observedGeneration: set.metadata.generation }),
+    ...counts,
+    currentRevision,
+    updateRevision,
+    collisionCount: set.status?.collisionCount ?? 0,
+    labelSelector: formatSelector(set.spec.selector),
+    ...(conditions.length > 0 && { conditions }),
+    ...(waitingFor && { waitingFor }),
+  };
+}
+
+/** CS-2: whether it says anything that the stored one does not. */
+export function isNews(set: CloneSet, status: CloneSetStatus): boolean {
+  return !sameJson(set.status, status);
+}
+
+/** When the progress deadline passes; undefined while no clock runs. */
+export function progressDeadlineMs(set: CloneSet, status: CloneSetStatus): number | undefined {
+  const seconds = deadlineOf(set);
+  const progress = find(status.conditions, cloneSetCondition.progressing);
+  if (seconds === undefined || progress?.reason !== updating) return undefined;
+  return Date.parse(progress.lastUpdateTime ?? '') + seconds * 1000;
+}
+
+function count(pods: readonly FleetPod[], is: (pod: FleetPod) => boolean): number {
+  return pods.filter(is).length;
+}
+
+type Counts = Pick<
+  Required<CloneSetStatus>,
+  | 'replicas'
+  | 'updatedReplicas'
+  | 'updatedAvailableReplicas'
+  | 'expectedUpdatedReplicas'
+  | 'currentRevision'
+  | 'updateRevision'
+>;
+
+function conditionsOf(scene: Scene, counts: Counts, news: PassNews): readonly CloneSetCondition[] {
+  const { set, now } = scene;
+  const { progressing, failedScale, failedUpdate } = cloneSetCondition;
+  const stored = set.status?.conditions ?? [];
+  const wanted = [
+    progressOf(scene, counts),
+    failureOf(failedScale, news.scaleFailure),
+    failureOf(failedUpdate, news.updateFailure),
+  ].flatMap((condition) => (condition ? [withTimes(find(stored, condition.type), condition, now)] : []));
+  const ours: readonly string[] = [progressing, failedScale, failedUpdate];
+  return [
+    ...stored.flatMap((before) => (ours.includes(before.type) ? (find(wanted, before.type) ?? []) : [before])),
+    ...wanted.filter(({ type }) => find(stored, type) === undefined),
+  ];
+}
+
+type Wanted = Pick<CloneSetCondition, 'type' | 'status' | 'reason' | 'message'>;
+
+/** CS-3, but for what is never taken back there: it goes with the next pass that does not fail, and says the last failure. */
+function failureOf(type: string, message: string | undefined): Wanted | undefined {
+  return message === undefined ? undefined : { type, status: 'True', message };
+}
+
+/** CS-4. */
+function withTimes(before: CloneSetCondition | undefined, wanted: Wanted, now: string): CloneSetCondition {
+  const isSame = before?.status === wanted.status && (before.reason ?? '') === (wanted.reason ?? '');
+  const saysSame = before?.message === wanted.message || wanted.type === cloneSetCondition.progressing;
+  if (before && isSame && saysSame) return before;
+  const since = before?.status === wanted.status ? before.lastTransitionTime : now;
+  return { ...wanted, lastUpdateTime: now, lastTransitionTime: since ?? now };
+}
+
+const updating: ProgressReason = 'CloneSetUpdated';
+const exceeded: ProgressReason = 'ProgressDeadlineExceeded';
+
+function progressOf(scene: Scene, counts: Counts): Wanted | undefined {
+  if (deadlineOf(scene.set) === undefined) return undefined;
+  const reason = progressReason(scene, counts);
+  const message = progressMessage[reason](counts.updateRevision);
+  return { type: cloneSetCondition.progressing, status: reason === exceeded ? 'False' : 'True', reason, message };
+}
+
+/** The table of CS §3, asked from its top. */
+function progressReason({ set, rollingUpdate, world }: Scene, counts: Counts): ProgressReason {
+  const wanted = replicasOf(set);
+  const { replicas, updatedReplicas, updatedAvailableReplicas: available, expectedUpdatedReplicas: expected } = counts;
+  const isComplete = [replicas, updatedReplicas, available].every((pods) => pods === wanted);
+  if (counts.currentRevision === counts.updateRevision && isComplete) return 'CloneSetAvailable';
+  if (rollingUpdate?.paused) return 'CloneSetPaused';
+  if (expected < wanted && expected <= available) return 'ProgressPartitionAvailable';
+
+  const before = find(set.status?.conditions, cloneSetCondition.progressing);
+  // CS-90b: only an update that goes on can be late, and another revision begins anew
+  if (before?.reason === exceeded) return set.status?.updateRevision === counts.updateRevision ? exceeded : updating;
+  if (before?.reason !== updating) return updating;
+  const endMs = Date.parse(before.lastUpdateTime ?? '') + (deadlineOf(set) ?? 0) * 1000;
+  return world.nowMs > endMs ? exceeded : updating;
+}
+
+function deadlineOf({ spec }: CloneSet): number | undefined {
+  const { progressDeadlineSeconds } = spec;
+  return progressDeadlineSeconds === noProgressDeadline ? undefined : progressDeadlineSeconds;
+}
+
+function find(conditions: readonly CloneSetCondition[] | undefined, wanted: string): CloneSetCondition | undefined {
+  return conditions?.find(({ type }) => type === wanted);
+}
+
+/** A wait for the same reason goes on, though other pods may be in the way by now. */
+function waitingSince(before: WaitingFor | undefined, wait: Wait | undefined, now: string): WaitingFor | undefined {
+  return wait && { ...wait, since: before?.reason === wait.reason ? before.since : now };
+}

@@ -1,0 +1,113 @@
+/**
+ * Which pods are updated first (CS-50…54).
+ *
+ * By default those that are worth least. A priority sorts that list again, keeping it among equals; then each scatter term
+ * pulls its pods apart over the list; and pods that wait for their update already come before all others.
+ */
+import type { RollingUpdate } from '../../../api/cloneset.ts';
+import { labelMatcher } from '../../../api/label-selector.ts';
+import { byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
+
+/** The order of these candidates. Scattering also looks at `all` pods of the set. */
+export function updateOrder(
+  candidates: readonly FleetPod[],
+  all: readonly FleetPod[],
+  strategy: Pick<RollingUpdate, 'priorityStrategy' | 'scatterStrategy'>,
+): readonly FleetPod[] {
+  const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
+  const scattered = scatterTerms(strategy, sorted).reduce<readonly FleetPod[]>(
+    (pods, term) => scatter(pods, all, term),
+    sorted,
+  );
+  const isPreparing = ({ state }: FleetPod) => state === 'PreparingUpdate';
+  return [...scattered.filter(isPreparing), ...scattered.filter((pod) => !isPreparing(pod))];
+}
+
+/** CS-51. */
+const byDefault: PodOrder = inOrder(byProgress, unreadyFirst, byService);
+
+function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
+  const weights = strategy?.weightPriority ?? [];
+  const keys = (strategy?.orderPriority ?? []).map(({ orderedKey }) => orderedKey);
+  if (weights.length > 0) {
+    const terms = weights.map(({ weight, matchSelector }) => ({ weight, matches: labelMatcher(matchSelector) }));
+    // CS-52
+    const weightOf = ({ pod }: FleetPod) =>
+      terms.reduce((sum, { weight, matches }) => sum + (matches?.(pod.metadata.labels) ? weight : 0), 0);
+    return (left, right) => weightOf(right) - weightOf(left);
+  }
+  // CS-53: pods with none of the keys have the level -1, so they come first
+  const levelOf = ({ pod }: FleetPod) => keys.findIndex((key) => pod.metadata.labels?.[key] !== undefined);
+  const numberOf = (pod: FleetPod) => numberAtEnd(pod.pod.metadata.labels?.[keys[levelOf(pod)] ?? ''] ?? '');
+  return inOrder(
+    (left, right) => levelOf(left) - levelOf(right),
+    (left, right) => numberOf(right) - numberOf(left),
+  );
+}
+
+function numberAtEnd(text: string): number {
+  const number = Number(/\d+$/.exec(text)?.[0] ?? 0);
+  // What does not fit into 64 bits is no number for OpenKruise.
+  return number < 2 ** 63 ? number : 0;
+}
+
+interface ScatterTerm {
+  readonly key: string;
+  readonly value: string;
+}
+
+/** CS-54: of several terms, those that match more candidates come first. */
+function scatterTerms(
+  { scatterStrategy = [] }: Pick<RollingUpdate, 'scatterStrategy'>,
+  candidates: readonly FleetPod[],
+): readonly ScatterTerm[] {
+  const matching = (term: ScatterTerm) => candidates.filter((pod) => matches(pod, term)).length;
+  return scatterStrategy.toSorted((left, right) => matching(right) - matching(left));
+}
+
+function matches({ pod }: FleetPod, { key, value }: ScatterTerm): boolean {
+  return (pod.metadata.labels?.[key] ?? '') === value;
+}
+
+/** CS-54: the candidates with those of one term apart from each other. */
+function scatter(candidates: readonly FleetPod[], all: readonly FleetPod[], term: ScatterTerm): readonly FleetPod[] {
+  const matched = candidates.filter((pod) => matches(pod, term));
+  const others = candidates.filter((pod) => !matches(pod, term));
+  const last = matched.pop();
+  if (last === undefined || matched.length === 0 || others.length <= 1) return candidates;
+
+  const ofAll = all.filter((pod) => matches(pod, term)).length;
+  const total = { matched: ofAll - 1, others: all.length - ofAll };
+  const { groups, sizes, ahead } = grouping({ matched: matched.length, others: others.length }, total);
+  const order = others.splice(0, ahead);
+  for (let group = 0; group < groups; group++) {
+    order.push(...matched.splice(0, sizes.matched), ...others.splice(0, sizes.others));
+  }
+  return [...order, ...matched, ...others, last];
+}
+
+interface Counts {
+  readonly matched: number;
+  readonly others: number;
+}
+
+/**
+ * In how many groups, of which sizes, and how many of the others go ahead of all groups. The density is that of the whole
+ * set if the candidates are thinner than it: then the beginning of the roll-out was spared, and the rest is not to be.
+ */
+function grouping(
+  candidates: Counts,
+  all: Counts,
+): { readonly groups: number; readonly sizes: Counts; readonly ahead: number } {
+  if (Math.fround(all.others / all.matched) >= Math.fround(candidates.others / candidates.matched)) {
+    return { groups: Math.min(candidates.matched, candidates.others), sizes: groupSizes(candidates), ahead: 0 };
+  }
+  const sizes = groupSizes(all);
+  const groups = Math.min(Math.floor(candidates.matched / sizes.matched), Math.floor(candidates.others / sizes.others));
+  return { groups, sizes, ahead: candidates.others - groups * sizes.others };
+}
+
+function groupSizes({ matched, others }: Counts): Counts {
+  const groups = Math.min(matched, others);
+  return { matched: Math.round(matched / groups), others: Math.round(others / groups) };
+}

@@ -1,0 +1,199 @@
+/**
+ * Which pods of a CloneSet are brought to the wanted revision now, and how (CS-50…59, LC-20…30).
+ *
+ * The pods to be updated stand in a line: those that wait for their deletion or their hook already, then the rest in
+ * update order. The walk along the line ends at the first pod for which the budget has no room. A start takes a permit;
+ * only pods that have been held for their update, and are free now, go on without one.
+ */
+import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset.ts';
+import { isInGrace } from '../../../api/in-place-update.ts';
+import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/revision.ts';
+import {
+  budgetRetryMs,
+  decideInPlace,
+  type InPlaceDecision,
+  type RecreateCause,
+  startInPlace,
+} from '../in-place-update.ts';
+import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../lifecycle.ts';
+import { asSeen, type FleetPod } from './fleet.ts';
+import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './goal.ts';
+import type { Numbers } from './numbers.ts';
+import { writes } from './scale.ts';
+import { updateOrder } from './update-order.ts';
+import type { Intention } from './world.ts';
+
+/** Why no further pod is updated now. */
+export type UpdateStop =
+  /** No pod is to be updated. */
+  | { readonly kind: 'done' }
+  | { readonly kind: 'onDelete' }
+  | { readonly kind: 'paused'; readonly by: 'spec' | 'operator' }
+  | { readonly kind: 'noPermit' }
+  /** The permit is for no more pods than have been started. */
+  | { readonly kind: 'batchFull' }
+  /** All that are left have been started, or are to be left out. */
+  | { readonly kind: 'started' }
+  /** The budget has no room for this pod. */
+  | { readonly kind: 'budget'; readonly pod: FleetPod }
+  /** A budget of somebody else has refused it. */
+  | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
+  /** It may not be recreated, and cannot be updated in place. */
+  | { readonly kind: 'impossible'; readonly pod: FleetPod; readonly because: RecreateCause };
+
+export interface UpdatePlan {
+  /** Starts that were granted before, and pods that are not to be updated after all. */
+  readonly upkeep: readonly Intention[];
+  readonly disruption: readonly Intention[];
+  readonly numbers: Numbers;
+  readonly stop: UpdateStop;
+}
+
+/** What to start now. `busy` names pods that are written already in this pass. */
+export function planUpdate(scene: Scene, busy: ReadonlySet<string>): UpdatePlan {
+  const { rollingUpdate } = scene;
+  const numbers = updateNumbers(scene);
+  const idle = { upkeep: [], disruption: [], numbers };
+  if (rollingUpdate === undefined) {
+    return { ...idle, upkeep: backFromHold(scene, [], busy), stop: { kind: 'onDelete' } };
+  }
+  if (numbers.updateNum === 0) return { ...idle, upkeep: backFromHold(scene, [], busy), stop: { kind: 'done' } };
+  if (rollingUpdate.paused) return { ...idle, stop: { kind: 'paused', by: 'spec' } };
+
+  const line = updateLine(scene, numbers);
+  const walk = walkAlong(line, scene, numbers, busy);
+  return { ...walk, upkeep: [...walk.upkeep, ...backFromHold(scene, line, busy)], numbers };
+}
+
+/** CS-51: as many pods as are to be updated, in the order of their turn. */
+function updateLine(scene: Scene, { updateNum }: Numbers): readonly FleetPod[] {
+  const { counted, permit, rollingUpdate = {} } = scene;
+  const skip = new Set(permit?.skip);
+  const candidates = counted.filter(
+    (pod) =>
+      isAtGoal(scene, pod) === updateNum < 0 &&
+      pod.state !== 'PreparingDelete' &&
+      !isInGrace(pod.pod) &&
+      (pod.isSpecified || !skip.has(pod.name)),
+  );
+  const ordered = updateOrder(candidates, counted, rollingUpdate);
+  // Those to be deleted come anew as what is wanted. They are ahead, so that nobody takes their place in the budget.
+  const line = [...ordered.filter(({ isSpecified }) => isSpecified), ...ordered.filter((pod) => !pod.isSpecified)];
+  return line.slice(0, Math.abs(updateNum));
+}
+
+/** CS-55, CS-56. */
+function walkAlong(
+  line: readonly FleetPod[],
+  scene: Scene,
+  { updateNum, updateMax }: Numbers,
+  busy: ReadonlySet<string>,
+): Omit<UpdatePlan, 'numbers'> {
+  const { world, counted, permit } = scene;
+  const isBack = updateNum < 0;
+  const upkeep: Intention[] = [];
+  const disruption: Intention[] = [];
+  const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, stop });
+
+  const down = counted.filter(({ isAvailable }) => !isAvailable);
+  const downAtTarget = down.filter((pod) => isAtGoal(scene, pod) !== isBack).length;
+  let unavailable = down.length;
+  let room = isBack ? Number.POSITIVE_INFINITY : batchRoom(scene);
+
+  for (const [ahead, pod] of line.entries()) {
+    if (downAtTarget + ahead >= updateMax) return stopAt({ kind: 'budget', pod });
+    if (pod.isAvailable) {
+      if (unavailable >= updateMax) return stopAt({ kind: 'budget', pod });
+      unavailable++;
+    }
+    if (pod.isSpecified || busy.has(pod.name)) continue;
+
+    const isHeld = pod.state === 'PreparingUpdate';
+    if (!isHeld && permit === undefined) return stopAt({ kind: 'noPermit' });
+    if (!isHeld && permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
+    if (!isHeld && room <= 0) return stopAt({ kind: 'batchFull' });
+    const refusal = world.refusals?.find((refused) => refused.pod === pod.name);
+    if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
+
+    const decision = decideUpdate(scene, pod, isBack ? scene.other : scene.target);
+    if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
+    const steps = startOf(scene, pod, decision, isBack ? scene.other : scene.target);
+    if (isHeld && decision.kind === 'inPlace') upkeep.push(...steps);
+    else if (permit !== undefined && !permit.paused) disruption.push(...steps);
+    if (!isHeld) room--;
+  }
+  return stopAt({ kind: 'started' });
+}
+
+/** Whether this pod can go to a revision in place, and by what change (IPU-1…13). */
+export function decideUpdate(scene: Scene, { pod, revision }: FleetPod, target: ControllerRevision): InPlaceDecision {
+  const { revisions, rollingUpdate, world } = scene;
+  return decideInPlace({
+    policy: rollingUpdate?.podUpdatePolicy ?? cloneSetDefault.podUpdatePolicy,
+    oldRevision: revisionOfPod(revision, revisions.all),
+    newRevision: target,
+    gates: world.gates,
+    pod,
+    history: revisions.all,
+  });
+}
+
+function startOf(
+  scene: Scene,
+  pod: FleetPod,
+  decision: Exclude<InPlaceDecision, { kind: 'refused' }>,
+  target: ControllerRevision,
+): readonly Intention[] {
+  const { world, set, now, rollingUpdate } = scene;
+  const { lifecycle } = set.spec;
+  const revision = target.metadata.name;
+  if (decision.kind === 'recreate') {
+    const patch = { metadata: { labels: { [cloneSetMark.specifiedDelete]: 'true' } } };
+    return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [{ kind: 'pod', patch }] }];
+  }
+  switch (beforeUpdate(pod.pod, lifecycle)) {
+    case 'wait':
+      return [];
+    case 'prepare':
+      return writes(pod, 'prepareUpdate', enter('PreparingUpdate', pod.pod, lifecycle, now));
+    case 'start': {
+      const { labels, annotations } = stateMetadata('Updating', now);
+      const { drain, writes: all } = startInPlace({
+        pod: pod.pod,
+        change: decision.change,
+        revision,
+        labels: { ...revisionLabels(revision, world.gates), ...labels },
+        annotations,
+        graceSeconds: rollingUpdate?.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0,
+        nowMs: world.nowMs,
+        gates: world.gates,
+        canResize: world.hasResizeSubresource,
+      });
+      return [{ kind: 'updatePod', pod: asSeen(pod.pod), revision, ...(drain && { drain }), writes: all }];
+    }
+  }
+}
+
+/**
+ * Pods that were asked to prepare for an update which is no longer wanted, since the partition was raised or an operator
+ * leaves them out: they go back to work, and do not wait for ever (LC-27). Not while pods are missing or too many, because
+ * then nobody knows yet how many are to be updated.
+ */
+function backFromHold(scene: Scene, line: readonly FleetPod[], busy: ReadonlySet<string>): readonly Intention[] {
+  const { counted, set, now } = scene;
+  const { lifecycle } = set.spec;
+  const held = counted.filter(
+    (pod) => pod.state === 'PreparingUpdate' && !pod.isSpecified && !busy.has(pod.name) && !line.includes(pod),
+  );
+  if (held.length === 0) return [];
+  const { up, down } = scaleNumbers(scene);
+  if (up + down > 0) return [];
+  return held.flatMap((pod) =>
+    writes(pod, 'refresh', enter(stateWithoutUpdate(pod.pod, lifecycle), pod.pod, lifecycle, now)),
+  );
+}
+
+/** When to ask again after a budget has refused a pod. */
+export function retryInMs({ kind }: UpdateStop): number | undefined {
+  return kind === 'refused' ? budgetRetryMs : undefined;
+}

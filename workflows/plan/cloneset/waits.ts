@@ -1,0 +1,289 @@
+/**
+ * Everything that a CloneSet, or its roll-out, can wait for. Each rule is one reason; the status tells the first that
+ * holds, `explain` all of them. What only a person can end comes before what ends by itself.
+ */
+import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset.ts';
+import { type LifecycleHook, marksMissing, marksOn } from '../../../api/lifecycle.ts';
+import { type Rule, type Wait, waitFor } from '../decision.ts';
+import type { InPlaceWait, RecreateCause } from '../in-place-update.ts';
+import { beforeDelete, beforeUpdate } from '../lifecycle.ts';
+import { shortened } from '../size.ts';
+import { type FleetPod, podRef } from './fleet.ts';
+import { isAtGoal, type Scene } from './goal.ts';
+import { roundsToZero } from './numbers.ts';
+import type { RefreshPlan } from './refresh.ts';
+import type { ScalePlan } from './scale.ts';
+import type { UpdatePlan } from './update.ts';
+
+/** A pass, once it is decided. */
+export interface Situation {
+  readonly scene: Scene;
+  readonly scale: ScalePlan;
+  readonly refresh: RefreshPlan;
+  readonly update: UpdatePlan;
+}
+
+/** Asked in this order. */
+export const cloneSetRules: readonly Rule<Situation>[] = [
+  paused,
+  pausedByOperator,
+  engineSilent,
+  cannotCreate,
+  cannotDelete,
+  cannotUpdate,
+  podUnreadable,
+  inPlaceImpossible,
+  refusedByBudget,
+  hookBeforeDelete,
+  hookBeforeUpdate,
+  hookAfterUpdate,
+  hookBeforeNormal,
+  budgetRoundsToZero,
+  notScheduled,
+  scaleLimited,
+  batchNotReady,
+  containersNotSwapped,
+  draining,
+  gracePeriod,
+  budgetSpent,
+  notReady,
+  minReadySeconds,
+  noPermit,
+  onDelete,
+  skipped,
+  partitionReached,
+];
+
+/** Every reason that holds now, in the order of the rules. */
+export function allWaits(situation: Situation): readonly Wait[] {
+  return cloneSetRules.flatMap((rule) => rule(situation) ?? []);
+}
+
+// Somebody has said so.
+
+function paused({ update }: Situation): Wait | undefined {
+  return update.stop.kind === 'paused' && update.stop.by === 'spec' ? wait('Paused') : undefined;
+}
+
+function pausedByOperator({ update }: Situation): Wait | undefined {
+  return update.stop.kind === 'paused' && update.stop.by === 'operator' ? wait('PausedByOperator') : undefined;
+}
+
+function onDelete({ scene, update }: Situation): Wait | undefined {
+  const old = scene.counted.filter((pod) => !isAtGoal(scene, pod));
+  return update.stop.kind === 'onDelete' && old.length > 0 ? wait('OnDelete', old) : undefined;
+}
+
+function partitionReached({ scene, update }: Situation): Wait | undefined {
+  const old = scene.counted.filter((pod) => !isAtGoal(scene, pod));
+  const isReached = update.stop.kind === 'done' && scene.limits.partition > 0 && old.length > 0;
+  return isReached ? wait('PartitionReached', old) : undefined;
+}
+
+function skipped({ scene, update }: Situation): Wait | undefined {
+  const left = scene.counted.filter((pod) => scene.permit?.skip.includes(pod.name) && !isAtGoal(scene, pod));
+  return update.stop.kind === 'started' && left.length > 0 ? wait('Skipped', left) : undefined;
+}
+
+// Something else is away, or refuses.
+
+function engineSilent({ scene, update }: Situation): Wait | undefined {
+  return update.stop.kind === 'noPermit' && scene.world.engineSilent ? wait('EngineSilent') : undefined;
+}
+
+function noPermit({ update }: Situation): Wait | undefined {
+  return update.stop.kind === 'noPermit' ? wait('NoPermit') : undefined;
+}
+
+function cannotCreate({ scene, scale }: Situation): Wait | undefined {
+  const message = scene.world.failures?.scale;
+  return message !== undefined && scale.numbers.up > 0 ? wait('CannotCreate', [], message) : undefined;
+}
+
+function cannotDelete({ scene, scale }: Situation): Wait | undefined {
+  const message = scene.world.failures?.scale;
+  return message !== undefined && scale.numbers.up === 0 ? wait('CannotDelete', [], message) : undefined;
+}
+
+function cannotUpdate({ scene }: Situation): Wait | undefined {
+  const message = scene.world.failures?.update;
+  return message === undefined ? undefined : wait('CannotUpdate', [], message);
+}
+
+function refusedByBudget({ update }: Situation): Wait | undefined {
+  if (update.stop.kind !== 'refused') return undefined;
+  const { pod, by } = update.stop;
+  return waitFor('RefusedByBudget', [by, podRef(pod)], cloneSetWaits.RefusedByBudget);
+}
+
+// A pod cannot go on.
+
+function podUnreadable({ refresh }: Situation): Wait | undefined {
+  const [first] = refresh.broken;
+  if (first === undefined) return undefined;
+  const pods = refresh.broken.map(({ pod }) => pod);
+  return wait('PodUnreadable', pods, first.message);
+}
+
+function inPlaceImpossible({ update }: Situation): Wait | undefined {
+  if (update.stop.kind !== 'impossible') return undefined;
+  const { pod, because } = update.stop;
+  return wait('InPlaceImpossible', [pod], describeCause(because));
+}
+
+/** Why a pod cannot be updated in place, with the field if it is one: `spec.template.spec.hostNetwork needs a new pod`. */
+export function describeCause({ path, reason }: RecreateCause): string {
+  return path === '' ? recreateTexts[reason] : `${path} ${recreateTexts[reason]}`;
+}
+
+const recreateTexts = {
+  PolicyRecreates: 'podUpdatePolicy recreates pods',
+  NoOldRevision: 'the revision of the pod is gone',
+  UnreadableRevision: 'the revision of the pod cannot be read',
+  FieldNeedsNewPod: 'needs a new pod',
+  ResizeIsOff: 'changes in place only with feature gate InPlaceWorkloadVerticalScaling',
+  QosClassChanges: 'changes the QoS class of the pod',
+  ClaimTemplatesChanged: 'has changed, which needs a new pod by feature gate RecreatePodWhenChangeVCTInCloneSetGate',
+} as const satisfies Record<RecreateCause['reason'], string>;
+
+function hookBeforeDelete({ scene }: Situation): Wait | undefined {
+  const { lifecycle } = scene.set.spec;
+  const held = scene.counted.filter(
+    ({ pod, state }) => state === 'PreparingDelete' && beforeDelete(pod, lifecycle) === 'wait',
+  );
+  return hookWait('HookBeforeDelete', held, marksOn, lifecycle?.preDelete);
+}
+
+function hookBeforeUpdate({ scene }: Situation): Wait | undefined {
+  const { lifecycle } = scene.set.spec;
+  const held = scene.counted.filter(
+    ({ pod, state }) => state === 'PreparingUpdate' && beforeUpdate(pod, lifecycle) === 'wait',
+  );
+  return hookWait('HookBeforeUpdate', held, marksOn, lifecycle?.inPlaceUpdate);
+}
+
+function hookAfterUpdate({ scene }: Situation): Wait | undefined {
+  return hookWaitIn(scene, 'Updated', 'HookAfterUpdate', scene.set.spec.lifecycle?.inPlaceUpdate);
+}
+
+function hookBeforeNormal({ scene }: Situation): Wait | undefined {
+  return hookWaitIn(scene, 'PreparingNormal', 'HookBeforeNormal', scene.set.spec.lifecycle?.preNormal);
+}
+
+function hookWaitIn(
+  { counted }: Scene,
+  state: FleetPod['state'],
+  reason: CloneSetWaitReason,
+  hook: LifecycleHook | undefined,
+): Wait | undefined {
+  const held = counted.filter((pod) => pod.state === state && marksMissing(hook, pod.pod).length > 0);
+  return hookWait(reason, held, marksMissing, hook);
+}
+
+function hookWait(
+  reason: CloneSetWaitReason,
+  held: readonly FleetPod[],
+  marks: typeof marksOn,
+  hook: LifecycleHook | undefined,
+): Wait | undefined {
+  if (held.length === 0) return undefined;
+  const names = new Set(held.flatMap(({ pod }) => marks(hook, pod)));
+  return wait(reason, held, [...names].join(', '));
+}
+
+// An update has begun and is not through.
+
+function batchNotReady(situation: Situation): Wait | undefined {
+  return underWay(situation, 'BatchNotReady', ['BatchNotReady']);
+}
+
+function containersNotSwapped(situation: Situation): Wait | undefined {
+  return underWay(situation, 'ContainersNotSwapped', [
+    'ImageNotSwapped',
+    'NotResized',
+    'EnvironmentNotRefreshed',
+    'NotReported',
+    'NotObserved',
+  ]);
+}
+
+function draining(situation: Situation): Wait | undefined {
+  return underWay(situation, 'Draining', ['Draining']);
+}
+
+function gracePeriod(situation: Situation): Wait | undefined {
+  return underWay(situation, 'GracePeriod', ['GracePeriod']);
+}
+
+function underWay(
+  { refresh }: Situation,
+  reason: CloneSetWaitReason,
+  kinds: readonly InPlaceWait['reason'][],
+): Wait | undefined {
+  const found = refresh.underWay.filter(({ waitingFor }) => kinds.includes(waitingFor.reason));
+  const [first] = found;
+  if (first === undefined) return undefined;
+  const detail = underWayTexts[first.waitingFor.reason];
+  const pods = found.map(({ pod }) => pod);
+  return wait(reason, pods, detail && `${detail}: ${first.waitingFor.containers.join(', ')}`);
+}
+
+/** What the containers lack, where the reason of the wait does not say it. */
+const underWayTexts: Readonly<Partial<Record<InPlaceWait['reason'], string>>> = {
+  ImageNotSwapped: 'not started from the new image',
+  NotResized: 'not resized',
+  EnvironmentNotRefreshed: 'not restarted with the new environment',
+  NotReported: 'not reported by the daemon of the node',
+  NotObserved: 'not seen yet by the kubelet',
+  BatchNotReady: 'not ready',
+};
+
+// There is no room, or not yet.
+
+function budgetRoundsToZero({ scene, scale, update }: Situation): Wait | undefined {
+  const { limits, rollingUpdate } = scene;
+  const value = rollingUpdate?.maxUnavailable ?? cloneSetDefault.maxUnavailable;
+  const isStopped = update.stop.kind === 'budget' && update.numbers.updateMax <= 0;
+  if (!(isStopped || scale.spared.length > 0) || !roundsToZero(value, limits.maxUnavailable)) return undefined;
+  return wait('BudgetRoundsToZero', scale.spared, `maxUnavailable ${value} of ${limits.replicas} pods`);
+}
+
+function budgetSpent({ scene, scale, update }: Situation): Wait | undefined {
+  if (update.stop.kind !== 'budget' && scale.spared.length === 0) return undefined;
+  const spenders = scene.counted.filter(({ isAvailable, isSpecified }) => !isAvailable || isSpecified);
+  return wait('BudgetSpent', spenders);
+}
+
+function scaleLimited({ scene, scale }: Situation): Wait | undefined {
+  const { up, upLimit } = scale.numbers;
+  if (up <= upLimit) return undefined;
+  return wait(
+    'ScaleLimited',
+    scene.counted.filter(({ isAvailable }) => !isAvailable),
+  );
+}
+
+function notScheduled({ scene }: Situation): Wait | undefined {
+  const pods = scene.counted.filter(({ pod }) => !pod.spec.nodeName);
+  return pods.length > 0 ? wait('NotScheduled', pods) : undefined;
+}
+
+function notReady({ scene }: Situation): Wait | undefined {
+  const pods = scene.counted.filter(({ isAvailable, availableAtMs }) => !isAvailable && availableAtMs === undefined);
+  return pods.length > 0 ? wait('NotReady', pods) : undefined;
+}
+
+function minReadySeconds({ scene }: Situation): Wait | undefined {
+  const pods = scene.counted.filter(({ availableAtMs }) => availableAtMs !== undefined);
+  return pods.length > 0 ? wait('MinReadySeconds', pods) : undefined;
+}
+
+/** The wait for a reason, with its remedy and what else is known about it. */
+function wait(reason: CloneSetWaitReason, pods: readonly FleetPod[] = [], detail?: string): Wait {
+  const remedy = cloneSetWaits[reason];
+  const unblock = detail ? `${remedy}; ${detail}` : remedy;
+  return waitFor(reason, pods.map(podRef), shortened(unblock, mostBytes));
+}
+
+/** A wait travels through histories. */
+const mostBytes = 900;

@@ -1,0 +1,123 @@
+/**
+ * What the planner of CloneSets sees, and what it may want done. Both are plain values: `plan.ts` makes the one into the
+ * other, and nothing here or there knows the API server, Temporal or a clock.
+ */
+import type { CloneSet } from '../../../api/cloneset.ts';
+import type { EventText } from '../../../api/event.ts';
+import type { FeatureGates } from '../../../api/feature-gates.ts';
+import type { JsonObject } from '../../../api/json.ts';
+import type { KubeObject } from '../../../api/meta.ts';
+import type { Pod } from '../../../api/pod.ts';
+import type { ControllerRevision, NewRevision } from '../../../api/revision.ts';
+import type { PodWrite } from '../in-place-update.ts';
+
+/** A claim of a pod for a volume, as far as it is read. */
+export type VolumeClaim = Pick<KubeObject, 'metadata'>;
+
+/** The leave to disrupt, handed in by the roll-out. Everything else is done without one. */
+export interface RollOutPermit {
+  /** What pods are to become. A permit for anything else than what the set now asks for is worthless. */
+  readonly revision: string;
+  /** Nothing new may be disrupted; what has begun is finished. */
+  readonly paused: boolean;
+  /** Names of pods to leave out. */
+  readonly skip: readonly string[];
+  /** How many pods may be of the revision, those of earlier batches included. */
+  readonly batch: number;
+}
+
+/** Everything that a pass decides on. */
+export interface CloneSetWorld {
+  readonly set: CloneSet;
+  /** Every pod that the set controls: finished ones, those being deleted, those that its selector no longer chooses. */
+  readonly pods: readonly Pod[];
+  /** Every claim that the set controls. */
+  readonly claims: readonly VolumeClaim[];
+  /** Every revision of the namespace that may be the set's; those of others are told apart here. */
+  readonly revisions: readonly ControllerRevision[];
+  /** Labels of nodes by name, for the spreading of pods. May be empty when the template does not spread them. */
+  readonly nodes: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  readonly gates: FeatureGates;
+  /** Whether the API server resizes pods through a subresource of theirs. */
+  readonly hasResizeSubresource: boolean;
+  /** For all sets, whatever they say themselves: pods held before their deletion are replaced at once. */
+  readonly excludePreparingDelete: boolean;
+  readonly nowMs: number;
+  readonly permit?: RollOutPermit;
+  /** An operator has taken the update revision `from` back: its pods, and new ones, are to be of `to` instead. */
+  readonly undo?: { readonly from: string; readonly to: string };
+  /** No roll-out has been heard of for long: Temporal is away. */
+  readonly engineSilent?: boolean;
+  /** What went wrong when the last plan was carried out. Absent: nothing. */
+  readonly failures?: {
+    readonly scale?: string;
+    /** Not one of the wanted pods could be created. */
+    readonly nothingCreated?: boolean;
+    readonly update?: string;
+  };
+  /** Updates that a budget refused a moment ago, and who refused them. */
+  readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
+  /** A number from 0 up to but not including 1, another one each time. */
+  readonly random: () => number;
+}
+
+/** An object as it was when something was decided about it; a write that finds another version is refused. */
+export interface AsSeen {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** Something to be done in the cluster. */
+export type Intention =
+  | { readonly kind: 'createRevision'; readonly revision: NewRevision }
+  | { readonly kind: 'patchRevision'; readonly revision: AsSeen; readonly patch: JsonObject }
+  | { readonly kind: 'deleteRevision'; readonly revision: AsSeen }
+  /** The claims first; one that is there already is as good. */
+  | {
+      readonly kind: 'createPod';
+      readonly name: string;
+      readonly claims: readonly JsonObject[];
+      readonly pod: JsonObject;
+    }
+  /** The pod, then its claims. */
+  | { readonly kind: 'deletePod'; readonly pod: AsSeen; readonly claims: readonly AsSeen[] }
+  | {
+      readonly kind: 'writePod';
+      readonly pod: AsSeen;
+      readonly why: WriteReason;
+      readonly writes: readonly PodWrite[];
+    }
+  /** The drain first, until Services have seen it; then the writes. */
+  | {
+      readonly kind: 'updatePod';
+      readonly pod: AsSeen;
+      readonly revision: string;
+      readonly drain?: PodWrite;
+      readonly writes: readonly PodWrite[];
+    }
+  /** Marks the pod for deletion; it is deleted, and made anew, as upkeep. */
+  | {
+      readonly kind: 'recreatePod';
+      readonly pod: AsSeen;
+      readonly revision: string;
+      readonly writes: readonly PodWrite[];
+    }
+  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen }
+  | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
+  /** A merge patch of the set itself. */
+  | { readonly kind: 'writeSet'; readonly patch: JsonObject }
+  | { readonly kind: 'event'; readonly event: EventText };
+
+export type WriteReason =
+  /** It no longer matches the selector. */
+  | 'release'
+  /** Its state, readiness or labels follow what has happened to it. */
+  | 'refresh'
+  /** It is not to be deleted after all. */
+  | 'keep'
+  /** It is held before its deletion. */
+  | 'prepareDelete'
+  /** It is held before its update. */
+  | 'prepareUpdate';
