@@ -131,7 +131,7 @@ export const recreateWaits = {
   PodFinished: 'Delete the request: the restart policy of the pod does not let this container start again',
   ApiUnreachable: 'Bring the API server back; the request goes on by itself',
   RuntimeUnreachable: 'Bring the container runtime of the node back; the request goes on by itself',
-  Parked: 'Signal retry, skip or abort',
+  Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or skip, or abort',
 } as const;
 export type RecreateWaitReason = keyof typeof recreateWaits;
 

@@ -145,6 +145,7 @@ async function recreate(
   let status = reportedBefore(request);
   let looking: Promise<void> | undefined;
   let wantsLook = false;
+  let refusals = 0;
   showPhase(operation, status);
 
   const reporter = newReporter({
@@ -281,6 +282,7 @@ async function recreate(
     const about = { during, ...(container === undefined ? {} : { container }) };
     try {
       inbox.put(await step());
+      refusals = 0;
     } catch (error) {
       if (isCancellation(error)) return;
       const why = reasonOf(error);
@@ -294,6 +296,10 @@ async function recreate(
         }
         case 'refused':
           inbox.put({ kind: 'refused', ...about, reason: why.reason, message: why.message });
+          // an API server that has just started refuses what it will allow a moment later; people mend rights, too
+          after(Math.min(refusedMs.first * 2 ** refusals++, refusedMs.most), 'try again what was refused', () =>
+            inbox.put({ kind: 'tryAgain' }),
+          );
           break;
         case 'away':
           if (during === 'look') inbox.put({ kind: 'runtimeAway', message: why.message });
@@ -426,7 +432,7 @@ async function unlessRefused<T>(call: () => Promise<T>): Promise<T> {
   }
 }
 
-/** How long to leave the API server alone after a refusal. */
+/** First and longest pause before what was refused is tried again. */
 const refusedMs = { first: 10_000, most: 300_000 } as const;
 
 /** The API allows any number of seconds; a century is as good as for ever, and a timer can hold it. */

@@ -649,10 +649,22 @@ describe('commands', () => {
     expect(due(parked)).toEqual([]);
     expect(status(parked).waitingFor).toMatchObject({
       reason: 'Parked',
-      unblock: 'Signal retry, skip or abort; no rights',
+      unblock: expect.stringMatching(/retry.*skip.*abort; no rights$/),
     });
     expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
     expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
+  });
+
+  it('a refused step is due again by itself, without a person', () => {
+    const parked = played(inStop({ containers: ['app'] }), {
+      kind: 'refused',
+      during: 'stop',
+      container: 'app',
+      reason: 'Denied',
+      message: 'forbidden',
+    });
+    expect(due(parked)).toEqual([]);
+    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['stop app']);
   });
 });
 

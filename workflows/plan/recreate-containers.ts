@@ -147,6 +147,8 @@ export type News =
       readonly reason: 'Denied' | 'Invalid';
       readonly message: string;
     }
+  /** What was refused is due again: perhaps it has been mended, or was never meant. */
+  | { readonly kind: 'tryAgain' }
   | { readonly kind: 'podGone' }
   | { readonly kind: 'withdrawn' }
   | { readonly kind: 'deadline' }
@@ -242,6 +244,10 @@ export function heard(progress: Progress, news: News): Progress {
     case 'refused': {
       const message = shortened(news.message, mostBytes.containerMessage);
       return { ...idle(progress, news.during, news.container), parked: { reason: news.reason, message } };
+    }
+    case 'tryAgain': {
+      const { parked: _, ...free } = progress;
+      return free;
     }
     case 'podGone':
       return ended(progress, { kind: 'podGone' });
