@@ -15,6 +15,7 @@ const script = {
   check: 'test/check/main.ts',
   record: 'test/record.ts',
   bench: 'test/bench/main.ts',
+  chaos: 'test/chaos/main.ts',
 }[verb];
 const args = script ? [script, ...rest] : ['deploy/local/main.ts', verb, ...rest];
 handOver(nodeBinary(), [join(root, args[0]), ...args.slice(1)]);

@@ -6,7 +6,7 @@ import type { KubeObject, ObjectMeta } from '../../api/meta.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/pod.ts';
 import { type ControllerRevision, isAtRevision, revisionMark } from '../../api/revision.ts';
 import { timestamp } from '../../api/time.ts';
-import { countedPods, type FleetPod, isControlledBy } from '../../workflows/plan/cloneset/fleet.ts';
+import { countedPods, type FleetPod, isControlledBy, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
 import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/goal.ts';
 import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
@@ -31,6 +31,8 @@ export interface Cast {
   readonly hasClaims: boolean;
   readonly excludesPreparingDelete: boolean;
   readonly gates: readonly FeatureGate[];
+  /** How many pods the workflow lets go at once. */
+  readonly batch: number;
   /** Whether caches show the writes of others late. */
   readonly hasStaleCaches: boolean;
 }
@@ -95,6 +97,7 @@ export class CloneSetPlay {
   #undo: CloneSetWorld['undo'];
   #hasQuota = false;
   #areHooksAlive = true;
+  #isWorkflowAlive = true;
   /** Pods whose containers have crashed and do not come back. */
   readonly #crashed = new Set<string>();
   /** The revision that each pod was last started for. */
@@ -125,6 +128,7 @@ export class CloneSetPlay {
       const steps = this.#stepsOf(choice % 10);
       const step = steps[Math.floor(choice / 10) % steps.length];
       if (step) this.#take(step);
+      if (this.#isWorkflowAlive) this.#followStanding();
     }
   }
 
@@ -170,6 +174,7 @@ export class CloneSetPlay {
     this.#say('everything is mended');
     this.#hasQuota = false;
     this.#areHooksAlive = true;
+    this.#isWorkflowAlive = true;
     this.#undo = undefined;
     this.#crashed.clear();
     const { spec } = this.#set;
@@ -403,11 +408,10 @@ export class CloneSetPlay {
     const permit = this.#permit;
     const names = this.#pods.map(({ metadata }) => metadata.name);
     return [
-      { what: 'the workflow hands in a permit', take: () => this.#followStanding() },
-      { what: 'the workflow hands in a permit', take: () => this.#followStanding() },
       {
-        what: 'the permit dies',
+        what: this.#isWorkflowAlive ? 'Temporal goes away' : 'Temporal is back',
         take: () => {
+          this.#isWorkflowAlive = !this.#isWorkflowAlive;
           this.#permit = undefined;
         },
       },
@@ -445,9 +449,9 @@ export class CloneSetPlay {
     const revision = situation?.scene.target.metadata.name;
     if (revision === undefined) return;
     if (this.#permit?.revision !== revision) {
-      this.#permit = { revision, paused: false, skip: [], batch: 1 };
+      this.#permit = { revision, paused: false, skip: [], batch: this.#cast.batch };
     } else if (standing?.kind === 'batchDone') {
-      this.#permit = { ...this.#permit, batch: this.#permit.batch + 1 };
+      this.#permit = { ...this.#permit, batch: this.#permit.batch + this.#cast.batch };
     }
   }
 
@@ -756,7 +760,11 @@ export class CloneSetPlay {
     const taken = [...plan.upkeep, ...plan.disruption].flatMap((step) => takenBy(step) ?? []);
     const hit = taken.filter((name) => available.has(name));
 
-    if (new Set(taken).size !== taken.length) throw this.#broken('a pod is written twice in one pass');
+    const written = [...plan.upkeep, ...plan.disruption].flatMap((step) =>
+      'pod' in step && step.kind !== 'createPod' ? [step.pod.name] : [],
+    );
+    if (new Set(written).size !== written.length) throw this.#broken('a pod is written twice in one pass');
+    this.#checkHooks([...plan.upkeep, ...plan.disruption], scene);
     const left = available.size - hit.length;
     if (hit.length > 0 && left < limits.replicas - limits.maxUnavailable) {
       throw this.#broken(
@@ -764,12 +772,23 @@ export class CloneSetPlay {
           `${limits.maxUnavailable} have to be`,
       );
     }
-    if (plan.disruption.length > 0 && (permit === undefined || permit.paused || permit !== scene.permit)) {
-      throw this.#broken('disrupts without a permit');
-    }
+    const isGranted = permit !== undefined && !permit.paused && permit.revision === scene.target.metadata.name;
+    if (plan.disruption.length > 0 && !isGranted) throw this.#broken('disrupts without a permit');
     this.#checkUpkeep(plan.upkeep, scene, available);
     this.#checkBatch(plan, scene);
     this.#checkPartition(plan, scene);
+  }
+
+  /** Nobody is updated in place or deleted who still has a mark of the hook. */
+  #checkHooks(steps: readonly Intention[], { counted, set }: Scene): void {
+    const { preDelete, inPlaceUpdate } = set.spec.lifecycle ?? {};
+    for (const step of steps) {
+      if (step.kind !== 'updatePod' && step.kind !== 'deletePod') continue;
+      const pod = counted.find(({ name }) => name === step.pod.name);
+      const hook = step.kind === 'deletePod' ? preDelete : inPlaceUpdate;
+      if (pod === undefined || pod.state === 'Updating') continue;
+      if (marksOn(hook, pod.pod).length > 0) throw this.#broken(`${describe(step)} although a hook holds it`);
+    }
   }
 
   /** Upkeep takes an available pod only if somebody has named it, or if it is too many. */
@@ -815,6 +834,10 @@ export class CloneSetPlay {
       throw this.#broken(
         `${available} pods of ${limits.replicas} are available, ${limits.maxUnavailable} may be missing`,
       );
+    }
+    const arrived = looked.counted.filter((pod) => isOfRevision(pod, this.#permit?.revision ?? '')).length;
+    if (this.#permit?.revision === found.update.metadata.name && arrived > this.#permit.batch) {
+      throw this.#broken(`${arrived} pods are of the revision, the batch is ${this.#permit.batch}`);
     }
     const { excludesPreparingDelete } = this.#cast;
     const pods = looked.counted.filter(({ state }) => !(excludesPreparingDelete && state === 'PreparingDelete'));

@@ -18,6 +18,8 @@ const lifecycle: fc.Arbitrary<Lifecycle | undefined> = fc.constantFrom<Lifecycle
   { preNormal: born },
 );
 
+const preferred = { weight: 10, matchSelector: { matchLabels: { first: 'yes' } } };
+
 const gates: fc.Arbitrary<readonly FeatureGate[]> = fc.subarray<FeatureGate>([
   'CloneSetPartitionRollback',
   'PreparingUpdateAsUpdate',
@@ -38,10 +40,21 @@ const cast: fc.Arbitrary<Cast> = fc
     hasClaims: fc.boolean(),
     excludesPreparingDelete: fc.boolean(),
     gates,
+    batch: fc.constantFrom(1, 2, 100, 100),
+    hasPriority: fc.boolean(),
     hasStaleCaches: fc.boolean(),
   })
   .map(
-    ({ replicas, minReadySeconds, podUpdatePolicy, maxUnavailable, partition, gracePeriodSeconds, ...rest }): Cast => {
+    ({
+      replicas,
+      minReadySeconds,
+      podUpdatePolicy,
+      maxUnavailable,
+      partition,
+      gracePeriodSeconds,
+      hasPriority,
+      ...rest
+    }): Cast => {
       const isInPlaceOnly = podUpdatePolicy === 'InPlaceOnly';
       const maxSurge = isInPlaceOnly ? 0 : rest.maxSurge;
       return {
@@ -52,6 +65,7 @@ const cast: fc.Arbitrary<Cast> = fc
           maxUnavailable: maxSurge === 0 && maxUnavailable === 0 ? 1 : maxUnavailable,
           partition,
           inPlaceUpdateStrategy: { gracePeriodSeconds },
+          ...(hasPriority && { priorityStrategy: { weightPriority: [preferred] } }),
         },
       };
     },
@@ -84,7 +98,7 @@ describe('a CloneSet, played to the end', () => {
         expect(['allDone', 'waiting', 'working']).toContain(plan.standing.kind);
 
         play.mend();
-        play.settle();
+        expect(play.settle().standing.kind).toBe('allDone');
         expect([play.unfinished(), play.unfinished().length > 0 ? play.story.slice(-80) : []]).toEqual([[], []]);
       }),
       { numRuns: runs },

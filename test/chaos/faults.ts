@@ -1,0 +1,153 @@
+// What is done to the cluster. Each fault can be injected and healed, and knows what to be called in a summary.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeKubeconfig } from '../../deploy/local/kubeconfigs.ts';
+import { commandIn } from '../../deploy/local/namespaces.ts';
+import {
+  ensurePart,
+  freezePart,
+  killPart,
+  type PartRecord,
+  partReady,
+  readParts,
+  startPart,
+  stopPart,
+  thawPart,
+} from '../../deploy/local/parts.ts';
+import { withApi } from '../../deploy/local/platform.ts';
+import { processState } from '../../deploy/local/processes.ts';
+import { type Role, roles, writeRoleAccess } from '../../deploy/local/roles.ts';
+import { run } from '../../deploy/local/run.ts';
+import { untilDone, type World } from './world.ts';
+
+/** Something that goes wrong for a while. */
+export interface Fault {
+  readonly name: string;
+  inject(): Promise<void>;
+  /** Resolves when what was broken works again. Harmless when nothing is broken. */
+  heal(): Promise<void>;
+}
+
+/** What a fault is about: `worker`, `daemon` (of every node), `containerd` (of every node), or the name of a part. */
+export function partsOf(world: World, name: string): readonly string[] {
+  const isPerNode = name === 'daemon' || name === 'containerd' || name === 'kubelet';
+  return isPerNode ? world.nodes.map((node) => `${name}-${node}`) : [name];
+}
+
+/** Ends processes with KILL, all at the same time. */
+export function killed(world: World, ...names: readonly string[]): Fault {
+  const parts = names.flatMap((name) => partsOf(world, name));
+  return {
+    name: `kill -9 ${names.join(', ')}`,
+    async inject() {
+      await Promise.all(parts.map((part) => killPart(world.instance, part)));
+    },
+    async heal() {
+      await Promise.all(parts.map((part) => startAgain(world, part)));
+    },
+  };
+}
+
+/** Holds processes as if their machine had stalled. */
+export function frozen(world: World, ...names: readonly string[]): Fault {
+  const parts = names.flatMap((name) => partsOf(world, name));
+  return {
+    name: `freeze ${names.join(', ')}`,
+    async inject() {
+      for (const part of parts) freezePart(world.instance, part);
+    },
+    async heal() {
+      for (const part of parts) thawPart(world.instance, part);
+      await Promise.all(parts.map((part) => untilDone(`${part} to work`, () => partReady(world.instance, part))));
+    },
+  };
+}
+
+/** Cuts a node off: its cable is pulled, on the side of the bridge, so that the node keeps its routes. */
+export function cutOff(world: World, node: string): Fault {
+  const link = async (state: 'up' | 'down'): Promise<void> => {
+    const [command = '', ...args] = commandIn(world.instance, 'control-plane', ['ip', 'link', 'set', node, state]);
+    await run(command, args);
+  };
+  return { name: `cut off ${node}`, inject: () => link('down'), heal: () => link('up') };
+}
+
+/** Several faults as one. */
+export function together(...faults: readonly Fault[]): Fault {
+  return {
+    name: faults.map(({ name }) => name).join(' + '),
+    async inject() {
+      await Promise.all(faults.map((fault) => fault.inject()));
+    },
+    async heal() {
+      await Promise.all(faults.map((fault) => fault.heal()));
+    },
+  };
+}
+
+/** Starts a part with the flags that it had, and waits until it works. */
+export async function startAgain(world: World, part: string): Promise<void> {
+  // threads of a process that was killed may hold its port for a moment
+  await untilDone(`${part} to work again`, async () => {
+    const record = recordOf(world, part);
+    if (!processState(record)) await startPart(world.instance, part, record.extra ?? []);
+    await partReady(world.instance, part);
+  });
+}
+
+/** Runs a part with these flags besides its own, until `undo`. */
+export async function withFlags(world: World, part: string, flags: readonly string[]): Promise<() => Promise<void>> {
+  await startPart(world.instance, part, flags);
+  return async () => {
+    await stopPart(world.instance, part);
+    await startPart(world.instance, part);
+  };
+}
+
+/** A second process of a role beside the first, with a token of its own and another port. Ends at `stop`. */
+export async function startSecond(
+  world: World,
+  part: string,
+  extra: readonly string[] = [],
+): Promise<{ readonly part: string; stop(): Promise<void> }> {
+  const first = recordOf(world, part);
+  const name = `second-${part}`;
+  const role: Role = part.startsWith('daemon') ? roles.daemon : roles.watcher;
+  const node = role === roles.daemon ? { name: part.replace('daemon-', '') } : undefined;
+  const folder = join(world.instance.folder, 'roles', 'second');
+  const kubeconfig = await withApi(world.instance, (api) =>
+    writeRoleAccess(api, role, folder, node, (file, user, tokenFile) =>
+      writeKubeconfig(world.instance, file, user, { kind: 'token', tokenFile }),
+    ),
+  );
+  const { pid: _pid, startTime: _start, since: _since, wanted: _wanted, extra: _extra, ready, ...spec } = first;
+  if (ready.kind !== 'http') throw new Error(`Cannot start a second ${part}: it serves no health`);
+  const url = new URL(ready.url);
+  const port = Number(url.port) + 100;
+  const address = `${url.hostname}:${port}`;
+  const flags = node ? [`--addr=${address}`] : [`--health-probe-addr=${address}`, `--metrics-addr=${address}`];
+  await ensurePart(world.instance, {
+    ...spec,
+    name,
+    // the last of equal flags counts
+    argv: [...spec.argv, `--kubeconfig=${kubeconfig}`, ...flags],
+    extra,
+    ready: { kind: 'http', url: `http://${address}${url.pathname}` },
+  });
+  return {
+    part: name,
+    async stop() {
+      await stopPart(world.instance, name);
+      for (const ending of ['json', 'pid']) {
+        rmSync(join(world.instance.folder, 'parts', `${name}.${ending}`), { force: true });
+      }
+    },
+  };
+}
+
+/** The process of a part as it was last started. */
+export function recordOf({ instance }: World, part: string): PartRecord {
+  const found = readParts(instance).find(({ name }) => name === part);
+  if (!found) throw new Error(`No part "${part}"`);
+  return found;
+}
