@@ -128,6 +128,7 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
     case 401:
       return 'Denied';
     case 403:
+      if (notReadyToJudge.test(message)) return 'Unreachable';
       return refusedByUnavailableBudget(message) ? 'Held' : 'Denied';
     case 404:
       // Without a Status the path is unknown, not the object: a CRD that is not installed (yet).
@@ -145,6 +146,11 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
       return 'Invalid';
   }
 }
+
+// A server that has just started serves before it has read its roles and before admission is ready, and refuses everybody.
+// The built-in roles are in every cluster, so one that misses them knows nothing yet.
+const notReadyToJudge =
+  /clusterrole\.rbac\.authorization\.k8s\.io "system:[^"]+" not found|not yet ready to handle request/;
 
 // PUB-37. RBAC's own refusals name the resource, in the plural, and so do not match.
 function refusedByUnavailableBudget(message: string): boolean {

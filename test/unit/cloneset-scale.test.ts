@@ -320,9 +320,11 @@ describe('planCloneSet', () => {
   });
 
   it('CS-11: while pods come or go, no update starts', () => {
-    const found = planCloneSet(world({ pods: pods('o', 4), permit: permit() }));
-    expect(said(found.upkeep)).toEqual(['create new']);
-    expect(found.disruption).toEqual([]);
+    const set = cloneSet({ rollingUpdate: { maxUnavailable: 3 } });
+    const coming = planCloneSet(world({ set, pods: pods('o', 4), permit: permit() }));
+    expect([said(coming.upkeep), coming.disruption]).toEqual([['create new'], []]);
+    const going = planCloneSet(world({ set, pods: pods('o', 6), permit: permit() }));
+    expect([said(going.upkeep), going.disruption]).toEqual([['delete web-o1'], []]);
   });
 
   it('CS-14, CS-31: updates go on while no pod can be created', () => {

@@ -287,6 +287,31 @@ describe('planUpdate', () => {
     expect(names(update({ pods: given }).disruption)).toEqual(['update web-x']);
   });
 
+  it('CS-55: pods of the new revision that are down hold back even old ones that are down', () => {
+    const given = [...pods('o', 3), pod('web-x', { ready: false }), newPodOf('web-y', { ready: false })];
+    expect(update({ pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget', pod: { name: 'web-x' } } });
+  });
+
+  it('CS-55: pods that are down and left out use up the budget as well', () => {
+    const set = inPlace({ rollingUpdate: { maxUnavailable: 2 } });
+    const given = [...pods('o', 4), pod('web-x', { ready: false })];
+    expect(names(update({ set, pods: given, permit: { skip: ['web-x'] } }).disruption)).toEqual(['update web-o1']);
+  });
+
+  it('starts no pod that is written already in this pass, nor another one in its place', () => {
+    const found = planUpdate(scene(world({ pods: pods('o', 5), permit: permit() })), new Set(['web-o1']));
+    expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
+  });
+
+  it('counts pods that will come anew, and those that are missing, as part of the batch', () => {
+    const set = recreate({ rollingUpdate: { maxUnavailable: 5 } });
+    const marked = pod('web-x', { specified: true });
+    const begun = update({ set, pods: [...pods('o', 4), marked], permit: { batch: 2 } });
+    expect(names(begun.disruption)).toEqual(['recreate web-o1']);
+    const missing = update({ set, pods: pods('o', 4), permit: { batch: 2 } });
+    expect(names(missing.disruption)).toEqual(['recreate web-o1']);
+  });
+
   it('CS-55: the walk ends at the first pod for which there is no room', () => {
     const weightPriority = [{ weight: 10, matchSelector: { matchLabels: { first: 'yes' } } }];
     const set = inPlace({ rollingUpdate: { maxUnavailable: 2, priorityStrategy: { weightPriority } } });
@@ -400,6 +425,12 @@ describe('planUpdate', () => {
       const found = update({ set, pods: [...fresh(4), ...pods('o', 1)], permit: back, more: { undo } });
       expect(names(found.disruption)).toEqual(['update web-n1', 'update web-n2']);
       expect(found.disruption[0]).toMatchObject({ revision: oldName });
+    });
+
+    it('does not heed the partition, which is about the new revision', () => {
+      const set = inPlace({ rollingUpdate: { partition: 5 } });
+      const found = update({ set, pods: [...fresh(1), ...pods('o', 4)], permit: back, more: { undo } });
+      expect(names(found.disruption)).toEqual(['update web-n1']);
     });
 
     it('leaves pods of other revisions alone', () => {
@@ -522,6 +553,18 @@ describe('planCloneSet', () => {
     const found = planCloneSet(world({ set, pods: given, permit: permit() }));
     expect(names(found.upkeep)).toEqual(['refresh web-a']);
     expect(names(found.disruption)).toEqual(['update web-o1']);
+  });
+
+  it('writes no pod twice in one pass', () => {
+    const surplus = pods('s', 2, { revision: newName, state: 'PreparingNormal', ready: false });
+    const shrinking = planCloneSet(world({ pods: [...fresh(5), ...surplus] }));
+    expect(names(shrinking.upkeep)).toEqual(['deletePod', 'deletePod']);
+    const [first, ...others] = pods('o', 5);
+    if (first === undefined) throw new Error('no pods');
+    const { 'pod-template-hash': _, ...labels } = first.metadata.labels ?? {};
+    const old = { ...first, metadata: { ...first.metadata, labels } };
+    const found = planCloneSet(world({ pods: [old, ...others], permit: permit() }));
+    expect([names(found.upkeep), found.disruption]).toEqual([['refresh web-o1'], []]);
   });
 
   it('CS-57: what cannot be done shows in the status as a failure of the update', () => {

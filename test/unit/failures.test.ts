@@ -24,6 +24,27 @@ describe('the type of a refusal', () => {
     ['Unreachable', 'no answer', noAnswer(request, 'connect ECONNREFUSED 10.0.0.1:6443')],
     ['Unreachable', 'an internal error', answered(500, 'InternalError', 'failed calling webhook')],
     ['Unreachable', 'a server that starts', toKubeError(request, 503, 'apiserver not ready', '1')],
+    [
+      'Unreachable',
+      'a server that has not read its roles yet',
+      answered(
+        403,
+        'Forbidden',
+        'pods is forbidden: User "x" cannot watch resource "pods" in API group "" at the cluster scope: RBAC: ' +
+          '[clusterrole.rbac.authorization.k8s.io "system:basic-user" not found, ' +
+          'clusterrole.rbac.authorization.k8s.io "windlass-watcher" not found]',
+      ),
+    ],
+    [
+      'Unreachable',
+      'a server whose admission is not ready yet',
+      answered(403, 'Forbidden', 'pods "web-7" is forbidden: not yet ready to handle request'),
+    ],
+    [
+      'Denied',
+      'a role that somebody has deleted',
+      answered(403, 'Forbidden', 'RBAC: clusterrole.rbac.authorization.k8s.io "windlass-watcher" not found'),
+    ],
     ['Unreachable', 'a kind that is not installed', toKubeError(request, 404, '404 page not found\n')],
     ['Throttled', 'too many requests', answered(429, 'TooManyRequests', 'please try again later')],
     [
