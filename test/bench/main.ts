@@ -3,6 +3,7 @@
  * Ratios within one run mean more than figures of different runs: machines differ, and are noisy.
  */
 import { writeFileSync } from 'node:fs';
+import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { repository } from '../../deploy/local/instance.ts';
@@ -22,6 +23,8 @@ const name = 'bench';
 const progress = createProgress();
 await down(name, progress);
 const stolen = measureStolen();
+const load = (): number => loadavg()[0] ?? Number.NaN;
+const loadAtStart = load();
 try {
   const platform = await up({ name, nodes: 2, windlass: true, progress });
   const now = (): typeof platform => status(name) ?? platform;
@@ -35,13 +38,14 @@ try {
   const admission = await admissionFigures(cluster.kube, 500);
   const after = usageOf(now());
   await cluster.close();
-  const [bare, one, three] = recreate.map((figure) => quantile(figure.samples, 0.5));
+  const [bare, bareThree, one, three] = recreate.map((figure) => quantile(figure.samples, 0.5));
   const text = [
     '# Performance',
     '',
     'Written by `npm run bench`. Times in milliseconds unless a row says otherwise.',
     '',
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}, ${stolen() ?? 'unknown'} % of the CPU stolen during the run.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}, ${stolen() ?? 'unknown'} % of the CPU stolen during the run, ` +
+      `load average ${loadAtStart.toFixed(1)} at its start and ${load().toFixed(1)} at its end.`,
     '',
     '## Recreating containers',
     '',
@@ -49,8 +53,8 @@ try {
     '',
     table([...recreate, ...crowd]),
     '',
-    `Medians: a request adds ${Math.round((one ?? 0) - (bare ?? 0))} ms to the bare restart of one container, and three in order ` +
-      `add ${Math.round(((three ?? 0) - 3 * (bare ?? 0)) / 3)} ms each to three bare restarts.`,
+    `Medians: a request adds ${Math.round((one ?? 0) - (bare ?? 0))} ms to the bare restart of one container, and ` +
+      `${Math.round(((three ?? 0) - (bareThree ?? 0)) / 3)} ms to each of three in order.`,
     '',
     '## Admission',
     '',
