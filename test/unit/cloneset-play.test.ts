@@ -73,7 +73,7 @@ const cast: fc.Arbitrary<Cast> = fc
 
 const choices = fc.array(fc.nat({ max: 100_000 }), { minLength: 20, maxLength: 250 });
 
-const runs = Number(process.env.PLAYS ?? 150);
+const runs = Number(process.env.PLAYS ?? 100);
 
 describe('a CloneSet, played to the end', () => {
   it('comes up with all its pods, whatever it asks for', () => {

@@ -310,6 +310,7 @@ describe('planCloneSet', () => {
     const going = cloneSet({}, { metadata: { deletionTimestamp: '2026-11-21T06:13:00Z' } });
     const found = planCloneSet(world({ set: going, pods: pods('o', 2), permit: permit() }));
     expect([found.upkeep, found.disruption]).toEqual([[], []]);
+    expect(found.standing).toEqual({ kind: 'superseded' });
     expect(found.status).toMatchObject({ replicas: 2 });
   });
 

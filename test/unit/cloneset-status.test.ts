@@ -89,6 +89,12 @@ describe('the counters', () => {
 
   it('CS-62: with OnDelete all replicas are expected to be updated', () => {
     expect(statusOf({ set: onDelete(cloneSet()), pods: [] }).expectedUpdatedReplicas).toBe(5);
+    const { spec } = cloneSet();
+    const set = {
+      ...cloneSet(),
+      spec: { ...spec, updateStrategy: { type: 'OnDelete', rollingUpdate: { partition: 2 } } },
+    } as const;
+    expect(statusOf({ set, pods: [] }).expectedUpdatedReplicas).toBe(3);
   });
 
   it('CS §3: the current revision follows once all pods that are wanted are of the new one, ready or not', () => {

@@ -298,6 +298,18 @@ describe('planUpdate', () => {
     expect(names(update({ set, pods: given, permit: { skip: ['web-x'] } }).disruption)).toEqual(['update web-o1']);
   });
 
+  it('goes on first with a pod that is out of service for its update already', () => {
+    const drained = pod('web-z', {
+      conditions: [
+        { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now },
+        { type: 'Ready', status: 'False', lastTransitionTime: now },
+      ],
+    });
+    const given = [...pods('o', 3), pod('web-a', { phase: 'Pending', ready: false }), drained];
+    expect(names(update({ pods: given }).disruption)).toEqual(['update web-z']);
+    expect(refresh({ pods: given }).underWay).toMatchObject([{ waitingFor: { reason: 'Draining' } }]);
+  });
+
   it('starts no pod that is written already in this pass, nor another one in its place', () => {
     const found = planUpdate(scene(world({ pods: pods('o', 5), permit: permit() })), new Set(['web-o1']));
     expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget' } });

@@ -125,6 +125,8 @@ describe('what a CloneSet waits for', () => {
     expect(wait({ pods: pods('o', 5) })).toMatchObject({ reason: 'NoPermit' });
     expect(wait({ pods: pods('o', 5), more: { engineSilent: true } })).toMatchObject({ reason: 'EngineSilent' });
     expect(reasons({ pods: fresh(5), more: { engineSilent: true } })).toEqual([]);
+    const spent = [...pods('o', 4), newPodOf('web-down', { ready: false })];
+    expect(reasons({ pods: spent, more: { engineSilent: true } })).toEqual(['EngineSilent', 'BudgetSpent', 'NotReady']);
   });
 
   it('OnDelete: names the pods that somebody has to delete', () => {
@@ -187,6 +189,16 @@ describe('what a CloneSet waits for', () => {
     };
     const given = [...fresh(4), newPodOf('web-g', { state: 'Updating', annotations })];
     expect(wait({ pods: given })).toMatchObject({ reason: 'GracePeriod', blockedBy: ['pod/web-g'] });
+  });
+
+  it('Draining: names the pods that Services are letting go of', () => {
+    const conditions = [
+      { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now },
+      { type: 'Ready', status: 'False', lastTransitionTime: now },
+    ];
+    const given = [...fresh(4), pod('web-d', { conditions })];
+    expect(wait({ pods: given })).toMatchObject({ reason: 'Draining', blockedBy: ['pod/web-d'] });
+    expect(plan({ pods: given }).againInMs).toBe(30_000);
   });
 
   it('ContainersNotSwapped: says what the containers lack', () => {

@@ -19,7 +19,9 @@ export interface Scene {
   readonly target: ControllerRevision;
   /** What pods are made of that are to stay old. */
   readonly other: ControllerRevision;
-  /** Undefined while the pods are left to the user. */
+  /** The pods are left to the user. */
+  readonly isOnDelete: boolean;
+  /** Undefined where the pods are left to the user and nothing else is said. */
   readonly rollingUpdate: RollingUpdate | undefined;
   readonly limits: Limits;
   /** The permit, if it is one for what is to be done now. */
@@ -32,7 +34,7 @@ export function sceneOf(world: CloneSetWorld, counted: readonly FleetPod[], revi
   const { set, permit } = world;
   const { spec } = set;
   const isOnDelete = spec.updateStrategy?.type === 'OnDelete';
-  const rollingUpdate = isOnDelete ? undefined : (spec.updateStrategy?.rollingUpdate ?? {});
+  const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? (isOnDelete ? undefined : {});
   const undone = undoneTo(world, revisions);
   const limits = limitsOf({
     replicas: replicasOf(set),
@@ -48,6 +50,7 @@ export function sceneOf(world: CloneSetWorld, counted: readonly FleetPod[], revi
     revisions,
     target,
     other: undone ? revisions.update : revisions.current,
+    isOnDelete,
     rollingUpdate,
     limits: undone ? { ...limits, partition: 0 } : limits,
     permit: permit?.revision === target.metadata.name ? permit : undefined,
@@ -120,10 +123,7 @@ function excludesPreparingDelete({ set, excludePreparingDelete }: CloneSetWorld)
  */
 function updateSurge(scene: Scene): NonNullable<Question['updateSurge']> {
   const { counted, limits, world, permit } = scene;
-  const total = excludesPreparingDelete(world)
-    ? counted.filter(({ state }) => state !== 'PreparingDelete').length
-    : counted.length;
-  const there = Math.max(total - limits.replicas, 0);
+  const there = Math.max(replaceable(counted, world).length - limits.replicas, 0);
   const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
   if (permit === undefined || permit.paused) return { kind: 'kept', pods: Math.min(there, arrived) };
   return { kind: 'atMost', pods: there + batchRoom(scene) };
@@ -131,17 +131,23 @@ function updateSurge(scene: Scene): NonNullable<Question['updateSurge']> {
 
 /** How many more pods may be sent on their way now; 0 without a permit. */
 export function batchRoom(scene: Scene): number {
-  const { permit, limits, counted } = scene;
+  const { permit, limits, counted, world } = scene;
   if (permit === undefined || permit.paused) return 0;
   const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
-  const onTheWay = counted.filter((pod) => !isAtGoal(scene, pod) && isOnTheWay(pod)).length;
+  const old = replaceable(counted, world).filter((pod) => !isAtGoal(scene, pod));
+  const onTheWay = old.filter(isOnTheWay).length;
   // Pods that are missing will come, and mostly as what is wanted.
   const missingOld = Math.max(limits.partition - (counted.length - arrived), 0);
   const missing = Math.max(limits.replicas - counted.length - missingOld, 0);
   return Math.max(permit.batch - arrived - onTheWay - missing, 0);
 }
 
+/** The pods that are replaced once they are gone, and not before (CS-38). */
+function replaceable(counted: readonly FleetPod[], world: CloneSetWorld): readonly FleetPod[] {
+  return excludesPreparingDelete(world) ? counted.filter(({ state }) => state !== 'PreparingDelete') : counted;
+}
+
 /** Whether an update of the pod, or its replacement, has been begun. */
-export function isOnTheWay({ state, isSpecified }: FleetPod): boolean {
+function isOnTheWay({ state, isSpecified }: FleetPod): boolean {
   return isSpecified || state === 'PreparingUpdate' || state === 'PreparingDelete';
 }

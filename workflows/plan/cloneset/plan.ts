@@ -50,40 +50,42 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
 
   const found = chooseRevisions(world);
   if (found.kind === 'create') {
-    if (isGoing(set)) return { upkeep: [], disruption: [], standing: { kind: 'superseded' } };
     const upkeep: readonly Intention[] = [{ kind: 'createRevision', revision: found.revision }];
-    return { upkeep, disruption: [], standing: { kind: 'working' } };
+    return isGoing(set) ? ended : { upkeep, disruption: [], standing: { kind: 'working' } };
   }
 
   const { counted, strays } = looked;
   const scene = sceneOf(world, counted, found);
   const situation = decide(scene);
+  const status = cloneSetStatus(scene, newsOf(situation));
+  const report = isNews(set, status) ? { status } : {};
+  if (isGoing(set)) return { ...report, ...ended, situation };
+
   const { scale, refresh, update } = situation;
   // CS-11: while pods come and go, nothing new is disturbed; unless none has come, and none may ever come (CS-31).
   const isScaling = scale.steps.length > 0 && !world.failures?.nothingCreated;
-  const starts = isGoing(set) || isScaling ? { upkeep: [], disruption: [] } : update;
-  const podSteps = isGoing(set) ? refresh.steps : [...scale.steps, ...refresh.steps, ...starts.upkeep];
-  const status = cloneSetStatus(scene, newsOf(situation));
-
+  const starts = isScaling ? { upkeep: [], disruption: [] } : update;
+  const podSteps = [...scale.steps, ...refresh.steps, ...starts.upkeep];
   return {
-    ...(isNews(set, status) && { status }),
-    upkeep: isGoing(set)
-      ? podSteps
-      : [
-          ...found.steps,
-          ...releases(set, strays),
-          ...unusedClaims(world, counted),
-          ...podSteps,
-          ...scale.events,
-          ...pruned(scene),
-          ...forgottenRevisions(world, found, counted),
-        ],
+    ...report,
+    upkeep: [
+      ...found.steps,
+      ...releases(set, strays),
+      ...unusedClaims(world, counted),
+      ...podSteps,
+      ...scale.events,
+      ...pruned(scene),
+      ...forgottenRevisions(world, found, counted),
+    ],
     disruption: starts.disruption,
     standing: standingOf(situation, podSteps.length + starts.disruption.length > 0),
     ...againIn(situation, status),
     situation,
   };
 }
+
+/** CS-12: what is being deleted is left to the garbage collector, and rolls nothing out any more. */
+const ended: CloneSetPlan = { upkeep: [], disruption: [], standing: { kind: 'superseded' } };
 
 function decide(scene: Scene): Situation {
   const scale = planScale(scene);
@@ -108,7 +110,6 @@ function podsIn(steps: readonly Intention[]): ReadonlySet<string> {
   );
 }
 
-/** CS-12: what is being deleted is left to the garbage collector. */
 function isGoing({ metadata }: CloneSet): boolean {
   return metadata.deletionTimestamp !== undefined;
 }

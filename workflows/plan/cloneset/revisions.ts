@@ -27,16 +27,18 @@ export interface Revisions {
 }
 
 /** The revisions as they are, or the one that has to be created before anything else can be decided. */
-export function chooseRevisions({
-  set,
-  revisions,
-}: Pick<CloneSetWorld, 'set' | 'revisions'>):
-  | { readonly kind: 'create'; readonly revision: NewRevision }
+export function chooseRevisions({ set, revisions }: Pick<CloneSetWorld, 'set' | 'revisions'>):
+  | {
+      readonly kind: 'create';
+      readonly revision: NewRevision;
+      /** Those that there are. */
+      readonly known: readonly ControllerRevision[];
+    }
   | ({ readonly kind: 'found' } & Revisions) {
   const isSelected = labelMatcher(set.spec.selector) ?? (() => false);
   const known = revisionsOf(set.metadata.uid, revisions, isSelected);
   const decision = decideUpdateRevision(ownerOf(set), known, set.status?.collisionCount ?? 0);
-  if (decision.kind === 'create') return decision;
+  if (decision.kind === 'create') return { ...decision, known };
 
   const { revision: update } = decision;
   const name = update.metadata.name;

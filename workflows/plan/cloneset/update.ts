@@ -6,7 +6,7 @@
  * only pods that have been held for their update, and are free now, go on without one.
  */
 import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset.ts';
-import { isInGrace } from '../../../api/in-place-update.ts';
+import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-place-update.ts';
 import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/revision.ts';
 import {
   budgetRetryMs,
@@ -16,7 +16,7 @@ import {
   startInPlace,
 } from '../in-place-update.ts';
 import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../lifecycle.ts';
-import { asSeen, type FleetPod } from './fleet.ts';
+import { asSeen, type FleetPod, first, inOrder } from './fleet.ts';
 import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
 import { writes } from './scale.ts';
@@ -51,14 +51,13 @@ export interface UpdatePlan {
 
 /** What to start now. `busy` names pods that are written already in this pass. */
 export function planUpdate(scene: Scene, busy: ReadonlySet<string>): UpdatePlan {
-  const { rollingUpdate } = scene;
   const numbers = updateNumbers(scene);
   const idle = { upkeep: [], disruption: [], numbers };
-  if (rollingUpdate === undefined) {
+  if (scene.isOnDelete) {
     return { ...idle, upkeep: backFromHold(scene, [], busy), stop: { kind: 'onDelete' } };
   }
   if (numbers.updateNum === 0) return { ...idle, upkeep: backFromHold(scene, [], busy), stop: { kind: 'done' } };
-  if (rollingUpdate.paused) return { ...idle, stop: { kind: 'paused', by: 'spec' } };
+  if (scene.rollingUpdate?.paused) return { ...idle, stop: { kind: 'paused', by: 'spec' } };
 
   const line = updateLine(scene, numbers);
   const walk = walkAlong(line, scene, numbers, busy);
@@ -66,7 +65,7 @@ export function planUpdate(scene: Scene, busy: ReadonlySet<string>): UpdatePlan 
 }
 
 /** CS-51: as many pods as are to be updated, in the order of their turn. */
-function updateLine(scene: Scene, { updateNum }: Numbers): readonly FleetPod[] {
+export function updateLine(scene: Scene, { updateNum }: Numbers): readonly FleetPod[] {
   const { counted, permit, rollingUpdate = {} } = scene;
   const skip = new Set(permit?.skip);
   const candidates = counted.filter(
@@ -77,9 +76,27 @@ function updateLine(scene: Scene, { updateNum }: Numbers): readonly FleetPod[] {
       (pod.isSpecified || !skip.has(pod.name)),
   );
   const ordered = updateOrder(candidates, counted, rollingUpdate);
-  // Those to be deleted come anew as what is wanted. They are ahead, so that nobody takes their place in the budget.
-  const line = [...ordered.filter(({ isSpecified }) => isSpecified), ...ordered.filter((pod) => !pod.isSpecified)];
-  return line.slice(0, Math.abs(updateNum));
+  // Those to be deleted come anew as what is wanted, and others are out of service for their update already. They are
+  // ahead, so that nobody takes their place in the budget.
+  return ordered
+    .toSorted(
+      inOrder(
+        first(({ isSpecified }) => isSpecified),
+        first(isHeld),
+        first(isDrained),
+      ),
+    )
+    .slice(0, Math.abs(updateNum));
+}
+
+function isHeld({ state }: FleetPod): boolean {
+  return state === 'PreparingUpdate';
+}
+
+/** Whether the pod has been taken out of service for an update which nothing else tells of yet. */
+function isDrained({ pod, state }: FleetPod): boolean {
+  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
+  return gate?.status === 'False' && gate.reason === inPlaceReason && state !== 'Updating';
 }
 
 /** CS-55, CS-56. */
@@ -108,19 +125,19 @@ function walkAlong(
     }
     if (pod.isSpecified || busy.has(pod.name)) continue;
 
-    const isHeld = pod.state === 'PreparingUpdate';
-    if (!isHeld && permit === undefined) return stopAt({ kind: 'noPermit' });
-    if (!isHeld && permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
-    if (!isHeld && room <= 0) return stopAt({ kind: 'batchFull' });
+    const hasBegun = isHeld(pod);
+    if (!hasBegun && permit === undefined) return stopAt({ kind: 'noPermit' });
+    if (!hasBegun && permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
+    if (!hasBegun && room <= 0) return stopAt({ kind: 'batchFull' });
     const refusal = world.refusals?.find((refused) => refused.pod === pod.name);
     if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
 
     const decision = decideUpdate(scene, pod, isBack ? scene.other : scene.target);
     if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
     const steps = startOf(scene, pod, decision, isBack ? scene.other : scene.target);
-    if (isHeld && decision.kind === 'inPlace') upkeep.push(...steps);
+    if (hasBegun && decision.kind === 'inPlace') upkeep.push(...steps);
     else if (permit !== undefined && !permit.paused) disruption.push(...steps);
-    if (!isHeld) room--;
+    if (!hasBegun) room--;
   }
   return stopAt({ kind: 'started' });
 }
@@ -182,9 +199,7 @@ function startOf(
 function backFromHold(scene: Scene, line: readonly FleetPod[], busy: ReadonlySet<string>): readonly Intention[] {
   const { counted, set, now } = scene;
   const { lifecycle } = set.spec;
-  const held = counted.filter(
-    (pod) => pod.state === 'PreparingUpdate' && !pod.isSpecified && !busy.has(pod.name) && !line.includes(pod),
-  );
+  const held = counted.filter((pod) => isHeld(pod) && !pod.isSpecified && !busy.has(pod.name) && !line.includes(pod));
   if (held.length === 0) return [];
   const { up, down } = scaleNumbers(scene);
   if (up + down > 0) return [];

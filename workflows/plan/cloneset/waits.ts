@@ -88,7 +88,8 @@ function skipped({ scene, update }: Situation): Wait | undefined {
 // Something else is away, or refuses.
 
 function engineSilent({ scene, update }: Situation): Wait | undefined {
-  return update.stop.kind === 'noPermit' && scene.world.engineSilent ? wait('EngineSilent') : undefined;
+  const isWanted = update.numbers.updateNum !== 0 && scene.permit === undefined && !scene.isOnDelete;
+  return isWanted && scene.world.engineSilent ? wait('EngineSilent') : undefined;
 }
 
 function noPermit({ update }: Situation): Wait | undefined {
