@@ -66,7 +66,7 @@ export function violationsIn(evidence: Evidence): readonly string[] {
 
 function containerViolations(container: ContainerEvidence, evidence: Evidence): readonly string[] {
   const { name, expected, starts, laterTerms, preStops } = container;
-  const neverRan = neverRanIn(evidence, name);
+  const neverRan = neverRanIn(evidence, container);
   const instances = evidence.instances.filter(({ id, container: of }) => of === name && !neverRan.has(id));
   return [
     ...(evidence.pod ? statusViolations(container, evidence.pod, neverRan.size) : []),
@@ -75,16 +75,38 @@ function containerViolations(container: ContainerEvidence, evidence: Evidence): 
     ...versionViolations(container, evidence.versions, neverRan),
     ...(laterTerms > 0 ? [`container ${name}: ${laterTerms} new instances were told to end`] : []),
     ...(starts > mostRestarts(expected) + 1 ? [`container ${name} was started ${starts} times`] : []),
+    ...(starts < 2 && expected === 'once' && evidence.pod
+      ? [`container ${name} was started ${starts} times only`]
+      : []),
     ...(preStops > (expected === 'never' ? 0 : evidence.mostPreStops)
       ? [`container ${name}: its preStop hook was begun ${preStops} times`]
       : []),
   ];
 }
 
-/** Instances that the runtime failed to start, for reasons of its own; the kubelet then makes another one. */
-function neverRanIn({ versions }: Evidence, name: string): ReadonlySet<string> {
+/**
+ * Instances that never ran, because the runtime failed to start them or died while the kubelet made them; the kubelet
+ * then makes another one. Nobody has seen them run: neither the watch nor the runtime. That they did not run without
+ * being seen is what the count of the containers themselves makes sure of.
+ */
+function neverRanIn(
+  { versions, instances, exits }: Evidence,
+  { name, originalId }: ContainerEvidence,
+): ReadonlySet<string> {
   const seen = versions.flatMap(({ containers }) => containers.filter((container) => container.name === name));
-  return new Set(seen.flatMap(({ neverRan }) => neverRan ?? []));
+  const listed = instances.filter(({ container }) => container === name);
+  const ran = new Set([
+    originalId,
+    ...exits.keys(),
+    ...seen.filter(({ running }) => running).map(({ id }) => id),
+    ...listed.filter(({ running }) => running).map(({ id }) => id),
+  ]);
+  const known = [
+    ...seen.map(({ id }) => id),
+    ...seen.flatMap(({ neverRan }) => neverRan ?? []),
+    ...listed.map(({ id }) => id),
+  ];
+  return new Set(known.filter((id) => id !== '' && !ran.has(id)));
 }
 
 function mostRestarts(expected: Expectation): number {

@@ -109,6 +109,7 @@ describe('the judge of the chaos campaign', () => {
       'a new instance that was told to end',
       { containers: [evidenceOf('first', { laterTerms: 1 }), evidenceOf('second')] },
     ],
+    ['a second start that is missing', { containers: [evidenceOf('first', { starts: 1 }), evidenceOf('second')] }],
     ['a third start', { containers: [evidenceOf('first', { starts: 3 }), evidenceOf('second')] }],
     ['a hook that ran twice', { containers: [evidenceOf('first', { preStops: 2 }), evidenceOf('second')] }],
     [
@@ -167,6 +168,23 @@ describe('the judge of the chaos campaign', () => {
     const pod = podWith([container('first', 2), container('second', 1)]);
     const containers = names.map((name) => evidenceOf(name));
     expect(violationsIn(good({ versions, instances, pod, containers }))).toEqual([]);
+  });
+
+  it('sees that an instance which nobody saw running did run, by its own count', () => {
+    const gone = container('first', 1, down);
+    const versions = [
+      ...inOrder.slice(0, 2),
+      version(3, gone, container('second', 0)),
+      version(4, container('first', 2), container('second', 0)),
+      version(5, container('first', 2), container('second', 1)),
+    ];
+    const instances = [instance('first', 1, false), instance('first', 2, true), instance('second', 1, true)];
+    const pod = podWith([container('first', 2), container('second', 1)]);
+    expect(violationsIn(good({ versions, instances, pod }))).toEqual([]);
+    const counted = [evidenceOf('first', { starts: 3 }), evidenceOf('second')];
+    expect(violationsIn(good({ versions, instances, pod, containers: counted }))).not.toEqual([]);
+    const ended = new Map([...good().exits, ['first-1', ['2026-01-01T00:00:03Z']]]);
+    expect(violationsIn(good({ versions, instances, pod, exits: ended }))).not.toEqual([]);
   });
 
   it('does not guess about versions and ends that were missed', () => {
