@@ -350,7 +350,9 @@ export class CloneSetPlay {
     const step = (what: string, take: () => void): Step => ({ what: `the user ${what}`, take });
     const replicas = replicasOf(this.#set);
     return [
-      ...images.map((image) => step(`rolls out ${image}`, () => this.#changeSpec({ template: this.#template(image) }))),
+      ...[...images, ...images, ...images].map((image) =>
+        step(`rolls out ${image}`, () => this.#changeSpec({ template: this.#template(image) })),
+      ),
       step('changes what needs new pods', () =>
         this.#changeSpec({ template: this.#template(images[0] ?? '', { hostNetwork: true }) }),
       ),
@@ -431,7 +433,7 @@ export class CloneSetPlay {
               },
             },
           ]),
-      { what: 'an operator undoes the update', take: () => this.#undoUpdate() },
+      ...(this.#nowMs % 40 === 0 ? [{ what: 'an operator undoes the update', take: () => this.#undoUpdate() }] : []),
     ];
   }
 
@@ -852,7 +854,7 @@ export class CloneSetPlay {
     const isTrying = this.#hasQuota && steps.every(({ kind }) => kind === 'createPod');
     if (status) throw this.#broken('the status is written again and again');
     if (steps.length > 0 && !isTrying) throw this.#broken(`does ${steps.map(describe).join()} again and again`);
-    if (standing.kind === 'working' && !isTrying) throw this.#broken('stands still without a reason');
+    if (standing.kind === 'working') throw this.#broken('stands still without a reason');
     if (standing.kind === 'waiting' && standing.wait.unblock === '') throw this.#broken('does not say what helps');
   }
 

@@ -318,6 +318,11 @@ describe('how a permit stands', () => {
     expect(standing({ pods: pods('o', 4) })).toEqual({ kind: 'working' });
   });
 
+  it('waits when what there is to do was refused the last time', () => {
+    const more = { failures: { scale: 'exceeded quota', nothingCreated: true } };
+    expect(standing({ pods: fresh(4), more })).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotCreate' } });
+  });
+
   it('is superseded when the set asks for another revision', () => {
     expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }) })).toEqual({ kind: 'superseded' });
   });

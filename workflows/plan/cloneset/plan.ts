@@ -145,7 +145,8 @@ function standingOf(situation: Situation, isActing: boolean): RollOutStanding {
   const { world, permit, counted, limits } = scene;
   if (world.permit === undefined) return { kind: 'working' };
   if (permit === undefined) return { kind: 'superseded' };
-  if (isActing) return { kind: 'working' };
+  // What has failed and is tried again is no work that anybody can wait for.
+  if (isActing && world.failures === undefined) return { kind: 'working' };
 
   const isLeftOut = ({ name }: FleetPod) => permit.skip.includes(name);
   const isGood = (pod: FleetPod) => pod.isAvailable || isLeftOut(pod);
