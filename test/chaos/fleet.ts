@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
-import type { Resource } from '../../api/meta.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
 import { restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
@@ -144,22 +144,44 @@ export class Fleet {
 
   /** Deletes the namespace with all that is in it, and waits until it is gone. */
   async remove(): Promise<void> {
-    const { kube } = this.world;
     this.release();
+    // by themselves: the controller of namespaces takes a rest for as long as pods may take to end
+    for (const { plan, namespace } of this.subjects) {
+      await this.#delete(kubeResource.pods, { namespace, name: plan.name }, { gracePeriodSeconds: 1 });
+    }
+    await untilDone('the pods to be gone', async () => {
+      const { items } = await this.world.kube.list<Pod>(kubeResource.pods, { namespace: this.namespace });
+      if (items.length > 0) throw new Error(`${items.length} pods are there`);
+    });
+    await this.deleteNamespace();
+    rmSync(join(this.world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
+    this.world.leftovers.delete(this.#abandon);
+  }
+
+  /** Deletes the namespace as a person does, with all that is in it, and waits until it is gone. */
+  async deleteNamespace(): Promise<void> {
+    const ref = { name: this.namespace };
+    await this.#delete(kubeResource.namespaces, ref);
     await untilDone(
       `namespace ${this.namespace} to be gone`,
       async () => {
-        const found = await this.world.find(kubeResource.namespaces, { name: this.namespace });
-        if (!found) return;
-        await kube.delete(kubeResource.namespaces, { name: this.namespace }).catch((error: unknown) => {
-          if (!isGone(error)) throw error;
-        });
-        throw new Error(JSON.stringify((found as { readonly status?: unknown }).status));
+        const found = await this.world.find<KubeObject & { readonly status?: object }>(kubeResource.namespaces, ref);
+        if (found) throw new Error(JSON.stringify(found.status));
       },
       patienceMs,
     );
-    rmSync(join(this.world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
-    this.world.leftovers.delete(this.#abandon);
+  }
+
+  async #delete(
+    resource: Resource,
+    ref: { readonly namespace?: string; readonly name: string },
+    options: { readonly gracePeriodSeconds?: number } = {},
+  ): Promise<void> {
+    await untilDone(`${resource.kind} ${ref.name} to be deleted`, async () => {
+      await this.world.kube.delete(resource, ref, options).catch((error: unknown) => {
+        if (!isGone(error)) throw error;
+      });
+    });
   }
 
   /** Asks all witnesses, and answers what speaks against each subject; nothing speaks against those left out. */

@@ -152,7 +152,10 @@ export class CloneSetPlay {
   settle(): CloneSetPlan {
     for (let round = 0; round < 600; round++) {
       const before = this.#log.length;
+      const failed = this.#leader.failures;
       this.#wholePass();
+      // a pass that failed is made again, and knows it then
+      if (this.#leader.failures !== undefined && failed === undefined) continue;
       for (const step of this.#natureSteps()) this.#take(step);
       const permit = this.#permit;
       this.#followStanding();
@@ -476,9 +479,14 @@ export class CloneSetPlay {
     this.#writers = [...this.#writers.slice(-1), writer];
   }
 
-  #wholePass(): void {
+  get #leader(): Writer {
     const leader = this.#writers.find(({ isLeading }) => isLeading);
     if (leader === undefined) throw this.#broken('nobody leads');
+    return leader;
+  }
+
+  #wholePass(): void {
+    const leader = this.#leader;
     while (leader.pass !== undefined) this.#goOn(leader);
     for (const kind of kinds) leader.mustShow[kind] = this.#log.length;
     do {

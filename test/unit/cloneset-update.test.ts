@@ -349,7 +349,16 @@ describe('planUpdate', () => {
     ]);
   });
 
-  it('CS-56: pods that are marked already are ahead in the line, and are not marked again', () => {
+  it('CS-55: a pod that is to be deleted, and may not be yet, does not hold back those that are down', () => {
+    const named = pod('web-x', { specified: true });
+    const held = pod('web-h', { state: 'PreparingUpdate' });
+    const after = planUpdate(scene(world({ pods: [...fresh(3), named, held] })), nobody);
+    expect(names(after.upkeep)).toEqual(['update web-h']);
+    const down = pod('web-d', { ready: false });
+    expect(names(update({ pods: [...fresh(3), named, down] }).disruption)).toEqual(['update web-d']);
+  });
+
+  it('CS-56: pods that are marked already use up the budget of those that are available, and are not marked again', () => {
     const given = [...pods('o', 4), pod('web-x', { specified: true })];
     expect(update({ set: recreate(), pods: given })).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
     const set = recreate({ rollingUpdate: { maxUnavailable: 2 } });

@@ -54,12 +54,15 @@ export const deletions: readonly Scenario[] = [
     async run(world, _random, report) {
       const fleet = await fleetInTheMiddle(world);
       report.fault('namespace deleted');
-      await fleet.remove();
+      const gone = fleet.deleteNamespace();
+      fleet.release();
+      await gone;
       await untilDone('no operation to be open', async () => {
         const open = await world.openOperations(fleet.subjects.map(({ uid }) => uid));
         if (open.length > 0) throw new Error(`${open.length} are open`);
       }).catch((error: unknown) => report.violation(String(error)));
       report.outcome('gone with the namespace', requestCount(fleet));
+      await fleet.remove();
     },
   },
 ];

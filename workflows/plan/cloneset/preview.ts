@@ -33,7 +33,8 @@ export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | und
   if (looked === undefined) return undefined;
   const scene = sceneOf(world, looked.counted, revisionsToBe(world));
   const numbers = updateNumbers(scene);
-  const line = scene.isOnDelete || numbers.updateNum === 0 ? [] : updateLine(scene, numbers);
+  const { marked, line: waiting } = updateLine(scene, numbers);
+  const line = scene.isOnDelete || numbers.updateNum === 0 ? [] : [...marked, ...waiting];
   const target = numbers.updateNum < 0 ? scene.other : scene.target;
   const atOnce = Math.max(scene.limits.maxUnavailable + scene.limits.maxSurge, 1);
   return [

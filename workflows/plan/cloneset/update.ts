@@ -59,34 +59,26 @@ export function planUpdate(scene: Scene, busy: ReadonlySet<string>): UpdatePlan 
   if (numbers.updateNum === 0) return { ...idle, upkeep: backFromHold(scene, [], busy), stop: { kind: 'done' } };
   if (scene.rollingUpdate?.paused) return { ...idle, stop: { kind: 'paused', by: 'spec' } };
 
-  const line = updateLine(scene, numbers);
-  const walk = walkAlong(line, scene, numbers, busy);
+  const { marked, line } = updateLine(scene, numbers);
+  const walk = walkAlong(line, { scene, numbers, busy, marked });
   return { ...walk, upkeep: [...walk.upkeep, ...backFromHold(scene, line, busy)], numbers };
 }
 
-/** CS-51: as many pods as are to be updated, in the order of their turn. */
-export function updateLine(scene: Scene, { updateNum }: Numbers): readonly FleetPod[] {
+/** CS-51: as many pods as are to be updated: those that are to be deleted and will come anew, and those in their turn. */
+export function updateLine(
+  scene: Scene,
+  { updateNum }: Numbers,
+): { readonly marked: readonly FleetPod[]; readonly line: readonly FleetPod[] } {
   const { counted, permit, rollingUpdate = {} } = scene;
   const skip = new Set(permit?.skip);
   const candidates = counted.filter(
-    (pod) =>
-      isAtGoal(scene, pod) === updateNum < 0 &&
-      pod.state !== 'PreparingDelete' &&
-      !isInGrace(pod.pod) &&
-      (pod.isSpecified || !skip.has(pod.name)),
+    (pod) => isAtGoal(scene, pod) === updateNum < 0 && pod.state !== 'PreparingDelete' && !isInGrace(pod.pod),
   );
-  const ordered = updateOrder(candidates, counted, rollingUpdate);
-  // Those to be deleted come anew as what is wanted, and others are out of service for their update already. They are
-  // ahead, so that nobody takes their place in the budget.
-  return ordered
-    .toSorted(
-      inOrder(
-        first(({ isSpecified }) => isSpecified),
-        first(isHeld),
-        first(isDrained),
-      ),
-    )
-    .slice(0, Math.abs(updateNum));
+  const marked = candidates.filter(({ isSpecified }) => isSpecified);
+  const left = candidates.filter(({ name, isSpecified }) => !isSpecified && !skip.has(name));
+  // Those that are out of service for their update already are ahead, so that nobody takes their place in the budget.
+  const line = updateOrder(left, counted, rollingUpdate).toSorted(inOrder(first(isHeld), first(isDrained)));
+  return { marked, line: line.slice(0, Math.max(Math.abs(updateNum) - marked.length, 0)) };
 }
 
 function isHeld({ state }: FleetPod): boolean {
@@ -102,10 +94,15 @@ function isDrained({ pod, state }: FleetPod): boolean {
 /** CS-55, CS-56. */
 function walkAlong(
   line: readonly FleetPod[],
-  scene: Scene,
-  { updateNum, updateMax }: Numbers,
-  busy: ReadonlySet<string>,
+  pass: {
+    readonly scene: Scene;
+    readonly numbers: Numbers;
+    readonly busy: ReadonlySet<string>;
+    readonly marked: readonly FleetPod[];
+  },
 ): Omit<UpdatePlan, 'numbers'> {
+  const { scene, busy, marked } = pass;
+  const { updateNum, updateMax } = pass.numbers;
   const { world, counted, permit } = scene;
   const isBack = updateNum < 0;
   const upkeep: Intention[] = [];
@@ -114,16 +111,19 @@ function walkAlong(
 
   const down = counted.filter(({ isAvailable }) => !isAvailable);
   const downAtTarget = down.filter((pod) => isAtGoal(scene, pod) !== isBack).length;
-  let unavailable = down.length;
+  // What is to be deleted is as good as gone for pods that are available. It must not hold back those that are down: their
+  // update may be what brings them up again, and as long as they are down nobody is deleted.
+  let unavailable = down.length + marked.filter(({ isAvailable }) => isAvailable).length;
   let room = isBack ? Number.POSITIVE_INFINITY : batchRoom(scene);
 
   for (const [ahead, pod] of line.entries()) {
-    if (downAtTarget + ahead >= updateMax) return stopAt({ kind: 'budget', pod });
+    const taken = downAtTarget + ahead + (pod.isAvailable ? marked.length : 0);
+    if (taken >= updateMax) return stopAt({ kind: 'budget', pod });
     if (pod.isAvailable) {
       if (unavailable >= updateMax) return stopAt({ kind: 'budget', pod });
       unavailable++;
     }
-    if (pod.isSpecified || busy.has(pod.name)) continue;
+    if (busy.has(pod.name)) continue;
 
     const hasBegun = isHeld(pod);
     if (!hasBegun && permit === undefined) return stopAt({ kind: 'noPermit' });
