@@ -67,6 +67,8 @@ export interface WritableCache<T extends KubeObject> extends Cache<T> {
   advance(resourceVersion: string): void;
   /** Gives up everybody who waits. */
   close(reason: Error): void;
+  /** One more way to find objects, those that are here already included. A name that is taken keeps its function. */
+  addIndex(name: string, of: IndexFunction<T>): void;
 }
 
 export interface CacheOptions<T> {
@@ -100,7 +102,7 @@ interface Waiter {
 class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   readonly #byUid = new Map<string, T>();
   readonly #uidByName = new Map<string, string>();
-  readonly #indexes: ReadonlyMap<string, Index<T>>;
+  readonly #indexes: Map<string, Index<T>>;
   readonly #onError: (error: unknown, object: T) => void;
   /** Replaced, never changed: a listener that comes or goes during a delivery does not disturb it. */
   #listeners: readonly ((change: Change<T>) => void)[] = [];
@@ -213,6 +215,13 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
     if (this.#reached !== undefined && compareVersions(resourceVersion, this.#reached) <= 0) return;
     this.#reached = resourceVersion;
     this.#wake(anyVersion);
+  }
+
+  addIndex(name: string, of: IndexFunction<T>): void {
+    if (this.#indexes.has(name)) return;
+    const index = new Index(of, this.#onError);
+    for (const [uid, object] of this.#byUid) index.move(uid, undefined, object);
+    this.#indexes.set(name, index);
   }
 
   close(reason: Error): void {

@@ -59,6 +59,9 @@ export class Reflector<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>();
   readonly #backOff: BackOff;
   readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
+  /** Who waits for a list that begins from now on. */
+  #wantingList: PromiseWithResolvers<void>[] = [];
+  #watching = new AbortController();
   #running: Promise<void> | undefined;
   #heardAt: number | undefined;
   #trouble: string | undefined;
@@ -81,7 +84,20 @@ export class Reflector<T extends KubeObject> {
     this.#stop.abort(stopped);
     this.#synced.reject(stopped);
     this.#options.cache.close(stopped);
+    for (const { reject } of this.#wantingList) reject(stopped);
     await this.#running;
+  }
+
+  /**
+   * Lists anew; resolves when the cache holds everything that was true when this was called. Whoever begins to write on
+   * the strength of the cache must not begin with a watch that has fallen behind.
+   */
+  relist(): Promise<void> {
+    if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
+    const wanting = Promise.withResolvers<void>();
+    this.#wantingList.push(wanting);
+    this.#watching.abort();
+    return wanting.promise;
   }
 
   /** Resolves when the cache holds a whole list; rejects when the reflector is stopped before. */
@@ -113,7 +129,7 @@ export class Reflector<T extends KubeObject> {
     let mustList = true;
     while (!this.#stop.signal.aborted) {
       try {
-        if (mustList) {
+        if (mustList || this.#wantingList.length > 0) {
           await this.#list();
           mustList = false;
           log.info({ kind: resource.kind, objects: cache.size, resourceVersion: cache.reached }, 'listed');
@@ -121,6 +137,7 @@ export class Reflector<T extends KubeObject> {
         await this.#watch();
       } catch (error) {
         if (this.#stop.signal.aborted) return;
+        if (this.#watching.signal.aborted) continue; // somebody wants a list
         mustList ||= isBehind(error);
         this.#counts.errors += 1;
         this.#trouble = error instanceof Error ? error.message : String(error);
@@ -135,6 +152,19 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #list(): Promise<void> {
+    this.#watching = new AbortController();
+    const wanting = this.#wantingList;
+    this.#wantingList = [];
+    try {
+      await this.#listAll();
+    } catch (error) {
+      this.#wantingList = [...wanting, ...this.#wantingList];
+      throw error;
+    }
+    for (const { resolve } of wanting) resolve();
+  }
+
+  async #listAll(): Promise<void> {
     const { client, resource, cache, trim, pageSize = 500, namespace, labelSelector, fieldSelector } = this.#options;
     const selection = { namespace, labelSelector, fieldSelector, limit: pageSize, signal: this.#stop.signal };
     const objects: T[] = [];
@@ -166,7 +196,8 @@ export class Reflector<T extends KubeObject> {
     const openedAt = this.#now();
     let heard = false;
     const events = client.watch<T>(resource, {
-      ...{ namespace, labelSelector, fieldSelector, resourceVersion, signal: this.#stop.signal },
+      ...{ namespace, labelSelector, fieldSelector, resourceVersion },
+      signal: AbortSignal.any([this.#stop.signal, this.#watching.signal]),
       ...(silenceMs !== undefined && { silenceMs }),
     });
     for await (const event of events) {

@@ -1,36 +1,25 @@
 /**
  * The watcher: caches of what matters, and while it leads, passes over what has changed. A pass looks at the whole of
- * one pod's affairs and is harmless to repeat, so events only say where to look, a full pass every minute finds what
- * events have missed, and a new leader begins with a pass over everything.
+ * one thing's affairs and is harmless to repeat, so events only say where to look, a full pass every minute finds what
+ * events have missed, and a new leader begins with a fresh list and a pass over everything.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import type { PermitHolder } from '../activities/fleet/advance.ts';
 import type { KubeClient } from '../activities/kube/client.ts';
-import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request.ts';
-import type { KubeObject, Resource } from '../api/meta.ts';
-import type { Node } from '../api/node.ts';
-import { restartContainersType } from '../api/operations.ts';
-import type { Pod } from '../api/pod.ts';
-import { hasReadinessGate } from '../api/pod-readiness.ts';
-import { kubeResource } from '../api/well-known.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../api/meta.ts';
 import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
-import type { Metrics, OperationState } from '../workers/metrics.ts';
-import { type Cache, createCache, type IndexFunction } from './cache.ts';
+import type { Metrics } from '../workers/metrics.ts';
+import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
+import type { Controller, WatcherHouse } from './controller.ts';
+import { controllers } from './controllers.ts';
 import { fenced, NotLeading } from './fence.ts';
-import { KeyedQueue } from './keyed-queue.ts';
-import {
-  passOverRequests,
-  podUidOf,
-  type RequestPassDependencies,
-  releaseDeadKeys,
-  requestIndexes,
-  tellWithdrawn,
-} from './kinds/container-recreate-request.ts';
-import { answerReadinessGate, trimPod } from './kinds/pod-readiness.ts';
+import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
 import { Reflector } from './reflector.ts';
 import { Starter } from './starter.ts';
+import { trimOf } from './trim.ts';
 
 export interface WatcherDependencies {
   readonly kube: KubeClient;
@@ -38,36 +27,28 @@ export interface WatcherDependencies {
   readonly leader: Pick<Leader, 'campaign'>;
   /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
-  readonly config: Pick<Config, 'namespace' | 'fullPassSeconds' | 'engineSilentSeconds'>;
+  readonly config: Pick<Config, 'namespace' | 'featureGates' | 'fullPassSeconds' | 'engineSilentSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
 }
 
-/** How many pods are worked on at once; a pass is a few calls at most. */
+/** How many things of one queue are worked on at once; a pass is a few calls at most. */
 const concurrency = 16;
 
 /** One watcher, from `start` to `stop`. */
 export class Watcher {
   readonly #deps: WatcherDependencies;
   readonly #stop = new AbortController();
-  readonly #reflectors: Reflector<never>[] = [];
-  readonly #requests: Cache<ContainerRecreateRequest>;
-  readonly #pods: Cache<Pod>;
-  readonly #nodes: Cache<Node>;
+  readonly #caches = new Map<string, { readonly cache: WritableCache<KubeObject>; readonly reflector: Filler }>();
   readonly #starter: Starter;
-  readonly #requestQueue: KeyedQueue;
-  readonly #gateQueue: KeyedQueue;
-  readonly #world: RequestPassDependencies;
+  readonly #queues: KeyedQueue[] = [];
+  readonly #controllers: readonly Controller[];
   #term: Term | undefined;
   #running: Promise<void> | undefined;
 
   constructor(deps: WatcherDependencies) {
     this.#deps = deps;
-    const { config, log, client } = deps;
-    this.#requests = this.#reflect<ContainerRecreateRequest>(crr, { indexes: requestIndexes });
-    this.#pods = this.#reflect<Pod>(kubeResource.pods, { trim: trimPod });
-    this.#nodes = this.#reflect<Node>(kubeResource.nodes, { trim: trimNode });
-
+    const { config, log, client, metrics } = deps;
     this.#starter = new Starter({
       client,
       mayStart: () => this.isLeading,
@@ -79,19 +60,20 @@ export class Watcher {
         this.#wantAll();
       },
     });
-    deps.metrics.trackQueue('starts', () => this.#starter.depth);
-    const kube = fenced(deps.kube, () => this.isLeading);
-    const now = () => Date.now();
-    this.#world = { kube, requests: this.#requests, pods: this.#pods, nodes: this.#nodes, starter: this.#starter, now };
+    metrics.trackQueue('starts', () => this.#starter.depth);
 
-    this.#requestQueue = this.#queue('requests', async (podUid) => passOverRequests(podUid, this.#world));
-    this.#gateQueue = this.#queue('readiness-gates', async (podUid) => {
-      const pod = this.#pods.byUid(podUid);
-      if (!pod) return undefined;
-      await answerReadinessGate(pod, { kube, now });
-      await releaseDeadKeys(pod, this.#world);
-      return undefined;
-    });
+    const house: WatcherHouse = {
+      kube: fenced(deps.kube, () => this.isLeading),
+      starter: this.#starter,
+      config,
+      log,
+      metrics,
+      now: () => Date.now(),
+      isLeading: () => this.isLeading,
+      cache: (resource, indexes) => this.#cache(resource, indexes),
+      queue: (name, pass) => this.#queue(name, pass),
+    };
+    this.#controllers = controllers.map((controllerOf) => controllerOf(house));
   }
 
   /** Whether this watcher may write at this moment. */
@@ -105,9 +87,13 @@ export class Watcher {
     return behind ? `a cache is still being filled${behind.trouble ? `: ${behind.trouble}` : ''}` : undefined;
   }
 
+  /** Where roll-outs of a kind hand in their permits; undefined while this watcher does not lead. */
+  permitHolder(kind: string): PermitHolder | undefined {
+    return this.#controllers.find(({ fleet }) => fleet?.kind === kind)?.fleet?.queue();
+  }
+
   /** Begins to watch, and to lead whenever it is this watcher's turn. */
   start(): void {
-    this.#listen();
     for (const reflector of this.#reflectors) reflector.start();
     this.#running ??= this.#run();
   }
@@ -115,9 +101,17 @@ export class Watcher {
   /** Finishes the passes that run and ends. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the watcher is stopped'));
-    await Promise.all([this.#requestQueue.stop(), this.#gateQueue.stop(), this.#starter.stop()]);
+    await Promise.all([
+      ...this.#queues.map((queue) => queue.stop()),
+      ...this.#controllers.map((controller) => controller.stop?.()),
+      this.#starter.stop(),
+    ]);
     await Promise.all(this.#reflectors.map((reflector) => reflector.stop()));
     await this.#running;
+  }
+
+  get #reflectors(): readonly Filler[] {
+    return [...this.#caches.values()].map(({ reflector }) => reflector);
   }
 
   async #run(): Promise<void> {
@@ -127,17 +121,35 @@ export class Watcher {
       await Promise.all(this.#reflectors.map((reflector) => reflector.synced()));
       while (!signal.aborted) {
         const term = await leader.campaign(signal);
+        const ended = AbortSignal.any([signal, term.lost]);
+        // Another leader may have written what these caches do not show yet.
+        if (!(await this.#relist(ended))) continue;
         this.#term = term;
+        for (const controller of this.#controllers) controller.begin?.(term);
         metrics.isLeader.set(1);
         log.info('Leading');
-        await this.#lead(AbortSignal.any([signal, term.lost]));
+        await this.#lead(ended);
         metrics.isLeader.set(0);
-        metrics.reportOperations(crr.kind, [], Date.now()); // whoever leads now tells of them
+        for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
         this.#starter.reset();
         log.info('No longer leading');
       }
     } catch (error) {
       if (!signal.aborted) throw error;
+    }
+  }
+
+  /** Lists everything anew; false when the term ended before that was done. */
+  async #relist(ended: AbortSignal): Promise<boolean> {
+    const over = Promise.withResolvers<boolean>();
+    const end = () => over.resolve(false);
+    ended.addEventListener('abort', end, { once: true });
+    if (ended.aborted) end();
+    try {
+      const listed = Promise.all(this.#reflectors.map((reflector) => reflector.relist())).then(() => true);
+      return await Promise.race([listed, over.promise]);
+    } finally {
+      ended.removeEventListener('abort', end);
     }
   }
 
@@ -155,90 +167,77 @@ export class Watcher {
   async #catchUp(signal: AbortSignal): Promise<void> {
     try {
       await this.#deps.prepareTemporal(signal);
-      await this.#starter.restartMissing(restartContainersType);
+      const types = new Set(this.#controllers.flatMap(({ workflowTypes = [] }) => workflowTypes));
+      for (const type of types) await this.#starter.restartMissing(type);
     } catch (error) {
       if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
     }
   }
 
-  #listen(): void {
-    this.#requests.onChange(({ before, after }) => {
-      const request = after ?? before;
-      if (!request || !this.isLeading) return;
-      this.#requestQueue.add(podUidOf(request));
-      const goes = after === undefined || after.metadata.deletionTimestamp !== undefined;
-      if (before && goes && before.metadata.deletionTimestamp === undefined) void tellWithdrawn(before, this.#world);
-      if (after === undefined) this.#gateQueue.add(podUidOf(request)); // it may have left a key behind
-    });
-    this.#pods.onChange(({ before, after }) => {
-      const pod = after ?? before;
-      if (!pod || !this.isLeading) return;
-      const { uid } = pod.metadata;
-      const goes = after === undefined || after.metadata.deletionTimestamp !== undefined;
-      if (goes && this.#requests.byIndex('podUid', uid).length > 0) this.#requestQueue.add(uid);
-      if (after && hasReadinessGate(after)) this.#gateQueue.add(uid);
-    });
-    this.#nodes.onChange(({ before, after }) => {
-      if (!this.isLeading || before?.metadata.uid === after?.metadata.uid) return;
-      this.#wantAll(); // rare: a node came, went, or came back as another
-    });
-  }
-
   #wantAll(): void {
     if (!this.isLeading) return;
-    for (const request of this.#requests.all()) this.#requestQueue.add(podUidOf(request));
-    for (const pod of this.#pods.all()) if (hasReadinessGate(pod)) this.#gateQueue.add(pod.metadata.uid);
+    for (const controller of this.#controllers) controller.wantAll();
   }
 
   #report(): void {
-    const operations: OperationState[] = [...this.#requests.all()].map(({ status }) => ({
-      phase: status?.phase || 'New',
-      ...(status?.waitingFor
-        ? { waiting: { reason: status.waitingFor.reason, sinceMs: Date.parse(status.waitingFor.since) } }
-        : {}),
-    }));
-    this.#deps.metrics.reportOperations(crr.kind, operations, Date.now());
+    for (const controller of this.#controllers) {
+      const operations = controller.operations?.();
+      if (operations) this.#deps.metrics.reportOperations(operations.kind, operations.states, Date.now());
+    }
   }
 
-  #reflect<T extends KubeObject>(
+  #kinds(): readonly string[] {
+    return this.#controllers.flatMap((controller) => controller.operations?.().kind ?? []);
+  }
+
+  #cache<T extends KubeObject>(
     resource: Resource,
-    options: { readonly trim?: (object: T) => T; readonly indexes?: Readonly<Record<string, IndexFunction<T>>> },
-  ): Cache<T> {
+    indexes: Readonly<Record<string, IndexFunction<T>>> = {},
+  ): WritableCache<T> {
+    const key = `${apiVersionOf(resource)}/${resource.plural}`;
+    const { cache } = this.#caches.get(key) ?? this.#reflect(key, resource);
+    // Whoever asks for a resource knows what its objects look like.
+    const found = cache as unknown as WritableCache<T>;
+    for (const [name, of] of Object.entries(indexes)) found.addIndex(name, of);
+    return found;
+  }
+
+  #reflect(key: string, resource: Resource) {
+    if (this.#running !== undefined)
+      throw new Error(`The watcher runs already and cannot begin to watch ${resource.plural}`);
     const { kube, log, metrics, config } = this.#deps;
-    const cache = createCache<T>({
-      ...(options.indexes ? { indexes: options.indexes } : {}),
+    const cache = createCache<KubeObject>({
       onError: (error, { kind, metadata }) => log.error({ err: error, kind, name: metadata.name }, 'A listener failed'),
     });
-    const reflector = new Reflector<T>({
+    const trim = trimOf(resource);
+    const reflector = new Reflector({
       client: kube,
       resource,
       cache,
       log,
       namespace: resource.namespaced ? config.namespace : '',
-      ...(options.trim ? { trim: options.trim } : {}),
+      ...(trim && { trim }),
     });
     metrics.trackReflector(resource.plural, reflector);
-    this.#reflectors.push(reflector as unknown as Reflector<never>);
-    return cache;
+    const entry = { cache, reflector };
+    this.#caches.set(key, entry);
+    return entry;
   }
 
-  #queue(name: string, pass: (key: string) => Promise<{ readonly againInMs?: number } | undefined>): KeyedQueue {
+  #queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): KeyedQueue {
     const { log, metrics } = this.#deps;
     const queue: KeyedQueue = new KeyedQueue({
       concurrency,
       pass: async (key) => (key === '' || !this.isLeading ? undefined : await pass(key)),
       onError: (key, error, retryInMs) => {
         if (error instanceof NotLeading) return;
-        log.warn({ queue: name, podUid: key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');
+        log.warn({ queue: name, key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');
       },
     });
     metrics.trackQueue(name, () => queue.depth);
+    this.#queues.push(queue);
     return queue;
   }
 }
 
-/** What the watcher keeps of a node: that it is there, and as which one. */
-function trimNode({ metadata }: Node): Node {
-  const { name, uid, resourceVersion, creationTimestamp } = metadata;
-  return { apiVersion: 'v1', kind: 'Node', metadata: { name, uid, resourceVersion, creationTimestamp } };
-}
+type Filler = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'synced' | 'relist' | 'isSynced' | 'trouble'>;

@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Pod } from '../../api/pod.ts';
 import { createCache } from '../../watcher/cache.ts';
-import { trimPod } from '../../watcher/kinds/pod-readiness.ts';
+import { trimPod } from '../../watcher/trim.ts';
 import { type Figure, single } from './figures.ts';
 
 const pods = 10_000;

@@ -92,6 +92,17 @@ describe('the cache', () => {
     expect([...cache.all()].length).toBe(3);
   });
 
+  it('finds by an index that comes later what was there before', () => {
+    const { cache } = cacheWithDiary();
+    cache.replace([thing('a', 1, { owner: 'x' })], '1');
+    cache.addIndex('name', ({ metadata }) => [metadata.name]);
+    cache.apply('ADDED', thing('b', 2));
+    expect(cache.byIndex('name', 'a').length).toBe(1);
+    expect(cache.byIndex('name', 'b').length).toBe(1);
+    cache.addIndex('name', () => []);
+    expect(cache.byIndex('name', 'a').length).toBe(1);
+  });
+
   it('moves an object between the values of an index', () => {
     const { cache } = cacheWithDiary();
     cache.replace([thing('a', 1, { owner: 'x' })], '1');

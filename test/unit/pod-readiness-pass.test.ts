@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
-import { answerReadinessGate, changePodConditions, trimPod } from '../../watcher/kinds/pod-readiness.ts';
+import { answerReadinessGate, changePodConditions } from '../../watcher/kinds/pod-readiness.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {
   conflict,
@@ -99,38 +99,5 @@ describe('changePodConditions', () => {
       throw new Error('must not be asked');
     };
     await changePodConditions(kube, gatedPod().metadata, change);
-  });
-});
-
-describe('trimPod', () => {
-  it('keeps what the passes read, and nothing else', () => {
-    const pod = gatedPod({
-      metadata: { labels: { app: 'web' }, annotations: { long: 'text' } },
-      spec: {
-        containers: [{ name: 'app' }],
-        nodeName: 'node-1',
-        readinessGates: [{ conditionType: 'else' }, { conditionType: podReadinessGate }],
-      },
-    });
-    expect(trimPod(pod)).toEqual({
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: { namespace: 'shop', name: 'web', uid: 'pod-1', resourceVersion: '1', creationTimestamp: createdAt },
-      spec: { containers: [], readinessGates: [{ conditionType: podReadinessGate }] },
-      status: { conditions: [{ type: podReadinessGate, status: 'True' }] },
-    });
-  });
-
-  it('says no more of a pod without the gate than that it is there, or goes', () => {
-    const plain = trimPod(
-      gatedPod({
-        metadata: { deletionTimestamp: createdAt },
-        spec: { containers: [], readinessGates: [] },
-        status: { conditions: [ready] },
-      }),
-    );
-    expect(plain).not.toHaveProperty('status');
-    expect(plain.spec).toEqual({ containers: [] });
-    expect(plain.metadata.deletionTimestamp).toBe(createdAt);
   });
 });

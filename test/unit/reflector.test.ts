@@ -307,6 +307,44 @@ describe('when a watch breaks', () => {
     expect(following.reflector.counts.lists).toBeGreaterThan(1);
   });
 
+  it('and somebody wants to be sure, it lists at once, whatever the watch has not said', async () => {
+    const following = await follow();
+    await whenWatching(following);
+    const { server, reflector, cache } = following;
+    server.watches[0]?.stall();
+    server.put(path, { metadata: { name: 'a' } });
+    await reflector.relist();
+    expect(byName(cache.all())).toEqual(byName(server.stored(path)));
+    server.put(path, { metadata: { name: 'b' } });
+    await expectEqual(following);
+    expect(reflector.counts).toMatchObject({ lists: 2, errors: 0 });
+  });
+
+  it('or is about to, a list that had begun before is not enough', async () => {
+    const following = await follow();
+    await whenWatching(following);
+    const { server, reflector, cache } = following;
+    let lists = 0;
+    server.fault = (request) => {
+      if (!isList(request)) return undefined;
+      lists += 1;
+      return lists === 1 ? { kind: 'drop' } : undefined;
+    };
+    const wanted = [reflector.relist()];
+    await waitFor('the first list to break off', () => lists > 0);
+    server.put(path, { metadata: { name: 'a' } });
+    wanted.push(reflector.relist());
+    await Promise.all(wanted);
+    expect(byName(cache.all())).toEqual(byName(server.stored(path)));
+  });
+
+  it('is no reason to wait for a list from one that was stopped', async () => {
+    const { reflector } = await follow();
+    await reflector.synced();
+    await reflector.stop();
+    await expect(reflector.relist()).rejects.toThrow('no longer kept up to date');
+  });
+
   it('because the server was restored from a backup, it believes the server', async () => {
     const following = await follow({ silenceMs: 50 });
     await whenWatching(following);

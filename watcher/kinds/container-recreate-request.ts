@@ -28,9 +28,11 @@ import type { Pod } from '../../api/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../api/pod-readiness.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { crrLabel, crrUnreadyFinalizer, windlassAnnotation } from '../../api/well-known.ts';
+import { crrLabel, crrUnreadyFinalizer, kubeResource, windlassAnnotation } from '../../api/well-known.ts';
+import type { OperationState } from '../../workers/metrics.ts';
 import { type RequestQueue, requestQueue } from '../../workflows/plan/request-queue.ts';
 import type { Cache } from '../cache.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import type { Starter } from '../starter.ts';
 import { changePodConditions } from './pod-readiness.ts';
@@ -50,6 +52,51 @@ export interface RequestPassDependencies {
   readonly nodes: Cache<Node>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
   readonly now: () => number;
+}
+
+/** Sees that each pod's requests are worked on, one after the other, and that finished ones hold nothing. */
+export function recreateRequests({ kube, starter, now, isLeading, cache, queue }: WatcherHouse): Controller {
+  const requests = cache<ContainerRecreateRequest>(crr, requestIndexes);
+  const pods = cache<Pod>(kubeResource.pods);
+  const nodes = cache<Node>(kubeResource.nodes);
+  const world: RequestPassDependencies = { kube, requests, pods, nodes, starter, now };
+  const passes = queue('requests', (podUid) => passOverRequests(podUid, world));
+  const wantAll = () => {
+    for (const request of requests.all()) passes.add(podUidOf(request));
+  };
+
+  requests.onChange(({ before, after }) => {
+    const request = after ?? before;
+    if (!request || !isLeading()) return;
+    passes.add(podUidOf(request));
+    if (before && isGoing(after) && !isGoing(before)) void tellWithdrawn(before, world);
+  });
+  pods.onChange(({ before, after }) => {
+    const uid = (after ?? before)?.metadata.uid;
+    if (uid === undefined || !isLeading() || !isGoing(after)) return;
+    if (requests.byIndex(requestsByPod, uid).length > 0) passes.add(uid);
+  });
+  nodes.onChange(({ before, after }) => {
+    // rare: a node came, went, or came back as another
+    if (isLeading() && before?.metadata.uid !== after?.metadata.uid) wantAll();
+  });
+  return {
+    wantAll,
+    workflowTypes: [restartContainersType],
+    operations: () => ({ kind: crr.kind, states: [...requests.all()].map(operationState) }),
+  };
+}
+
+function isGoing(object: { readonly metadata: { readonly deletionTimestamp?: string } } | undefined): boolean {
+  return object === undefined || object.metadata.deletionTimestamp !== undefined;
+}
+
+function operationState({ status }: ContainerRecreateRequest): OperationState {
+  const waitingFor = status?.waitingFor;
+  return {
+    phase: status?.phase || 'New',
+    ...(waitingFor && { waiting: { reason: waitingFor.reason, sinceMs: Date.parse(waitingFor.since) } }),
+  };
 }
 
 /** The label that ties a request to its pod; empty for one that admission has not seen. */
@@ -90,7 +137,10 @@ export async function tellWithdrawn(request: ContainerRecreateRequest, world: Re
 }
 
 /** Takes keys off pods whose request is finished or no longer exists, whoever failed to do it (PRG-21). */
-export async function releaseDeadKeys(pod: Pod, world: RequestPassDependencies): Promise<void> {
+export async function releaseDeadKeys(
+  pod: Pod,
+  world: Pick<RequestPassDependencies, 'kube' | 'requests' | 'now'>,
+): Promise<void> {
   for (const key of heldKeys(pod.status?.conditions)) {
     const holder = requestOfKey(key);
     if (!holder) continue;
@@ -282,7 +332,7 @@ async function release(request: ContainerRecreateRequest, world: RequestPassDepe
 async function releaseKey(
   pod: { readonly namespace?: string; readonly name: string; readonly uid: string },
   request: { readonly namespace: string; readonly name: string },
-  { kube, now }: RequestPassDependencies,
+  { kube, now }: Pick<RequestPassDependencies, 'kube' | 'now'>,
 ): Promise<void> {
   await changePodConditions(kube, pod, (live) => withoutReadinessKey(live, recreateKey(request), timestamp(now())));
 }

@@ -5,7 +5,7 @@ import { failureTypeOf } from '../../api/failure.ts';
 import type { Pod, PodCondition } from '../../api/pod.ts';
 import { initialReadiness } from '../../api/pod-readiness.ts';
 import { timestamp } from '../../api/time.ts';
-import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/well-known.ts';
 
 /** Writes the first answer, True, on a pod that has the gate and no answer yet. Conditions of others are left alone. */
 export async function answerReadinessGate(
@@ -49,25 +49,3 @@ export async function changePodConditions(
 }
 
 const attemptsAtOnce = 5;
-
-/** What the watcher keeps of a pod: whose it is, whether it goes, and what its gate says. */
-export function trimPod(pod: Pod): Pod {
-  const { metadata, spec, status } = pod;
-  const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
-  const gates = spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate) ?? [];
-  const conditions = status?.conditions?.filter(({ type }) => type === podReadinessGate) ?? [];
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      name,
-      ...(namespace === undefined ? {} : { namespace }),
-      uid,
-      resourceVersion,
-      creationTimestamp,
-      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    },
-    spec: { containers: [], ...(gates.length > 0 ? { readinessGates: gates } : {}) },
-    ...(conditions.length > 0 ? { status: { conditions } } : {}),
-  };
-}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { trimOf, trimPod } from '../../watcher/trim.ts';
+import { createdAt, gatedPod } from '../support/recreate-requests.ts';
+
+const ready = { type: 'Ready', status: 'False' };
+
+describe('trimPod', () => {
+  it('keeps what the passes read, and nothing else', () => {
+    const pod = gatedPod({
+      metadata: { labels: { app: 'web' }, annotations: { long: 'text' } },
+      spec: {
+        containers: [{ name: 'app' }],
+        nodeName: 'node-1',
+        readinessGates: [{ conditionType: 'else' }, { conditionType: podReadinessGate }],
+      },
+    });
+    expect(trimPod(pod)).toEqual({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: 'shop', name: 'web', uid: 'pod-1', resourceVersion: '1', creationTimestamp: createdAt },
+      spec: { containers: [], readinessGates: [{ conditionType: podReadinessGate }] },
+      status: { conditions: [{ type: podReadinessGate, status: 'True' }] },
+    });
+  });
+
+  it('says no more of a pod without the gate than that it is there, or goes', () => {
+    const plain = trimPod(
+      gatedPod({
+        metadata: { deletionTimestamp: createdAt },
+        spec: { containers: [], readinessGates: [] },
+        status: { conditions: [ready] },
+      }),
+    );
+    expect(plain).not.toHaveProperty('status');
+    expect(plain.spec).toEqual({ containers: [] });
+    expect(plain.metadata.deletionTimestamp).toBe(createdAt);
+  });
+
+  it('keeps of a pod that a kind of ours controls what its planner reads, and no plain values of variables', () => {
+    const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'set', controller: true };
+    const fromLabel = { name: 'TIER', valueFrom: { fieldRef: { fieldPath: "metadata.labels['tier']" } } };
+    const secret = { name: 'TOKEN', value: 'hidden' };
+    const status = { phase: 'Running', podIP: '10.0.0.1', conditions: [ready], containerStatuses: [] };
+    const trimmed = trimPod(
+      gatedPod({
+        metadata: { labels: { tier: 'gold' }, annotations: { note: 'x' }, ownerReferences: [owner] },
+        spec: { nodeName: 'node-1', containers: [{ name: 'app', image: 'nginx:1', env: [secret, fromLabel] }] },
+        status,
+      }),
+    );
+    expect(trimmed).toMatchObject({
+      metadata: { labels: { tier: 'gold' }, annotations: { note: 'x' }, ownerReferences: [owner] },
+      spec: { nodeName: 'node-1', containers: [{ name: 'app', image: 'nginx:1', env: [fromLabel] }] },
+      status: { phase: 'Running', conditions: [ready], containerStatuses: [] },
+    });
+    expect(JSON.stringify(trimmed)).not.toContain('hidden');
+    expect(trimmed.status).not.toHaveProperty('podIP');
+  });
+});
+
+describe('trimOf', () => {
+  it('keeps of nodes that they are there and their labels, and leaves other kinds as they are', () => {
+    const node = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { ...gatedPod().metadata, labels: { zone: 'a' } },
+      spec: {},
+    };
+    const trimmed = trimOf(kubeResource.nodes)?.(node);
+    expect(trimmed).not.toHaveProperty('spec');
+    expect(trimmed?.metadata.labels).toEqual({ zone: 'a' });
+    expect(trimOf(kubeResource.pods)?.(gatedPod() as Pod)).toEqual(trimPod(gatedPod()));
+    expect(trimOf(kubeResource.services)).toBeUndefined();
+  });
+});

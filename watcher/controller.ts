@@ -1,0 +1,49 @@
+import type { PermitHolder } from '../activities/fleet/advance.ts';
+import type { KubeObject, Resource } from '../api/meta.ts';
+import type { Config } from '../workers/config.ts';
+import type { Logger } from '../workers/log.ts';
+import type { Metrics, OperationState } from '../workers/metrics.ts';
+import type { Cache, IndexFunction } from './cache.ts';
+import type { KubeWriter } from './fence.ts';
+import type { KeyedQueue, PassResult } from './keyed-queue.ts';
+import type { Term } from './leader.ts';
+import type { Starter } from './starter.ts';
+
+/** What the watcher gives to each kind. */
+export interface WatcherHouse {
+  /** Each write first makes sure that this process leads; else it throws NotLeading. */
+  readonly kube: KubeWriter;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
+  readonly config: Pick<Config, 'namespace' | 'featureGates'>;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** The wall clock. */
+  readonly now: () => number;
+  readonly isLeading: () => boolean;
+  /**
+   * What there is of a resource: one reflector and one cache for all who ask, trimmed by `trim.ts`. Asked for before the
+   * watcher starts. Indexes of one name are the same to everybody.
+   */
+  cache<T extends KubeObject>(resource: Resource, indexes?: Readonly<Record<string, IndexFunction<T>>>): Cache<T>;
+  /** A queue whose passes are made only while this process leads. */
+  queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): KeyedQueue;
+}
+
+/** What the watcher does for one kind. All of it looks at the whole object and may be done again. */
+export interface Controller {
+  /** Wants a pass over everything: at the beginning of each term, once a minute, and when Temporal comes or goes. */
+  wantAll(): void;
+  /** A term has begun, and the caches hold all that was true at its beginning. `lost` aborts at its end. */
+  begin?(term: Term): void;
+  /** The types of its operations, so that those which are missing are started again. */
+  readonly workflowTypes?: readonly string[];
+  /** Where roll-outs of its kind hand in their permits; undefined while this process does not lead. */
+  readonly fleet?: { readonly kind: string; readonly queue: () => PermitHolder | undefined };
+  /** Its operations, for the metrics. */
+  operations?(): { readonly kind: string; readonly states: readonly OperationState[] };
+  /** Ends what does not end with the queues of the house. */
+  stop?(): Promise<void>;
+}
+
+/** Makes the controller of a kind. It listens to its caches at once, and acts only while leading. */
+export type ControllerOf = (house: WatcherHouse) => Controller;

@@ -1,0 +1,6 @@
+import type { ControllerOf } from './controller.ts';
+import { recreateRequests } from './kinds/container-recreate-request.ts';
+import { readinessGates } from './kinds/readiness-gates.ts';
+
+/** Everything that the watcher looks after. A line here gives a kind its controller. */
+export const controllers: readonly ControllerOf[] = [recreateRequests, readinessGates];
