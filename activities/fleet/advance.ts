@@ -1,6 +1,7 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
-import type { Permit, PermitLife, Verdict } from '../../watcher/fleet/permit.ts';
+import type { PermitLife } from '../../watcher/fleet/permit.ts';
+import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 export interface AdvanceInput {

@@ -11,13 +11,8 @@ import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/
 import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import type {
-  AsSeen,
-  CloneSetWorld,
-  Intention,
-  RollOutPermit,
-  VolumeClaim,
-} from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { Permit } from '../../workflows/plan/fleet-permit.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
 import { cloneSet, template } from './cloneset-world.ts';
 import { strategicMerge } from './simulated-pod.ts';
@@ -93,7 +88,7 @@ export class CloneSetPlay {
   #nowMs = startMs;
   #version = 100;
   #random = 1;
-  #permit: RollOutPermit | undefined;
+  #permit: Permit | undefined;
   #undo: CloneSetWorld['undo'];
   #hasQuota = false;
   #areHooksAlive = true;

@@ -8,7 +8,8 @@ import { type ControllerRevision, newRevision, revisionLabels } from '../../api/
 import { countedPods, type FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
 import { type Scene, sceneOf } from '../../workflows/plan/cloneset/goal.ts';
 import { chooseRevisions, ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import type { CloneSetWorld, RollOutPermit, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { Permit } from '../../workflows/plan/fleet-permit.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);
@@ -189,7 +190,7 @@ export interface WorldFacts {
   readonly claims?: readonly VolumeClaim[];
   readonly revisions?: readonly ControllerRevision[];
   readonly gates?: readonly FeatureGate[];
-  readonly permit?: Partial<RollOutPermit>;
+  readonly permit?: Partial<Permit>;
   readonly more?: Partial<CloneSetWorld>;
 }
 
@@ -221,7 +222,7 @@ export function world(facts: WorldFacts = {}): CloneSetWorld {
 }
 
 /** A permit for all pods of the new revision. */
-export function permit(change: Partial<RollOutPermit> = {}): RollOutPermit {
+export function permit(change: Partial<Permit> = {}): Permit {
   return { revision: newName, paused: false, skip: [], batch: 1000, ...change };
 }
 

@@ -1,5 +1,6 @@
-import type { FleetKind, FleetPlan, Permit, Seen, Standing } from '../../watcher/fleet/permit.ts';
+import type { FleetKind, Seen } from '../../watcher/fleet/permit.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
+import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet-permit.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
 export interface TrivialFleet {

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { pino } from 'pino';
 import { KubeError } from '../../activities/kube/failures.ts';
-import type { Permit, PermitLife } from '../../watcher/fleet/permit.ts';
+import type { PermitLife } from '../../watcher/fleet/permit.ts';
 import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
+import type { Permit } from '../../workflows/plan/fleet-permit.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 
 const uid = 'fleet-1';

@@ -1,46 +1,4 @@
-import type { WaitingFor } from '../../api/waiting-for.ts';
-import type { Wait } from '../../workflows/plan/decision.ts';
-
-/**
- * The leave to disrupt one fleet object up to the end of one batch, given by its roll-out workflow. Without one a fleet
- * is only kept up: replicas, deletes that the user named, finishing what has begun, status.
- */
-export interface Permit {
-  /** The revision to roll out. Another one in the object makes this permit worthless. */
-  readonly revision: string;
-  /** Nothing new may be disrupted; what is in flight finishes. */
-  readonly paused: boolean;
-  /** Names of pods to leave out. */
-  readonly skip: readonly string[];
-  /** How many pods may be of the revision when the batch is done, counted from the first batch on. */
-  readonly batch: number;
-}
-
-/** What a permit has come to: counts and a reason, never pods. */
-export type Verdict =
-  | { readonly kind: 'batchDone'; readonly summary: string }
-  | { readonly kind: 'allDone'; readonly summary: string }
-  /** The object is gone, or asks for another revision: decide anew. */
-  | { readonly kind: 'superseded' }
-  /** It has waited for the same thing for long: time for somebody to decide. */
-  | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor };
-
-/** How a permit stands, as the planner sees it. Ignored while there is none. */
-export type Standing =
-  | { readonly kind: 'working' }
-  | { readonly kind: 'waiting'; readonly wait: Wait }
-  | Exclude<Verdict, { readonly kind: 'blocked' }>;
-
-/** What to do with one fleet object now. */
-export interface FleetPlan<Step> {
-  /** Done in any case, in this order. Nothing at the fixed point, or the queue never rests. */
-  readonly upkeep: readonly Step[];
-  /** Done under the permit only, side by side; empty when there is none. */
-  readonly disruption: readonly Step[];
-  readonly standing: Standing;
-  /** When to look again though nothing happens: minReadySeconds, grace, TTL. Absent: not at all. */
-  readonly againInMs?: number;
-}
+import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;

@@ -11,9 +11,10 @@ import { isFailureType } from '../../api/failure.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
+import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
-import type { FleetKind, Permit, PermitLife, Seen, Verdict } from './permit.ts';
+import type { FleetKind, PermitLife, Seen } from './permit.ts';
 
 /** Why a pass is made. */
 export type PassReason = 'changed' | 'due' | 'fullPass' | 'ownWrites' | 'permit';
@@ -194,7 +195,7 @@ export class FleetQueue<World, Step> {
   }
 
   /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */
-  #judge(held: HeldPermit, standing: ReturnType<FleetKind<World, Step>['plan']>['standing']): number | undefined {
+  #judge(held: HeldPermit, standing: Standing): number | undefined {
     switch (standing.kind) {
       case 'batchDone':
       case 'allDone':

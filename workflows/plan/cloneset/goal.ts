@@ -2,10 +2,11 @@
 import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../../api/cloneset.ts';
 import type { ControllerRevision } from '../../../api/revision.ts';
 import { timestamp } from '../../../api/time.ts';
+import type { Permit } from '../fleet-permit.ts';
 import { type FleetPod, isOfRevision } from './fleet.ts';
 import { type Limits, limitsOf, type Numbers, numbersOf, type Question } from './numbers.ts';
 import type { Revisions } from './revisions.ts';
-import type { CloneSetWorld, RollOutPermit } from './world.ts';
+import type { CloneSetWorld } from './world.ts';
 
 /** Everything that the parts of a pass share. */
 export interface Scene {
@@ -25,7 +26,7 @@ export interface Scene {
   readonly rollingUpdate: RollingUpdate | undefined;
   readonly limits: Limits;
   /** The permit, if it is one for what is to be done now. */
-  readonly permit: RollOutPermit | undefined;
+  readonly permit: Permit | undefined;
   readonly isUndo: boolean;
 }
 

@@ -6,7 +6,8 @@
  * is made on what is there.
  */
 import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
-import { firstWait, type Wait } from '../decision.ts';
+import { firstWait } from '../decision.ts';
+import type { FleetPlan, Standing } from '../fleet-permit.ts';
 import { countedPods, type FleetPod, isControlledBy } from './fleet.ts';
 import { isAtGoal, replicasOf, type Scene, sceneOf } from './goal.ts';
 import { unusedClaims } from './pods.ts';
@@ -18,25 +19,10 @@ import { planUpdate, retryInMs } from './update.ts';
 import { cloneSetRules, describeCause, type Situation } from './waits.ts';
 import type { CloneSetWorld, Intention } from './world.ts';
 
-/** How the permit stands; nothing to go by while there is none. */
-export type RollOutStanding =
-  | { readonly kind: 'working' }
-  | { readonly kind: 'waiting'; readonly wait: Wait }
-  | { readonly kind: 'batchDone'; readonly summary: string }
-  | { readonly kind: 'allDone'; readonly summary: string }
-  /** The permit is for another revision than the one that is wanted now. */
-  | { readonly kind: 'superseded' };
-
-export interface CloneSetPlan {
+/** Creations next to each other in the upkeep may go side by side. */
+export interface CloneSetPlan extends FleetPlan<Intention> {
   /** To be written before anything else; absent when the stored one says the same. */
   readonly status?: CloneSetStatus;
-  /** In this order; creations next to each other may go side by side. Empty when there is nothing to do. */
-  readonly upkeep: readonly Intention[];
-  /** Under the permit only, side by side. */
-  readonly disruption: readonly Intention[];
-  readonly standing: RollOutStanding;
-  /** When to look again though nothing happens. Absent: not at all. */
-  readonly againInMs?: number;
   /** How it was come by, for those who explain it; absent when there was nothing to decide. */
   readonly situation?: Situation;
 }
@@ -140,7 +126,7 @@ function failureIn({ refresh, update }: Situation): string | undefined {
   return `find Pod ${pod.name} update strategy is InPlaceOnly but can not update in-place: ${describeCause(because)}`;
 }
 
-function standingOf(situation: Situation, isActing: boolean): RollOutStanding {
+function standingOf(situation: Situation, isActing: boolean): Standing {
   const { scene, update, scale } = situation;
   const { world, permit, counted, limits } = scene;
   if (world.permit === undefined) return { kind: 'working' };

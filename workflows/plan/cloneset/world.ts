@@ -9,22 +9,11 @@ import type { JsonObject } from '../../../api/json.ts';
 import type { KubeObject } from '../../../api/meta.ts';
 import type { Pod } from '../../../api/pod.ts';
 import type { ControllerRevision, NewRevision } from '../../../api/revision.ts';
+import type { Permit, Undo } from '../fleet-permit.ts';
 import type { PodWrite } from '../in-place-update.ts';
 
 /** A claim of a pod for a volume, as far as it is read. */
 export type VolumeClaim = Pick<KubeObject, 'metadata'>;
-
-/** The leave to disrupt, handed in by the roll-out. Everything else is done without one. */
-export interface RollOutPermit {
-  /** What pods are to become. A permit for anything else than what the set now asks for is worthless. */
-  readonly revision: string;
-  /** Nothing new may be disrupted; what has begun is finished. */
-  readonly paused: boolean;
-  /** Names of pods to leave out. */
-  readonly skip: readonly string[];
-  /** How many pods may be of the revision, those of earlier batches included. */
-  readonly batch: number;
-}
 
 /** Everything that a pass decides on. */
 export interface CloneSetWorld {
@@ -43,9 +32,10 @@ export interface CloneSetWorld {
   /** For all sets, whatever they say themselves: pods held before their deletion are replaced at once. */
   readonly excludePreparingDelete: boolean;
   readonly nowMs: number;
-  readonly permit?: RollOutPermit;
+  /** The leave to disrupt, handed in by the roll-out. Everything else is done without one. */
+  readonly permit?: Permit;
   /** An operator has taken the update revision `from` back: its pods, and new ones, are to be of `to` instead. */
-  readonly undo?: { readonly from: string; readonly to: string };
+  readonly undo?: Undo;
   /** No roll-out has been heard of for long: Temporal is away. */
   readonly engineSilent?: boolean;
   /** What went wrong when the last plan was carried out. Absent: nothing. */
