@@ -118,6 +118,54 @@ describe('upkeep', () => {
     expect(passes).toEqual([0, 1]);
   });
 
+  it('of many creations begins with one, doubles as long as none fails, and goes on where it stopped', async () => {
+    const cluster = new TrivialCluster();
+    let underWay = 0;
+    const most: number[] = [];
+    let refused = 0;
+    cluster.beforeWrite = async ({ name }) => {
+      underWay += 1;
+      most.push(underWay);
+      await Promise.resolve();
+      underWay -= 1;
+      if (name === 'pod-2' && refused++ === 0) throw new Error('quota');
+    };
+    queueOver(cluster, { fleet: { ...cluster.fleet(), together: () => 'growing' } });
+    cluster.put(fleet({ replicas: 11 }));
+    await pass();
+    // one, then two of which the second is refused; the next four are not begun, another pass begins with one
+    expect(most.slice(0, 4)).toEqual([1, 1, 2, 1]);
+    await pass(1_000);
+    expect(cluster.pods(uid)).toHaveLength(11);
+    expect(Math.max(...most)).toBe(4);
+  });
+
+  it('of pods that have nothing to do with each other goes side by side, and past one that fails', async () => {
+    const cluster = new TrivialCluster();
+    let isFirst = true;
+    cluster.beforeWrite = ({ name }) => {
+      if (name === 'pod-0' && isFirst) throw new Error('refused');
+    };
+    queueOver(cluster, { fleet: { ...cluster.fleet(), together: () => 'freely' } });
+    cluster.put(fleet({ replicas: 9 }));
+    await pass();
+    expect(cluster.pods(uid)).toHaveLength(8);
+    isFirst = false;
+    await pass(1_000);
+    expect(cluster.pods(uid)).toHaveLength(9);
+  });
+
+  it('that failed does not hold up disruption that was planned beside it', async () => {
+    const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 1 });
+    cluster.beforeWrite = ({ kind }) => {
+      if (kind === 'create') throw new Error('quota');
+    };
+    cluster.put(fleet({ replicas: 6, maxUnavailable: 1 }));
+    void queue.hand(uid, permit(), breath().life).catch(() => undefined);
+    await pass();
+    expect(restarts(cluster)).toBe(1);
+  });
+
   it('never decides on a world that lacks its own writes, however late the cache is', async () => {
     const cluster = new TrivialCluster();
     const { queue } = queueOver(cluster);
@@ -345,8 +393,8 @@ describe('a failure', () => {
     const { queue: lossy } = queueOver(cluster, {
       fleet: {
         ...cluster.fleet(),
-        async act(step, world, signal) {
-          const seen = await act(step, world, signal);
+        async act(step, world, signal, mayGoOn) {
+          const seen = await act(step, world, signal, mayGoOn);
           if (lost) return seen;
           lost = true;
           throw new Error('the connection broke before the answer');

@@ -3,6 +3,8 @@ import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 /** Waits until the caches show a write. */
 export type Seen = (signal: AbortSignal) => Promise<void>;
 
+export type Together = 'alone' | 'freely' | 'growing';
+
 /** One kind of fleet object: how it is looked at, decided on and acted on. */
 export interface FleetKind<World, Step> {
   /** `CloneSet`: for logs and metrics. */
@@ -12,10 +14,15 @@ export interface FleetKind<World, Step> {
   /** Pure. `nowMs` is the wall clock, to be compared with times in the objects. */
   readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => FleetPlan<Step>;
   /**
-   * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
-   * had to be written.
+   * How neighbouring steps of upkeep go: `freely` side by side; `growing` one, then two, then four at once as long as none
+   * fails, because what is refused once will be refused again; `alone` in their order, which is how all go when absent.
    */
-  readonly act: (step: Step, world: World, signal: AbortSignal) => Promise<Seen | undefined>;
+  readonly together?: (step: Step) => Together;
+  /**
+   * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
+   * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.
+   */
+  readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
   /**
    * Resolves when the caches show all that had happened when it was called. Asked after a step failed, since a write
    * without an answer may have been made all the same.

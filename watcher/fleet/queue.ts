@@ -14,7 +14,7 @@ import type { Wait } from '../../workflows/plan/decision.ts';
 import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
-import type { FleetKind, PermitLife, Seen } from './permit.ts';
+import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
 
 /** Why a pass is made. */
 export type PassReason = 'changed' | 'due' | 'fullPass' | 'ownWrites' | 'permit';
@@ -30,7 +30,7 @@ export interface FleetQueueOptions<World, Step> {
   readonly blockedAfterMs: number;
   /** How many objects are worked on at once. */
   readonly concurrency: number;
-  /** How many disruptive steps of one object are done at once. */
+  /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
   /** The wall clock. */
   readonly nowMs: () => number;
@@ -46,12 +46,25 @@ interface HeldPermit {
   waiting?: { readonly wait: Wait; readonly sinceMs: number; readonly startedAtMs: number };
 }
 
+/** Steps that go together. */
+interface Run<Step> {
+  readonly steps: readonly Step[];
+  readonly together: Together;
+}
+
+interface Outcome {
+  readonly writes: number;
+  readonly failures: readonly unknown[];
+}
+
 /** Works on all objects of one fleet kind. */
 export class FleetQueue<World, Step> {
   readonly #options: FleetQueueOptions<World, Step>;
   readonly #keys: KeyedQueue;
   readonly #permits = new Map<string, HeldPermit>();
   readonly #reasons = new Map<string, Set<PassReason>>();
+  /** Whose last pass failed. */
+  readonly #failed = new Set<string>();
   readonly #stop = new AbortController();
 
   constructor(options: FleetQueueOptions<World, Step>) {
@@ -145,11 +158,21 @@ export class FleetQueue<World, Step> {
       'Pass',
     );
 
-    const upkeep = await this.#act(uid, world, plan.upkeep, 1, () => this.#mayWrite());
-    const disrupted = await this.#act(uid, world, plan.disruption, this.#options.parallelSteps, () =>
+    const mayWrite = () => this.#mayWrite();
+    const together = fleet.together ?? (() => 'alone' as const);
+    const upkeep = await this.#act(world, runsOf(plan.upkeep, together), mayWrite);
+    const disruption = await this.#act(world, [{ steps: plan.disruption, together: 'freely' }], () =>
       this.#mayDisrupt(uid, held),
     );
-    if (upkeep + disrupted > 0) this.add(uid, 'ownWrites');
+    const failures = [...upkeep.failures, ...disruption.failures];
+    if (failures.length > 0) {
+      this.#failed.add(uid);
+      // A write without an answer may have been made all the same.
+      await fleet.catchUp(uid, this.#stop.signal);
+      throw failures[0];
+    }
+    // What the failure was told to has to be told that it is over.
+    if (this.#failed.delete(uid) || upkeep.writes + disruption.writes > 0) this.add(uid, 'ownWrites');
     const verdictInMs = held && plan.disruption.length === 0 ? this.#judge(held, plan.standing) : undefined;
     onPass?.('done');
     // Counted from the plan, as the pass itself may have taken long.
@@ -159,39 +182,39 @@ export class FleetQueue<World, Step> {
   }
 
   /**
-   * Does the steps, at most so many at once, as long as they are allowed; waits until their writes are seen. Answers how
-   * many wrote something. Throws the first failure, after the caches have caught up with what may have been written.
+   * Does the runs one after the other, as long as they are allowed, and waits until all writes are seen. What fails ends
+   * its own run at most: the others were planned beside it, and must not wait for what may never succeed.
    */
-  async #act(
-    uid: string,
-    world: World,
-    steps: readonly Step[],
-    atOnce: number,
-    allowed: () => boolean,
-  ): Promise<number> {
-    const { fleet } = this.#options;
+  async #act(world: World, runs: readonly Run<Step>[], allowed: () => boolean): Promise<Outcome> {
+    const { fleet, parallelSteps } = this.#options;
     const { signal } = this.#stop;
-    const waiting = [...steps];
     const writes: Seen[] = [];
     const failures: unknown[] = [];
 
-    const work = async (): Promise<void> => {
-      for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
-        if (!allowed() || failures.length > 0) return;
+    const work = async (batch: Step[], together: Together): Promise<void> => {
+      for (let step = batch.shift(); step !== undefined; step = batch.shift()) {
+        if (!allowed()) return;
         try {
-          const seen = await fleet.act(step, world, signal);
+          const seen = await fleet.act(step, world, signal, allowed);
           if (seen) writes.push(seen);
         } catch (error) {
           failures.push(error);
+          if (together !== 'freely') batch.length = 0;
         }
       }
     };
-    await Promise.all(Array.from({ length: Math.min(atOnce, steps.length) }, work));
+    for (const { steps, together } of runs) {
+      const before = failures.length;
+      const waiting = [...steps];
+      for (let atOnce = 1; waiting.length > 0 && failures.length === before && allowed(); atOnce *= 2) {
+        const batch = together === 'growing' ? waiting.splice(0, Math.min(atOnce, parallelSteps)) : waiting.splice(0);
+        const workers = together === 'alone' ? 1 : Math.min(parallelSteps, batch.length);
+        await Promise.all(Array.from({ length: workers }, () => work(batch, together)));
+      }
+    }
     // However long it takes: a pass over a world without our own writes would repeat them.
     await Promise.all(writes.map((seen) => seen(signal)));
-    if (failures.length === 0) return writes.length;
-    await fleet.catchUp(uid, signal);
-    throw failures[0];
+    return { writes: writes.length, failures };
   }
 
   /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */
@@ -245,6 +268,18 @@ export class FleetQueue<World, Step> {
   #mayDisrupt(uid: string, held: HeldPermit | undefined): boolean {
     return held !== undefined && this.#livingPermit(uid) === held && this.#mayWrite();
   }
+}
+
+/** The steps in their order, neighbours that go alike in one run. */
+function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together): readonly Run<Step>[] {
+  const runs: { steps: Step[]; together: Together }[] = [];
+  for (const step of steps) {
+    const how = together(step);
+    const last = runs.at(-1);
+    if (last?.together === how) last.steps.push(step);
+    else runs.push({ steps: [step], together: how });
+  }
+  return runs;
 }
 
 /** A failure as something to wait for, named by what happens next. */
