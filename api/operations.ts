@@ -1,5 +1,6 @@
 import { isJsonObject } from './json.ts';
 import type { NodeRef, ObjectRef, PodRef } from './refs.ts';
+import { type RollOutOrders, readOrders } from './roll-out-orders.ts';
 
 /** Task queues. A node's queue carries the UID of the Node, so a rebuilt node never sees work of its predecessor. */
 export const queues = {
@@ -11,13 +12,18 @@ export const queues = {
 /** The internal signal that tells an operation that what it works on has changed. */
 export const changedSignal = 'changed';
 
-/** The commands of operators: Temporal signals of exactly these names. */
+/** The commands of operators that every operation understands: Temporal signals of exactly these names. */
 export const commandNames = ['pause', 'resume', 'retry', 'skip', 'abort'] as const;
 
-export type CommandName = (typeof commandNames)[number];
+/** What is rolled out can be taken back, too. */
+export const rollOutCommandNames = [...commandNames, 'undo'] as const;
 
-export function isCommandName(text: string): text is CommandName {
-  return commandNames.some((name) => name === text);
+/** A command of any operation. */
+export type CommandName = (typeof rollOutCommandNames)[number];
+
+/** Whether the text is the name of one of these commands. */
+export function isCommandName<Name extends CommandName>(text: string, understood: readonly Name[]): text is Name {
+  return understood.some((name) => name === text);
 }
 
 /** What a command may carry. All of it is optional, and anything else is ignored. */
@@ -34,9 +40,18 @@ export function commandEvent(
   by: string,
   target?: string,
 ): { readonly reason: string; readonly message: string } {
-  const reason = { pause: 'Paused', resume: 'Resumed', retry: 'Retried', skip: 'Skipped', abort: 'Aborted' }[name];
+  const reason = commandReasons[name];
   return { reason, message: `${reason}${target === undefined ? '' : ` ${target}`} by ${by}` };
 }
+
+const commandReasons = {
+  pause: 'Paused',
+  resume: 'Resumed',
+  retry: 'Retried',
+  skip: 'Skipped',
+  abort: 'Aborted',
+  undo: 'Undone',
+} as const satisfies Record<CommandName, string>;
 
 /** Reads whatever a person has sent with a signal: an object with `by` and `target`, null, nothing, or anything else. */
 export function parseCommandPayload(payload: unknown): CommandPayload {
@@ -49,10 +64,13 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   };
 }
 
-/** Reads a command from an annotation: its name, and its target behind a blank. Undefined when it is none. */
-export function parseCommandText(text: string): { readonly name: CommandName; readonly target?: string } | undefined {
+/** Reads a command from an annotation: its name, and its target behind a blank. Undefined when it is none of these. */
+export function parseCommandText<Name extends CommandName>(
+  text: string,
+  understood: readonly Name[],
+): { readonly name: Name; readonly target?: string } | undefined {
   const [name = '', target, ...rest] = text.trim().split(/\s+/);
-  if (!isCommandName(name) || rest.length > 0) return undefined;
+  if (!isCommandName(name, understood) || rest.length > 0) return undefined;
   return { name, ...(target === undefined ? {} : { target }) };
 }
 
@@ -101,6 +119,59 @@ export function parseRestartChanged(payload: unknown): Partial<RestartChanged> {
     operation: { request: refOf(request), pod: refOf(pod), node: { name: node.name, uid: node.uid } },
     generation: typeof payload.generation === 'number' ? payload.generation : 0,
     withdrawn: payload.withdrawn === true,
+  };
+}
+
+/**
+ * Rolls out a change of one fleet object of any kind: one run for as long as there is something to roll out. It gives the
+ * leave to disrupt; the leading watcher does it.
+ */
+export const rollOutType = 'rollOut';
+
+export function rollOutId(uid: string): string {
+  return `roll-out/${uid}`;
+}
+
+/** What a run of `rollOut` is started with. */
+export interface RollOutOperation {
+  /** `CloneSet`. */
+  readonly kind: string;
+  readonly target: ObjectRef;
+  /** The object as the watcher saw it last. */
+  readonly facts: RollOutFacts;
+}
+
+/** What a roll-out has to know of its object. The signal `changed` carries it anew. */
+export interface RollOutFacts {
+  /** Of the object; grows with every change of its spec. */
+  readonly generation: number;
+  /** The revision that the spec asks for. */
+  readonly revision: string;
+  /** The revision that an undo would return to. Absent: none is kept. */
+  readonly previous?: string;
+  /** How many pods the object wants. */
+  readonly replicas: number;
+  /** What operators have decided, as it stands in the object. */
+  readonly orders?: RollOutOrders;
+}
+
+/** What the signal `changed` of `rollOut` carries. */
+export type RollOutChanged = RollOutFacts | { readonly withdrawn: true };
+
+/** Reads the signal `changed`. Nothing but what the watcher sends is believed; all else is a wish to look again. */
+export function parseRollOutChanged(payload: unknown): RollOutChanged | undefined {
+  if (!isJsonObject(payload)) return undefined;
+  if (payload.withdrawn === true) return { withdrawn: true };
+  const { generation, revision, previous, replicas } = payload;
+  if (typeof generation !== 'number' || typeof replicas !== 'number') return undefined;
+  if (typeof revision !== 'string' || revision === '') return undefined;
+  const orders = readOrders(payload.orders);
+  return {
+    generation,
+    revision,
+    replicas,
+    ...(typeof previous === 'string' && previous !== '' && { previous }),
+    ...(orders && { orders }),
   };
 }
 

@@ -35,8 +35,10 @@ export const sidecarTerminatedCondition = 'SidecarTerminated';
 
 /** Windlass's own annotations. */
 export const windlassAnnotation = {
-  /** On an operation's object: `pause`, `resume`, `retry`, `skip` or `abort`, for those who may not signal workflows. */
+  /** On an operation's object: the name of a command, for those who may not signal workflows. */
   command: 'windlass.io/command',
+  /** On a fleet object: JSON, what operators have decided about its roll-out; see `roll-out-orders.ts`. */
+  rollOut: 'windlass.io/roll-out',
   /** On a pod: which request restarts its containers on purpose, when and why, so that alerts can subtract it. */
   plannedRestart: 'windlass.io/planned-restart',
 } as const;
@@ -62,6 +64,7 @@ export const installation = {
 export const eventComponent = {
   daemonRecreate: 'kruise-daemon-crr',
   recreate: 'windlass-container-recreate-request',
+  rollOut: 'windlass-roll-out',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

@@ -103,11 +103,20 @@ export class Starter {
     }
   }
 
-  /** Passes a command on to an operation that runs. Rejects when it does not run, or Temporal does not answer. */
-  async command(workflowId: string, name: CommandName, payload: CommandPayload): Promise<void> {
+  /**
+   * Passes a command on to an operation that runs, or starts the one that is given for it. Rejects when there is none, or
+   * Temporal does not answer.
+   */
+  async command(
+    workflowId: string,
+    name: CommandName,
+    payload: CommandPayload,
+    start?: WantedOperation,
+  ): Promise<void> {
     this.#asked();
     try {
-      await this.#options.client.workflow.getHandle(workflowId).signal(name, payload);
+      if (start) await this.#signalWithStart(start, name, payload);
+      else await this.#options.client.workflow.getHandle(workflowId).signal(name, payload);
     } catch (error) {
       if (isNotFound(error)) this.#answered();
       throw error;
@@ -156,25 +165,9 @@ export class Starter {
   async #send(workflowId: string): Promise<undefined> {
     const operation = this.#wanted.get(workflowId);
     if (!operation || this.#sent.get(workflowId) === operation.inputs || !this.#options.mayStart()) return;
-    const { kind, namespace, name, node } = operation.about;
     this.#asked();
     try {
-      await this.#options.client.workflow.signalWithStart(operation.workflowType, {
-        workflowId,
-        taskQueue: operation.taskQueue,
-        args: [operation.argument],
-        signal: changedSignal,
-        signalArgs: [operation.change],
-        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-        staticSummary: operation.summary,
-        memo: { kind, namespace, name },
-        searchAttributes: {
-          [searchAttributes.kind]: [kind],
-          [searchAttributes.namespace]: [namespace],
-          [searchAttributes.name]: [name],
-          [searchAttributes.node]: [node],
-        },
-      });
+      await this.#signalWithStart(operation, changedSignal, operation.change);
     } catch (error) {
       this.#isFailing = true;
       throw error;
@@ -182,6 +175,26 @@ export class Starter {
     this.#answered();
     if (this.#wanted.get(workflowId)?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
     else this.#queue.add(workflowId);
+  }
+
+  async #signalWithStart(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
+    const { kind, namespace, name, node } = operation.about;
+    await this.#options.client.workflow.signalWithStart(operation.workflowType, {
+      workflowId: operation.workflowId,
+      taskQueue: operation.taskQueue,
+      args: [operation.argument],
+      signal,
+      signalArgs: [payload],
+      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+      staticSummary: operation.summary,
+      memo: { kind, namespace, name },
+      searchAttributes: {
+        [searchAttributes.kind]: [kind],
+        [searchAttributes.namespace]: [namespace],
+        [searchAttributes.name]: [name],
+        [searchAttributes.node]: [node],
+      },
+    });
   }
 
   /** A run that is about to end may stand in the list, too, so only those are told that are found there again. */

@@ -16,7 +16,13 @@ import {
 import type { RequestLook } from '../activities/kube/requests.ts';
 import { crr } from '../api/container-recreate-request.ts';
 import { isFailureType } from '../api/failure.ts';
-import { changedSignal, parseRestartChanged, type RestartOperation, searchAttributes } from '../api/operations.ts';
+import {
+  changedSignal,
+  commandNames,
+  parseRestartChanged,
+  type RestartOperation,
+  searchAttributes,
+} from '../api/operations.ts';
 import { timestamp } from '../api/time.ts';
 import {
   type Action,
@@ -67,7 +73,7 @@ export async function restartContainers(operation: RestartOperation, told?: Rest
     // also when it is about another request: that one waits for this to end, and perhaps it should have
     if (isLooking) inbox.put({ kind: 'changed' });
   });
-  listenToOperator({
+  listenToOperator(commandNames, {
     command: (command) => inbox.put({ kind: 'command', command }),
     identified: (command, by) => {
       inbox.put({ kind: 'commandIdentified', id: command.id, by });

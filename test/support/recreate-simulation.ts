@@ -10,11 +10,11 @@ import {
   type ContainerRecreateRequestStatus,
   crr,
 } from '../../api/container-recreate-request.ts';
-import type { CommandName } from '../../api/operations.ts';
 import { timestamp } from '../../api/time.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import {
   type Action,
+  type Command,
   heard,
   isOver,
   type News,
@@ -425,7 +425,7 @@ export class Simulation {
   #commandSteps(): Step[] {
     const run = this.#run;
     if (!run) return [];
-    const names: CommandName[] = ['pause', 'resume', 'pause', 'resume', 'retry', 'retry', 'skip'];
+    const names: Command['name'][] = ['pause', 'resume', 'pause', 'resume', 'retry', 'retry', 'skip'];
     const targets = this.#request.spec.containers.map(({ name }) => name);
     const commands = [
       ...names.map((name) => this.#command(name)),
@@ -455,7 +455,7 @@ export class Simulation {
     }));
   }
 
-  #command(name: CommandName, target?: string): News {
+  #command(name: Command['name'], target?: string): News {
     return { kind: 'command', command: { id: 0, name, by: 'ann', ...(target === undefined ? {} : { target }) } };
   }
 

@@ -1,12 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import {
+  commandNames,
   isCommandName,
   parseCommandPayload,
   parseCommandText,
   parseRestartChanged,
+  parseRollOutChanged,
   queues,
   restartContainersId,
+  rollOutCommandNames,
+  rollOutId,
 } from '../../api/operations.ts';
 import { operationFor, request } from '../support/recreate-requests.ts';
 
@@ -30,13 +34,16 @@ describe('parseCommandPayload', () => {
 
 describe('parseCommandText', () => {
   it('reads a command and its target', () => {
-    expect(parseCommandText(' pause ')).toEqual({ name: 'pause' });
-    expect(parseCommandText('skip app')).toEqual({ name: 'skip', target: 'app' });
+    expect(parseCommandText(' pause ', commandNames)).toEqual({ name: 'pause' });
+    expect(parseCommandText('skip app', commandNames)).toEqual({ name: 'skip', target: 'app' });
   });
 
   it('refuses what is no command', () => {
-    for (const text of ['', 'stop', 'skip app now', 'Pause']) expect(parseCommandText(text)).toBeUndefined();
-    expect(isCommandName('toString')).toBe(false);
+    for (const text of ['', 'stop', 'skip app now', 'Pause', 'undo']) {
+      expect(parseCommandText(text, commandNames)).toBeUndefined();
+    }
+    expect(parseCommandText('undo', rollOutCommandNames)).toEqual({ name: 'undo' });
+    expect(isCommandName('toString', commandNames)).toBe(false);
   });
 });
 
@@ -66,9 +73,39 @@ describe('parseRestartChanged', () => {
   });
 });
 
+describe('parseRollOutChanged', () => {
+  const facts = { generation: 4, revision: 'web-2', previous: 'web-1', replicas: 20 };
+  const orders = { version: 1, revision: 'web-2', paused: { by: 'ann', at: '2026-11-21T06:00:00Z' } };
+
+  it('reads what the watcher sends', () => {
+    expect(parseRollOutChanged({ ...facts, orders })).toEqual({ ...facts, orders });
+    expect(parseRollOutChanged({ ...facts, previous: '', orders: 'none' })).toEqual({
+      generation: 4,
+      revision: 'web-2',
+      replicas: 20,
+    });
+    expect(parseRollOutChanged({ withdrawn: true })).toEqual({ withdrawn: true });
+  });
+
+  it('takes anything else for a wish to look again', () => {
+    const broken = [
+      undefined,
+      null,
+      'now',
+      {},
+      { ...facts, revision: 7 },
+      { ...facts, revision: '' },
+      { revision: 'x' },
+    ];
+    for (const payload of broken) expect(parseRollOutChanged(payload)).toBeUndefined();
+    fc.assert(fc.property(fc.anything(), (payload) => void parseRollOutChanged(payload)));
+  });
+});
+
 describe('names', () => {
   it('are made from UIDs, so that nothing is worked on twice and no node sees the work of another', () => {
     expect(restartContainersId('p-1')).toBe('restart-containers/p-1');
+    expect(rollOutId('s-1')).toBe('roll-out/s-1');
     expect(queues.node('n-1')).toBe('node/n-1');
   });
 });

@@ -311,6 +311,18 @@ describe('Starter', () => {
     expect(silence).toEqual([true]);
   });
 
+  it('starts what a command is for, if that is asked and it does not run', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    await starter.command('restart-containers/pod-1', 'undo', { by: 'ann' }, wanted());
+    expect(temporal.starts).toMatchObject([
+      {
+        type: 'restartContainers',
+        options: { args: [{ request: 'crr-a' }], signal: 'undo', signalArgs: [{ by: 'ann' }] },
+      },
+    ]);
+  });
+
   it('passes a command on, and fails where there is nothing to command', async () => {
     const temporal = new FakeTemporal();
     const { starter } = starterOn(temporal);

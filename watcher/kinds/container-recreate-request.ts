@@ -17,7 +17,7 @@ import {
 import { failureTypeOf } from '../../api/failure.ts';
 import type { Node } from '../../api/node.ts';
 import {
-  parseCommandText,
+  commandNames,
   queues,
   type RestartChanged,
   type RestartOperation,
@@ -28,12 +28,13 @@ import type { Pod } from '../../api/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../api/pod-readiness.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { crrLabel, crrUnreadyFinalizer, kubeResource, windlassAnnotation } from '../../api/well-known.ts';
+import { crrLabel, crrUnreadyFinalizer, kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
 import { type RequestQueue, requestQueue } from '../../workflows/plan/request-queue.ts';
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
 import { changePodConditions } from './pod-readiness.ts';
 
@@ -118,7 +119,11 @@ export async function passOverRequests(
   const due = [await writeWaits(queue, world)];
   await Promise.all(requests.filter(holds).map((request) => release(request, world)));
   due.push(await removeExpired(requests, world));
-  for (const request of requests) due.push(await passOnCommand(request, queue.first, podUid, world));
+  for (const request of requests) {
+    const workflowId = restartContainersId(podUid);
+    const commanded: Commanded = request === queue.first ? { kind: 'running', workflowId } : { kind: 'nobody' };
+    due.push(await passOnCommand(request, crr, commandNames, commanded, world));
+  }
   return earliest(due);
 }
 
@@ -171,46 +176,6 @@ function wantOperation(request: ContainerRecreateRequest, podUid: string, world:
     summary: `restart containers of pod ${namespace}/${request.spec.podName}`,
     about: { kind: crr.kind, namespace, name: request.metadata.name, node: operation.node.name },
   });
-}
-
-/**
- * A command in the annotation is passed on to the operation once it runs, and then taken off. Its ID makes a second
- * delivery harmless. Commands to requests that do not run are taken off, too: there is nothing to command.
- */
-async function passOnCommand(
-  request: ContainerRecreateRequest,
-  first: ContainerRecreateRequest | undefined,
-  podUid: string,
-  world: RequestPassDependencies,
-): Promise<PassResult | undefined> {
-  const { annotations, uid } = request.metadata;
-  const text = annotations?.[windlassAnnotation.command];
-  if (text === undefined) return undefined;
-  const workflowId = restartContainersId(podUid);
-  const command = parseCommandText(text);
-  if (command && request === first) {
-    if (!world.starter.isSent(workflowId)) return { againInMs: 500 };
-    const { name, ...target } = command;
-    const { by, at } = commander(request);
-    await world.starter.command(workflowId, name, { by, ...target, id: `${uid}/${at}/${text}` });
-  }
-  const path = `/metadata/annotations/${windlassAnnotation.command.replace('/', '~1')}`;
-  const removal = [
-    { op: 'test', path: '/metadata/uid', value: uid },
-    { op: 'test', path, value: text },
-    { op: 'remove', path },
-  ];
-  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'json', removal));
-  return undefined;
-}
-
-/** Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. */
-function commander({ metadata }: ContainerRecreateRequest): { readonly by: string; readonly at: string } {
-  const owner = metadata.managedFields?.find(({ fieldsV1 }) =>
-    JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`),
-  );
-  const by = owner?.manager === undefined ? 'an annotation' : `annotation of ${owner.manager}`;
-  return { by, at: owner?.time ?? '' };
 }
 
 function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {

@@ -1,28 +1,31 @@
 import { defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { type CommandName, commandNames, parseCommandPayload } from '../../api/operations.ts';
+import { type CommandName, parseCommandPayload } from '../../api/operations.ts';
 import { temporal } from './activities.ts';
 
 /** A command as it arrives. `by` comes later when the sender did not say who they are. */
-export interface OperatorCommand {
+export interface OperatorCommand<Name extends CommandName = CommandName> {
   readonly id: number;
-  readonly name: CommandName;
+  readonly name: Name;
   readonly by?: string;
   readonly target?: string;
 }
 
 /**
- * Hears pause, resume, retry, skip and abort from now on. A command without `by` is passed on at once; who sent it is
+ * Hears these commands from now on. A command without `by` is passed on at once; who sent it is
  * then read from the history, because workflow code cannot see the identity of a signal.
  */
-export function listenToOperator(listener: {
-  readonly command: (command: OperatorCommand) => void;
-  readonly identified: (command: OperatorCommand, by: string) => void;
-}): void {
+export function listenToOperator<Name extends CommandName>(
+  understood: readonly Name[],
+  listener: {
+    readonly command: (command: OperatorCommand<Name>) => void;
+    readonly identified: (command: OperatorCommand<Name>, by: string) => void;
+  },
+): void {
   const heardByName = new Map<CommandName, number>();
   const seenIds = new Set<string>();
   let lastId = 0;
 
-  for (const name of commandNames) {
+  for (const name of understood) {
     setHandler(defineSignal<[unknown]>(name), async (payload) => {
       const id = ++lastId;
       const nth = heardByName.get(name) ?? 0;

@@ -1,0 +1,58 @@
+import { describe, expect, it } from '@jest/globals';
+import { cloneSets } from '../../api/cloneset.ts';
+import { rollOutCommandNames } from '../../api/operations.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
+import { type Commanded, hasCommand, passOnCommand } from '../../watcher/operator-commands.ts';
+import type { WantedOperation } from '../../watcher/starter.ts';
+import { cloneSet } from '../support/cloneset-world.ts';
+
+const operation: WantedOperation = {
+  workflowId: 'roll-out/set-uid',
+  workflowType: 'rollOut',
+  taskQueue: 'cluster',
+  argument: {},
+  change: {},
+  inputs: '1',
+  summary: 'roll out CloneSet shop/web',
+  about: { kind: 'CloneSet', namespace: 'shop', name: 'web', node: '' },
+};
+
+/** A pass over a set with a command in its annotation. */
+async function passOn(text: string, commanded: Commanded, sent = false) {
+  const calls: unknown[] = [];
+  const object = cloneSet({}, { metadata: { annotations: { [windlassAnnotation.command]: text } } });
+  const again = await passOnCommand(object, cloneSets, rollOutCommandNames, commanded, {
+    kube: {
+      patch: async (_resource, _name, kind) => {
+        calls.push(kind);
+        return undefined as never;
+      },
+    },
+    starter: { isSent: () => sent, command: async (...call) => void calls.push(call) },
+  });
+  return { again, calls };
+}
+
+describe('a command in the annotation of a fleet object', () => {
+  it('starts the operation that it is for, and is taken off once Temporal has it', async () => {
+    const { calls, again } = await passOn('undo', { kind: 'started', operation });
+    expect(calls).toEqual([
+      [operation.workflowId, 'undo', { by: 'an annotation', id: 'set-uid//undo' }, operation],
+      'json',
+    ]);
+    expect(again).toBeUndefined();
+  });
+
+  it('stays until a run that is there knows the object as it is', async () => {
+    const running: Commanded = { kind: 'running', workflowId: operation.workflowId };
+    expect(await passOn('skip web-a', running)).toEqual({ again: { againInMs: 500 }, calls: [] });
+    const { calls } = await passOn('skip web-a', running, true);
+    expect(calls).toMatchObject([[operation.workflowId, 'skip', { target: 'web-a' }], 'json']);
+  });
+
+  it('is only taken off when it is none, or when there is nobody to hear it', async () => {
+    expect((await passOn('dance', { kind: 'started', operation })).calls).toEqual(['json']);
+    expect((await passOn('pause', { kind: 'nobody' })).calls).toEqual(['json']);
+    expect(hasCommand(cloneSet())).toBe(false);
+  });
+});

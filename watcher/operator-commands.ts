@@ -1,0 +1,78 @@
+/** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
+import type { KubeClient } from '../activities/kube/client.ts';
+import { failureTypeOf } from '../api/failure.ts';
+import type { KubeObject, Resource } from '../api/meta.ts';
+import { type CommandName, parseCommandText } from '../api/operations.ts';
+import { windlassAnnotation } from '../api/well-known.ts';
+import type { PassResult } from './keyed-queue.ts';
+import type { Starter, WantedOperation } from './starter.ts';
+
+/** Whom a command is passed on to. */
+export type Commanded =
+  /** To a run that is there, as soon as Temporal knows what the object says now. */
+  | { readonly kind: 'running'; readonly workflowId: string }
+  /** To a run that is started for it if there is none. */
+  | { readonly kind: 'started'; readonly operation: WantedOperation }
+  /** To nobody: there is nothing to command, so it is only taken off. */
+  | { readonly kind: 'nobody' };
+
+export interface CommandDependencies {
+  readonly kube: Pick<KubeClient, 'patch'>;
+  readonly starter: Pick<Starter, 'command' | 'isSent'>;
+}
+
+/** Whether somebody has left a command in the annotation of this object. */
+export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
+  return metadata.annotations?.[windlassAnnotation.command] !== undefined;
+}
+
+/**
+ * Passes on the command in the annotation of an object, and then takes it off, as what is no command. Its ID makes a
+ * second delivery harmless. Answers when to ask again, should nobody be there to hear it yet.
+ */
+export async function passOnCommand(
+  object: Pick<KubeObject, 'metadata'>,
+  resource: Resource,
+  understood: readonly CommandName[],
+  commanded: Commanded,
+  { kube, starter }: CommandDependencies,
+): Promise<PassResult | undefined> {
+  const { annotations, namespace = '', name, uid } = object.metadata;
+  const text = annotations?.[windlassAnnotation.command];
+  if (text === undefined) return undefined;
+  const command = parseCommandText(text, understood);
+  if (command && commanded.kind !== 'nobody') {
+    const { name: commandName, ...target } = command;
+    const { by, at } = commander(object);
+    const payload = { by, ...target, id: `${uid}/${at}/${text}` };
+    if (commanded.kind === 'started') {
+      await starter.command(commanded.operation.workflowId, commandName, payload, commanded.operation);
+    } else {
+      if (!starter.isSent(commanded.workflowId)) return { againInMs: 500 };
+      await starter.command(commanded.workflowId, commandName, payload);
+    }
+  }
+  const path = `/metadata/annotations/${windlassAnnotation.command.replace('/', '~1')}`;
+  const removal = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path, value: text },
+    { op: 'remove', path },
+  ];
+  try {
+    await kube.patch(resource, { namespace, name }, 'json', removal);
+  } catch (error) {
+    // a removal from an old copy is no error: the event that made it old brings the next pass
+    const type = failureTypeOf(error);
+    if (type !== 'Conflict' && type !== 'Superseded') throw error;
+  }
+  return undefined;
+}
+
+/** Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. */
+function commander({ metadata }: Pick<KubeObject, 'metadata'>): { readonly by: string; readonly at: string } {
+  const owner = metadata.managedFields?.find(({ fieldsV1 }) =>
+    JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`),
+  );
+  const by = owner?.manager === undefined ? 'an annotation' : `annotation of ${owner.manager}`;
+  return { by, at: owner?.time ?? '' };
+}
