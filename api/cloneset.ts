@@ -221,7 +221,8 @@ export const cloneSetWaits = {
   CannotUpdate: 'Look at the condition FailedUpdate: it says who refuses the change',
   EngineSilent: 'Bring Temporal back; the roll-out goes on by itself',
   ApiUnreachable: 'Bring the API server back; everything goes on by itself',
-  Aborted: 'Change the template, or signal retry',
+  Aborted: 'Change the template, or signal resume or retry',
+  Undone: 'Change the template, or give the command resume to roll it out after all',
   Parked: 'Signal retry, skip or abort',
 } as const;
 export type CloneSetWaitReason = keyof typeof cloneSetWaits;

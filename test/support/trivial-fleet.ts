@@ -47,8 +47,8 @@ export function planTrivialFleet(
   if (permit.revision !== fleet.revision) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
   const summary = `${done} of ${fleet.replicas} pods are of revision ${fleet.revision}`;
-  if (done === fleet.replicas) return rest({ kind: 'allDone', summary });
-  if (done >= permit.batch) return rest({ kind: 'batchDone', summary });
+  if (done === fleet.replicas) return rest({ kind: 'allDone', summary, arrived: done });
+  if (done >= permit.batch) return rest({ kind: 'batchDone', summary, arrived: done });
   if (permit.paused) return rest({ kind: 'waiting', wait: waitFor('Paused', [], 'Resume the roll-out') });
 
   // A pod that is down already costs the budget nothing more when it is restarted.

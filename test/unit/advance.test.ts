@@ -7,7 +7,7 @@ import type { Verdict } from '../../workflows/plan/fleet-permit.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
 const permit = { revision: 'new', paused: false, skip: [], batch: 3 };
-const done: Verdict = { kind: 'batchDone', summary: '3 of 5' };
+const done: Verdict = { kind: 'batchDone', summary: '3 of 5', arrived: 3 };
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });

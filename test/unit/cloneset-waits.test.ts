@@ -3,6 +3,8 @@ import { cloneSetWaits } from '../../api/cloneset.ts';
 import { formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
 import type { Lifecycle } from '../../api/lifecycle.ts';
 import type { Pod } from '../../api/pod.ts';
+import type { RollOutOrders } from '../../api/roll-out-orders.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
 import {
@@ -30,6 +32,12 @@ const fresh = (count: number, facts = {}) => pods('n', count, { revision: newNam
 
 function plan(facts: WorldFacts) {
   return planCloneSet(world(facts));
+}
+
+/** A set with orders of operators. */
+function ordered(orders: RollOutOrders) {
+  const annotations = { [windlassAnnotation.rollOut]: JSON.stringify(orders) };
+  return cloneSet({}, { metadata: { annotations } });
 }
 
 /** What the status tells. */
@@ -137,17 +145,41 @@ describe('what a CloneSet waits for', () => {
     });
   });
 
-  it('PartitionReached: names the pods that stay', () => {
+  it('PartitionReached: names the pods that stay, and there is nothing more to roll out', () => {
     const set = cloneSet({ rollingUpdate: { partition: 3 } });
     const given = { set, pods: [...pods('o', 3), ...fresh(2)], permit: permit() };
     expect(wait(given)).toMatchObject({ reason: 'PartitionReached', blockedCount: 3 });
-    expect(plan(given).standing).toMatchObject({ kind: 'waiting', wait: { reason: 'PartitionReached' } });
+    expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
   });
 
   it('Skipped: names the pods that an operator leaves out, and the roll-out is done without them', () => {
     const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
     expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
     expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
+  });
+
+  it('Aborted, PausedByOperator: tell who said so and what has been changed, with a permit or without', () => {
+    const at = { by: 'ann', at: '2026-11-21T06:00:00Z' };
+    const given = { pods: [...pods('o', 3), ...fresh(2)] };
+    const told = `2 of 5 pods are of revision ${newName}; ordered by ann at 2026-11-21T06:00:00Z`;
+    for (const leave of [{}, { permit: permit() }]) {
+      const aborted = { ...given, ...leave, set: ordered({ version: 1, revision: newName, aborted: at }) };
+      expect(wait(aborted)).toMatchObject({ reason: 'Aborted', unblock: `${cloneSetWaits.Aborted}; ${told}` });
+      const paused = { ...given, ...leave, set: ordered({ version: 1, revision: oldName, paused: at }) };
+      expect(wait(paused)).toMatchObject({ reason: 'PausedByOperator', unblock: expect.stringContaining(told) });
+      for (const facts of [aborted, paused]) expect(plan(facts).disruption).toEqual([]);
+    }
+    const over = { ...given, set: ordered({ version: 1, revision: oldName, aborted: at }), permit: permit() };
+    expect(plan(over).disruption).toHaveLength(1);
+  });
+
+  it('Undone: tells who took the revision back, once that is through', () => {
+    const undo = { by: '', at: '', to: oldName };
+    const set = ordered({ version: 1, revision: newName, undo });
+    expect(wait({ set, pods: pods('o', 5) })).toMatchObject({
+      reason: 'Undone',
+      unblock: `${cloneSetWaits.Undone}; 5 of 5 pods are of revision ${oldName}; ordered by an operator`,
+    });
   });
 
   it('HookBeforeDelete, HookBeforeUpdate: name the marks that are still there', () => {
@@ -332,6 +364,7 @@ describe('how a permit stands', () => {
     expect(standing({ pods: given, permit: permit({ batch: 2 }) })).toEqual({
       kind: 'batchDone',
       summary: `2 of 5 pods are of revision ${newName}`,
+      arrived: 2,
     });
     const down = [...pods('o', 3), ...fresh(1), newPodOf('web-down', { ready: false })];
     expect(standing({ pods: down, permit: permit({ batch: 2 }) })).toMatchObject({ kind: 'waiting' });
@@ -340,10 +373,33 @@ describe('how a permit stands', () => {
     });
   });
 
+  it('passes a milestone as soon as so many are available, though further pods are begun', () => {
+    const given = { pods: [...pods('o', 3), ...fresh(2)], permit: permit({ milestone: 2 }) };
+    expect(plan(given).disruption).toHaveLength(1);
+    expect(standing(given)).toMatchObject({ kind: 'batchDone', arrived: 2 });
+    expect(standing({ ...given, permit: permit({ milestone: 3 }) })).toEqual({ kind: 'working' });
+    const last = { pods: fresh(5), permit: permit({ milestone: 5 }) };
+    expect(standing(last)).toMatchObject({ kind: 'allDone', arrived: 5 });
+  });
+
+  it('is all done though pods that the partition keeps are down, but not while there is a pod to take back', () => {
+    const set = cloneSet({ rollingUpdate: { partition: 2 } });
+    const given = [...pods('o', 1), pod('web-down', { ready: false }), ...fresh(3)];
+    expect(standing({ set, pods: given })).toMatchObject({ kind: 'allDone', arrived: 3 });
+    const spent = [...fresh(4), newPodOf('web-down', { ready: false })];
+    const facts = { set, pods: spent, gates: ['CloneSetPartitionRollback'] as const };
+    expect(standing(facts)).not.toMatchObject({ kind: 'allDone' });
+  });
+
+  it('is worthless for a set that leaves its pods to the user', () => {
+    expect(standing({ set: onDelete(cloneSet()), pods: pods('o', 5) })).toEqual({ kind: 'superseded' });
+  });
+
   it('is all done when every pod is of the revision and available, and no pod is too many', () => {
     expect(standing({ pods: fresh(5) })).toEqual({
       kind: 'allDone',
       summary: `5 of 5 pods are of revision ${newName}`,
+      arrived: 5,
     });
     expect(standing({ pods: [...fresh(4), newPodOf('web-d', { ready: false })] })).toMatchObject({
       kind: 'waiting',
@@ -357,6 +413,7 @@ describe('how a permit stands', () => {
     expect(standing({ pods: pods('o', 5), permit: permit({ revision: oldName }), more })).toEqual({
       kind: 'allDone',
       summary: `5 of 5 pods are of revision ${oldName}`,
+      arrived: 5,
     });
   });
 

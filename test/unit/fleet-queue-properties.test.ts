@@ -38,7 +38,7 @@ const step: fc.Arbitrary<ScriptedStep> = fc.record({
 const standing: fc.Arbitrary<Standing> = fc.constantFrom<Standing>(
   { kind: 'working' },
   { kind: 'waiting', wait: { reason: 'BudgetSpent', blockedBy: [], blockedCount: 0, unblock: '' } },
-  { kind: 'batchDone', summary: '' },
+  { kind: 'batchDone', summary: '', arrived: 0 },
 );
 const scriptedPlan: fc.Arbitrary<ScriptedPlan> = fc.record(
   {

@@ -192,7 +192,7 @@ describe('a permit', () => {
       down.push(unready(cluster).length);
       for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());
     }
-    await expect(verdict).resolves.toEqual({ kind: 'allDone', summary: '5 of 5 pods are of revision new' });
+    await expect(verdict).resolves.toMatchObject({ kind: 'allDone', summary: '5 of 5 pods are of revision new' });
     expect(down).toEqual([2, 2, 1]);
   });
 
@@ -291,14 +291,14 @@ describe('a permit', () => {
       plan: () => ({
         upkeep: [],
         disruption: left-- > 0 ? [{ kind: 'restart', name: 'pod-0' } as const] : [],
-        standing: { kind: 'batchDone', summary: `${cluster.steps.length} done` } as const,
+        standing: { kind: 'batchDone', summary: `${cluster.steps.length} done`, arrived: 1 } as const,
       }),
     };
     const { queue } = queueOver(cluster, { fleet: hasty });
     cluster.onShown = () => undefined;
     cluster.put(fleet());
     const verdict = queue.hand(uid, permit(), breath().life);
-    await expect(verdict).resolves.toEqual({ kind: 'batchDone', summary: '1 done' });
+    await expect(verdict).resolves.toEqual({ kind: 'batchDone', summary: '1 done', arrived: 1 });
   });
 
   it('that has died already is not taken, though a pass is under way', async () => {

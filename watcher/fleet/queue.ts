@@ -36,6 +36,9 @@ export interface FleetQueueOptions<World, Step> {
   readonly nowMs: () => number;
 }
 
+/** After how long a wait that has been told is told again. */
+const tellAgainAfterMs = 600_000;
+
 /** A permit that was handed in and has no verdict yet. */
 interface HeldPermit {
   readonly permit: Permit;
@@ -173,7 +176,10 @@ export class FleetQueue<World, Step> {
     }
     // What the failure was told to has to be told that it is over.
     if (this.#failed.delete(uid) || upkeep.writes + disruption.writes > 0) this.add(uid, 'ownWrites');
-    const verdictInMs = held && plan.disruption.length === 0 ? this.#judge(held, plan.standing) : undefined;
+    // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
+    const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
+    const canJudge = plan.disruption.length === 0 || isMilestone;
+    const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
     onPass?.('done');
     // Counted from the plan, as the pass itself may have taken long.
     const dueInMs = plan.againInMs === undefined ? undefined : plannedAtMs + plan.againInMs - performance.now();
@@ -237,11 +243,17 @@ export class FleetQueue<World, Step> {
     const goesOn = held.waiting?.wait.reason === wait.reason ? held.waiting : undefined;
     const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
     held.waiting = { wait, sinceMs, startedAtMs };
-    const leftMs = startedAtMs + this.#options.blockedAfterMs - performance.now();
+    const leftMs = startedAtMs + this.#patienceMs(held.permit, wait) - performance.now();
     if (leftMs > 0) return leftMs;
     const waitingFor: WaitingFor = { ...wait, since: new Date(sinceMs).toISOString() };
     held.end({ kind: 'blocked', waitingFor });
     return undefined;
+  }
+
+  /** Whoever pauses wants to know at once what has been done; what has been told does not change by waiting. */
+  #patienceMs({ paused, told }: Permit, { reason }: Wait): number {
+    if (paused) return 0;
+    return reason === told ? tellAgainAfterMs : this.#options.blockedAfterMs;
   }
 
   #passFailed(uid: string, error: unknown, retryInMs: number): void {

@@ -15,6 +15,13 @@ export interface Permit {
   readonly skip: readonly string[];
   /** How many pods may be of the revision, those of earlier batches included. */
   readonly batch: number;
+  /**
+   * How many pods must be of the revision and available for the verdict `batchDone`; `batch` if absent. With less than
+   * `batch` the next permit comes before this one is used up, and no pod waits for the slowest of its batch.
+   */
+  readonly milestone?: number;
+  /** The reason of a wait that has been told already: it is told again only after a long time. */
+  readonly told?: string;
   /** An operator takes the revision `from` back: `revision` is `to`, and only pods of `from` are changed. */
   readonly undo?: Undo;
 }
@@ -25,13 +32,13 @@ export interface Undo {
   readonly to: string;
 }
 
-/** What a permit has come to: counts and a reason, never pods. */
+/** What a permit has come to: counts and a reason, never pods. `arrived` pods are of the revision. */
 export type Verdict =
-  | { readonly kind: 'batchDone'; readonly summary: string }
-  | { readonly kind: 'allDone'; readonly summary: string }
+  | { readonly kind: 'batchDone'; readonly summary: string; readonly arrived: number }
+  | { readonly kind: 'allDone'; readonly summary: string; readonly arrived: number }
   /** The object is gone, or asks for another revision: decide anew. */
   | { readonly kind: 'superseded' }
-  /** It has waited for the same thing for long: time for somebody to decide. */
+  /** It has waited for the same thing for long, or is paused and all that was in flight has ended. */
   | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor };
 
 /** How a permit stands, as the planner sees it. Ignored while there is none. */

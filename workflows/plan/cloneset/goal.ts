@@ -1,8 +1,10 @@
 /** What the pods of a CloneSet are to be now, and how far the roll-out may go: what scaling and updating both ask. */
 import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../../api/cloneset.ts';
 import type { ControllerRevision } from '../../../api/revision.ts';
+import { ordersOf, type RollOutOrders } from '../../../api/roll-out-orders.ts';
 import { timestamp } from '../../../api/time.ts';
-import type { Permit } from '../fleet-permit.ts';
+import type { Permit, Undo } from '../fleet-permit.ts';
+import { ordersFor, permitUnder, undoOf } from '../roll-out-orders.ts';
 import { type FleetPod, isOfRevision } from './fleet.ts';
 import { type Limits, limitsOf, type Numbers, numbersOf, type Question } from './numbers.ts';
 import type { Revisions } from './revisions.ts';
@@ -28,6 +30,8 @@ export interface Scene {
   /** The permit, if it is one for what is to be done now. */
   readonly permit: Permit | undefined;
   readonly isUndo: boolean;
+  /** What operators have decided about what is to be done now. */
+  readonly orders: RollOutOrders | undefined;
 }
 
 /** Puts together what the world says about where the pods are to go. */
@@ -36,7 +40,8 @@ export function sceneOf(world: CloneSetWorld, counted: readonly FleetPod[], revi
   const { spec } = set;
   const isOnDelete = spec.updateStrategy?.type === 'OnDelete';
   const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? (isOnDelete ? undefined : {});
-  const undone = undoneTo(world, revisions);
+  const orders = ordersFor(ordersOf(set), revisions.update.metadata.name);
+  const undone = undoneTo(world.undo ?? undoOf(orders), revisions);
   const limits = limitsOf({
     replicas: replicasOf(set),
     rollingUpdate,
@@ -54,13 +59,14 @@ export function sceneOf(world: CloneSetWorld, counted: readonly FleetPod[], revi
     isOnDelete,
     rollingUpdate,
     limits: undone ? { ...limits, partition: 0 } : limits,
-    permit: permit?.revision === target.metadata.name ? permit : undefined,
+    permit: permit?.revision === target.metadata.name ? permitUnder(permit, orders) : undefined,
     isUndo: undone !== undefined,
+    orders,
   };
 }
 
 /** The revision that an operator wants back in place of the one in the spec. */
-function undoneTo({ undo }: CloneSetWorld, { all, update }: Revisions): ControllerRevision | undefined {
+function undoneTo(undo: Undo | undefined, { all, update }: Revisions): ControllerRevision | undefined {
   if (undo?.from !== update.metadata.name) return undefined;
   return all.find(({ metadata }) => metadata.name === undo.to);
 }
@@ -76,6 +82,12 @@ export function replicasOf({ spec }: Pick<CloneSet, 'spec'>): number {
  */
 export function isAtGoal({ revisions, isUndo }: Scene, pod: FleetPod): boolean {
   return isOfRevision(pod, revisions.update.metadata.name) !== isUndo;
+}
+
+/** How many pods are where they are to go, for people. */
+export function progressOf(scene: Scene): string {
+  const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
+  return `${arrived} of ${replicasOf(scene.set)} pods are of revision ${scene.target.metadata.name}`;
 }
 
 /** The numbers as updating sees them: a pod is what its label says. */

@@ -6,13 +6,16 @@
  * is made on what is there.
  */
 import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
+import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
 import { firstWait } from '../decision.ts';
 import type { FleetPlan, Standing } from '../fleet-permit.ts';
+import { prunedOrders } from '../roll-out-orders.ts';
 import { countedPods, type FleetPod, isControlledBy } from './fleet.ts';
-import { isAtGoal, replicasOf, type Scene, sceneOf } from './goal.ts';
+import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
 import { unusedClaims } from './pods.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
+import { isUpdateLeft } from './roll-out.ts';
 import { planScale, prunedPodsToDelete, releases } from './scale.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
@@ -60,8 +63,8 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
       ...unusedClaims(world, counted),
       ...podSteps,
       ...scale.events,
-      ...pruned(scene),
-      ...forgottenRevisions(world, found, counted),
+      ...pruned(situation),
+      ...forgottenRevisions(scene, found, counted),
     ],
     disruption: starts.disruption,
     standing: standingOf(situation, podSteps.length + starts.disruption.length > 0),
@@ -100,9 +103,15 @@ function isGoing({ metadata }: CloneSet): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-function pruned(scene: Scene): readonly Intention[] {
-  const patch = prunedPodsToDelete(scene);
-  return patch ? [{ kind: 'writeSet', patch }] : [];
+function pruned(situation: Situation): readonly Intention[] {
+  const { scene } = situation;
+  const named = prunedPodsToDelete(scene);
+  const revision = scene.revisions.update.metadata.name;
+  const isRolledOut = isSettled(situation) && !scene.isUndo && scene.counted.every((pod) => isAtGoal(scene, pod));
+  const orders = prunedOrders(ordersOf(scene.set), { revision, isRolledOut });
+  if (!named && !orders) return [];
+  const patch = { ...named, ...(orders && { metadata: { annotations: ordersAnnotation(orders.orders) } }) };
+  return [{ kind: 'writeSet', patch }];
 }
 
 function newsOf(situation: Situation) {
@@ -127,32 +136,32 @@ function failureIn({ refresh, update }: Situation): string | undefined {
 }
 
 function standingOf(situation: Situation, isActing: boolean): Standing {
-  const { scene, update, scale } = situation;
+  const { scene, update } = situation;
   const { world, permit, counted, limits } = scene;
   if (world.permit === undefined) return { kind: 'working' };
-  if (permit === undefined) return { kind: 'superseded' };
+  if (permit === undefined || scene.isOnDelete) return { kind: 'superseded' };
+
+  const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || permit.skip.includes(name);
+  const arrived = counted.filter((pod) => isAtGoal(scene, pod));
+  const good = arrived.filter(isGood).length;
+  const verdict = { summary: progressOf(scene), arrived: arrived.length };
+  const milestone = permit.milestone ?? permit.batch;
+  const isPast = update.numbers.updateNum > 0 && milestone < limits.replicas - limits.partition && good >= milestone;
+  // Told even while the next pods are begun, which goes on and on.
+  if (isPast && permit.milestone !== undefined) return { kind: 'batchDone', ...verdict };
   // What has failed and is tried again is no work that anybody can wait for.
   if (isActing && world.failures === undefined) return { kind: 'working' };
 
-  const isLeftOut = ({ name }: FleetPod) => permit.skip.includes(name);
-  const isGood = (pod: FleetPod) => pod.isAvailable || isLeftOut(pod);
-  const arrived = counted.filter((pod) => isAtGoal(scene, pod));
-  const settled = counted.length === limits.replicas && scale.numbers.up + scale.numbers.down === 0;
-  const isDone = settled && counted.every((pod) => isGood(pod) && (isAtGoal(scene, pod) || isLeftOut(pod)));
-  const summary = summaryOf(scene, arrived.length);
-  if (isDone) return { kind: 'allDone', summary };
-
-  const wanted = limits.replicas - limits.partition;
-  const good = arrived.filter(isGood).length;
-  if (update.numbers.updateNum > 0 && permit.batch < wanted && good >= permit.batch) {
-    return { kind: 'batchDone', summary };
-  }
+  const isDone = isSettled(situation) && !isUpdateLeft(situation) && good === arrived.length;
+  if (isDone) return { kind: 'allDone', ...verdict };
+  if (isPast) return { kind: 'batchDone', ...verdict };
   const wait = firstWait(cloneSetRules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
 }
 
-function summaryOf({ set, target }: Scene, arrived: number): string {
-  return `${arrived} of ${replicasOf(set)} pods are of revision ${target.metadata.name}`;
+/** Whether there are as many pods as there should be. */
+function isSettled({ scene, scale }: Situation): boolean {
+  return scene.counted.length === scene.limits.replicas && scale.numbers.up + scale.numbers.down === 0;
 }
 
 function againIn({ scene, refresh, update }: Situation, status: CloneSetStatus): { readonly againInMs?: number } {

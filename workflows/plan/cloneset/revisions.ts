@@ -11,6 +11,7 @@ import {
   revisionsToPrune,
 } from '../../../api/revision.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
+import type { Scene } from './goal.ts';
 import { ownerApiVersion } from './pods.ts';
 import type { CloneSetWorld, Intention } from './world.ts';
 
@@ -49,15 +50,21 @@ export function chooseRevisions({ set, revisions }: Pick<CloneSetWorld, 'set' | 
   return { kind: 'found', all, update, current, steps };
 }
 
+/** What an undo returns to: where the pods come from or, once all are updated, what was wanted before. */
+export function previousRevision({ all, update, current }: Revisions): ControllerRevision | undefined {
+  if (current.metadata.name !== update.metadata.name) return current;
+  return all.filter(({ metadata }) => metadata.name !== update.metadata.name).at(-1);
+}
+
 /** CS-86: the revisions that nobody needs any more. */
 export function forgottenRevisions(
-  { set, undo }: Pick<CloneSetWorld, 'set' | 'undo'>,
+  { set, target }: Pick<Scene, 'set' | 'target'>,
   { all, update, current }: Revisions,
   counted: readonly FleetPod[],
 ): readonly Intention[] {
   const forgotten = revisionsToPrune({
     revisions: all,
-    inUse: [update.metadata.name, current.metadata.name, ...(undo ? [undo.to] : [])],
+    inUse: [update.metadata.name, current.metadata.name, target.metadata.name],
     podLabels: counted.map(({ revision }) => revision),
     limit: set.spec.revisionHistoryLimit ?? cloneSetDefault.revisionHistoryLimit,
   });

@@ -2,14 +2,16 @@
  * Everything that a CloneSet, or its roll-out, can wait for. Each rule is one reason; the status tells the first that
  * holds, `explain` all of them. What only a person can end comes before what ends by itself.
  */
+
 import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset.ts';
 import { type LifecycleHook, marksMissing, marksOn } from '../../../api/lifecycle.ts';
+import type { Order } from '../../../api/roll-out-orders.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import type { InPlaceWait, RecreateCause } from '../in-place-update.ts';
 import { beforeDelete, beforeUpdate } from '../lifecycle.ts';
 import { shortened } from '../size.ts';
 import { type FleetPod, podRef } from './fleet.ts';
-import { isAtGoal, type Scene } from './goal.ts';
+import { isAtGoal, progressOf, type Scene } from './goal.ts';
 import { roundsToZero } from './numbers.ts';
 import type { RefreshPlan } from './refresh.ts';
 import type { ScalePlan } from './scale.ts';
@@ -26,6 +28,7 @@ export interface Situation {
 /** Asked in this order. */
 export const cloneSetRules: readonly Rule<Situation>[] = [
   paused,
+  aborted,
   pausedByOperator,
   engineSilent,
   cannotCreate,
@@ -51,6 +54,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   noPermit,
   onDelete,
   skipped,
+  undone,
   partitionReached,
 ];
 
@@ -65,8 +69,26 @@ function paused({ update }: Situation): Wait | undefined {
   return update.stop.kind === 'paused' && update.stop.by === 'spec' ? wait('Paused') : undefined;
 }
 
-function pausedByOperator({ update }: Situation): Wait | undefined {
+function aborted({ scene, update }: Situation): Wait | undefined {
+  const order = scene.orders?.aborted;
+  return order && update.numbers.updateNum !== 0 ? wait('Aborted', [], orderedBy(order, scene)) : undefined;
+}
+
+function pausedByOperator({ scene, update }: Situation): Wait | undefined {
+  const order = scene.orders?.paused;
+  if (order && update.numbers.updateNum !== 0) return wait('PausedByOperator', [], orderedBy(order, scene));
   return update.stop.kind === 'paused' && update.stop.by === 'operator' ? wait('PausedByOperator') : undefined;
+}
+
+function undone({ scene, update }: Situation): Wait | undefined {
+  const order = scene.orders?.undo;
+  return order && scene.isUndo && update.stop.kind === 'done' ? wait('Undone', [], orderedBy(order, scene)) : undefined;
+}
+
+/** Who said so, and what had been changed. */
+function orderedBy({ by, at }: Order, scene: Scene): string {
+  const who = by === '' ? 'an operator' : by;
+  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}`;
 }
 
 function onDelete({ scene, update }: Situation): Wait | undefined {

@@ -34,7 +34,10 @@ export interface CloneSetWorld {
   readonly nowMs: number;
   /** The leave to disrupt, handed in by the roll-out. Everything else is done without one. */
   readonly permit?: Permit;
-  /** An operator has taken the update revision `from` back: its pods, and new ones, are to be of `to` instead. */
+  /**
+   * The update revision `from` is taken back: its pods, and new ones, are to be of `to` instead. Absent: what the orders in
+   * the annotation of the set say of it.
+   */
   readonly undo?: Undo;
   /** No roll-out has been heard of for long: Temporal is away. */
   readonly engineSilent?: boolean;

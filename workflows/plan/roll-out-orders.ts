@@ -1,0 +1,137 @@
+/** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
+
+import type { CommandName } from '../../api/operations.ts';
+import { isSaying, type Order, type RollOutOrders } from '../../api/roll-out-orders.ts';
+import type { Permit, Undo } from './fleet-permit.ts';
+import { jsonBytes, shortened } from './size.ts';
+
+/** A command as far as it is about orders. */
+export interface OrderCommand {
+  readonly name: CommandName;
+  readonly by: string;
+  /** RFC 3339 in UTC. */
+  readonly at: string;
+  /** A pod, with or without `pod/` before it. */
+  readonly target?: string;
+}
+
+/** What the command is given to. */
+export interface OrderScene {
+  readonly orders: RollOutOrders | undefined;
+  /** The revision that the spec asks for. */
+  readonly revision: string;
+  /** What an undo returns to. */
+  readonly previous?: string;
+  /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
+  readonly blockedBy: readonly string[];
+}
+
+/** Orders travel through histories, and the names of skipped pods are what grows in them. */
+export const mostSkipBytes = 1_800;
+
+const mostNameBytes = 120;
+
+/** The orders once a command is obeyed, or why it cannot be. */
+export function ordersAfter(
+  command: OrderCommand,
+  scene: OrderScene,
+): { readonly orders: RollOutOrders } | { readonly refused: string } {
+  const { revision, previous } = scene;
+  const before = ordersFor(scene.orders, revision);
+  const { paused, aborted, undo, skip } = before ?? {};
+  const order: Order = { by: shortened(command.by, mostNameBytes), at: command.at };
+  const kept = { ...(paused && { paused }), ...(aborted && { aborted }), ...(undo && { undo }), ...(skip && { skip }) };
+  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>) => ({
+    orders: { version: (scene.orders?.version ?? 0) + 1, revision, ...orders },
+  });
+  switch (command.name) {
+    case 'pause':
+      return obeyed({ ...kept, paused: paused ?? order });
+    case 'abort':
+      return obeyed({ ...kept, aborted: aborted ?? order });
+    case 'resume': {
+      const { paused: _, aborted: __, ...others } = kept;
+      const { undo: ___, ...rolledOut } = others;
+      // the last thing that was ordered is taken back first
+      return obeyed(paused || aborted ? others : rolledOut);
+    }
+    case 'retry': {
+      const { aborted: _, skip: __, ...others } = kept;
+      return obeyed(others);
+    }
+    case 'undo': {
+      const to = undo?.to ?? previous;
+      if (to === undefined) return { refused: 'no earlier revision is kept' };
+      return obeyed({ undo: undo ?? { ...order, to } });
+    }
+    case 'skip': {
+      const names = command.target === undefined ? podsIn(scene.blockedBy) : podsIn([`pod/${podName(command.target)}`]);
+      if (names.length === 0) return { refused: 'it names no pod, and the roll-out waits for none' };
+      const all = [...new Set([...(skip ?? []), ...names])];
+      if (jsonBytes(all) > mostSkipBytes) return { refused: 'no more pods can be left out; retry takes them up again' };
+      return obeyed({ ...kept, skip: all });
+    }
+  }
+}
+
+/** The same orders under the name of who gave the last of them, which is learnt later. */
+export function namedBy(orders: RollOutOrders, at: string, by: string): RollOutOrders {
+  const name = shortened(by, mostNameBytes);
+  const rename = <T extends Order>(order: T | undefined) => (order?.at === at ? { ...order, by: name } : order);
+  const [paused, aborted, undo] = [rename(orders.paused), rename(orders.aborted), rename(orders.undo)];
+  return {
+    ...orders,
+    version: orders.version + 1,
+    ...(paused && { paused }),
+    ...(aborted && { aborted }),
+    ...(undo && { undo }),
+  };
+}
+
+function podName(target: string): string {
+  return target.replace(/^pod\//i, '');
+}
+
+function podsIn(blockedBy: readonly string[]): readonly string[] {
+  return blockedBy.filter((name) => name.startsWith('pod/')).map(podName);
+}
+
+/** What holds for this revision: for another than it was given for only a pause does. */
+export function ordersFor(orders: RollOutOrders | undefined, revision: string): RollOutOrders | undefined {
+  if (orders === undefined || orders.revision === revision) return orders;
+  return { version: orders.version + 1, revision, ...(orders.paused && { paused: orders.paused }) };
+}
+
+/**
+ * The orders that an object should carry, if not those that it carries: what is void goes, and when all pods are where the
+ * spec wants them there is nothing left to order. What an undo has made of them stays, as it is about later pods, too.
+ */
+export function prunedOrders(
+  orders: RollOutOrders | undefined,
+  { revision, isRolledOut }: { readonly revision: string; readonly isRolledOut: boolean },
+): { readonly orders: RollOutOrders | undefined } | undefined {
+  if (orders === undefined) return undefined;
+  const valid = isRolledOut ? undefined : ordersFor(orders, revision);
+  if (valid === orders && isSaying(orders)) return undefined;
+  return { orders: valid && isSaying(valid) ? valid : undefined };
+}
+
+/** Whether an operator holds the roll-out. */
+export function isHeld(orders: RollOutOrders | undefined): boolean {
+  return orders?.paused !== undefined || orders?.aborted !== undefined;
+}
+
+/** The undo that is ordered. */
+export function undoOf(orders: RollOutOrders | undefined): Undo | undefined {
+  return orders?.undo && { from: orders.revision, to: orders.undo.to };
+}
+
+/** The permit as far as orders leave it: whoever hands one in may not know yet of the last command. */
+export function permitUnder(permit: Permit, orders: RollOutOrders | undefined): Permit {
+  if (orders === undefined) return permit;
+  return {
+    ...permit,
+    paused: permit.paused || isHeld(orders),
+    skip: [...new Set([...permit.skip, ...(orders.skip ?? [])])],
+  };
+}
