@@ -1,4 +1,5 @@
 import type { KubeObject } from './meta.ts';
+import { timestamp } from './time.ts';
 
 /** An Event of the core API group, as `kubectl describe` shows it. */
 export interface Event extends Omit<KubeObject, 'metadata'> {
@@ -40,3 +41,42 @@ export interface EventText {
 export function containerFieldPath(container: string): string {
   return `spec.containers{${container}}`;
 }
+
+/** An Event before it is written. */
+export interface NewEvent extends EventText {
+  readonly about: KubeObject;
+  readonly component: string;
+  readonly atMs: number;
+  /** Two events of one object with the same key are one: the first. */
+  readonly key: string;
+}
+
+/** The body that creates an Event. */
+export function eventBody(event: NewEvent): { apiVersion: string; kind: string } & Omit<Event, 'apiVersion' | 'kind'> {
+  const { about, component, type, reason, message, key } = event;
+  const namespace = about.metadata.namespace ?? 'default';
+  const at = timestamp(event.atMs);
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: `${about.metadata.name.slice(0, 200).replace(/[-.]+$/, '')}.${key}`, namespace },
+    involvedObject: {
+      apiVersion: about.apiVersion,
+      kind: about.kind,
+      namespace,
+      name: about.metadata.name,
+      uid: about.metadata.uid,
+    },
+    type,
+    reason,
+    message: message.slice(0, longestMessage),
+    source: { component },
+    reportingComponent: component,
+    firstTimestamp: at,
+    lastTimestamp: at,
+    count: 1,
+  };
+}
+
+/** What the API server takes. */
+const longestMessage = 1024;

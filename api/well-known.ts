@@ -65,6 +65,7 @@ export const eventComponent = {
   daemonRecreate: 'kruise-daemon-crr',
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
+  cloneSet: 'cloneset-controller',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */
@@ -76,6 +77,14 @@ export const kubeResource = {
   secrets: core('secrets', 'Secret'),
   configMaps: core('configmaps', 'ConfigMap'),
   services: core('services', 'Service'),
+  persistentVolumeClaims: core('persistentvolumeclaims', 'PersistentVolumeClaim'),
+  controllerRevisions: {
+    group: 'apps',
+    version: 'v1',
+    plural: 'controllerrevisions',
+    kind: 'ControllerRevision',
+    namespaced: true,
+  },
   endpointSlices: {
     group: 'discovery.k8s.io',
     version: 'v1',

@@ -1,6 +1,7 @@
 import type { ControllerOf } from './controller.ts';
+import { cloneSetController } from './kinds/cloneset.ts';
 import { recreateRequests } from './kinds/container-recreate-request.ts';
 import { readinessGates } from './kinds/readiness-gates.ts';
 
 /** Everything that the watcher looks after. A line here gives a kind its controller. */
-export const controllers: readonly ControllerOf[] = [recreateRequests, readinessGates];
+export const controllers: readonly ControllerOf[] = [recreateRequests, readinessGates, cloneSetController];

@@ -1,7 +1,7 @@
 import type { KubeClient } from '../activities/kube/client.ts';
 
 /** What a leader writes with. */
-export type KubeWriter = Pick<KubeClient, 'get' | 'list' | 'create' | 'patch' | 'delete'>;
+export type KubeWriter = Pick<KubeClient, 'get' | 'list' | 'create' | 'patch' | 'delete' | 'request'>;
 
 /** A write that was not made because this process does not lead. It is no failure of the write. */
 export class NotLeading extends Error {
@@ -23,6 +23,10 @@ export function fenced(kube: KubeWriter, isLeading: () => boolean): KubeWriter {
     patch: async (...call) => {
       guard();
       return kube.patch(...call);
+    },
+    request: async (method, ...call) => {
+      if (method !== 'GET') guard();
+      return kube.request(method, ...call);
     },
     delete: async (...call) => {
       guard();

@@ -1,11 +1,14 @@
 /** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
-import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/meta.ts';
+import { cloneSets } from '../api/cloneset.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
 import type { Container, Pod } from '../api/pod.ts';
-import { group, kubeResource, podReadinessGate } from '../api/well-known.ts';
+import type { ControllerRevision } from '../api/revision.ts';
+import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
+import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
 
 /** How objects of this resource are trimmed; undefined where all of an object is kept. */
 export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject) | undefined {
-  return trims.get(`${apiVersionOf(resource)}/${resource.kind}`);
+  return trims.get(keyOf(resource));
 }
 
 /**
@@ -13,10 +16,12 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
  * whether it goes, and what the shared gate says.
  */
 export function trimPod(pod: Pod): Pod {
-  const isOurs = pod.metadata.ownerReferences?.some(
-    ({ controller, apiVersion }) => controller && apiVersion.startsWith(`${group.apps}/`),
-  );
-  return isOurs ? trimOwnPod(pod) : trimForeignPod(pod);
+  const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
+  return controller && isOurs(controller) ? trimOwnPod(pod) : trimForeignPod(pod);
+}
+
+function isOurs({ apiVersion }: OwnerReference): boolean {
+  return apiVersion.startsWith(`${group.apps}/`);
 }
 
 function trimForeignPod({ metadata, spec, status }: Pod): Pod {
@@ -65,9 +70,64 @@ function trimNode({ apiVersion, kind, metadata }: KubeObject): KubeObject {
   return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) } };
 }
 
+/** What is kept of a revision: of one that may be ours all but who wrote it, of others whose it is. */
+function trimRevision(revision: ControllerRevision): ControllerRevision {
+  const { labels, annotations, ownerReferences } = revision.metadata;
+  const controller = ownerReferences?.find((reference) => reference.controller);
+  const isForeign = controller !== undefined && !isOurs(controller);
+  const metadata = { ...identity(revision.metadata), ...present({ ownerReferences }) };
+  if (isForeign) return { ...revision, metadata, data: {} };
+  return { ...revision, metadata: { ...metadata, ...present({ labels, annotations }) } };
+}
+
+function trimClaim({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+  const { labels, ownerReferences } = metadata;
+  return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
+}
+
+/** What is kept of a set: all but who wrote its fields, unless somebody has left a command. */
+function trimSet(set: KubeObject): KubeObject {
+  if (set.metadata.annotations?.[windlassAnnotation.command] !== undefined) return set;
+  const { managedFields: _, ...metadata } = set.metadata;
+  return { ...set, metadata };
+}
+
+function trimSlice({ apiVersion, kind, metadata, endpoints }: EndpointSlice): EndpointSlice {
+  const service = metadata.labels?.[serviceLabel];
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...identity(metadata), ...(service !== undefined && { labels: { [serviceLabel]: service } }) },
+    endpoints: (endpoints ?? []).flatMap(({ conditions, targetRef }) =>
+      targetRef?.uid === undefined
+        ? []
+        : [{ conditions: present({ ready: conditions?.ready }), targetRef: { uid: targetRef.uid } }],
+    ),
+  };
+}
+
+function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
+  const { publishNotReadyAddresses } = spec;
+  return { apiVersion, kind, metadata: identity(metadata), spec: present({ publishNotReadyAddresses }) };
+}
+
+function trimmed<T extends KubeObject>(resource: Resource, trim: (object: T) => KubeObject) {
+  // Whoever asks for a resource knows what its objects look like.
+  return [keyOf(resource), (object: KubeObject) => trim(object as T)] as const;
+}
+
+function keyOf(resource: Resource): string {
+  return `${apiVersionOf(resource)}/${resource.kind}`;
+}
+
 const trims = new Map<string, (object: KubeObject) => KubeObject>([
-  [`${apiVersionOf(kubeResource.pods)}/Pod`, (object) => trimPod(object as Pod)],
-  [`${apiVersionOf(kubeResource.nodes)}/Node`, trimNode],
+  trimmed(kubeResource.pods, trimPod),
+  trimmed(kubeResource.nodes, trimNode),
+  trimmed(kubeResource.controllerRevisions, trimRevision),
+  trimmed(kubeResource.persistentVolumeClaims, trimClaim),
+  trimmed(kubeResource.endpointSlices, trimSlice),
+  trimmed(kubeResource.services, trimService),
+  trimmed(cloneSets, trimSet),
 ]);
 
 /** The fields that are there. */

@@ -1,5 +1,6 @@
+import { cloneSetKind } from './cloneset.ts';
 import { containerRecreateRequestKind } from './container-recreate-request.ts';
 import type { KindDefinition } from './kind.ts';
 
 /** Every kind of Windlass's own. A line here gives a kind its CustomResourceDefinition and its reference page. */
-export const kinds: readonly KindDefinition[] = [containerRecreateRequestKind];
+export const kinds: readonly KindDefinition[] = [containerRecreateRequestKind, cloneSetKind];

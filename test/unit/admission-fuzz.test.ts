@@ -8,6 +8,7 @@ import { carryOut, certificatePolicy } from '../../watcher/admission/certificate
 import { conversions } from '../../watcher/admission/convert/conversions.ts';
 import { conversionRoute } from '../../watcher/admission/convert/review.ts';
 import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
+import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
 import {
   recreateRequestPath,
   reviewRecreateRequest,
@@ -15,6 +16,7 @@ import {
 import { podPath, reviewPod } from '../../watcher/admission/mutate/pod.ts';
 import { admissionRoute } from '../../watcher/admission/review.ts';
 import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server.ts';
+import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
 import { bundleOf } from '../../watcher/admission/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
@@ -52,6 +54,38 @@ const newPod = {
   spec: { containers: [{ name: 'app' }], readinessGates: [{ conditionType: 'Mine' }] },
 };
 
+const cloneSet = {
+  apiVersion: 'apps.kruise.io/v1beta1',
+  kind: 'CloneSet',
+  metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', labels: { mine: 'stays' } },
+  spec: {
+    replicas: 3,
+    selector: { matchLabels: { app: 'web' }, matchExpressions: [{ key: 'app', operator: 'In', values: ['web'] }] },
+    template: {
+      metadata: { labels: { app: 'web' } },
+      spec: { containers: [{ name: 'app', image: 'app:1', resources: { limits: { cpu: '0.1' } } }] },
+    },
+    volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: { resources: { requests: { storage: '1Gi' } } } }],
+    scaleStrategy: { podsToDelete: ['web-7'] },
+    updateStrategy: {
+      type: 'RollingUpdate',
+      rollingUpdate: {
+        podUpdatePolicy: 'InPlaceIfPossible',
+        partition: '20%',
+        priorityStrategy: { weightPriority: [{ weight: 1, matchSelector: { matchLabels: { a: 'b' } } }] },
+        scatterStrategy: [{ key: 'a', value: 'b' }],
+        inPlaceUpdateStrategy: { gracePeriodSeconds: 3 },
+      },
+    },
+    lifecycle: { preDelete: { finalizersHandler: ['shop/drain'] } },
+  },
+};
+const cloneSetAlpha = {
+  ...cloneSet,
+  apiVersion: 'apps.kruise.io/v1alpha1',
+  spec: { ...cloneSet.spec, updateStrategy: { type: 'InPlaceOnly', maxSurge: 0 } },
+};
+
 function reviewOf(object: object, operation: string): object {
   const request = {
     uid: 'review-1',
@@ -83,7 +117,12 @@ const originals: readonly (readonly [path: string, body: object])[] = [
   [recreateRequestPath, reviewOf(recreateRequest, 'UPDATE')],
   [recreateRequestPath, { ...reviewOf(alpha, 'CREATE'), apiVersion: 'admission.k8s.io/v1beta1' }],
   [podPath, reviewOf(newPod, 'CREATE')],
+  [cloneSetDefaultsPath, reviewOf(cloneSet, 'CREATE')],
+  [cloneSetDefaultsPath, reviewOf(cloneSetAlpha, 'UPDATE')],
+  [cloneSetPath, reviewOf(cloneSet, 'CREATE')],
+  [cloneSetPath, reviewOf(cloneSetAlpha, 'UPDATE')],
   ['/convert', conversion],
+  ['/convert', { ...conversion, request: { ...conversion.request, objects: [cloneSet, cloneSetAlpha] } }],
 ];
 
 type Path = readonly (string | number)[];
@@ -144,7 +183,7 @@ const bentReview = fc.constantFrom(...originals).chain(([path, body]) =>
 );
 
 const anyBody = fc.record({
-  path: fc.constantFrom(recreateRequestPath, podPath, '/convert', '/elsewhere'),
+  path: fc.constantFrom(recreateRequestPath, podPath, cloneSetDefaultsPath, cloneSetPath, '/convert', '/elsewhere'),
   text: fc.oneof(
     fc.json(),
     fc.string(),
@@ -169,6 +208,15 @@ beforeAll(async () => {
       whenFailed: 'refuse',
     }),
     [podPath]: admissionRoute(reviewPod(gates), { whenFailed: 'leaveToFailurePolicy' }),
+    [cloneSetDefaultsPath]: admissionRoute(reviewCloneSetDefaults(gates), { whenFailed: 'refuse' }),
+    [cloneSetPath]: admissionRoute(
+      reviewCloneSet({
+        gates,
+        lookUps: lookUpsIn(cluster.client()),
+        trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
+      }),
+      { whenFailed: 'refuse' },
+    ),
     '/convert': conversionRoute(conversions),
   };
   const log = { debug: () => undefined, warn: () => undefined, error: () => undefined };

@@ -4,6 +4,7 @@ import { applyPatch } from 'rfc6902';
 import { parseAllDocuments } from 'yaml';
 import { KubeError } from '../../activities/kube/failures.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import { cloneSetDefaultsPath } from '../../watcher/admission/mutate/cloneset.ts';
 import { recreateRequestPath } from '../../watcher/admission/mutate/container-recreate-request.ts';
 import { podPath } from '../../watcher/admission/mutate/pod.ts';
 import {
@@ -18,12 +19,16 @@ import {
   syncRegistrations,
   type WebhookConfiguration,
 } from '../../watcher/admission/registrations.ts';
+import { cloneSetPath } from '../../watcher/admission/validate/cloneset.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
   (document) => document.toJS() as { kind: string } & Record<string, unknown>,
 );
 const shipped = manifest.find(({ kind }) => kind === 'MutatingWebhookConfiguration') as unknown as WebhookConfiguration;
+const validating = manifest.find(
+  ({ kind }) => kind === 'ValidatingWebhookConfiguration',
+) as unknown as WebhookConfiguration;
 const bundle = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
 const caBundle = Buffer.from(bundle).toString('base64');
 const byService: RegistrationWish = {
@@ -57,16 +62,21 @@ function definition(conversion: CustomResourceDefinition['spec']['conversion']):
 
 describe('registrations', () => {
   it('FG-8, FG-9: the manifests keep the names and paths, and fail open for pods', () => {
-    expect(shipped.webhooks?.map(({ name }) => name)).toEqual([podWebhookName, 'mcontainerrecreaterequest.kb.io']);
-    expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath]);
+    const names = [podWebhookName, 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io'];
+    expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
+    expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath, cloneSetDefaultsPath]);
+    expect(validating.webhooks?.map(({ name }) => name)).toEqual(['vcloneset.kb.io']);
+    expect(registeredPaths(validating)).toEqual([cloneSetPath]);
     expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [ownedPodsCondition] });
-    expect(shipped.webhooks?.[1]).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
+    for (const strict of [shipped.webhooks?.[1], shipped.webhooks?.[2], validating.webhooks?.[0]]) {
+      expect(strict).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
+    }
     expect(JSON.stringify(manifest)).not.toContain('caBundle');
   });
 
   it('FG-20: writes caBundle and leaves every other field as it was', () => {
     const changed = patched(shipped, byService);
-    expect(changed.webhooks?.map(({ clientConfig }) => clientConfig.caBundle)).toEqual([caBundle, caBundle]);
+    expect(changed.webhooks?.map(({ clientConfig }) => clientConfig.caBundle)).toEqual([caBundle, caBundle, caBundle]);
     const without = (configuration: WebhookConfiguration) =>
       JSON.parse(JSON.stringify(configuration, (key, value) => (key === 'caBundle' ? undefined : value)));
     expect(without(changed)).toEqual(without(shipped));
@@ -97,6 +107,7 @@ describe('registrations', () => {
     expect(away.webhooks?.map(({ clientConfig }) => clientConfig)).toEqual([
       { url: 'https://10.88.0.1:9876/mutate-pod', caBundle },
       { url: 'https://10.88.0.1:9876/mutate-apps-kruise-io-containerrecreaterequest', caBundle },
+      { url: 'https://10.88.0.1:9876/mutate-apps-kruise-io-cloneset', caBundle },
     ]);
     const back = patched(away, byService);
     expect(back.webhooks?.[0]?.clientConfig).toEqual({

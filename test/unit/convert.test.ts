@@ -67,6 +67,20 @@ describe('/convert', () => {
     expect(back.body.response.convertedObjects).toEqual([old]);
   });
 
+  it('converts lists of several kinds', async () => {
+    const spec = { selector: {}, template: {}, updateStrategy: { type: 'InPlaceOnly' } };
+    const set = { apiVersion: alpha, kind: 'CloneSet', metadata: { name: 'web' }, spec };
+    const { body } = await convert(review([request('a', alpha), set]));
+    expect(body.response.convertedObjects).toMatchObject([
+      { apiVersion: beta, kind: 'ContainerRecreateRequest' },
+      {
+        apiVersion: beta,
+        kind: 'CloneSet',
+        spec: { updateStrategy: { rollingUpdate: { podUpdatePolicy: 'InPlaceOnly' } } },
+      },
+    ]);
+  });
+
   it('leaves an object alone that has the desired version already', async () => {
     const object = request('a', beta, { extra: { deep: [1, null] } });
     expect((await convert(review([object]))).body.response.convertedObjects).toEqual([object]);
@@ -141,6 +155,7 @@ describe('/convert', () => {
   it('knows the names of the CRDs that are to be told', () => {
     expect(conversions.map(({ resource }) => definitionName(resource))).toEqual([
       'containerrecreaterequests.apps.kruise.io',
+      'clonesets.apps.kruise.io',
     ]);
   });
 });

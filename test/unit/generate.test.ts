@@ -1,8 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
+import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
+import { validateCloneSet } from '../../api/cloneset-validation.ts';
 import { validateRecreateSpec } from '../../api/container-recreate-request.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
+import { cloneSetKind } from '../../api/schema/cloneset.ts';
 import { containerRecreateRequestKind } from '../../api/schema/container-recreate-request.ts';
 import { kinds } from '../../api/schema/kinds.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
@@ -36,6 +39,7 @@ describe('generated files', () => {
     const paths = generatedFiles().map(({ path }) => path);
     expect(paths).toContain('deploy/crds/apps.kruise.io_containerrecreaterequests.yaml');
     expect(paths).toContain('docs/reference/container-recreate-request.md');
+    expect(paths).toContain('docs/reference/cloneset.md');
     expect(paths).toHaveLength(2 * kinds.length + 1);
   });
 });
@@ -116,6 +120,100 @@ describe('the CustomResourceDefinition of ContainerRecreateRequest', () => {
   });
 });
 
+describe('the CustomResourceDefinition of CloneSet', () => {
+  const crd = crdOf(cloneSetKind);
+  const schemas = cloneSetKind.versions.map((version) => schemaOf(cloneSetKind, version));
+  const beta = cloneSetKind.versions.findIndex(({ name }) => name === 'v1beta1');
+
+  it('serves both versions, stores v1beta1, and can be scaled in both', () => {
+    const scale = {
+      specReplicasPath: '.spec.replicas',
+      statusReplicasPath: '.status.replicas',
+      labelSelectorPath: '.status.labelSelector',
+    };
+    const subresources = { status: {}, scale };
+    expect(crd).toMatchObject({
+      metadata: { name: 'clonesets.apps.kruise.io' },
+      spec: {
+        scope: 'Namespaced',
+        names: { kind: 'CloneSet', listKind: 'CloneSetList', shortNames: ['clone'], singular: 'cloneset' },
+        conversion: { strategy: 'Webhook' },
+        versions: [
+          { name: 'v1alpha1', served: true, storage: false, subresources },
+          { name: 'v1beta1', served: true, storage: true, subresources },
+        ],
+      },
+    });
+  });
+
+  it('shows the columns of OpenKruise, three of them only with -o wide', () => {
+    const columns = cloneSetKind.columns.map(({ name, jsonPath, priority = 0 }) => [name, jsonPath, priority]);
+    expect(columns).toEqual([
+      ['DESIRED', '.spec.replicas', 0],
+      ['UPDATED', '.status.updatedReplicas', 0],
+      ['UPDATED_READY', '.status.updatedReadyReplicas', 0],
+      ['UPDATED_AVAILABLE', '.status.updatedAvailableReplicas', 0],
+      ['READY', '.status.readyReplicas', 0],
+      ['TOTAL', '.status.replicas', 0],
+      ['AGE', '.metadata.creationTimestamp', 0],
+      ['CONTAINERS', '.spec.template.spec.containers[*].name', 1],
+      ['IMAGES', '.spec.template.spec.containers[*].image', 1],
+      ['SELECTOR', '.status.labelSelector', 1],
+    ]);
+  });
+
+  it('keeps every field of templates and claims', () => {
+    for (const schema of schemas) {
+      expect(at(schema, 'spec.template')).toMatchObject({
+        type: 'object',
+        'x-kubernetes-preserve-unknown-fields': true,
+      });
+      expect(at(schema, 'spec.volumeClaimTemplates')).toMatchObject({
+        type: 'array',
+        items: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+      });
+    }
+  });
+
+  it('asks for what OpenKruise asks for, and for nothing else at the top', () => {
+    for (const schema of schemas) {
+      const properties = isJsonObject(schema.properties) ? schema.properties : {};
+      expect(properties.spec).toMatchObject({ required: ['selector', 'template'] });
+      expect(properties.status).toMatchObject({
+        required: ['availableReplicas', 'readyReplicas', 'replicas', 'updatedReadyReplicas', 'updatedReplicas'],
+      });
+    }
+  });
+
+  it('has the flag for claims with its default in v1beta1, and its opposite without one in v1alpha1', () => {
+    const [alpha = {}, stored = {}] = schemas;
+    expect(beta).toBe(1);
+    expect(at(stored, 'spec.scaleStrategy.enablePVCReuse')).toMatchObject({ type: 'boolean', default: false });
+    expect(at(alpha, 'spec.scaleStrategy.enablePVCReuse')).toBeUndefined();
+    expect(at(alpha, 'spec.scaleStrategy.disablePVCReuse')).toMatchObject({ type: 'boolean' });
+    expect(at(alpha, 'spec.scaleStrategy.disablePVCReuse')?.default).toBeUndefined();
+  });
+
+  it('takes numbers of pods as numbers and as percentages', () => {
+    const [alpha = {}, stored = {}] = schemas;
+    for (const field of ['partition', 'maxUnavailable', 'maxSurge']) {
+      const intOrString = { 'x-kubernetes-int-or-string': true };
+      expect(at(stored, `spec.updateStrategy.rollingUpdate.${field}`)).toMatchObject(intOrString);
+      expect(at(alpha, `spec.updateStrategy.${field}`)).toMatchObject(intOrString);
+    }
+  });
+
+  it('tells on its reference page what v1alpha1 has instead', () => {
+    const page = generatedFiles().find(({ path }) => path === 'docs/reference/cloneset.md')?.content ?? '';
+    const alpha = page.slice(page.indexOf('## What is different in v1alpha1'));
+    expect(alpha).toContain('- There is no `spec.updateStrategy.rollingUpdate`.');
+    expect(alpha).not.toContain('rollingUpdate.partition');
+    expect(alpha).toMatch(/\| `spec\.updateStrategy\.partition` +\|/);
+    expect(alpha).toMatch(/\| `spec\.updateStrategy\.type` +\| string +\| +\| `ReCreate`/);
+    expect(alpha).not.toContain('spec.replicas');
+  });
+});
+
 describe('the samples', () => {
   const folder = new URL('deploy/samples/', root);
   const documents = readdirSync(folder).flatMap((file) =>
@@ -132,5 +230,15 @@ describe('the samples', () => {
       'apps.kruise.io/v1beta1',
     ]);
     for (const request of requests) expect(validateRecreateSpec(request.spec)).toEqual([]);
+  });
+
+  it('hold a CloneSet in each version, and both are valid', () => {
+    const sets = documents.filter((object) => object.kind === 'CloneSet');
+    expect(sets.map((object) => object.apiVersion).toSorted()).toEqual([
+      'apps.kruise.io/v1alpha1',
+      'apps.kruise.io/v1beta1',
+    ]);
+    const gates = { TemplateNoDefaults: false, DefaultHostNetworkHostPortsInPodTemplates: false };
+    for (const set of sets) expect(validateCloneSet(defaultCloneSet(set, gates))).toEqual([]);
   });
 });

@@ -72,6 +72,6 @@ describe('trimOf', () => {
     expect(trimmed).not.toHaveProperty('spec');
     expect(trimmed?.metadata.labels).toEqual({ zone: 'a' });
     expect(trimOf(kubeResource.pods)?.(gatedPod() as Pod)).toEqual(trimPod(gatedPod()));
-    expect(trimOf(kubeResource.services)).toBeUndefined();
+    expect(trimOf(kubeResource.secrets)).toBeUndefined();
   });
 });

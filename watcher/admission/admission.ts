@@ -11,8 +11,10 @@ import { conversions } from './convert/conversions.ts';
 import { conversionRoute, definitionName } from './convert/review.ts';
 import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
 import { lookUpsIn } from './look-ups.ts';
+import { cloneSetDefaultsPath, reviewCloneSetDefaults } from './mutate/cloneset.ts';
 import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
 import { podPath, reviewPod } from './mutate/pod.ts';
+import { podTrialsIn } from './pod-trial.ts';
 import {
   type AdmissionAddress,
   type CustomResourceDefinition,
@@ -20,7 +22,7 @@ import {
   syncRegistrations,
   type WebhookConfiguration,
 } from './registrations.ts';
-import { type AdmissionRequest, admissionRoute, type Refused } from './review.ts';
+import { type AdmissionRequest, admissionRoute, type Refused, type Review } from './review.ts';
 import { secretStore } from './secret-store.ts';
 import {
   type AdmissionServer,
@@ -31,6 +33,7 @@ import {
   type ServerLimits,
 } from './server.ts';
 import { Upkeep } from './upkeep.ts';
+import { cloneSetPath, reviewCloneSet } from './validate/cloneset.ts';
 
 /** Admission and conversion, put together. Everything that it needs from outside comes in here. */
 
@@ -217,9 +220,13 @@ function routesOf({ client, featureGates, log }: AdmissionOptions): Readonly<Rec
     log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
   };
   const onFailure = (request: AdmissionRequest, err: unknown) => log.error({ ...seen(request), err }, 'Cannot judge');
-  const recreateRequest = reviewRecreateRequest(featureGates, lookUpsIn(client));
+  const lookUps = lookUpsIn(client);
+  const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
+  const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
   return {
-    [recreateRequestPath]: admissionRoute(recreateRequest, { whenFailed: 'refuse', onRefusal, onFailure }),
+    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps)),
+    [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
+    [cloneSetPath]: strictly(cloneSet),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
     [podPath]: admissionRoute(reviewPod(featureGates), { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
     [installation.conversionPath]: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),

@@ -30,6 +30,13 @@ export interface CloneSetPlan extends FleetPlan<Intention> {
   readonly situation?: Situation;
 }
 
+/** What all decisions of a pass share; undefined while there is nothing to decide on. */
+export function sceneIn(world: CloneSetWorld): Scene | undefined {
+  const looked = countedPods(world);
+  const found = chooseRevisions(world);
+  return looked && found.kind === 'found' ? sceneOf(world, looked.counted, found) : undefined;
+}
+
 /** Decides what to do about a CloneSet now. */
 export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
   const { set } = seen;

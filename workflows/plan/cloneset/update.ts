@@ -7,16 +7,19 @@
  */
 import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset.ts';
 import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-place-update.ts';
+import { sameJson } from '../../../api/json.ts';
+import type { Pod } from '../../../api/pod.ts';
 import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/revision.ts';
 import {
   budgetRetryMs,
   decideInPlace,
   type InPlaceDecision,
+  type PodWrite,
   type RecreateCause,
   startInPlace,
 } from '../in-place-update.ts';
 import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../lifecycle.ts';
-import { asSeen, type FleetPod, first, inOrder } from './fleet.ts';
+import { asSeen, countedPods, type FleetPod, first, inOrder } from './fleet.ts';
 import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
 import { writes } from './scale.ts';
@@ -153,6 +156,31 @@ export function decideUpdate(scene: Scene, { pod, revision }: FleetPod, target: 
     pod,
     history: revisions.all,
   });
+}
+
+/**
+ * The writes of an update whose drain is over, for the pod as it is by then. Undefined when it is no longer the pod that
+ * was drained for this: the next look decides anew.
+ */
+export function updateAfterDrain(
+  scene: Scene,
+  { before, live, revision }: { readonly before: Pod; readonly live: Pod; readonly revision: string },
+): readonly PodWrite[] | undefined {
+  const { set, world, revisions } = scene;
+  const [was, is] = [before, live].map((pod) => countedPods({ set, pods: [pod], nowMs: world.nowMs })?.counted[0]);
+  const target = revisions.all.find(({ metadata }) => metadata.name === revision);
+  if (was === undefined || is === undefined || target === undefined) return undefined;
+  const isSame =
+    before.metadata.uid === live.metadata.uid &&
+    was.revision === is.revision &&
+    was.state === is.state &&
+    was.isSpecified === is.isSpecified &&
+    sameJson(before.spec, live.spec);
+  if (!isSame) return undefined;
+  const decision = decideUpdate(scene, is, target);
+  if (decision.kind !== 'inPlace') return undefined;
+  const [step] = startOf(scene, is, decision, target);
+  return step?.kind === 'updatePod' && step.drain === undefined ? step.writes : undefined;
 }
 
 function startOf(

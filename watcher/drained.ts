@@ -1,0 +1,79 @@
+import type { KubeObject } from '../api/meta.ts';
+import type { Pod } from '../api/pod.ts';
+import { kubeResource } from '../api/well-known.ts';
+import type { Cache } from './cache.ts';
+import type { WatcherHouse } from './controller.ts';
+
+/** What is read of an EndpointSlice: which pods it names, and whether it calls them ready. */
+export interface EndpointSlice extends KubeObject {
+  /** The API server writes null for a Service that has none. */
+  readonly endpoints?:
+    | readonly {
+        readonly conditions?: { readonly ready?: boolean };
+        readonly targetRef?: { readonly uid?: string };
+      }[]
+    | null;
+}
+
+/** What is read of a Service: whether it minds readiness at all. */
+export interface Service extends KubeObject {
+  readonly spec: { readonly publishNotReadyAddresses?: boolean };
+}
+
+/** The endpoint controller needs well under a second; who waits longer waits for something that is broken. */
+const patienceMs = 10_000;
+const byPod = 'podUid';
+/** The label by which an EndpointSlice names its Service. */
+export const serviceLabel = 'kubernetes.io/service-name';
+
+/** Sees from the caches whether Services have let go of pods. */
+export class Drains {
+  readonly #slices: Cache<EndpointSlice>;
+  readonly #services: Cache<Service>;
+
+  constructor({ cache }: Pick<WatcherHouse, 'cache'>) {
+    this.#slices = cache<EndpointSlice>(kubeResource.endpointSlices, {
+      [byPod]: ({ endpoints }) => (endpoints ?? []).flatMap(({ targetRef }) => targetRef?.uid ?? []),
+    });
+    this.#services = cache<Service>(kubeResource.services);
+  }
+
+  /**
+   * Waits until no Service that minds readiness sends new traffic to a pod that has just been made unready. Answers the
+   * names of those that still do after 10 s; none when it is drained. `drained` is the pod as the write left it.
+   */
+  async until(before: Pod, drained: Pod, signal: AbortSignal): Promise<readonly string[]> {
+    const { uid } = before.metadata;
+    if (this.#slices.byIndex(byPod, uid).length === 0) return [];
+    // A cache that is behind may show the slices of a time before the pod was ready. The slice of one that was has
+    // something to say after the drain.
+    const version = wasReady(before) ? drained.metadata.resourceVersion : undefined;
+    const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+    try {
+      if (version !== undefined) await this.#slices.seen(uid, version, patience);
+      const what = `Services have let go of pod ${uid}`;
+      await this.#slices.until(() => this.#routing(uid).length === 0, { signal: patience, what });
+      return [];
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return this.#routing(uid);
+    }
+  }
+
+  #routing(podUid: string): readonly string[] {
+    const names = this.#slices
+      .byIndex(byPod, podUid)
+      .filter(({ endpoints }) =>
+        endpoints?.some(({ targetRef, conditions }) => targetRef?.uid === podUid && conditions?.ready !== false),
+      )
+      .map(({ metadata }) => ({ namespace: metadata.namespace ?? '', name: metadata.labels?.[serviceLabel] ?? '' }));
+    return names.flatMap(({ namespace, name }) => {
+      const service = this.#services.byName(namespace, name);
+      return service && service.spec.publishNotReadyAddresses !== true ? [name] : [];
+    });
+  }
+}
+
+function wasReady({ status }: Pod): boolean {
+  return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false;
+}

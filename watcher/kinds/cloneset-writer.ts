@@ -1,0 +1,382 @@
+/**
+ * Carries out what the planner of CloneSets wants done, one step at a time. Every write names the object that was decided
+ * about by UID and version; one that finds another version writes nothing, since the event that brings it is a reason for
+ * another look anyway.
+ */
+import { randomUUID } from 'node:crypto';
+import { type CloneSet, type CloneSetStatus, cloneSetEvent, cloneSets } from '../../api/cloneset.ts';
+import { type EventText, eventBody } from '../../api/event.ts';
+import { failureTypeOf } from '../../api/failure.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/revision.ts';
+import { eventComponent, kubeResource } from '../../api/well-known.ts';
+import type { Scene } from '../../workflows/plan/cloneset/goal.ts';
+import { sceneIn } from '../../workflows/plan/cloneset/plan.ts';
+import { updateAfterDrain } from '../../workflows/plan/cloneset/update.ts';
+import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
+import type { Cache } from '../cache.ts';
+import type { Drains } from '../drained.ts';
+import type { KubeWriter } from '../fence.ts';
+import type { Seen, Together } from '../fleet/permit.ts';
+import { trimPod } from '../trim.ts';
+
+/** One thing to do for a CloneSet. */
+export type CloneSetStep = Intention | { readonly kind: 'writeStatus'; readonly status: CloneSetStatus };
+
+export interface CloneSetWriterOptions {
+  readonly kube: KubeWriter;
+  readonly caches: {
+    readonly sets: Cache<CloneSet>;
+    readonly pods: Cache<Pod>;
+    readonly claims: Cache<VolumeClaim & KubeObject>;
+    readonly revisions: Cache<ControllerRevision>;
+  };
+  readonly drains: Pick<Drains, 'until'>;
+  /** The wall clock. */
+  readonly now: () => number;
+}
+
+/** How steps go with their neighbours: those of different pods have nothing to do with each other. */
+export function togetherOf({ kind }: CloneSetStep): Together {
+  switch (kind) {
+    case 'createPod':
+      return 'growing';
+    case 'deletePod':
+    case 'writePod':
+    case 'updatePod':
+    case 'recreatePod':
+    case 'deleteClaim':
+    case 'writeClaim':
+    case 'deleteRevision':
+      return 'freely';
+    default:
+      return 'alone';
+  }
+}
+
+/** The one writer of CloneSets and of what they own. */
+export class CloneSetWriter {
+  readonly #options: CloneSetWriterOptions;
+  /** Worked out once for each look, and for those steps only that need it. */
+  readonly #scenes = new WeakMap<CloneSetWorld, { readonly scene: Scene | undefined }>();
+
+  constructor(options: CloneSetWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Does one step, and tells users of it. Throws what a person should hear of. */
+  async act(
+    step: CloneSetStep,
+    world: CloneSetWorld,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    const { set } = world;
+    switch (step.kind) {
+      case 'writeStatus':
+        return this.#writeStatus(set, step.status);
+      case 'writeSet':
+        return this.#patch(cloneSets, this.#options.caches.sets, seenOf(set), step.patch);
+      case 'event':
+        return this.#say(set, step.event);
+      case 'createRevision':
+        return this.#createRevision(set, step.revision);
+      case 'patchRevision': {
+        const { revisions } = this.#options.caches;
+        return this.#patch(kubeResource.controllerRevisions, revisions, step.revision, step.patch);
+      }
+      case 'deleteRevision':
+        return this.#delete(kubeResource.controllerRevisions, this.#options.caches.revisions, step.revision);
+      case 'createPod':
+        return this.#createPod(set, step);
+      case 'deletePod':
+        return this.#deletePod(set, step);
+      case 'writePod':
+        return this.#writePod(step.pod, step.writes);
+      case 'updatePod':
+        return this.#told(
+          set,
+          this.#updatePod(step, world, signal, mayGoOn),
+          () => cloneSetEvent.updatedInPlace(step.pod.name, step.revision),
+          (why) => cloneSetEvent.updateInPlaceFailed(step.pod.name, step.revision, why),
+        );
+      case 'recreatePod':
+        return this.#told(
+          set,
+          this.#writePod(step.pod, step.writes),
+          () => cloneSetEvent.recreated(step.pod.name, step.revision),
+          (why) => cloneSetEvent.recreateFailed(step.pod.name, step.revision, why),
+        );
+      case 'deleteClaim':
+        return this.#told(
+          set,
+          this.#delete(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim),
+          () => undefined,
+          (why) => cloneSetEvent.claimDeleteFailed(step.claim.name, why),
+        );
+      case 'writeClaim':
+        return this.#told(
+          set,
+          this.#patch(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim, step.patch),
+          () => undefined,
+          (why) => cloneSetEvent.claimUpdateFailed(step.claim.name, why),
+        );
+    }
+  }
+
+  /** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
+  async #writeStatus(set: CloneSet, status: CloneSetStatus): Promise<Seen | undefined> {
+    const gone = Object.keys(set.status ?? {}).filter((field) => !(field in status));
+    const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
+    return this.#patch(cloneSets, this.#options.caches.sets, seenOf(set), patch as JsonObject, 'status');
+  }
+
+  /** CS-83. */
+  async #createRevision(set: CloneSet, revision: NewRevision): Promise<Seen | undefined> {
+    const { kube, caches } = this.#options;
+    const { controllerRevisions: resource } = kubeResource;
+    try {
+      const { metadata } = await kube.create<ControllerRevision>(resource, revisionBody(revision));
+      return (signal) => caches.revisions.seen(metadata.uid, metadata.resourceVersion, signal);
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+      const { namespace = '', name } = revision.metadata;
+      const existing = await kube.get<ControllerRevision>(resource, { namespace, name });
+      const { uid, resourceVersion } = existing.metadata;
+      if (afterNameTaken(revision, existing).kind === 'adopt') {
+        return (signal) => caches.revisions.seen(uid, resourceVersion, signal);
+      }
+      const status = { collisionCount: (set.status?.collisionCount ?? 0) + 1 };
+      return this.#patch(cloneSets, caches.sets, seenOf(set), { status }, 'status');
+    }
+  }
+
+  /** CS-46, CS-70: the claims come first, since the pod cannot start without them. */
+  async #createPod(set: CloneSet, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
+    const { kube, caches } = this.#options;
+    const seen: Seen[] = [];
+    for (const claim of step.claims) {
+      try {
+        const { metadata } = await kube.create<KubeObject>(kubeResource.persistentVolumeClaims, claim);
+        seen.push((signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal));
+      } catch (error) {
+        if (isTaken(error)) continue;
+        void this.#say(set, cloneSetEvent.claimCreateFailed(nameIn(claim), messageOf(error)));
+        throw error;
+      }
+    }
+    const pod = await this.#told(
+      set,
+      kube.create<Pod>(kubeResource.pods, step.pod),
+      () => cloneSetEvent.created(step.name),
+      (why) => cloneSetEvent.createFailed(step.name, why),
+    );
+    const { uid, resourceVersion } = pod.metadata;
+    seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
+    return all(seen);
+  }
+
+  /** CS-35. */
+  async #deletePod(set: CloneSet, step: Extract<Intention, { kind: 'deletePod' }>): Promise<Seen | undefined> {
+    const { caches } = this.#options;
+    const pod = await this.#told(
+      set,
+      this.#delete(kubeResource.pods, caches.pods, step.pod),
+      (seen) => seen && cloneSetEvent.deleted(step.pod.name),
+      (why) => cloneSetEvent.deleteFailed(step.pod.name, why),
+    );
+    if (pod === undefined) return undefined;
+    const claims = await Promise.all(
+      step.claims.map((claim) =>
+        this.#told(
+          set,
+          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, claim),
+          () => undefined,
+          (why) => cloneSetEvent.claimDeleteFailed(claim.name, why),
+        ),
+      ),
+    );
+    return all([pod, ...claims.filter((seen) => seen !== undefined)]);
+  }
+
+  async #writePod(pod: AsSeen, writes: readonly PodWrite[]): Promise<Seen | undefined> {
+    const written = await this.#send(pod, writes);
+    return written && this.#podSeen(written);
+  }
+
+  /**
+   * Out of service first, and on only when Services have seen that. Between the two the kubelet has written the pod, so
+   * the update is worked out again for the pod as it is then. What comes in between leaves a pod that is out of service
+   * for nothing; the planner brings it back, or goes on with it.
+   */
+  async #updatePod(
+    step: Extract<Intention, { kind: 'updatePod' }>,
+    world: CloneSetWorld,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    if (step.drain === undefined) return this.#writePod(step.pod, step.writes);
+    const before = world.pods.find(({ metadata }) => metadata.uid === step.pod.uid);
+    const drained = before && (await this.#send(step.pod, [step.drain]));
+    if (before === undefined || drained === undefined) return undefined;
+    const routing = await this.#options.drains.until(before, drained, signal);
+    if (routing.length > 0) void this.#warnNotDrained(drained, routing);
+
+    const scene = this.#sceneOf(world);
+    for (let attempt = 1; scene && attempt <= attemptsAtOnce && mayGoOn(); attempt++) {
+      const live = await this.#live(step.pod);
+      const writes = live && updateAfterDrain(scene, { before, live: trimPod(live), revision: step.revision });
+      if (live === undefined || writes === undefined) break;
+      const written = await this.#send(seenOf(live), writes);
+      if (written) return this.#podSeen(written);
+    }
+    return this.#podSeen(drained);
+  }
+
+  async #live({ namespace, name, uid }: AsSeen): Promise<Pod | undefined> {
+    try {
+      const live = await this.#options.kube.get<Pod>(kubeResource.pods, { namespace, name });
+      return live.metadata.uid === uid && live.metadata.deletionTimestamp === undefined ? live : undefined;
+    } catch (error) {
+      if (hasMovedOn(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #sceneOf(world: CloneSetWorld): Scene | undefined {
+    const known = this.#scenes.get(world) ?? { scene: sceneIn(world) };
+    this.#scenes.set(world, known);
+    return known.scene;
+  }
+
+  /** The writes one after the other, each against the answer of the one before; undefined when the pod has moved on. */
+  async #send(pod: AsSeen, writes: readonly PodWrite[]): Promise<Pod | undefined> {
+    const { namespace, name, uid } = pod;
+    let { resourceVersion } = pod;
+    let written: Pod | undefined;
+    for (const { kind, patch } of writes) {
+      const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
+      const options = kind === 'pod' ? {} : { subresource: kind };
+      try {
+        const body = { ...patch, metadata };
+        written = await this.#options.kube.patch<Pod>(
+          kubeResource.pods,
+          { namespace, name },
+          'strategic',
+          body,
+          options,
+        );
+      } catch (error) {
+        if (hasMovedOn(error)) return written;
+        throw error;
+      }
+      resourceVersion = written.metadata.resourceVersion;
+    }
+    return written;
+  }
+
+  #podSeen({ metadata }: Pod): Seen {
+    return (signal) => this.#options.caches.pods.seen(metadata.uid, metadata.resourceVersion, signal);
+  }
+
+  async #patch(
+    resource: Resource,
+    cache: Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>,
+    { namespace, name, uid, resourceVersion }: AsSeen,
+    patch: JsonObject,
+    subresource?: string,
+  ): Promise<Seen | undefined> {
+    const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
+    const options = subresource === undefined ? {} : { subresource };
+    try {
+      const body = { ...patch, metadata };
+      const written = await this.#options.kube.patch(resource, { namespace, name }, 'merge', body, options);
+      return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
+    } catch (error) {
+      if (hasMovedOn(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #delete(
+    resource: Resource,
+    cache: Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>,
+    object: AsSeen,
+  ): Promise<Seen | undefined> {
+    const { namespace, name, uid, resourceVersion } = object;
+    try {
+      await this.#options.kube.delete(resource, { namespace, name }, { preconditions: { uid, resourceVersion } });
+    } catch (error) {
+      if (hasMovedOn(error)) return undefined;
+      throw error;
+    }
+    return (signal) => cache.deletionSeen(uid, signal);
+  }
+
+  /** Tells users how it went. */
+  async #told<Result>(
+    set: CloneSet,
+    act: Promise<Result>,
+    done: (result: Result) => EventText | undefined,
+    failed: (why: string) => EventText,
+  ): Promise<Result> {
+    try {
+      const result = await act;
+      const event = done(result);
+      if (event && result !== undefined) void this.#say(set, event);
+      return result;
+    } catch (error) {
+      if (failureTypeOf(error) !== undefined) void this.#say(set, failed(messageOf(error)));
+      throw error;
+    }
+  }
+
+  async #warnNotDrained(pod: Pod, services: readonly string[]): Promise<void> {
+    const message = `Going on although Services still route to this pod: ${services.join(', ')}`;
+    await this.#say(pod, { type: 'Warning', reason: 'NotDrained', message });
+  }
+
+  /** Nothing depends on an Event, so nobody waits for it, and a failure to tell is swallowed. */
+  async #say(about: KubeObject, text: EventText): Promise<undefined> {
+    const { kube, now } = this.#options;
+    const key = randomUUID().slice(0, 13);
+    const body = eventBody({ ...text, about, component: eventComponent.cloneSet, atMs: now(), key });
+    await kube.create(kubeResource.events, body, { deadlineMs: 5_000 }).catch(() => undefined);
+    return undefined;
+  }
+}
+
+/** How often an update that was drained for is tried against a pod that keeps changing. */
+const attemptsAtOnce = 5;
+
+function seenOf({ metadata }: KubeObject): AsSeen {
+  const { namespace = '', name, uid, resourceVersion } = metadata;
+  return { namespace, name, uid, resourceVersion };
+}
+
+function all(seen: readonly Seen[]): Seen {
+  return async (signal) => {
+    await Promise.all(seen.map((each) => each(signal)));
+  };
+}
+
+/** The object is gone, is another one, or has changed since it was looked at. */
+function hasMovedOn(error: unknown): boolean {
+  const type = failureTypeOf(error);
+  return type === 'Conflict' || type === 'Superseded';
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'reason' in error && error.reason === 'AlreadyExists';
+}
+
+function nameIn({ metadata }: JsonObject): string {
+  return String((metadata as { readonly name?: unknown } | undefined)?.name);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

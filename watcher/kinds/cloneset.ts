@@ -1,0 +1,359 @@
+/**
+ * What the watcher does for CloneSets: it keeps the caches in which the planner looks, one queue in which each set has one
+ * writer, and the roll-outs that give the leave to disrupt. Which pods there are to be is decided by
+ * `workflows/plan/cloneset/plan.ts`, and carried out by `cloneset-writer.ts`.
+ */
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import { isJsonObject } from '../../api/json.ts';
+import { formatSelector } from '../../api/label-selector.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import {
+  queues,
+  type RollOutChanged,
+  type RollOutFacts,
+  type RollOutOperation,
+  rollOutCommandNames,
+  rollOutId,
+  rollOutType,
+} from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { OperationState } from '../../workers/metrics.ts';
+import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/cloneset/roll-out.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
+import { type Cache, compareVersions } from '../cache.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import { Drains } from '../drained.ts';
+import type { FleetKind, Seen } from '../fleet/permit.ts';
+import { FleetQueue } from '../fleet/queue.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import type { Term } from '../leader.ts';
+import { passOnCommand } from '../operator-commands.ts';
+import type { WantedOperation } from '../starter.ts';
+import { type CloneSetStep, CloneSetWriter, togetherOf } from './cloneset-writer.ts';
+
+/** A roll-out that waits for one thing so long tells of it. */
+const blockedAfterMs = 5_000;
+/** How many sets are worked on at once, and how many pods of one. */
+const concurrency = 16;
+const parallelSteps = 64;
+
+/** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
+const byController = 'controller';
+
+/** Keeps the pods of CloneSets, and rolls out what changes. */
+export function cloneSetController(house: WatcherHouse): Controller {
+  const fleet = new CloneSetFleet(house);
+  return {
+    wantAll: () => fleet.wantAll(),
+    begin: (term) => fleet.begin(term),
+    workflowTypes: [rollOutType],
+    fleet: { kind: cloneSets.kind, queue: () => fleet.queue },
+    operations: () => ({ kind: cloneSets.kind, states: fleet.states() }),
+    stop: () => fleet.stop(),
+  };
+}
+
+type Claim = VolumeClaim & KubeObject;
+
+/** What a pass could not do. */
+interface Failures {
+  scale?: string;
+  update?: string;
+  /** Pods that it has tried to create, and those that it has. */
+  wanted: number;
+  created: number;
+}
+
+class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
+  readonly kind = cloneSets.kind;
+  readonly together = togetherOf;
+  readonly #house: WatcherHouse;
+  readonly #sets: Cache<CloneSet>;
+  readonly #pods: Cache<Pod>;
+  readonly #claims: Cache<Claim>;
+  readonly #revisions: Cache<ControllerRevision>;
+  readonly #nodes: Cache<KubeObject>;
+  readonly #writer: CloneSetWriter;
+  readonly #operations: ReturnType<WatcherHouse['queue']>;
+  /** What the last pass over a set could not do, and what this one cannot. */
+  readonly #failures = new Map<string, Failures>();
+  /** What the roll-out of each set that has been looked at has to know, and whether there is one to be. */
+  readonly #rollOuts = new Map<string, { readonly facts: RollOutFacts; readonly isWanted: boolean }>();
+  #queue: FleetQueue<CloneSetWorld, CloneSetStep> | undefined;
+  #hasResizeSubresource: boolean | undefined;
+
+  constructor(house: WatcherHouse) {
+    this.#house = house;
+    const { cache, kube, now } = house;
+    const owned = { [byController]: controllerOf };
+    this.#sets = cache<CloneSet>(cloneSets);
+    this.#pods = cache<Pod>(kubeResource.pods, owned);
+    this.#claims = cache<Claim>(kubeResource.persistentVolumeClaims, owned);
+    this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, owned);
+    this.#nodes = cache<KubeObject>(kubeResource.nodes);
+    const caches = { sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions };
+    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now });
+    this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
+    this.#listen();
+  }
+
+  /** Where permits are handed in; undefined while this process does not lead. */
+  get queue(): FleetQueue<CloneSetWorld, CloneSetStep> | undefined {
+    return this.#house.isLeading() ? this.#queue : undefined;
+  }
+
+  begin(term: Term): void {
+    this.#failures.clear();
+    this.#rollOuts.clear();
+    const { log, metrics, now } = this.#house;
+    const queue = new FleetQueue<CloneSetWorld, CloneSetStep>({
+      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, nowMs: now },
+    });
+    metrics.trackQueue('clonesets', () => queue.depth);
+    this.#queue = queue;
+  }
+
+  wantAll(): void {
+    void this.#discover();
+    for (const { metadata } of this.#sets.all()) {
+      this.#queue?.add(metadata.uid, 'fullPass');
+      this.#operations.add(metadata.uid);
+    }
+  }
+
+  states(): readonly OperationState[] {
+    return [...this.#sets.all()].map(({ metadata, status }) => ({
+      phase: this.#rollOuts.get(metadata.uid)?.isWanted ? 'RollingOut' : 'Settled',
+      ...(status?.waitingFor && {
+        waiting: { reason: status.waitingFor.reason, sinceMs: Date.parse(status.waitingFor.since) },
+      }),
+    }));
+  }
+
+  async stop(): Promise<void> {
+    await this.#queue?.stop();
+  }
+
+  look(uid: string): CloneSetWorld | undefined {
+    const set = this.#sets.byUid(uid);
+    if (set === undefined) {
+      this.#failures.delete(uid);
+      return undefined;
+    }
+    const { config, now, starter } = this.#house;
+    const failed = this.#failures.get(uid);
+    this.#failures.set(uid, { wanted: 0, created: 0 });
+    return {
+      set,
+      pods: this.#pods.byIndex(byController, uid),
+      claims: this.#claims.byIndex(byController, uid),
+      revisions: [
+        ...this.#revisions.byIndex(byController, uid),
+        ...this.#revisions.byIndex(byController, set.metadata.namespace ?? ''),
+      ],
+      nodes: this.#nodesFor(set),
+      gates: config.featureGates,
+      hasResizeSubresource: this.#hasResizeSubresource ?? false,
+      excludePreparingDelete: false,
+      nowMs: now(),
+      engineSilent: starter.silent,
+      random: Math.random,
+      ...(failed && hasFailed(failed) && { failures: toldOf(failed) }),
+    };
+  }
+
+  plan(seen: CloneSetWorld, permit: Permit | undefined, nowMs: number): FleetPlan<CloneSetStep> {
+    const plan = planCloneSet({ ...seen, nowMs, ...(permit && { permit }) });
+    this.#noteRollOut(seen.set, plan);
+    const { status, upkeep, disruption, standing, againInMs } = plan;
+    return {
+      upkeep: [...(status ? [{ kind: 'writeStatus', status } as const] : []), ...upkeep],
+      disruption,
+      standing,
+      ...(againInMs !== undefined && { againInMs }),
+    };
+  }
+
+  async act(
+    step: CloneSetStep,
+    world: CloneSetWorld,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    const failures = this.#failures.get(world.set.metadata.uid);
+    if (failures && step.kind === 'createPod') failures.wanted += 1;
+    try {
+      const seen = await this.#writer.act(step, world, signal, mayGoOn);
+      if (failures && step.kind === 'createPod') failures.created += 1;
+      return seen;
+    } catch (error) {
+      if (failures) note(failures, step, error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+  }
+
+  async catchUp(uid: string, signal: AbortSignal): Promise<void> {
+    const set = this.#sets.byUid(uid);
+    if (set === undefined) return;
+    const { kube } = this.#house;
+    const { name, namespace = '' } = set.metadata;
+    const labelSelector = formatSelector(set.spec.selector);
+    const shown = async <T extends KubeObject>(resource: Resource, cache: Cache<T>, selection: object) => {
+      const { items } = await kube.list<T>(resource, { namespace, ...selection, signal });
+      const listed = new Set(items.map(({ metadata }) => metadata.uid));
+      const newest = items
+        .map(({ metadata }) => metadata)
+        .toSorted(byVersion)
+        .at(-1);
+      const gone = cache.byIndex(byController, uid).filter(({ metadata }) => !listed.has(metadata.uid));
+      await Promise.all([
+        newest && cache.seen(newest.uid, newest.resourceVersion, signal),
+        ...gone.map(({ metadata }) => cache.deletionSeen(metadata.uid, signal)),
+      ]);
+    };
+    await Promise.all([
+      shown(kubeResource.pods, this.#pods, { labelSelector }),
+      shown(kubeResource.controllerRevisions, this.#revisions, {}),
+      set.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims, {}) : undefined,
+      shown(cloneSets, this.#sets, { fieldSelector: `metadata.name=${name}` }),
+    ]);
+  }
+
+  #nodesFor({ spec }: CloneSet): CloneSetWorld['nodes'] {
+    const podSpec = isJsonObject(spec.template.spec) ? spec.template.spec : {};
+    if (podSpec.topologySpreadConstraints === undefined) return new Map();
+    return new Map([...this.#nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
+  }
+
+  #listen(): void {
+    const { isLeading } = this.#house;
+    const changed = (uid: string) => {
+      if (isLeading()) this.#queue?.add(uid, 'changed');
+    };
+    this.#sets.onChange(({ before, after }) => {
+      const uid = (after ?? before)?.metadata.uid;
+      if (uid === undefined) return;
+      changed(uid);
+      if (isLeading()) this.#operations.add(uid);
+      if (after === undefined) void this.#forget(uid);
+    });
+    for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {
+      cache.onChange(({ before, after }) => {
+        for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
+      });
+    }
+  }
+
+  /** Keeps what the roll-out of this set has to know, and sees that it is told when that changes. */
+  #noteRollOut({ metadata }: CloneSet, { situation }: CloneSetPlan): void {
+    if (situation === undefined) return;
+    const { uid } = metadata;
+    const before = JSON.stringify(this.#rollOuts.get(uid));
+    this.#rollOuts.set(uid, {
+      facts: rollOutFacts(situation),
+      isWanted: metadata.deletionTimestamp === undefined && isUpdateLeft(situation),
+    });
+    if (JSON.stringify(this.#rollOuts.get(uid)) !== before) this.#operations.add(uid);
+  }
+
+  async #passOverOperation(uid: string): Promise<PassResult | undefined> {
+    const { kube, starter } = this.#house;
+    const set = this.#sets.byUid(uid);
+    const rollOut = this.#rollOuts.get(uid);
+    if (set === undefined || rollOut === undefined) return undefined;
+    const operation = operationOf(set, rollOut.facts);
+    if (rollOut.isWanted) starter.want(operation);
+    else starter.forget(rollOutId(uid));
+    // An undo may come long after a roll-out has ended, so a command starts one.
+    const commanded = { kind: 'started', operation } as const;
+    return passOnCommand(set, cloneSets, rollOutCommandNames, commanded, { kube, starter });
+  }
+
+  async #forget(uid: string): Promise<void> {
+    const rollOut = this.#rollOuts.get(uid);
+    this.#rollOuts.delete(uid);
+    if (!this.#house.isLeading()) return;
+    this.#house.starter.forget(rollOutId(uid));
+    const change: RollOutChanged = { withdrawn: true };
+    if (rollOut?.isWanted) await this.#house.starter.tell(rollOutId(uid), change);
+  }
+
+  /** Whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
+  async #discover(): Promise<void> {
+    if (this.#hasResizeSubresource !== undefined) return;
+    try {
+      const found = (await this.#house.kube.request('GET', '/api/v1')) as {
+        readonly resources?: readonly { readonly name?: string }[];
+      };
+      this.#hasResizeSubresource = found.resources?.some(({ name }) => name === 'pods/resize') ?? false;
+    } catch (error) {
+      this.#house.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
+    }
+  }
+}
+
+function controllerOf({ metadata }: KubeObject): readonly string[] {
+  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
+  if (controller === undefined) return [metadata.namespace ?? ''];
+  return controller.kind === cloneSets.kind && controller.apiVersion.startsWith(`${cloneSets.group}/`)
+    ? [controller.uid]
+    : [];
+}
+
+function ownersIn(object: KubeObject | undefined): readonly string[] {
+  return object?.metadata.ownerReferences ? controllerOf(object) : [];
+}
+
+function operationOf(set: CloneSet, facts: RollOutFacts): WantedOperation {
+  const { namespace = '', name, uid } = set.metadata;
+  const operation: RollOutOperation = { kind: cloneSets.kind, target: { namespace, name, uid }, facts };
+  const change: RollOutChanged = facts;
+  return {
+    workflowId: rollOutId(uid),
+    workflowType: rollOutType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change,
+    inputs: JSON.stringify(facts),
+    summary: `roll out CloneSet ${namespace}/${name}`,
+    about: { kind: cloneSets.kind, namespace, name, node: '' },
+  };
+}
+
+function hasFailed({ scale, update }: Failures): boolean {
+  return scale !== undefined || update !== undefined;
+}
+
+function toldOf({ scale, update, wanted, created }: Failures): NonNullable<CloneSetWorld['failures']> {
+  return {
+    ...(scale !== undefined && { scale }),
+    ...(update !== undefined && { update }),
+    ...(scale !== undefined && wanted > 0 && created === 0 && { nothingCreated: true }),
+  };
+}
+
+/** CS-3: which condition tells of it. */
+function note(failures: Failures, { kind }: CloneSetStep, message: string): void {
+  switch (kind) {
+    case 'createPod':
+    case 'deletePod':
+    case 'deleteClaim':
+    case 'writeClaim':
+      failures.scale ??= message;
+      return;
+    case 'writePod':
+    case 'updatePod':
+    case 'recreatePod':
+      failures.update ??= message;
+      return;
+    default: // told by the log alone, and tried again
+  }
+}
+
+function byVersion(left: { readonly resourceVersion: string }, right: { readonly resourceVersion: string }): number {
+  return compareVersions(left.resourceVersion, right.resourceVersion);
+}
