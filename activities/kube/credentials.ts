@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { type Kubeconfig, KubeconfigError, readKubeconfig } from './kubeconfig.ts';
+import { type Kubeconfig, type KubeconfigChoice, KubeconfigError, readKubeconfig } from './kubeconfig.ts';
 
 /** What one request needs in order to be let in. */
 export interface Access {
@@ -53,7 +53,11 @@ export function loadCredentials(
   now: () => number = () => performance.now(),
   inCluster?: InCluster,
 ): Credentials {
-  const config = load(kubeconfig, inCluster);
+  return credentialsOf(loadKubeconfig(kubeconfig, inCluster), now);
+}
+
+/** Credentials from what a kubeconfig says. Throws a CredentialsError when it names no server. */
+export function credentialsOf(config: Kubeconfig, now: () => number = () => performance.now()): Credentials {
   const server = serverOf(config);
   let plugins: KubeConfig | undefined;
   let access: Access | undefined;
@@ -86,7 +90,15 @@ export function loadCredentials(
   };
 }
 
-function load(kubeconfig: string | undefined, inCluster: InCluster | undefined): Kubeconfig {
+/**
+ * The cluster and the user that this kubeconfig names, or the service account of the pod where there is none, as
+ * `loadCredentials` finds them. Throws a CredentialsError.
+ */
+export function loadKubeconfig(
+  kubeconfig: string | undefined,
+  inCluster?: InCluster,
+  choice?: KubeconfigChoice,
+): Kubeconfig {
   const byDefault = join(homedir(), '.kube', 'config');
   const files = kubeconfig?.split(delimiter).filter(Boolean) ?? (existsSync(byDefault) ? [byDefault] : []);
   if (files.length === 0) {
@@ -94,7 +106,7 @@ function load(kubeconfig: string | undefined, inCluster: InCluster | undefined):
     throw new CredentialsError('Cannot find the API server: give a kubeconfig, or run in a pod with a service account');
   }
   try {
-    return readKubeconfig(files);
+    return readKubeconfig(files, choice);
   } catch (error) {
     if (error instanceof KubeconfigError) throw new CredentialsError(`Cannot use the kubeconfig: ${error.message}`);
     throw new CredentialsError(`Cannot load the kubeconfig "${files.join(delimiter)}": ${withoutContent(error)}`);

@@ -2,10 +2,19 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 
-/** The cluster and the user that the current context of a kubeconfig names, in the kubeconfig's own words. */
+/** The cluster and the user that a context of a kubeconfig names, in the kubeconfig's own words. */
 export interface Kubeconfig {
   readonly cluster: KubeconfigCluster;
   readonly user: KubeconfigUser;
+  /** Where the context says that commands belong which name no namespace. */
+  readonly namespace?: string;
+}
+
+/** Which entries count, by name, in place of those that the current context names. */
+export interface KubeconfigChoice {
+  readonly context?: string | undefined;
+  readonly cluster?: string | undefined;
+  readonly user?: string | undefined;
 }
 
 /** Further fields may be there. */
@@ -38,33 +47,47 @@ interface Named {
   readonly name?: string;
 }
 
+interface KubeconfigContext {
+  readonly cluster?: string;
+  readonly user?: string;
+  readonly namespace?: string;
+}
+
 interface File {
   readonly 'current-context'?: string;
-  readonly contexts?: readonly (Named & { readonly context?: { readonly cluster?: string; readonly user?: string } })[];
+  readonly contexts?: readonly (Named & { readonly context?: KubeconfigContext })[];
   readonly clusters?: readonly (Named & { readonly cluster?: KubeconfigCluster })[];
   readonly users?: readonly (Named & { readonly user?: KubeconfigUser })[];
 }
 
 /** Reads these files and merges them as KUBECONFIG says: of each name, and of the current context, the first one counts. */
-export function readKubeconfig(files: readonly string[]): Kubeconfig {
+export function readKubeconfig(files: readonly string[], choice: KubeconfigChoice = {}): Kubeconfig {
   const parsed = files.map((file) => ({
     folder: dirname(file),
     ...((parse(readFileSync(file, 'utf8')) ?? {}) as File),
   }));
-  const current = parsed.map((file) => file['current-context']).find(Boolean) ?? '';
+  const current = choice.context ?? parsed.map((file) => file['current-context']).find(Boolean) ?? '';
   const context = parsed.flatMap(({ contexts }) => contexts ?? []).find(({ name }) => name === current)?.context;
+  if (choice.context !== undefined && context === undefined) {
+    throw new KubeconfigError(`it has no context "${choice.context}"`);
+  }
+  const clusterName = choice.cluster ?? context?.cluster;
+  const userName = choice.user ?? context?.user;
   const cluster = parsed
     .flatMap(({ clusters, folder }) => (clusters ?? []).map((entry) => ({ ...entry, folder })))
-    .find(({ name }) => name === context?.cluster);
+    .find(({ name }) => name === clusterName);
   const user = parsed
     .flatMap(({ users, folder }) => (users ?? []).map((entry) => ({ ...entry, folder })))
-    .find(({ name }) => name === context?.user);
+    .find(({ name }) => name === userName);
+  if (choice.cluster !== undefined && !cluster) throw new KubeconfigError(`it has no cluster "${choice.cluster}"`);
+  if (choice.user !== undefined && !user) throw new KubeconfigError(`it has no user "${choice.user}"`);
   if (!cluster?.cluster || !user) {
     throw new KubeconfigError(`its current context "${current}" names no cluster and user`);
   }
   return {
     cluster: absolute(cluster.cluster, ['certificate-authority'], cluster.folder),
     user: absolute(user.user ?? {}, ['client-certificate', 'client-key', 'tokenFile'], user.folder),
+    ...(context?.namespace && { namespace: context.namespace }),
   };
 }
 
