@@ -1,12 +1,13 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { searchAttributes } from '../api/operations.ts';
 import type { TemporalConfig } from './config.ts';
 import type { Logger } from './log.ts';
-import { dataConverter } from './payload-limit.ts';
+import { connectionOptions } from './temporal-client.ts';
+
+export { temporalClient } from './temporal-client.ts';
 
 /** Temporal may be away when a process starts: it keeps trying, says so, and gives up only when the process ends. */
 const retryMs = { first: 500, most: 10_000 } as const;
@@ -16,12 +17,6 @@ export interface TemporalDependencies {
   readonly log: Logger;
   /** Ends the attempts. */
   readonly signal: AbortSignal;
-}
-
-/** A client whose connection is made at its first call, so that it exists while Temporal is away. */
-export async function temporalClient({ config }: Pick<TemporalDependencies, 'config'>): Promise<Client> {
-  const connection = Connection.lazy({ ...(await connectionOptions(config)), connectTimeout: '10s' });
-  return new Client({ connection, namespace: config.namespace, dataConverter });
 }
 
 /** The connection of a worker. Resolves once Temporal has answered. */
@@ -63,32 +58,6 @@ export function installTemporalLogger(log: Logger): void {
     telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
     shutdownSignals: [], // the process ends in an order of its own
   });
-}
-
-async function connectionOptions(
-  config: TemporalConfig,
-): Promise<{ address: string; apiKey?: string; tls?: TlsOptions }> {
-  return {
-    address: config.address,
-    ...(config.tls ? { tls: await tlsOptions(config.tls) } : {}),
-    ...(config.apiKeyFile === undefined ? {} : { apiKey: (await readFile(config.apiKeyFile, 'utf8')).trim() }),
-  };
-}
-
-interface TlsOptions {
-  serverNameOverride?: string;
-  serverRootCACertificate?: Buffer;
-  clientCertPair?: { crt: Buffer; key: Buffer };
-}
-
-async function tlsOptions(tls: NonNullable<TemporalConfig['tls']>): Promise<TlsOptions> {
-  return {
-    ...(tls.serverName === undefined ? {} : { serverNameOverride: tls.serverName }),
-    ...(tls.caFile === undefined ? {} : { serverRootCACertificate: await readFile(tls.caFile) }),
-    ...(tls.certFile === undefined || tls.keyFile === undefined
-      ? {}
-      : { clientCertPair: { crt: await readFile(tls.certFile), key: await readFile(tls.keyFile) } }),
-  };
 }
 
 async function untilConnected<T>(

@@ -1,0 +1,38 @@
+// Clients of Temporal. Nothing here loads the native part of the SDK, which only workers need.
+import { readFile } from 'node:fs/promises';
+import { Client, Connection } from '@temporalio/client';
+import type { TemporalConfig } from './config.ts';
+import { dataConverter } from './payload-limit.ts';
+
+/** A client whose connection is made at its first call, so that it exists while Temporal is away. */
+export async function temporalClient({ config }: { readonly config: TemporalConfig }): Promise<Client> {
+  const connection = Connection.lazy({ ...(await connectionOptions(config)), connectTimeout: '10s' });
+  return new Client({ connection, namespace: config.namespace, dataConverter });
+}
+
+/** How the SDK is told where Temporal is. Reads the files that are named. */
+export async function connectionOptions(
+  config: TemporalConfig,
+): Promise<{ address: string; apiKey?: string; tls?: TlsOptions }> {
+  return {
+    address: config.address,
+    ...(config.tls ? { tls: await tlsOptions(config.tls) } : {}),
+    ...(config.apiKeyFile === undefined ? {} : { apiKey: (await readFile(config.apiKeyFile, 'utf8')).trim() }),
+  };
+}
+
+interface TlsOptions {
+  serverNameOverride?: string;
+  serverRootCACertificate?: Buffer;
+  clientCertPair?: { crt: Buffer; key: Buffer };
+}
+
+async function tlsOptions(tls: NonNullable<TemporalConfig['tls']>): Promise<TlsOptions> {
+  return {
+    ...(tls.serverName === undefined ? {} : { serverNameOverride: tls.serverName }),
+    ...(tls.caFile === undefined ? {} : { serverRootCACertificate: await readFile(tls.caFile) }),
+    ...(tls.certFile === undefined || tls.keyFile === undefined
+      ? {}
+      : { clientCertPair: { crt: await readFile(tls.certFile), key: await readFile(tls.keyFile) } }),
+  };
+}
