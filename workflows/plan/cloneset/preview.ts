@@ -2,23 +2,38 @@
  * What would become of each pod of a CloneSet, were it rolled out as it stands now: told before it is begun, by the same
  * code that does it.
  */
+import { isInGrace } from '../../../api/in-place-update.ts';
+import { objectOr } from '../../../api/json.ts';
+import type { Pod } from '../../../api/pod.ts';
 import type { ControllerRevision } from '../../../api/revision.ts';
 import { batchesOf, type RecreateCause } from '../in-place-update.ts';
 import { countedPods, type FleetPod } from './fleet.ts';
-import { type Scene, sceneOf, updateNumbers } from './goal.ts';
+import { isAtGoal, type Scene, scaleNumbers, sceneOf, updateNumbers } from './goal.ts';
+import type { Numbers } from './numbers.ts';
+import { freeInstanceIds, newPod } from './pods.ts';
 import { chooseRevisions, type Revisions } from './revisions.ts';
+import { surplusPods } from './scale.ts';
 import { decideUpdate, updateLine } from './update.ts';
 import type { CloneSetWorld } from './world.ts';
 
 /** The way of one pod. */
 export type PodRoad =
-  /** It is where it should be, or the partition keeps it. */
-  | { readonly kind: 'kept' }
+  | { readonly kind: 'kept'; readonly because: KeptReason }
   /** Its containers change, in these batches; none when only metadata changes. */
   | { readonly kind: 'inPlace'; readonly containers: readonly (readonly string[])[] }
   | { readonly kind: 'recreate'; readonly because: RecreateCause }
   /** It would have to be recreated, and may not be. */
   | { readonly kind: 'impossible'; readonly because: RecreateCause };
+
+export type KeptReason =
+  /** It is of the wanted revision already. */
+  | 'Arrived'
+  /** The partition keeps it, or it is not among the pods that are taken back. */
+  | 'Partition'
+  /** The user updates pods by deleting them. */
+  | 'OnDelete'
+  /** It is about to be deleted, or in the middle of an update. */
+  | 'UnderWay';
 
 export interface PodPreview {
   readonly pod: string;
@@ -36,7 +51,7 @@ export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | und
   const { marked, line: waiting } = updateLine(scene, numbers);
   const line = scene.isOnDelete || numbers.updateNum === 0 ? [] : [...marked, ...waiting];
   const target = numbers.updateNum < 0 ? scene.other : scene.target;
-  const atOnce = Math.max(scene.limits.maxUnavailable + scene.limits.maxSurge, 1);
+  const atOnce = atOnceOf(scene);
   return [
     ...line.map((pod, index) => ({
       pod: pod.name,
@@ -45,8 +60,75 @@ export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | und
     })),
     ...looked.counted
       .filter((pod) => !line.includes(pod))
-      .map(({ name }): PodPreview => ({ pod: name, road: { kind: 'kept' } })),
+      .map((pod): PodPreview => ({ pod: pod.name, road: { kind: 'kept', because: keptBecause(scene, pod) } })),
   ];
+}
+
+function keptBecause(scene: Scene, pod: FleetPod): KeptReason {
+  if (isAtGoal(scene, pod)) return 'Arrived';
+  if (pod.state === 'PreparingDelete' || isInGrace(pod.pod)) return 'UnderWay';
+  return scene.isOnDelete ? 'OnDelete' : 'Partition';
+}
+
+/** What would become of a whole set. */
+export interface SetPreview {
+  /** What its pods are to become. */
+  readonly revision: string;
+  /** What they come from; the same as `revision` when nothing is rolled out. */
+  readonly currentRevision: string;
+  /** So many pods may be on their way at once. */
+  readonly atOnce: number;
+  /** The revision of each pod that is made, surge pods left out. */
+  readonly created: readonly string[];
+  readonly deleted: readonly { readonly pod: string; readonly because: 'Named' | 'Surplus' | 'Leaving' }[];
+  /** As `previewUpdate` has it, for the pods that stay. */
+  readonly updated: readonly PodPreview[];
+}
+
+/**
+ * First what scaling does, then what the update does to the pods that are left: the order of a pass. Undefined when nobody
+ * can say which pods they are.
+ */
+export function previewSet(world: CloneSetWorld): SetPreview | undefined {
+  const looked = countedPods(world);
+  if (looked === undefined) return undefined;
+  const scene = sceneOf(world, looked.counted, revisionsToBe(world));
+  const leaving = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
+  const rest: Scene = { ...scene, counted: scene.counted.filter((pod) => !leaving.includes(pod)) };
+  const numbers = scaleNumbers(rest);
+  const victims = numbers.down > 0 ? surplusPods(rest, numbers) : [];
+  const gone = new Set([...leaving, ...victims].map(({ name }) => name));
+  const made = numbers.up > 0 ? madePods(rest, numbers) : [];
+  const after = { ...world, pods: [...world.pods.filter(({ metadata }) => !gone.has(metadata.name)), ...made] };
+  const names = new Set(made.map(({ metadata }) => metadata.name));
+  return {
+    revision: scene.target.metadata.name,
+    currentRevision: scene.revisions.current.metadata.name,
+    atOnce: atOnceOf(scene),
+    created: Array.from({ length: made.length }, (_, index) =>
+      index < numbers.upOld ? scene.other.metadata.name : scene.target.metadata.name,
+    ),
+    deleted: [
+      ...leaving.map(({ name, isSpecified }) => ({ pod: name, because: isSpecified ? 'Named' : 'Leaving' }) as const),
+      ...victims.map(({ name }) => ({ pod: name, because: 'Surplus' }) as const),
+    ],
+    updated: (previewUpdate(after) ?? []).filter(({ pod }) => !names.has(pod)),
+  };
+}
+
+/** The pods that would be made, as they are once they serve. */
+function madePods({ set, world, target, other, now }: Scene, { up, upOld }: Numbers): readonly Pod[] {
+  return freeInstanceIds(up, world).map((instanceId, index) => {
+    const revision = index < upOld ? other : target;
+    const { pod } = newPod({ set, revision, instanceId, claims: world.claims, gates: world.gates, now });
+    const metadata = { ...objectOr(pod.metadata), name: `${set.metadata.name}-${instanceId}`, uid: instanceId };
+    const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }] };
+    return { ...pod, metadata: { ...metadata, creationTimestamp: now, resourceVersion: '' }, status } as unknown as Pod;
+  });
+}
+
+function atOnceOf({ limits }: Scene): number {
+  return Math.max(limits.maxUnavailable + limits.maxSurge, 1);
 }
 
 function roadOf(scene: Scene, pod: FleetPod, target: ControllerRevision): PodRoad {

@@ -104,8 +104,8 @@ function specifiedPods({ counted }: Scene): readonly FleetPod[] {
   return counted.filter(({ isSpecified, state }) => isSpecified && state !== 'PreparingDelete');
 }
 
-/** CS-34, CS-40. */
-function surplusPods(scene: Scene, { down, downOld }: Numbers): readonly FleetPod[] {
+/** CS-34, CS-40: the pods that are too many, those that go first in front. */
+export function surplusPods(scene: Scene, { down, downOld }: Pick<Numbers, 'down' | 'downOld'>): readonly FleetPod[] {
   const { counted, set, world } = scene;
   return chooseVictims({
     old: counted.filter((pod) => !countsAsNew(scene, pod)),
