@@ -3,10 +3,13 @@ import type { SourceFile } from './source.ts';
 /** Parts that are tools for people and not Windlass: they may look around. */
 const tools = /^(deploy|test)\//;
 
-/** Every reading of the environment outside `workers/config.ts`, the one place where options come from. */
+/** The one place where options come from; and the plugin, which has those of kubectl besides. */
+const readers = ['workers/config.ts', 'cli/main.ts'];
+
+/** Every reading of the environment where options are not read. */
 export function environmentProblems(sources: readonly SourceFile[]): readonly string[] {
   return sources
-    .filter(({ path }) => path !== 'workers/config.ts' && !tools.test(path))
+    .filter(({ path }) => !readers.includes(path) && !tools.test(path))
     .flatMap(({ path, globals }) =>
       globals
         .filter(({ text }) => text === 'process.env' || text === 'process.argv')

@@ -51,7 +51,7 @@ function mayImport(path: string, from: Area, to: Area, typeOnly: boolean): boole
 }
 
 function isWiring(path: string): boolean {
-  return path.startsWith('workers/') || /^(watcher|daemon)(\/admission)?\/main\.ts$/.test(path);
+  return path.startsWith('workers/') || /^(watcher|daemon|cli)(\/admission)?\/main\.ts$/.test(path);
 }
 
 function areaOf(path: string): Area | undefined {

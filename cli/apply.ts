@@ -1,0 +1,71 @@
+// What `kubectl apply` makes of an object that exists: a three-way merge of what was applied last, what is there, and what
+// is applied now. Lists of custom resources are replaced as a whole.
+import { isJsonObject, type Json, type JsonObject, sameJson } from '../api/json.ts';
+
+/** Where kubectl keeps what was applied last. */
+export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration';
+
+/** The merge patch that apply sends: what is new or differs, and null for what was applied once and is no longer. */
+export function applyPatch(live: JsonObject, manifest: JsonObject): JsonObject {
+  return merged(changes(live, manifest), removals(lastApplied(live), manifest));
+}
+
+/** The object once a merge patch (RFC 7386) is in it. */
+export function mergePatch(object: JsonObject, patch: JsonObject): JsonObject {
+  const result: Record<string, Json | undefined> = { ...object };
+  for (const [key, value] of Object.entries(patch)) {
+    const before = result[key];
+    if (value === null) delete result[key];
+    else if (isJsonObject(value)) result[key] = mergePatch(isJsonObject(before) ? before : {}, value);
+    else result[key] = value;
+  }
+  return result;
+}
+
+function lastApplied(live: JsonObject): JsonObject {
+  const metadata = isJsonObject(live.metadata) ? live.metadata : {};
+  const annotations = isJsonObject(metadata.annotations) ? metadata.annotations : {};
+  const text = annotations[lastAppliedAnnotation];
+  try {
+    const value: unknown = typeof text === 'string' ? JSON.parse(text) : {};
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {}; // as if it had never been applied: nothing is taken away
+  }
+}
+
+function changes(live: JsonObject, manifest: JsonObject): JsonObject {
+  return fromEntries(
+    Object.entries(manifest).flatMap(([key, value]) => {
+      const there = live[key];
+      if (value === undefined || sameJson(there, value)) return [];
+      if (!isJsonObject(value) || !isJsonObject(there)) return [[key, value]];
+      const inner = changes(there, value);
+      return Object.keys(inner).length > 0 ? [[key, inner]] : [];
+    }),
+  );
+}
+
+function removals(before: JsonObject, manifest: JsonObject): JsonObject {
+  return fromEntries(
+    Object.entries(before).flatMap(([key, value]): readonly (readonly [string, Json])[] => {
+      const now = manifest[key];
+      if (now === undefined) return [[key, null]];
+      if (!isJsonObject(value) || !isJsonObject(now)) return [];
+      const inner = removals(value, now);
+      return Object.keys(inner).length > 0 ? [[key, inner]] : [];
+    }),
+  );
+}
+
+function merged(patch: JsonObject, other: JsonObject): JsonObject {
+  const both = Object.entries(other).map(([key, value]): [string, Json | undefined] => {
+    const mine = patch[key];
+    return [key, isJsonObject(mine) && isJsonObject(value) ? merged(mine, value) : (mine ?? value)];
+  });
+  return { ...patch, ...Object.fromEntries(both) };
+}
+
+function fromEntries(entries: readonly (readonly [string, Json])[]): JsonObject {
+  return Object.fromEntries(entries);
+}

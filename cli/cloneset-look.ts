@@ -1,0 +1,128 @@
+// What the planner of CloneSets is to see, read from the API server with the rights of the user.
+import type { KubeClient, ListOptions } from '../activities/kube/client.ts';
+import { KubeError } from '../activities/kube/failures.ts';
+import { type CloneSet, cloneSetMark } from '../api/cloneset.ts';
+import type { FeatureGates } from '../api/feature-gates.ts';
+import { isJsonList, isJsonObject, objectOr } from '../api/json.ts';
+import { formatSelector } from '../api/label-selector.ts';
+import type { KubeObject, Resource } from '../api/meta.ts';
+import type { Pod } from '../api/pod.ts';
+import type { ControllerRevision } from '../api/revision.ts';
+import { kubeResource } from '../api/well-known.ts';
+import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/world.ts';
+import { attempt } from './failure.ts';
+
+const revisions: Resource = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'controllerrevisions',
+  kind: 'ControllerRevision',
+  namespaced: true,
+};
+
+const claims: Resource = {
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  kind: 'PersistentVolumeClaim',
+  namespaced: true,
+};
+
+export interface LookOptions {
+  readonly kube: KubeClient;
+  readonly gates: FeatureGates;
+  readonly nowMs: number;
+}
+
+/** The world of a set as it stands, or as it would be; and what the user may not see of it. */
+export async function lookAround(
+  set: CloneSet,
+  { kube, gates, nowMs }: LookOptions,
+): Promise<{ readonly world: CloneSetWorld; readonly notes: readonly string[] }> {
+  const { namespace = '', name } = set.metadata;
+  const notes: string[] = [];
+  const where = `in namespace "${namespace}"`;
+
+  /** What a decision can do without. */
+  async function maybe<T>(what: string, otherwise: T, look: () => Promise<T>): Promise<T> {
+    try {
+      return await look();
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      notes.push(`without ${what}, which could not be read: ${error.message}`);
+      return otherwise;
+    }
+  }
+
+  const [pods, known, owned, nodes, hasResizeSubresource] = await Promise.all([
+    attempt(`Cannot list pods ${where}`, () =>
+      listAll<Pod>(kube, kubeResource.pods, { namespace, labelSelector: formatSelector(set.spec.selector) }),
+    ),
+    attempt(`Cannot list controllerrevisions ${where}`, () =>
+      listAll<ControllerRevision>(kube, revisions, { namespace }),
+    ),
+    maybe('the claims of the set', [], () => listClaims(kube, namespace)),
+    spreadsPods(set) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
+    maybe('resizing in place', false, () => resizesPods(kube)),
+  ]);
+  return {
+    notes,
+    world: {
+      set,
+      pods: pods.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
+      claims: owned.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
+      revisions: known,
+      nodes: new Map(nodes.map(({ metadata }) => [metadata.name, metadata.labels ?? {}])),
+      gates,
+      hasResizeSubresource,
+      excludePreparingDelete: false,
+      nowMs,
+      random: numbersFrom(name),
+    },
+  };
+}
+
+/** All pages of a list. */
+export async function listAll<T extends KubeObject>(
+  kube: Pick<KubeClient, 'list'>,
+  resource: Resource,
+  options: ListOptions = {},
+): Promise<readonly T[]> {
+  const items: T[] = [];
+  let next: string | undefined;
+  do {
+    const page = await kube.list<T>(resource, { ...options, limit: 500, continue: next });
+    items.push(...page.items);
+    next = page.continue;
+  } while (next);
+  return items;
+}
+
+async function listClaims(kube: KubeClient, namespace: string): Promise<readonly VolumeClaim[]> {
+  return await listAll<KubeObject>(kube, claims, { namespace, labelSelector: cloneSetMark.instanceId });
+}
+
+function isOwnedBy({ metadata }: CloneSet, owners: KubeObject['metadata']['ownerReferences']): boolean {
+  return metadata.uid !== '' && (owners?.some(({ controller, uid }) => controller && uid === metadata.uid) ?? false);
+}
+
+/** Nodes are read only where they matter: their list is long, and not for everybody. */
+function spreadsPods({ spec }: CloneSet): boolean {
+  const terms = objectOr(spec.template.spec).topologySpreadConstraints;
+  return isJsonList(terms) && terms.length > 0;
+}
+
+async function resizesPods(kube: KubeClient): Promise<boolean> {
+  const answer = await kube.request('GET', '/api/v1');
+  const { resources } = objectOr(answer);
+  return isJsonList(resources) && resources.some((found) => isJsonObject(found) && found.name === 'pods/resize');
+}
+
+/** The planner draws names of pods by lot; here nobody sees them, and the same question gets the same answer. */
+function numbersFrom(text: string): () => number {
+  let seed = [...text].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 2147483647, 1);
+  return () => {
+    seed = (seed * 48271) % 2147483647 || 1;
+    return seed / 2147483647;
+  };
+}

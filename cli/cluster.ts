@@ -1,0 +1,133 @@
+import { existsSync } from 'node:fs';
+import { delimiter } from 'node:path';
+import { createKubeClient, type KubeClient } from '../activities/kube/client.ts';
+import { type Access, type Credentials, credentialsOf, loadKubeconfig } from '../activities/kube/credentials.ts';
+import type { Kubeconfig, KubeconfigUser } from '../activities/kube/kubeconfig.ts';
+import { CommandFailed } from './failure.ts';
+
+/** kubectl's own flags about the cluster and the user, under its names. */
+export interface ClusterFlags {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly cluster?: string;
+  readonly user?: string;
+  readonly namespace?: string;
+  readonly server?: string;
+  readonly token?: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly as?: string;
+  readonly asGroup?: readonly string[];
+  readonly asUid?: string;
+  readonly requestTimeout?: string;
+  readonly certificateAuthority?: string;
+  readonly clientCertificate?: string;
+  readonly clientKey?: string;
+  readonly tlsServerName?: string;
+  readonly insecureSkipTlsVerify?: boolean;
+}
+
+/** The variables of the environment that kubectl reads as well. */
+export interface ClusterEnvironment {
+  readonly KUBECONFIG?: string | undefined;
+  readonly KUBERNETES_SERVICE_HOST?: string | undefined;
+  readonly KUBERNETES_SERVICE_PORT?: string | undefined;
+}
+
+/** An API server as its user sees it. */
+export interface Cluster {
+  readonly kube: KubeClient;
+  /** Of objects that name none. */
+  readonly namespace: string;
+}
+
+/** Connects as kubectl would with these flags. Nothing is sent yet. Throws when the flags lead nowhere. */
+export function connectCluster(flags: ClusterFlags, env: ClusterEnvironment): Cluster {
+  const config = withFlags(baseConfig(flags, env), flags);
+  const deadlineMs = timeoutMs(flags.requestTimeout);
+  const kube = createKubeClient({
+    credentials: impersonating(credentialsOf(config), flags),
+    userAgent: 'kubectl-kruise',
+    // one command asks little, and its user waits for it
+    qps: 1000,
+    burst: 1000,
+    ...(deadlineMs !== undefined && { deadlineMs }),
+  });
+  return { kube, namespace: flags.namespace || config.namespace || 'default' };
+}
+
+function baseConfig(flags: ClusterFlags, env: ClusterEnvironment): Kubeconfig {
+  const choice = { context: flags.context, cluster: flags.cluster, user: flags.user };
+  // Of several files some may be missing, as with kubectl; one that is named has to be there.
+  const files = flags.kubeconfig || env.KUBECONFIG?.split(delimiter).filter(existsSync).join(delimiter) || undefined;
+  const host = env.KUBERNETES_SERVICE_HOST;
+  const inCluster = host ? { host, port: Number(env.KUBERNETES_SERVICE_PORT ?? 443) } : undefined;
+  try {
+    return loadKubeconfig(files, inCluster, choice);
+  } catch (error) {
+    const namesFile = flags.kubeconfig !== undefined || flags.context !== undefined || flags.cluster !== undefined;
+    if (flags.server === undefined || namesFile) throw error;
+    return { cluster: {}, user: {} };
+  }
+}
+
+function withFlags({ cluster, user, namespace }: Kubeconfig, flags: ClusterFlags): Kubeconfig {
+  return {
+    cluster: {
+      ...cluster,
+      ...(flags.server && { server: flags.server.includes('://') ? flags.server : `https://${flags.server}` }),
+      ...(flags.certificateAuthority && {
+        'certificate-authority': flags.certificateAuthority,
+        'certificate-authority-data': undefined,
+      }),
+      ...(flags.tlsServerName && { 'tls-server-name': flags.tlsServerName }),
+      ...(flags.insecureSkipTlsVerify && { 'insecure-skip-tls-verify': true }),
+    } as Kubeconfig['cluster'],
+    user: userWith(user, flags),
+    ...(namespace !== undefined && { namespace }),
+  };
+}
+
+/** A token or a password on the command line counts instead of all that the kubeconfig says of the user. */
+function userWith(user: KubeconfigUser, flags: ClusterFlags): KubeconfigUser {
+  const base = flags.token || flags.username ? {} : user;
+  return {
+    ...base,
+    ...(flags.token && { token: flags.token }),
+    ...(flags.username && { username: flags.username, password: flags.password ?? '' }),
+    ...(flags.clientCertificate && { 'client-certificate': flags.clientCertificate }),
+    ...(flags.clientKey && { 'client-key': flags.clientKey }),
+  };
+}
+
+function impersonating(credentials: Credentials, { as, asGroup = [], asUid }: ClusterFlags): Credentials {
+  if (as === undefined) {
+    if (asGroup.length > 0 || asUid) throw new CommandFailed('--as-group and --as-uid go with --as only');
+    return credentials;
+  }
+  if (asGroup.length > 1) throw new CommandFailed('--as-group can be given once');
+  const headers = {
+    'impersonate-user': as,
+    ...(asUid && { 'impersonate-uid': asUid }),
+    ...(asGroup[0] && { 'impersonate-group': asGroup[0] }),
+  };
+  const inner = new WeakMap<Access, Access>();
+  return {
+    server: credentials.server,
+    async current() {
+      const access = await credentials.current();
+      const wrapped = { ...access, headers: { ...access.headers, ...headers } };
+      inner.set(wrapped, access);
+      return wrapped;
+    },
+    renew: (stale) => credentials.renew(inner.get(stale) ?? stale),
+  };
+}
+
+function timeoutMs(text: string | undefined): number | undefined {
+  if (text === undefined || text === '0') return undefined;
+  const found = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
+  if (!found) throw new CommandFailed(`--request-timeout="${text}": expects a time such as 30s, 2m or 0 for none`);
+  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[found[2] ?? 's'] ?? 1000;
+  return Number(found[1]) * unit;
+}

@@ -1,0 +1,288 @@
+import {
+  type CloneSet,
+  type CloneSetWaitReason,
+  cloneSetCondition,
+  cloneSetDefault,
+  cloneSets,
+} from '../../api/cloneset.ts';
+import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
+import { isAtGoal } from '../../workflows/plan/cloneset/goal.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
+import { allWaits, describeCause, type Situation } from '../../workflows/plan/cloneset/waits.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
+import type { Wait } from '../../workflows/plan/decision.ts';
+import { lookAround } from '../cloneset-look.ts';
+import { attempt } from '../failure.ts';
+import type {
+  ExplainedOperation,
+  ExplainedStep,
+  ExplainedWait,
+  Explainer,
+  ExplainMeans,
+  Explanation,
+  HelpfulCommand,
+} from './explanation.ts';
+import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+
+/** CloneSets: what the planner says of what is there now, beside what the status says. */
+export const cloneSetExplainer: Explainer = {
+  resource: cloneSets,
+  shortNames: ['clone'],
+  explain: async (ref, means) => {
+    const set = await attempt(`Cannot read CloneSet "${ref.namespace}/${ref.name}"`, () =>
+      means.kube.get<CloneSet>(cloneSets, ref),
+    );
+    const { world, notes } = await lookAround(set, means);
+    const operation = await askEngine(`roll-out/${set.metadata.uid}`, means);
+    return explainSet({ world, operation, notes, means });
+  },
+};
+
+/** What is told of a set in this world. */
+export function explainSet({
+  world,
+  operation,
+  notes,
+  means,
+}: {
+  readonly world: CloneSetWorld;
+  readonly operation: ExplainedOperation;
+  readonly notes: readonly string[];
+  readonly means: Pick<ExplainMeans, 'engine'>;
+}): Explanation {
+  const { set } = world;
+  const { namespace = '', name, generation = 0 } = set.metadata;
+  const told = set.status?.waitingFor as WaitingFor | undefined;
+  const seen = { ...world, ...failuresIn(set), ...permitIn(set, operation) };
+  const { situation } = planCloneSet(seen);
+  const waits = allOf(told, situation ? allWaits(situation) : [], situation);
+  const { observedGeneration } = set.status ?? {};
+  return {
+    kind: cloneSets.kind,
+    namespace,
+    name,
+    summary: summaryOf(set),
+    waits,
+    steps: situation ? stepsOf(situation, previewUpdate(seen) ?? []) : [],
+    operation,
+    commands: commandsFor(set, waits, { operation, means }),
+    notes: [
+      ...(situation ? [] : ['the template has not been recorded yet: no watcher has looked at it']),
+      ...(observedGeneration === undefined || observedGeneration < generation
+        ? [`the status is of generation ${observedGeneration ?? 'none'}, the set of ${generation}`]
+        : []),
+      ...terminatingNotes(world),
+      ...notes,
+    ],
+  };
+}
+
+function summaryOf({ spec, status }: CloneSet): string {
+  const replicas = spec.replicas ?? cloneSetDefault.replicas;
+  if (status === undefined) return `no status yet; ${replicas} pods are wanted`;
+  const { updateRevision = '', currentRevision = '' } = status;
+  const revisions = updateRevision === currentRevision ? updateRevision : `${currentRevision} -> ${updateRevision}`;
+  const wanted = status.expectedUpdatedReplicas ?? replicas;
+  return (
+    `${revisions || 'no revision yet'}: ${status.updatedReplicas} of ${wanted} pods updated, ` +
+    `${status.availableReplicas} of ${replicas} available`
+  );
+}
+
+/** What the watcher has failed to do; the planner cannot know it. */
+function failuresIn({ status }: CloneSet): Pick<CloneSetWorld, 'failures'> {
+  const message = (type: string) =>
+    status?.conditions?.find((condition) => condition.type === type && condition.status === 'True')?.message;
+  const scale = message(cloneSetCondition.failedScale);
+  const update = message(cloneSetCondition.failedUpdate);
+  if (scale === undefined && update === undefined) return {};
+  return { failures: { ...(scale !== undefined && { scale }), ...(update !== undefined && { update }) } };
+}
+
+/** The leave that the operation has given, as far as it can be told from outside. */
+function permitIn({ status }: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engineSilent'> {
+  const reason = status?.waitingFor?.reason;
+  if (reason === 'EngineSilent') return { engineSilent: true };
+  const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
+  if (reason === 'NoPermit' || reason === 'Aborted' || isOver || status?.updateRevision === undefined) return {};
+  return {
+    permit: {
+      revision: status.updateRevision,
+      paused: reason === 'PausedByOperator',
+      skip: [],
+      batch: Number.MAX_SAFE_INTEGER,
+    },
+  };
+}
+
+/** What the status says comes first: it may know of more than can be seen from here. */
+function allOf(
+  told: WaitingFor | undefined,
+  waits: readonly Wait[],
+  situation: Situation | undefined,
+): readonly ExplainedWait[] {
+  const others = waits.filter(({ reason }) => reason !== told?.reason);
+  const planned = others.map((wait): ExplainedWait => {
+    const since = situation && sinceOf(wait, situation);
+    return { ...wait, ...(since !== undefined && { since }), from: 'planner' };
+  });
+  return told === undefined ? planned : [{ ...told, from: 'status' }, ...planned];
+}
+
+/** The longest that one of these pods has been down; undefined where pods are not what is waited for. */
+function sinceOf({ blockedBy }: Wait, { scene }: Situation): string | undefined {
+  const times = scene.counted
+    .filter((pod) => blockedBy.includes(`pod/${pod.name}`) && !pod.isAvailable)
+    .flatMap((pod) => downSince(pod) ?? []);
+  return times.toSorted((left, right) => left.localeCompare(right))[0];
+}
+
+function downSince({ pod }: FleetPod): string | undefined {
+  const down = pod.status?.conditions?.filter(
+    ({ type, status }) => status === 'False' && (type === 'Ready' || type === inPlaceReadinessGate),
+  );
+  return down?.[0]?.lastTransitionTime ?? pod.metadata.creationTimestamp;
+}
+
+/** Pods that are on their way first, then those in line, then those that are where they should be. */
+function stepsOf(situation: Situation, roads: readonly PodPreview[]): readonly ExplainedStep[] {
+  const { scene, refresh } = situation;
+  const rank = (pod: FleetPod) => roads.findIndex((road) => road.pod === pod.name);
+  const lines = scene.counted.map((pod): { readonly order: number; readonly step: ExplainedStep } => {
+    const about = (order: number, state: string, detail: string) => ({
+      order,
+      step: { step: pod.name, state, detail },
+    });
+    const broken = refresh.broken.find((found) => found.pod.name === pod.name);
+    if (broken) return about(0, 'unreadable', broken.message);
+    const wait = refresh.underWay.find((found) => found.pod.name === pod.name)?.waitingFor;
+    if (wait)
+      return about(
+        1,
+        'updating',
+        `${wait.reason}${wait.containers.length > 0 ? `: ${wait.containers.join(', ')}` : ''}`,
+      );
+    if (pod.isSpecified) return about(2, 'to be deleted', '');
+    if (pod.state && !['Normal', 'Updated', 'PreparingNormal'].includes(pod.state))
+      return about(3, pod.state, 'held by a hook, or on its way');
+    const road = roads.find((found) => found.pod === pod.name);
+    const down = pod.isAvailable ? '' : `not available since ${downSince(pod) ?? 'long'}`;
+    if (road?.turn !== undefined)
+      return about(100 + rank(pod), `waits, batch ${road.turn}`, [roadText(road), down].filter(Boolean).join('; '));
+    if (isAtGoal(scene, pod)) return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, 'updated', down);
+    return about(
+      900_000,
+      'kept',
+      [scene.isOnDelete ? 'OnDelete' : 'by the partition', down].filter(Boolean).join('; '),
+    );
+  });
+  return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
+}
+
+function roadText({ road }: PodPreview): string {
+  switch (road.kind) {
+    case 'inPlace':
+      return `in place${road.containers.length > 0 ? `: ${road.containers.map((batch) => batch.join(', ')).join(', then ')}` : ''}`;
+    case 'recreate':
+      return `recreate: ${describeCause(road.because)}`;
+    case 'impossible':
+      return `impossible: ${describeCause(road.because)}`;
+    case 'kept':
+      return '';
+  }
+}
+
+function terminatingNotes({ pods, nowMs }: CloneSetWorld): readonly string[] {
+  const going = pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const late = going.filter(({ metadata }) => Date.parse(metadata.deletionTimestamp ?? '') < nowMs);
+  const [first] = late;
+  if (first === undefined) return [];
+  const held = first.metadata.finalizers?.join(', ');
+  return [
+    `pod ${first.metadata.name} should have ended at ${first.metadata.deletionTimestamp}` +
+      `${held ? `, and has finalizers ${held}` : ''}${late.length > 1 ? `; so should ${late.length - 1} more` : ''}`,
+  ];
+}
+
+function commandsFor(
+  set: CloneSet,
+  waits: readonly ExplainedWait[],
+  given: { readonly operation: ExplainedOperation; readonly means: Pick<ExplainMeans, 'engine'> },
+): readonly HelpfulCommand[] {
+  const { namespace, name } = set.metadata;
+  const { operation, means } = given;
+  const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
+    command: signalCommand(operation.workflowId, command, {
+      engine: means.engine,
+      ...(target !== undefined && { target }),
+    }),
+    effect,
+  });
+  const patch = (rollingUpdate: object, effect: string): HelpfulCommand => ({
+    command: `kubectl -n ${namespace} patch clone ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy: { rollingUpdate } } })}'`,
+    effect,
+  });
+  const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
+  const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
+    const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
+    const look =
+      pod === undefined
+        ? []
+        : [{ command: `kubectl -n ${namespace} describe pod ${pod}`, effect: `why ${pod} is not ready` }];
+    const logs =
+      pod === undefined
+        ? []
+        : [{ command: `kubectl -n ${namespace} logs ${pod} --all-containers`, effect: `what ${pod} says` }];
+    const skip = pod === undefined ? [] : [signal('skip', `leaves ${pod} out`, pod)];
+    switch (wait.reason as CloneSetWaitReason) {
+      case 'Paused':
+        return [patch({ paused: false }, 'goes on')];
+      case 'PausedByOperator':
+        return [signal('resume', 'goes on')];
+      case 'PartitionReached':
+        return [patch({ partition: 0 }, 'updates the pods that are left')];
+      case 'BudgetSpent':
+      case 'NotReady':
+      case 'BatchNotReady':
+        return [...look, ...logs];
+      case 'BudgetRoundsToZero':
+        return [patch({ maxUnavailable: 1 }, 'one pod at a time')];
+      case 'ContainersNotSwapped':
+      case 'NotScheduled':
+      case 'Terminating':
+      case 'PodUnreadable':
+        return look;
+      case 'RefusedByBudget':
+        return [...skip];
+      case 'InPlaceImpossible':
+        return [patch({ podUpdatePolicy: 'InPlaceIfPossible' }, 'recreates these pods')];
+      case 'Skipped':
+      case 'Aborted':
+        return [signal('retry', 'goes on')];
+      case 'Parked':
+        return [signal('retry', 'tries it again'), ...skip];
+      default:
+        return [];
+    }
+  });
+  const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set));
+  const steering = isRolling
+    ? [
+        ...(reasons.includes('PausedByOperator') ? [] : [signal('pause', 'no further pod is disturbed')]),
+        signal('abort', 'stops where it is'),
+        signal('undo', 'takes the pods that were changed back'),
+        {
+          command: `kubectl -n ${namespace} annotate clone ${name} windlass.io/command=pause`,
+          effect: 'the same, for those who may not signal workflows; other commands likewise',
+        },
+      ]
+    : [];
+  return distinct([...forWaits, ...steering]);
+}
+
+function isUpdating({ status }: CloneSet): boolean {
+  return status?.updateRevision !== status?.currentRevision;
+}

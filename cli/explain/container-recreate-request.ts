@@ -1,0 +1,113 @@
+import { findCondition } from '../../api/conditions.ts';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  isCompleted,
+  type RecreateWaitReason,
+} from '../../api/container-recreate-request.ts';
+import { restartContainersId } from '../../api/operations.ts';
+import { crrLabel } from '../../api/well-known.ts';
+import { attempt } from '../failure.ts';
+import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
+import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+
+/** ContainerRecreateRequests: their status has it all, the history says how it came to be. */
+export const recreateRequestExplainer: Explainer = {
+  resource: crr,
+  shortNames: ['crr'],
+  explain: async (ref, means) => {
+    const request = await attempt(`Cannot read ContainerRecreateRequest "${ref.namespace}/${ref.name}"`, () =>
+      means.kube.get<ContainerRecreateRequest>(crr, ref),
+    );
+    return await explainRequest(request, means);
+  },
+};
+
+async function explainRequest(request: ContainerRecreateRequest, means: ExplainMeans): Promise<Explanation> {
+  const { namespace = '', name, labels = {}, generation = 0 } = request.metadata;
+  const podUid = labels[crrLabel.podUid];
+  const wait = request.status?.waitingFor;
+  const operation = podUid === undefined ? undefined : await askEngine(restartContainersId(podUid), means);
+  const isOpen = !isCompleted(request);
+  return {
+    kind: crr.kind,
+    namespace,
+    name,
+    summary: summaryOf(request),
+    waits: isOpen && wait ? [{ ...wait, from: 'status' }] : [],
+    steps: request.spec.containers.map((container) => stepOf(request, container.name)),
+    ...(operation && { operation }),
+    commands: isOpen && operation && mayRun(operation) ? commandsFor(request, operation.workflowId, means) : [],
+    notes: [
+      ...(podUid === undefined
+        ? [`it has no label ${crrLabel.podUid}: admission has not seen it, so nothing runs`]
+        : []),
+      ...(isOpen && request.status === undefined ? ['it has no status: no watcher has looked at it yet'] : []),
+      ...(request.status?.observedGeneration !== undefined && request.status.observedGeneration < generation
+        ? [`the status is of generation ${request.status.observedGeneration}, the request of ${generation}`]
+        : []),
+    ],
+  };
+}
+
+function summaryOf({ spec, status }: ContainerRecreateRequest): string {
+  const states = status?.containerRecreateStates ?? [];
+  const done = states.filter(({ phase }) => phase === 'Succeeded').length;
+  const end = [findCondition(status?.conditions, 'Complete'), findCondition(status?.conditions, 'Failed')].find(
+    (condition) => condition?.status === 'True',
+  );
+  const phase = status?.phase || 'not begun';
+  const why = end ? ` (${end.type}: ${end.reason}${status?.message ? `, ${status.message}` : ''})` : '';
+  return `${phase}${why}, ${done} of ${spec.containers.length} containers of pod ${spec.podName} restarted`;
+}
+
+function stepOf({ status, spec }: ContainerRecreateRequest, container: string): ExplainedStep {
+  const step = `restart ${container}@${spec.podName}`;
+  const state = status?.containerRecreateStates?.find(({ name }) => name === container);
+  if (state === undefined) return { step, state: status?.phase === 'Completed' ? 'Left out' : 'Pending', detail: '' };
+  const stopped = state.phase === 'Recreating' && state.isKilled ? 'stopped; the new one is awaited' : '';
+  return { step, state: state.phase, detail: state.message || stopped };
+}
+
+function commandsFor(
+  request: ContainerRecreateRequest,
+  workflowId: string,
+  { engine }: ExplainMeans,
+): readonly HelpfulCommand[] {
+  const { namespace, name } = request.metadata;
+  const { podName } = request.spec;
+  const wait = request.status?.waitingFor;
+  const signal = (command: 'pause' | 'resume' | 'retry' | 'skip' | 'abort', effect: string, target?: string) => ({
+    command: signalCommand(workflowId, command, { engine, ...(target !== undefined && { target }) }),
+    effect,
+  });
+  const blocker = wait?.blockedBy[0]?.split('/')[1];
+  const container = wait?.blockedBy[0]?.startsWith('container/') ? blocker : undefined;
+  const isPaused = wait?.reason === ('Paused' satisfies RecreateWaitReason);
+  const logs = { command: `kubectl -n ${namespace} logs ${podName} -c ${container}`, effect: 'what it says' };
+  return distinct([
+    ...(wait?.reason === 'Queued' && blocker !== undefined
+      ? [{ command: `kubectl kruise -n ${namespace} explain crr/${blocker}`, effect: 'the request in front' }]
+      : []),
+    ...(wait?.reason === 'ContainerNotReady' && container !== undefined ? [logs] : []),
+    ...(wait?.reason === 'ContainerNotFound' || wait?.reason === 'PodFinished'
+      ? [{ command: `kubectl -n ${namespace} describe pod ${podName}`, effect: 'why it does not start' }]
+      : []),
+    ...(wait?.reason === 'NodeSilent'
+      ? [
+          {
+            command: `kubectl describe node ${request.metadata.labels?.[crrLabel.nodeName] ?? ''}`,
+            effect: 'how the node is',
+          },
+        ]
+      : []),
+    ...(wait?.reason === 'Parked' ? [signal('retry', 'tries what was refused at once')] : []),
+    isPaused ? signal('resume', 'goes on') : signal('pause', 'no further container is stopped'),
+    ...(container === undefined ? [] : [signal('skip', `leaves ${container} out`, container)]),
+    signal('abort', 'ends the request; what has not been stopped stays as it is'),
+    {
+      command: `kubectl -n ${namespace} annotate crr ${name} windlass.io/command=abort`,
+      effect: 'the same, for those who may not signal workflows; other commands likewise',
+    },
+  ]);
+}

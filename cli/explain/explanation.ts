@@ -1,0 +1,73 @@
+import type { KubeClient } from '../../activities/kube/client.ts';
+import type { FeatureGates } from '../../api/feature-gates.ts';
+import type { Resource } from '../../api/meta.ts';
+import type { OperationEngine, OperationReport } from '../operation.ts';
+
+/** Something that an operation waits for. */
+export interface ExplainedWait {
+  readonly reason: string;
+  /** As `kind/name`, at most ten. */
+  readonly blockedBy: readonly string[];
+  readonly blockedCount: number;
+  /** RFC 3339; absent: nobody has written it down. */
+  readonly since?: string;
+  readonly unblock: string;
+  /** `status`: the operation has written it down; `planner`: it follows from what is there now. */
+  readonly from: 'status' | 'planner';
+}
+
+/** A step of an operation, or what becomes of one of the things it works on. */
+export interface ExplainedStep {
+  readonly step: string;
+  readonly state: string;
+  readonly detail: string;
+}
+
+/** A command line that may help, and what it does. */
+export interface HelpfulCommand {
+  readonly command: string;
+  readonly effect: string;
+}
+
+/** What is known of the workflow behind an object. */
+export type ExplainedOperation =
+  | ({ readonly kind: 'found' } & OperationReport)
+  /** Nothing of that name has run, or its history is forgotten. */
+  | { readonly kind: 'none'; readonly workflowId: string }
+  | { readonly kind: 'notAsked'; readonly workflowId: string; readonly why: string };
+
+/** All that is told of an object. */
+export interface Explanation {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  /** Where it stands, in one line. */
+  readonly summary: string;
+  /** The first one is what it waits for; empty: for nothing. */
+  readonly waits: readonly ExplainedWait[];
+  readonly steps: readonly ExplainedStep[];
+  readonly operation?: ExplainedOperation;
+  readonly commands: readonly HelpfulCommand[];
+  /** What could not be seen, and what to keep in mind. */
+  readonly notes: readonly string[];
+}
+
+export interface ExplainMeans {
+  readonly kube: KubeClient;
+  readonly gates: FeatureGates;
+  readonly nowMs: number;
+  /** Absent: `engineMissing` says why. */
+  readonly engine?: OperationEngine;
+  readonly engineMissing: string;
+}
+
+/** How one kind is explained. A new kind is one line in `explainers.ts`. */
+export interface Explainer {
+  readonly resource: Resource;
+  /** Besides kind and plural, with and without the group. */
+  readonly shortNames: readonly string[];
+  readonly explain: (
+    object: { readonly namespace: string; readonly name: string },
+    means: ExplainMeans,
+  ) => Promise<Explanation>;
+}

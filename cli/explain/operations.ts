@@ -1,0 +1,38 @@
+import type { CommandName } from '../../api/operations.ts';
+import { describeFailure } from '../failure.ts';
+import type { ExplainedOperation, ExplainMeans, HelpfulCommand } from './explanation.ts';
+
+/** What Temporal says of a workflow, or why it was not asked. An engine that is away explains nothing less of the rest. */
+export async function askEngine(
+  workflowId: string,
+  { engine, engineMissing }: Pick<ExplainMeans, 'engine' | 'engineMissing'>,
+): Promise<ExplainedOperation> {
+  if (engine === undefined) return { kind: 'notAsked', workflowId, why: engineMissing };
+  try {
+    const report = await engine.report(workflowId);
+    return report === undefined ? { kind: 'none', workflowId } : { kind: 'found', ...report };
+  } catch (error) {
+    return { kind: 'notAsked', workflowId, why: `Temporal could not be asked: ${describeFailure(error)}` };
+  }
+}
+
+/** Whether the operation may be running, as far as anybody knows. */
+export function mayRun(operation: ExplainedOperation): boolean {
+  return operation.kind === 'notAsked' || (operation.kind === 'found' && operation.endedAt === undefined);
+}
+
+/** The command line that signals an operation. */
+export function signalCommand(
+  workflowId: string,
+  name: CommandName | 'undo',
+  { engine, target }: { readonly engine: ExplainMeans['engine']; readonly target?: string },
+): string {
+  const input = target === undefined ? '' : ` --input '${JSON.stringify({ target })}'`;
+  const flags = engine === undefined ? '' : `${engine.flags} `;
+  return `temporal workflow signal ${flags}--workflow-id ${workflowId} --name ${name}${input}`;
+}
+
+/** Leaves out what is there twice, keeping the first. */
+export function distinct(commands: readonly HelpfulCommand[]): readonly HelpfulCommand[] {
+  return commands.filter(({ command }, index) => commands.findIndex((other) => other.command === command) === index);
+}

@@ -1,0 +1,225 @@
+// Operations as Temporal tells of them, in a few lines. Only this file knows what a history looks like.
+import type { Client, WorkflowHandle } from '@temporalio/client';
+import { isJsonObject } from '../api/json.ts';
+import { changedSignal } from '../api/operations.ts';
+
+/** What is asked of Temporal. */
+export interface OperationEngine {
+  /** `--address …`, as the program `temporal` takes it. */
+  readonly flags: string;
+  /** The latest run; undefined when there is none. */
+  report(workflowId: string): Promise<OperationReport | undefined>;
+  close(): Promise<void>;
+}
+
+/** A run of a workflow. */
+export interface OperationReport {
+  readonly workflowId: string;
+  readonly runId: string;
+  /** As Temporal calls it: `RUNNING`, `COMPLETED`, … */
+  readonly state: string;
+  readonly startedAt: string;
+  /** Absent: it still runs. */
+  readonly endedAt?: string;
+  readonly historyEvents: number;
+  /** Activities under way. */
+  readonly pending: readonly PendingStep[];
+  /** What has happened, oldest first; `changed` signals and the engine's own events are left out. */
+  readonly history: readonly HistoryLine[];
+}
+
+export interface PendingStep {
+  readonly step: string;
+  readonly attempt: number;
+  readonly since?: string;
+  /** What went wrong the last time. */
+  readonly lastFailure?: string;
+}
+
+export interface HistoryLine {
+  readonly at: string;
+  readonly text: string;
+}
+
+/** The engine behind a client. `deadlineMs` bounds each question. */
+export function operationEngine({
+  client,
+  flags,
+  deadlineMs,
+}: {
+  readonly client: Client;
+  readonly flags: string;
+  readonly deadlineMs: number;
+}): OperationEngine {
+  return {
+    flags,
+    async report(workflowId) {
+      return await client.withDeadline(Date.now() + deadlineMs, async () => {
+        try {
+          return await reportOf(client.workflow.getHandle(workflowId));
+        } catch (error) {
+          if (error instanceof Error && error.name === 'WorkflowNotFoundError') return undefined;
+          throw error;
+        }
+      });
+    },
+    close: () => client.connection.close(),
+  };
+}
+
+async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory' | 'workflowId'>) {
+  const [run, history] = [await handle.describe(), await handle.fetchHistory()];
+  const endedAt = run.closeTime?.toISOString();
+  return {
+    workflowId: handle.workflowId,
+    runId: run.runId,
+    state: run.status.name,
+    startedAt: run.startTime.toISOString(),
+    ...(endedAt !== undefined && { endedAt }),
+    historyEvents: run.historyLength,
+    pending: (run.raw.pendingActivities ?? []).map((activity): PendingStep => {
+      const since = timeOf(activity.lastStartedTime ?? activity.scheduledTime);
+      const lastFailure = activity.lastFailure?.message;
+      return {
+        step: activity.activityId || activity.activityType?.name || 'a step',
+        attempt: activity.attempt ?? 1,
+        ...(since !== undefined && { since }),
+        ...(lastFailure && { lastFailure }),
+      };
+    }),
+    history: historyLines(history.events ?? []),
+  };
+}
+
+/** As much of an event of a history as is read. */
+export interface HistoryEvent {
+  readonly eventId?: unknown;
+  readonly eventTime?: Time | null;
+  readonly userMetadata?: { readonly summary?: PayloadLike | null } | null;
+  readonly activityTaskScheduledEventAttributes?: {
+    readonly activityId?: string | null;
+    readonly activityType?: { readonly name?: string | null } | null;
+  } | null;
+  readonly activityTaskCompletedEventAttributes?: {
+    readonly scheduledEventId?: unknown;
+    readonly result?: { readonly payloads?: readonly PayloadLike[] | null } | null;
+  } | null;
+  readonly activityTaskFailedEventAttributes?: FailedStep | null;
+  readonly activityTaskTimedOutEventAttributes?: FailedStep | null;
+  readonly activityTaskCanceledEventAttributes?: { readonly scheduledEventId?: unknown } | null;
+  readonly workflowExecutionSignaledEventAttributes?: {
+    readonly signalName?: string | null;
+    readonly identity?: string | null;
+    readonly input?: { readonly payloads?: readonly PayloadLike[] | null } | null;
+  } | null;
+  readonly workflowExecutionStartedEventAttributes?: object | null;
+  readonly workflowExecutionCompletedEventAttributes?: object | null;
+  readonly workflowExecutionTerminatedEventAttributes?: { readonly identity?: string | null } | null;
+  readonly workflowExecutionContinuedAsNewEventAttributes?: object | null;
+  readonly workflowExecutionFailedEventAttributes?: { readonly failure?: FailureLike | null } | null;
+  readonly workflowTaskFailedEventAttributes?: { readonly failure?: FailureLike | null } | null;
+}
+
+interface FailedStep {
+  readonly scheduledEventId?: unknown;
+  readonly failure?: FailureLike | null;
+}
+
+interface FailureLike {
+  readonly message?: string | null;
+}
+
+interface PayloadLike {
+  readonly data?: Uint8Array | null;
+}
+
+interface Time {
+  readonly seconds?: unknown;
+  readonly nanos?: number | null;
+}
+
+/** What a history says to people. */
+export function historyLines(events: readonly HistoryEvent[]): readonly HistoryLine[] {
+  const steps = new Map(events.map((event) => [String(event.eventId), event]));
+  return events.flatMap((event) => {
+    const text = lineOf(event, steps);
+    return text === undefined ? [] : [{ at: timeOf(event.eventTime) ?? '', text }];
+  });
+}
+
+function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): string | undefined {
+  const { activityTaskCompletedEventAttributes: completed, workflowExecutionSignaledEventAttributes: signal } = event;
+  if (event.workflowExecutionStartedEventAttributes) return 'started';
+  if (event.workflowExecutionCompletedEventAttributes) return 'ended';
+  if (event.workflowExecutionContinuedAsNewEventAttributes) return 'goes on in a new run';
+  if (event.workflowExecutionTerminatedEventAttributes) {
+    return `terminated by ${event.workflowExecutionTerminatedEventAttributes.identity || 'somebody'}`;
+  }
+  if (event.workflowExecutionFailedEventAttributes) {
+    return `failed: ${event.workflowExecutionFailedEventAttributes.failure?.message ?? ''}`;
+  }
+  if (event.workflowTaskFailedEventAttributes) {
+    return `held by a bug: ${event.workflowTaskFailedEventAttributes.failure?.message ?? ''}`;
+  }
+  if (signal && signal.signalName !== changedSignal) return signalText(signal);
+  if (completed) {
+    const scheduled = steps.get(String(completed.scheduledEventId));
+    const seconds = secondsBetween(scheduled, event);
+    const said = saidBy(jsonOf(completed.result?.payloads?.[0]));
+    return `${stepName(scheduled)}: done in ${seconds} s${said === undefined ? '' : `, ${said}`}`;
+  }
+  const failed = event.activityTaskFailedEventAttributes ?? event.activityTaskTimedOutEventAttributes;
+  if (failed) {
+    const how = event.activityTaskTimedOutEventAttributes ? 'timed out' : 'failed';
+    return `${stepName(steps.get(String(failed.scheduledEventId)))}: ${how}: ${failed.failure?.message ?? ''}`;
+  }
+  const cancelled = event.activityTaskCanceledEventAttributes;
+  return cancelled ? `${stepName(steps.get(String(cancelled.scheduledEventId)))}: called off` : undefined;
+}
+
+function signalText({
+  signalName,
+  identity,
+  input,
+}: NonNullable<HistoryEvent['workflowExecutionSignaledEventAttributes']>): string {
+  const payload = jsonOf(input?.payloads?.[0]);
+  const { by, target } = isJsonObject(payload) ? payload : {};
+  const what = typeof target === 'string' && target !== '' ? `${signalName} ${target}` : signalName;
+  return `${what} by ${(typeof by === 'string' && by) || identity || 'an unnamed sender'}`;
+}
+
+/** Verdicts of steps have a line for people, or at least a reason. */
+function saidBy(result: unknown): string | undefined {
+  if (!isJsonObject(result)) return undefined;
+  for (const text of [result.summary, result.message, result.reason]) {
+    if (typeof text === 'string' && text !== '') return text;
+  }
+  return undefined;
+}
+
+function stepName(scheduled: HistoryEvent | undefined): string {
+  const summary = jsonOf(scheduled?.userMetadata?.summary ?? undefined);
+  if (typeof summary === 'string' && summary !== '') return summary;
+  const { activityId, activityType } = scheduled?.activityTaskScheduledEventAttributes ?? {};
+  return activityId && !/^\d+$/.test(activityId) ? activityId : (activityType?.name ?? 'a step');
+}
+
+function jsonOf(payload: PayloadLike | undefined): unknown {
+  if (!payload?.data) return undefined;
+  try {
+    return JSON.parse(Buffer.from(payload.data).toString());
+  } catch {
+    return undefined;
+  }
+}
+
+function secondsBetween(from: HistoryEvent | undefined, to: HistoryEvent): string {
+  const ms = Date.parse(timeOf(to.eventTime) ?? '') - Date.parse(timeOf(from?.eventTime) ?? '');
+  return Number.isNaN(ms) ? '?' : (ms / 1000).toFixed(1);
+}
+
+function timeOf(time: Time | null | undefined): string | undefined {
+  if (!time) return undefined;
+  const ms = Number(String(time.seconds ?? 0)) * 1000 + Math.round((time.nanos ?? 0) / 1e6);
+  return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+}

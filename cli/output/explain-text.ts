@@ -1,0 +1,73 @@
+import type { ExplainedOperation, ExplainedStep, ExplainedWait, Explanation } from '../explain/explanation.ts';
+import { counted, formatAge, indented, renderTable } from './table.ts';
+
+/** An explanation as people read it: what it waits for first, then how far it is, then what can be done. */
+export function explanationText(explanation: Explanation, nowMs: number): string {
+  const { kind, namespace, name, summary, waits, steps, operation, commands, notes } = explanation;
+  const sections = [
+    `${kind} ${namespace}/${name}: ${summary}`,
+    waits.length > 0
+      ? `Waits for\n${indented(waits.map((wait) => waitText(wait, nowMs)).join('\n'))}`
+      : 'Waits for nothing',
+    ...(steps.length > 0 ? [`Steps\n${indented(stepsText(steps))}`] : []),
+    ...(operation ? [operationText(operation, nowMs)] : []),
+    ...(commands.length > 0
+      ? [`Commands\n${indented(commands.map(({ command, effect }) => `# ${effect}\n${command}`).join('\n'))}`]
+      : []),
+    ...(notes.length > 0 ? [`Notes\n${indented(notes.join('\n'))}`] : []),
+  ];
+  return sections.join('\n\n');
+}
+
+function waitText({ reason, blockedBy, blockedCount, since, unblock }: ExplainedWait, nowMs: number): string {
+  const more = blockedCount > blockedBy.length ? ` and ${blockedCount - blockedBy.length} more` : '';
+  return [
+    `${reason}${since === undefined ? '' : `, since ${since} (${formatAge(nowMs - Date.parse(since))})`}`,
+    ...(blockedBy.length > 0 ? [`  by: ${blockedBy.join(', ')}${more}`] : []),
+    `  what helps: ${unblock}`,
+  ].join('\n');
+}
+
+const mostRows = 20;
+
+/** Of many that are done a count is enough. */
+function stepsText(steps: readonly ExplainedStep[]): string {
+  const done = steps.filter(({ state }) => state === 'done');
+  const open = steps.filter(({ state }) => state !== 'done');
+  const shown = open.slice(0, mostRows);
+  const rows = shown.map(({ step, state, detail }) => [step, state, detail]);
+  return [
+    ...(rows.length > 0 ? [renderTable(['STEP', 'STATE', 'DETAIL'], rows)] : []),
+    ...(open.length > shown.length ? [`and ${open.length - shown.length} more; -o json has them all`] : []),
+    ...(done.length > 0 ? [`${counted(done.length, 'pod')} done`] : []),
+  ].join('\n');
+}
+
+const lastLines = 10;
+
+function operationText(operation: ExplainedOperation, nowMs: number): string {
+  const head = `Operation ${operation.workflowId}`;
+  switch (operation.kind) {
+    case 'notAsked':
+      return `${head}: not known; ${operation.why}`;
+    case 'none':
+      return `${head}: Temporal knows of no run`;
+    case 'found': {
+      const { state, startedAt, endedAt, historyEvents, pending, history } = operation;
+      const age = formatAge((endedAt === undefined ? nowMs : Date.parse(endedAt)) - Date.parse(startedAt));
+      const now = pending.map(({ step, attempt, since, lastFailure }) => {
+        const times = attempt > 1 ? `, attempt ${attempt}` : '';
+        const failure = lastFailure === undefined ? '' : `: ${lastFailure}`;
+        return `now: ${step}${since === undefined ? '' : `, since ${since}`}${times}${failure}`;
+      });
+      const earlier = history.length - lastLines;
+      const lines = [
+        ...now,
+        ...(earlier > 0 ? [`(${earlier} earlier lines)`] : []),
+        ...history.slice(-lastLines).map(({ at, text }) => `${at}  ${text}`),
+      ];
+      const about = `${head}: ${state.toLowerCase()} for ${age}, ${counted(historyEvents, 'event')}`;
+      return [about, ...lines.map(indented)].join('\n');
+    }
+  }
+}

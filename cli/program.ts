@@ -1,0 +1,203 @@
+import { Command, CommanderError, Option } from 'commander';
+import type { FeatureGates } from '../api/feature-gates.ts';
+import type { Cluster, ClusterFlags } from './cluster.ts';
+import { type PlanAnswer, planManifests } from './commands/plan.ts';
+import { parseObject } from './explain/explainers.ts';
+import { CommandFailed, describeFailure } from './failure.ts';
+import { readManifests } from './manifests.ts';
+import type { OperationEngine } from './operation.ts';
+import { formatAnswer, type OutputFormat, outputFormats } from './output/document.ts';
+import { explanationText } from './output/explain-text.ts';
+import { planText } from './output/plan-text.ts';
+
+/** Where the plugin runs. */
+export interface Surroundings {
+  /** What `kubectl kruise` was given, without the names of program and script. */
+  readonly args: readonly string[];
+  readonly connect: (flags: ClusterFlags) => Cluster;
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly readStdin: () => Promise<string>;
+  readonly now: () => number;
+  /** From `--feature-gates` or the environment; throws for what is none. */
+  readonly featureGates: (text: string | undefined) => FeatureGates;
+  /** Undefined where nobody has said where Temporal is. */
+  readonly engine: (flags: EngineFlags) => Promise<OperationEngine | undefined>;
+  readonly version: string;
+}
+
+/** How to reach Temporal: the flags of Windlass's own processes, as they were given. */
+export type EngineFlags = Readonly<Record<string, string | undefined>>;
+
+/** Names of the flags that say where Temporal is, with what they mean. */
+export const engineFlags = {
+  'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS)',
+  'temporal-namespace': "Temporal's namespace (WINDLASS_TEMPORAL_NAMESPACE) [default]",
+  'temporal-tls': 'true: TLS to Temporal, also without the files below',
+  'temporal-tls-ca-file': "authority of Temporal's certificate",
+  'temporal-tls-cert-file': 'certificate to show to Temporal',
+  'temporal-tls-key-file': 'key of that certificate',
+  'temporal-tls-server-name': 'name to expect of Temporal',
+  'temporal-api-key-file': 'file with the API key for Temporal',
+} as const;
+
+/** Runs one command and answers its exit code: 0, or 1 after an error. */
+export async function runKruise(surroundings: Surroundings): Promise<number> {
+  let code = 0;
+  const fail = (failures: readonly string[]) => {
+    for (const failure of failures) surroundings.err(`error: ${failure}\n`);
+    if (failures.length > 0) code = 1;
+  };
+  try {
+    await kruise(surroundings, fail).parseAsync(surroundings.args.map(withDashes), { from: 'user' });
+  } catch (error) {
+    // what commander has to say it has said already
+    if (error instanceof CommanderError) return error.exitCode === 0 || error.code === 'commander.help' ? 0 : 1;
+    surroundings.err(`error: ${describeFailure(error)}\n`);
+    return 1;
+  }
+  return code;
+}
+
+/** `_` in the name of a flag is accepted as `-`. */
+function withDashes(arg: string): string {
+  return arg.startsWith('--') ? arg.replace(/^--[^=]*/, (name) => name.replaceAll('_', '-')) : arg;
+}
+
+function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
+  const { out, err, readStdin, now } = surroundings;
+  const program = new Command('kubectl kruise')
+    .description('Operations of Windlass: what would happen, and what holds them up')
+    .version(surroundings.version, '--version', 'print the version')
+    .exitOverride()
+    .configureOutput({ writeOut: out, writeErr: err, outputError: (text, write) => write(text) })
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError("See 'kubectl kruise -h' for help and examples");
+  addGlobalFlags(program);
+
+  const plan = program
+    .command('plan')
+    .description('What applying these CloneSets would do to each pod, told before it is done')
+    .addOption(
+      new Option('-f, --filename <file>', 'file or folder, - for standard input; may be given several times')
+        .argParser(collect)
+        .makeOptionMandatory(),
+    )
+    .option('-R, --recursive', 'folders with all folders in them')
+    .addHelpText('after', planExamples);
+  plan.action(async () => {
+    const flags = plan.optsWithGlobals<GlobalFlags & { filename: readonly string[]; recursive?: true }>();
+    const objects = await readManifests({ files: flags.filename, recursive: flags.recursive ?? false, readStdin });
+    await withCluster(flags, async (cluster) => {
+      const gates = surroundings.featureGates(flags.featureGates);
+      const answer = await planManifests(objects, { cluster, gates, givenNamespace: flags.namespace, now });
+      for (const note of answer.notes) err(`note: ${note}\n`);
+      if (answer.plans.length > 0)
+        out(formatAnswer(flags.output, { document: planDocument(answer), text: planText(answer.plans) }));
+      fail(answer.failures);
+    });
+  });
+
+  const explain = program
+    .command('explain')
+    .argument('[object...]', 'KIND/NAME or KIND NAME')
+    .description('What an operation does now, what it waits for since when, and what helps')
+    .addHelpText('after', explainExamples);
+  for (const [name, text] of Object.entries(engineFlags)) explain.option(`--${name} <value>`, text);
+  explain.action(async (words: readonly string[]) => {
+    const flags = explain.optsWithGlobals<GlobalFlags>();
+    const { explainer, name } = parseObject(words);
+    await withCluster(flags, async ({ kube, namespace }) => {
+      const gates = surroundings.featureGates(flags.featureGates);
+      const { engine, engineMissing } = await engineFor(explain);
+      try {
+        const means = { kube, gates, nowMs: now(), engineMissing, ...(engine && { engine }) };
+        const explanation = await explainer.explain({ namespace, name }, means);
+        out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
+      } finally {
+        await engine?.close();
+      }
+    });
+  });
+  return program;
+
+  async function withCluster(flags: GlobalFlags, work: (cluster: Cluster) => Promise<void>): Promise<void> {
+    const cluster = surroundings.connect(flags);
+    try {
+      await work(cluster);
+    } finally {
+      await cluster.kube.close();
+    }
+  }
+
+  async function engineFor(command: Command) {
+    const given = Object.fromEntries(
+      command.options.flatMap((option) => {
+        const name = option.long?.slice(2) ?? '';
+        const value: unknown = command.getOptionValue(option.attributeName());
+        return Object.hasOwn(engineFlags, name) && value !== undefined ? [[name, String(value)]] : [];
+      }),
+    );
+    const missing = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
+    try {
+      return { engine: await surroundings.engine(given), engineMissing: missing };
+    } catch (error) {
+      throw new CommandFailed(describeFailure(error));
+    }
+  }
+}
+
+interface GlobalFlags extends ClusterFlags {
+  readonly output: OutputFormat;
+  readonly featureGates?: string;
+}
+
+/** kubectl's flags under its names, so that aliases and scripts go on working. */
+function addGlobalFlags(command: Command): void {
+  command
+    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(outputFormats).default('table'))
+    .option('--feature-gates <gates>', 'as Windlass itself was given them: A=true,B=false')
+    .option('-n, --namespace <namespace>', 'of objects that name none')
+    .option('--kubeconfig <file>', 'access to the API server')
+    .option('--context <name>', 'context of the kubeconfig')
+    .option('--cluster <name>', 'cluster of the kubeconfig')
+    .option('--user <name>', 'user of the kubeconfig')
+    .option('-s, --server <address>', 'address of the API server')
+    .option('--token <token>', 'bearer token')
+    .option('--username <name>', 'for basic authentication')
+    .option('--password <password>', 'for basic authentication')
+    .option('--as <user>', 'act as this user')
+    .addOption(new Option('--as-group <group>', 'and as a member of this group').argParser(collect))
+    .option('--as-uid <uid>', 'and under this UID')
+    .option('--request-timeout <time>', 'how long one request may take, such as 30s; 0: the default')
+    .option('--certificate-authority <file>', 'authority of the API server')
+    .option('--client-certificate <file>', 'certificate of the user')
+    .option('--client-key <file>', 'key of that certificate')
+    .option('--tls-server-name <name>', 'name to expect of the API server')
+    .option('--insecure-skip-tls-verify', 'trust any API server');
+  for (const flag of withoutEffect) command.addOption(new Option(flag).hideHelp());
+}
+
+/** A flag that may be given several times. */
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/** Flags of kubectl that change nothing here. */
+const withoutEffect = ['--cache-dir <folder>', '--disable-compression', '--match-server-version', '-v, --v <level>'];
+
+function planDocument({ plans, notes }: PlanAnswer): object {
+  return { kind: 'PlanList', items: plans, notes };
+}
+
+const planExamples = `
+Examples:
+  kubectl kruise plan -f shop.yaml
+  kustomize build overlays/prod | kubectl kruise plan -f - -o json
+`;
+
+const explainExamples = `
+Examples:
+  kubectl kruise explain clone/shop
+  kubectl kruise explain crr restart-web --temporal-address 127.0.0.1:7233
+`;

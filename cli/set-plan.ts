@@ -1,0 +1,195 @@
+import { type CloneSet, cloneSetDefault } from '../api/cloneset.ts';
+import { isJsonObject, type Json, type JsonObject } from '../api/json.ts';
+import { diffJson, formatPath } from '../api/json-diff.ts';
+import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
+import { describeCause } from '../workflows/plan/cloneset/waits.ts';
+
+/** A field that would change. */
+export interface FieldChange {
+  readonly path: string;
+  /** Absent: it is new. */
+  readonly from?: Json;
+  /** Absent: it goes. */
+  readonly to?: Json;
+}
+
+export type PodAction = 'create' | 'delete' | 'inPlace' | 'recreate' | 'impossible' | 'kept';
+
+/** What would become of a pod, or of several that have no name yet. */
+export interface PodPlan {
+  /** Absent: pods that are made. */
+  readonly pod?: string;
+  /** How many; absent: one. */
+  readonly count?: number;
+  readonly action: PodAction;
+  /** Its turn, from 1; absent for pods that no turn is about. */
+  readonly batch?: number;
+  /** Of an update in place: which containers change, batch after batch of launch priorities. */
+  readonly containers?: readonly (readonly string[])[];
+  /** The field that forces the action, where one does. */
+  readonly field?: string;
+  /** From a closed list: why this and nothing else. */
+  readonly reason: string;
+  /** The same for people. */
+  readonly why: string;
+}
+
+/** What applying a manifest of a CloneSet would do. */
+export interface SetPlan {
+  readonly kind: 'CloneSet';
+  readonly namespace: string;
+  readonly name: string;
+  readonly exists: boolean;
+  /** Of the spec, in v1beta1, with the defaults. Empty for a new set. */
+  readonly changes: readonly FieldChange[];
+  readonly revision: { readonly from: string; readonly to: string };
+  readonly paused: boolean;
+  /** How many pods may be under way at once. */
+  readonly batchSize: number;
+  readonly summary: Readonly<Record<PodAction, number>>;
+  /** Names of pods, first batch first. */
+  readonly batches: readonly (readonly string[])[];
+  readonly pods: readonly PodPlan[];
+  readonly notes: readonly string[];
+}
+
+/** Puts together what is told of a set. */
+export function setPlan(given: {
+  readonly set: CloneSet;
+  /** In v1beta1; absent: there is none yet. */
+  readonly before: JsonObject | undefined;
+  readonly preview: SetPreview;
+  readonly notes: readonly string[];
+}): SetPlan {
+  const { set, before, preview } = given;
+  const pods = [...scaled(preview), ...preview.updated.map((pod) => updated(pod, preview))];
+  const count = (action: PodAction) =>
+    pods.filter((pod) => pod.action === action).reduce((sum, pod) => sum + (pod.count ?? 1), 0);
+  const { namespace = '', name } = set.metadata;
+  return {
+    kind: 'CloneSet',
+    namespace,
+    name,
+    exists: before !== undefined,
+    changes: before === undefined ? [] : specChanges(before, set),
+    revision: { from: preview.currentRevision, to: preview.revision },
+    paused: set.spec.updateStrategy?.rollingUpdate?.paused ?? false,
+    batchSize: preview.atOnce,
+    summary: {
+      create: count('create'),
+      delete: count('delete'),
+      inPlace: count('inPlace'),
+      recreate: count('recreate'),
+      impossible: count('impossible'),
+      kept: count('kept'),
+    },
+    batches: batchesOf(pods),
+    pods,
+    notes: [...pace(set, pods), ...given.notes],
+  };
+}
+
+function scaled({ created, deleted }: SetPreview): readonly PodPlan[] {
+  const revisions = [...new Set(created)];
+  return [
+    ...revisions.map((revision): PodPlan => {
+      const count = created.filter((one) => one === revision).length;
+      return { count, action: 'create', reason: 'Missing', why: `of revision ${revision}` };
+    }),
+    ...deleted.map(
+      ({ pod, because }): PodPlan => ({ pod, action: 'delete', reason: because, why: deletedTexts[because] }),
+    ),
+  ];
+}
+
+const deletedTexts = {
+  Named: 'it is named, in podsToDelete or by its label',
+  Surplus: 'there are more pods than replicas',
+  Leaving: 'it is held before its deletion already',
+} as const;
+
+function updated({ pod, road, turn }: PodPreview, { revision }: SetPreview): PodPlan {
+  const batch = turn === undefined ? {} : { batch: turn };
+  switch (road.kind) {
+    case 'kept':
+      return { pod, action: 'kept', reason: road.because, why: keptText(road.because, revision) };
+    case 'inPlace':
+      return { pod, action: 'inPlace', ...batch, containers: road.containers, ...inPlaceReason(road.containers) };
+    case 'recreate':
+    case 'impossible': {
+      const { path, reason } = road.because;
+      const field = path === '' ? {} : { field: path };
+      return { pod, action: road.kind, ...batch, ...field, reason, why: describeCause(road.because) };
+    }
+  }
+}
+
+function inPlaceReason(containers: readonly (readonly string[])[]): { readonly reason: string; readonly why: string } {
+  if (containers.length === 0) return { reason: 'MetadataChanges', why: 'labels and annotations only' };
+  return {
+    reason: 'ContainersChange',
+    why: `containers ${containers.map((batch) => batch.join(', ')).join(', then ')}`,
+  };
+}
+
+function keptText(because: KeptReason, revision: string): string {
+  switch (because) {
+    case 'Arrived':
+      return `it is of revision ${revision}`;
+    case 'Partition':
+      return 'the partition keeps it';
+    case 'OnDelete':
+      return 'type OnDelete leaves it to you';
+    case 'UnderWay':
+      return 'what has begun with it is finished first';
+  }
+}
+
+function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
+  const last = Math.max(0, ...pods.map(({ batch = 0 }) => batch));
+  return Array.from({ length: last }, (_, index) =>
+    pods.flatMap(({ pod, batch }) => (pod !== undefined && batch === index + 1 ? [pod] : [])),
+  );
+}
+
+/** Secrets do not stand in specs of sets by rights; values of the environment may be some all the same, and are not shown. */
+function specChanges(before: JsonObject, { spec }: CloneSet): readonly FieldChange[] {
+  const old = before.spec;
+  return diffJson(old, spec as unknown as Json, ['spec']).map((change) => {
+    const path = formatPath(change.path);
+    if (isEnvironment(change.path)) return { path };
+    const from = valueAt(old, change.path.slice(1));
+    return { path, ...(from !== undefined && { from }), ...('value' in change && { to: change.value }) };
+  });
+}
+
+function isEnvironment(path: readonly string[]): boolean {
+  return path.includes('env') && path.includes('containers');
+}
+
+function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
+  return path.reduce<Json | undefined>((inner, key) => {
+    if (Array.isArray(inner)) return (inner as readonly Json[])[Number(key)];
+    return isJsonObject(inner) ? inner[key] : undefined;
+  }, value);
+}
+
+/** What else decides when pods go. */
+function pace({ spec }: CloneSet, pods: readonly PodPlan[]): readonly string[] {
+  const { rollingUpdate = {} } = spec.updateStrategy ?? {};
+  const isUpdate = pods.some(({ batch }) => batch !== undefined);
+  const impossible = pods.find(({ action }) => action === 'impossible');
+  const isInPlace = pods.some(({ action }) => action === 'inPlace');
+  const grace = rollingUpdate.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0;
+  const surge = rollingUpdate.maxSurge ?? cloneSetDefault.maxSurge;
+  return [
+    ...(isUpdate && rollingUpdate.paused ? ['paused is true: nothing begins before it is false'] : []),
+    ...(impossible ? [`nothing is updated from pod ${impossible.pod} on: it may not be recreated`] : []),
+    ...(isUpdate && surge !== 0 && surge !== '0%' ? [`maxSurge ${surge}: new pods come first`] : []),
+    ...(isInPlace && grace > 0 ? [`each pod is out of service for ${grace} s before its containers change`] : []),
+    ...(isInPlace && spec.lifecycle?.inPlaceUpdate ? ['each pod is held for the hook inPlaceUpdate first'] : []),
+    ...(pods.some(({ action }) => action === 'delete' || action === 'recreate') && spec.lifecycle?.preDelete
+      ? ['each pod is held for the hook preDelete before it is deleted']
+      : []),
+  ];
+}

@@ -1,0 +1,40 @@
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import type { Cluster } from '../../cli/cluster.ts';
+import type { OperationEngine } from '../../cli/operation.ts';
+import { runKruise } from '../../cli/program.ts';
+import { nowMs } from './cloneset-world.ts';
+
+/** What a command has said, and how it ended. */
+export interface Said {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** Runs `kubectl kruise` in this process. */
+export async function kubectlKruise(
+  args: readonly string[],
+  {
+    cluster,
+    stdin = '',
+    engine,
+  }: { readonly cluster: Cluster; readonly stdin?: string; readonly engine?: OperationEngine },
+): Promise<Said> {
+  let [out, err] = ['', ''];
+  const code = await runKruise({
+    args,
+    connect: (flags) => ({ ...cluster, namespace: flags.namespace ?? cluster.namespace }),
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    readStdin: async () => stdin,
+    now: () => nowMs,
+    featureGates: (text) => parseFeatureGates(text),
+    engine: async () => engine,
+    version: '0.0.0',
+  });
+  return { code, out, err };
+}

@@ -1,0 +1,412 @@
+import { describe, expect, it } from '@jest/globals';
+import type { CloneSet, CloneSetStatus } from '../../api/cloneset.ts';
+import type { ContainerRecreateRequest, ContainerRecreateRequestStatus } from '../../api/container-recreate-request.ts';
+import type { KubeObject } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { historyLines, type OperationEngine, type OperationReport } from '../../cli/operation.ts';
+import {
+  cloneSet,
+  newName,
+  newPodOf,
+  newRevisionOfSet,
+  now,
+  oldName,
+  oldRevision,
+  pod,
+  pods,
+  type SpecChange,
+} from '../support/cloneset-world.ts';
+import { kubectlKruise } from '../support/kruise-command.ts';
+import { smallCluster } from '../support/small-cluster.ts';
+
+const status: Partial<CloneSetStatus> = {
+  observedGeneration: 2,
+  replicas: 5,
+  readyReplicas: 4,
+  availableReplicas: 4,
+  updatedReplicas: 2,
+  updatedReadyReplicas: 1,
+  expectedUpdatedReplicas: 5,
+  currentRevision: oldName,
+  updateRevision: newName,
+};
+
+function shop(
+  change: Partial<CloneSetStatus> = {},
+  { spec = {}, fleet }: { spec?: SpecChange; fleet?: readonly Pod[] } = {},
+) {
+  const set: CloneSet = cloneSet(spec, { status: { ...status, ...change } });
+  const there = fleet ?? [
+    newPodOf('web-n1'),
+    newPodOf('web-n2', { ready: '2026-11-21T06:12:44Z', conditions: down }),
+    ...pods('o', 3),
+  ];
+  const all: readonly KubeObject[] = [set, oldRevision, newRevisionOfSet, ...there];
+  return smallCluster(all.map((object) => (object.kind ? object : { ...object, kind: 'Pod' })));
+}
+
+/** Its container runs, and is not ready. */
+const down = [
+  { type: 'InPlaceUpdateReady', status: 'True', lastTransitionTime: '2026-11-21T06:12:40Z' },
+  { type: 'Ready', status: 'False', lastTransitionTime: '2026-11-21T06:12:44Z' },
+];
+
+function engineOf(report: Partial<OperationReport> | undefined): OperationEngine {
+  return {
+    flags: '--address temporal:7233 --namespace default',
+    report: async (workflowId) =>
+      report && {
+        workflowId,
+        runId: 'run-1',
+        state: 'RUNNING',
+        startedAt: '2026-11-21T06:10:44.000Z',
+        historyEvents: 17,
+        pending: [],
+        history: [],
+        ...report,
+      },
+    close: async () => undefined,
+  };
+}
+
+describe('kubectl kruise explain cloneset', () => {
+  it('says what the roll-out waits for since when, how far each pod is, and what helps', async () => {
+    const engine = engineOf({
+      pending: [{ step: 'batch 2 of web', attempt: 1, since: '2026-11-21T06:12:00.000Z' }],
+      history: [
+        { at: '2026-11-21T06:10:44.000Z', text: 'started' },
+        { at: '2026-11-21T06:11:00.000Z', text: 'pause by alice' },
+      ],
+    });
+    const waitingFor = {
+      reason: 'BudgetSpent',
+      blockedBy: ['pod/web-n2'],
+      blockedCount: 1,
+      since: '2026-11-21T06:12:44Z',
+      unblock: 'Mend these pods, or raise maxUnavailable or maxSurge',
+    };
+    const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop({ waitingFor }), engine });
+    const signal =
+      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id roll-out/set-uid';
+    expect(said).toEqual({
+      code: 0,
+      err: '',
+      out: [
+        `CloneSet shop/web: ${oldName} -> ${newName}: 2 of 5 pods updated, 4 of 5 available`,
+        '',
+        'Waits for',
+        '  BudgetSpent, since 2026-11-21T06:12:44Z (60s)',
+        '    by: pod/web-n2',
+        '    what helps: Mend these pods, or raise maxUnavailable or maxSurge',
+        '  NotReady, since 2026-11-21T06:12:44Z (60s)',
+        '    by: pod/web-n2',
+        '    what helps: Look at the logs and readiness probes of these pods',
+        '',
+        'Steps',
+        '  STEP     STATE            DETAIL',
+        '  web-n2   updated          not available since 2026-11-21T06:12:44Z',
+        '  web-o1   waits, batch 1   in place: main',
+        '  web-o2   waits, batch 2   in place: main',
+        '  web-o3   waits, batch 3   in place: main',
+        '  1 pod done',
+        '',
+        'Operation roll-out/set-uid: running for 3m, 17 events',
+        '  now: batch 2 of web, since 2026-11-21T06:12:00.000Z',
+        '  2026-11-21T06:10:44.000Z  started',
+        '  2026-11-21T06:11:00.000Z  pause by alice',
+        '',
+        'Commands',
+        '  # why web-n2 is not ready',
+        '  kubectl -n shop describe pod web-n2',
+        '  # what web-n2 says',
+        '  kubectl -n shop logs web-n2 --all-containers',
+        '  # no further pod is disturbed',
+        `  ${signal} --name pause`,
+        '  # stops where it is',
+        `  ${signal} --name abort`,
+        '  # takes the pods that were changed back',
+        `  ${signal} --name undo`,
+        '  # the same, for those who may not signal workflows; other commands likewise',
+        '  kubectl -n shop annotate clone web windlass.io/command=pause',
+        '',
+      ].join('\n'),
+    });
+  });
+
+  it('works without Temporal, and says what it could not ask', async () => {
+    const said = await kubectlKruise(['explain', 'cloneset', 'web'], { cluster: shop() });
+    expect(said.code).toBe(0);
+    expect(said.out).toContain(
+      'Operation roll-out/set-uid: not known; say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
+    );
+    expect(said.out).toContain('  temporal workflow signal --workflow-id roll-out/set-uid --name pause');
+  });
+
+  it('works when Temporal does not answer', async () => {
+    const engine = { ...engineOf({}), report: () => Promise.reject(new Error('14 UNAVAILABLE')) };
+    const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine });
+    expect(said.code).toBe(0);
+    expect(said.out).toContain('not known; Temporal could not be asked: 14 UNAVAILABLE');
+  });
+
+  it.each([
+    [
+      'Paused',
+      { paused: true },
+      'kubectl -n shop patch clone web --type=merge -p \'{"spec":{"updateStrategy":{"rollingUpdate":{"paused":false}}}}\'',
+    ],
+    [
+      'PartitionReached',
+      { partition: 3 },
+      'kubectl -n shop patch clone web --type=merge -p \'{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}\'',
+    ],
+  ] as const)('names %s, with the command that ends it', async (reason, rollingUpdate, command) => {
+    const fleet = [newPodOf('web-n1'), newPodOf('web-n2'), ...pods('o', 3)];
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], {
+      cluster: shop({}, { spec: { rollingUpdate }, fleet }),
+    });
+    const { waits, commands } = JSON.parse(said.out);
+    expect(waits[0]).toMatchObject({ reason, from: 'planner' });
+    expect(commands[0].command).toBe(command);
+  });
+
+  it('tells resume from pause when an operator has paused', async () => {
+    const waitingFor = {
+      reason: 'PausedByOperator',
+      blockedBy: [],
+      blockedCount: 0,
+      since: now,
+      unblock: 'Signal resume, or abort',
+    };
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], {
+      cluster: shop({ waitingFor }),
+      engine: engineOf({}),
+    });
+    const names = JSON.parse(said.out).commands.map(
+      ({ command }: { command: string }) => /--name (\w+)/.exec(command)?.[1],
+    );
+    expect(names).toEqual(expect.arrayContaining(['resume', 'abort', 'undo']));
+    expect(names).not.toContain('pause');
+  });
+
+  it('tells the field that nothing but a new pod can change', async () => {
+    const spec: SpecChange = { rollingUpdate: { podUpdatePolicy: 'ReCreate' } };
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'yaml'], {
+      cluster: shop({}, { spec, fleet: pods('o', 5) }),
+    });
+    expect(said.out).toContain('detail: "recreate: podUpdatePolicy recreates pods"');
+  });
+
+  it('waits for nothing when all is done, and offers no command', async () => {
+    const fleet = ['a', 'b', 'c', 'd', 'e'].map((name) => newPodOf(`web-${name}`));
+    const done = { currentRevision: newName, updatedReplicas: 5, updatedReadyReplicas: 5, availableReplicas: 5 };
+    const said = await kubectlKruise(['explain', 'clone/web'], {
+      cluster: shop(done, { fleet }),
+      engine: engineOf(undefined),
+    });
+    expect(said.out).toBe(
+      [
+        `CloneSet shop/web: ${newName}: 5 of 5 pods updated, 5 of 5 available`,
+        '',
+        'Waits for nothing',
+        '',
+        'Steps',
+        '  5 pods done',
+        '',
+        'Operation roll-out/set-uid: Temporal knows of no run',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('notes a status that is behind, a template nobody has recorded, and a pod that does not end', async () => {
+    const stuck = pod('web-o9', { deleting: true, finalizers: ['example.com/hold'] });
+    const late: Pod = { ...stuck, metadata: { ...stuck.metadata, deletionTimestamp: '2026-11-21T06:00:00Z' } };
+    const set = cloneSet({}, { status: { ...status, observedGeneration: 1 } });
+    const cluster = smallCluster([set, oldRevision, late]);
+    const { notes } = JSON.parse((await kubectlKruise(['explain', 'clone/web', '-o', 'json'], { cluster })).out);
+    expect(notes).toEqual([
+      'the template has not been recorded yet: no watcher has looked at it',
+      'the status is of generation 1, the set of 2',
+      'pod web-o9 should have ended at 2026-11-21T06:00:00Z, and has finalizers example.com/hold',
+    ]);
+  });
+
+  it.each([
+    [['explain'], 'required resource not specified'],
+    [['explain', 'clone'], 'one object must be specified, as KIND/NAME or KIND NAME'],
+    [['explain', 'clone/web', 'x'], 'one object must be specified, as KIND/NAME or KIND NAME'],
+    [
+      ['explain', 'deploy/web'],
+      '"deploy" cannot be explained; what can: clonesets, clone; containerrecreaterequests, crr',
+    ],
+    [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets "none" not found'],
+  ])('%j is an error with exit code 1', async (args, message) => {
+    expect(await kubectlKruise(args, { cluster: shop() })).toEqual({ code: 1, out: '', err: `error: ${message}\n` });
+  });
+
+  it.each(['CloneSet', 'clonesets', 'clonesets.apps.kruise.io', 'clonesets.v1beta1.apps.kruise.io', 'clone'])(
+    'knows the word %s',
+    async (word) => {
+      expect((await kubectlKruise(['explain', `${word}/web`], { cluster: shop() })).code).toBe(0);
+    },
+  );
+});
+
+function request(status: ContainerRecreateRequestStatus | undefined): ContainerRecreateRequest {
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'ContainerRecreateRequest',
+    metadata: {
+      namespace: 'shop',
+      name: 'restart-web',
+      uid: 'crr-uid',
+      resourceVersion: '1',
+      generation: 1,
+      creationTimestamp: now,
+      labels: { 'crr.apps.kruise.io/pod-uid': 'pod-uid', 'crr.apps.kruise.io/node-name': 'node-1' },
+    },
+    spec: { podName: 'web', containers: [{ name: 'app' }, { name: 'proxy' }] },
+    ...(status && { status }),
+  };
+}
+
+describe('kubectl kruise explain crr', () => {
+  it('says which container is awaited since when, and what helps', async () => {
+    const cluster = smallCluster([
+      request({
+        phase: 'Recreating',
+        containerRecreateStates: [
+          { name: 'app', phase: 'Recreating', isKilled: true },
+          { name: 'proxy', phase: 'Pending' },
+        ],
+        waitingFor: {
+          reason: 'ContainerNotReady',
+          blockedBy: ['container/app'],
+          blockedCount: 1,
+          since: '2026-11-21T06:03:44Z',
+          unblock: 'Look at the logs and the readiness probe of the new container',
+        },
+        observedGeneration: 1,
+      }),
+    ]);
+    const said = await kubectlKruise(['explain', 'crr/restart-web'], { cluster, engine: engineOf({}) });
+    const signal =
+      'temporal workflow signal --address temporal:7233 --namespace default --workflow-id restart-containers/pod-uid';
+    expect(said.out).toBe(
+      [
+        'ContainerRecreateRequest shop/restart-web: Recreating, 0 of 2 containers of pod web restarted',
+        '',
+        'Waits for',
+        '  ContainerNotReady, since 2026-11-21T06:03:44Z (10m)',
+        '    by: container/app',
+        '    what helps: Look at the logs and the readiness probe of the new container',
+        '',
+        'Steps',
+        '  STEP                STATE        DETAIL',
+        '  restart app@web     Recreating   stopped; the new one is awaited',
+        '  restart proxy@web   Pending',
+        '',
+        'Operation restart-containers/pod-uid: running for 3m, 17 events',
+        '',
+        'Commands',
+        '  # what it says',
+        '  kubectl -n shop logs web -c app',
+        '  # no further container is stopped',
+        `  ${signal} --name pause`,
+        '  # leaves app out',
+        `  ${signal} --name skip --input '{"target":"app"}'`,
+        '  # ends the request; what has not been stopped stays as it is',
+        `  ${signal} --name abort`,
+        '  # the same, for those who may not signal workflows; other commands likewise',
+        '  kubectl -n shop annotate crr restart-web windlass.io/command=abort',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('leads to the request in front', async () => {
+    const waitingFor = { reason: 'Queued', blockedBy: ['crr/first'], blockedCount: 1, since: now, unblock: 'Wait' };
+    const cluster = smallCluster([request({ phase: 'Pending', waitingFor })]);
+    const said = await kubectlKruise(['explain', 'crr', 'restart-web', '-o', 'json'], { cluster });
+    expect(JSON.parse(said.out).commands[0].command).toBe('kubectl kruise -n shop explain crr/first');
+  });
+
+  it('tells how a request has ended, and offers nothing', async () => {
+    const cluster = smallCluster([
+      request({
+        phase: 'Completed',
+        message: 'aborted by alice',
+        conditions: [{ type: 'Failed', status: 'True', reason: 'Aborted', message: '', lastTransitionTime: now }],
+        containerRecreateStates: [{ name: 'app', phase: 'Succeeded' }],
+        observedGeneration: 1,
+      }),
+    ]);
+    const { summary, commands, steps } = JSON.parse(
+      (await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster })).out,
+    );
+    expect(summary).toBe('Completed (Failed: Aborted, aborted by alice), 1 of 2 containers of pod web restarted');
+    expect(commands).toEqual([]);
+    expect(steps[1]).toMatchObject({ step: 'restart proxy@web', state: 'Left out' });
+  });
+
+  it('says that nobody has looked at a request yet', async () => {
+    const { notes } = JSON.parse(
+      (
+        await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], {
+          cluster: smallCluster([request(undefined)]),
+        })
+      ).out,
+    );
+    expect(notes).toEqual(['it has no status: no watcher has looked at it yet']);
+  });
+});
+
+describe('historyLines', () => {
+  const bytes = (value: unknown) => ({ data: new TextEncoder().encode(JSON.stringify(value)) });
+  const at = (seconds: number) => ({ seconds: 1_800_000_000 + seconds, nanos: 0 });
+
+  it('tells steps by their summaries with how long they took, and commands with who gave them', () => {
+    const lines = historyLines([
+      { eventId: 1, eventTime: at(0), workflowExecutionStartedEventAttributes: {} },
+      {
+        eventId: 5,
+        eventTime: at(1),
+        userMetadata: { summary: bytes('batch 1 of web') },
+        activityTaskScheduledEventAttributes: { activityId: '1', activityType: { name: 'advanceRollOut' } },
+      },
+      { eventId: 6, eventTime: at(2), workflowExecutionSignaledEventAttributes: { signalName: 'changed' } },
+      {
+        eventId: 7,
+        eventTime: at(3),
+        workflowExecutionSignaledEventAttributes: {
+          signalName: 'skip',
+          identity: 'cli@host',
+          input: { payloads: [bytes({ target: 'web-1' })] },
+        },
+      },
+      {
+        eventId: 8,
+        eventTime: at(15),
+        activityTaskCompletedEventAttributes: {
+          scheduledEventId: 5,
+          result: { payloads: [bytes({ summary: '2 of 5 pods are of revision web-1' })] },
+        },
+      },
+      {
+        eventId: 9,
+        eventTime: at(16),
+        activityTaskFailedEventAttributes: { scheduledEventId: 5, failure: { message: 'no answer' } },
+      },
+      { eventId: 10, eventTime: at(17), workflowExecutionTerminatedEventAttributes: { identity: 'bob' } },
+    ]);
+    expect(lines.map(({ text }) => text)).toEqual([
+      'started',
+      'skip web-1 by cli@host',
+      'batch 1 of web: done in 14.0 s, 2 of 5 pods are of revision web-1',
+      'batch 1 of web: failed: no answer',
+      'terminated by bob',
+    ]);
+    expect(lines[0]?.at).toBe('2027-01-15T08:00:00.000Z');
+  });
+});

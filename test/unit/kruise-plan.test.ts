@@ -1,0 +1,244 @@
+import { describe, expect, it } from '@jest/globals';
+import { stringify } from 'yaml';
+import { KubeError } from '../../activities/kube/failures.ts';
+import type { CloneSet } from '../../api/cloneset.ts';
+import { convertCloneSet } from '../../api/cloneset-conversion.ts';
+import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
+import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { KubeObject } from '../../api/meta.ts';
+import {
+  cloneSet,
+  newImage,
+  oldImage,
+  pods,
+  revisionOf,
+  type SpecChange,
+  template,
+} from '../support/cloneset-world.ts';
+import { kubectlKruise } from '../support/kruise-command.ts';
+import { type Refuse, smallCluster } from '../support/small-cluster.ts';
+
+/** As the API server holds it. */
+function stored(set: CloneSet): CloneSet {
+  return defaultCloneSet(set as unknown as JsonObject, defaultFeatureGates()) as unknown as CloneSet;
+}
+
+/** What a user writes. */
+function manifest(change: SpecChange = {}): JsonObject {
+  const { apiVersion, kind, spec } = cloneSet(change);
+  return { apiVersion, kind, metadata: { name: 'web' }, spec } as unknown as JsonObject;
+}
+
+const oldSpec = { template: template(oldImage) };
+
+function shop({ spec = oldSpec, refuse }: { spec?: SpecChange; refuse?: Refuse } = {}) {
+  const live = stored(cloneSet(spec));
+  const revision = revisionOf(live, 1);
+  const fleet = pods('o', 5, { revision: revision.metadata.name });
+  const set = { ...live, status: { currentRevision: revision.metadata.name } } as unknown as CloneSet;
+  return smallCluster([set, { ...revision }, ...fleet] as KubeObject[], refuse ? { refuse } : {});
+}
+
+const plan = (object: JsonObject, options: readonly string[] = [], cluster = shop()) =>
+  kubectlKruise(['plan', '-f', '-', ...options], { cluster, stdin: stringify(object) });
+
+/** Names of revisions are hashes. */
+function withoutHashes(text: string): string {
+  return text.replaceAll(/web-[a-z0-9]{8,10}\b/g, 'web-HASH');
+}
+
+describe('kubectl kruise plan', () => {
+  it('shows each pod with its batch and the containers that change', async () => {
+    const said = await plan(manifest({ rollingUpdate: { maxUnavailable: 2 } }));
+    expect(said).toMatchObject({ code: 0, err: '' });
+    expect(withoutHashes(said.out)).toBe(
+      [
+        'CloneSet shop/web: 5 in place; 3 batches of at most 2',
+        '',
+        'Revision web-HASH -> web-HASH',
+        '',
+        'Changes',
+        '  spec.template.spec.containers[0].image: nginx:1.0 -> nginx:1.1',
+        '  spec.updateStrategy.rollingUpdate.maxUnavailable: 1 -> 2',
+        '',
+        'BATCH   POD      ACTION     WHY',
+        '1       web-o1   in place   containers main',
+        '1       web-o2   in place   containers main',
+        '2       web-o3   in place   containers main',
+        '2       web-o4   in place   containers main',
+        '3       web-o5   in place   containers main',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('names the field that forces new pods, the partition that keeps some, and what waits for paused', async () => {
+    const spec = { template: template(newImage, { hostNetwork: true }) };
+    const said = await plan(manifest({ ...spec, rollingUpdate: { partition: 3, paused: true } }));
+    expect(withoutHashes(said.out)).toBe(
+      [
+        'CloneSet shop/web: 2 recreate, 3 kept; 2 batches of at most 1',
+        '',
+        'Revision web-HASH -> web-HASH',
+        '',
+        'Changes',
+        '  spec.template.spec.containers[0].image: nginx:1.0 -> nginx:1.1',
+        '  spec.template.spec.hostNetwork: true (new)',
+        '  spec.updateStrategy.rollingUpdate.partition: 0 -> 3',
+        '  spec.updateStrategy.rollingUpdate.paused: true (new)',
+        '',
+        'Notes',
+        '  paused is true: nothing begins before it is false',
+        '',
+        'BATCH   POD      ACTION     WHY',
+        '1       web-o1   recreate   spec.template.spec.hostNetwork needs a new pod',
+        '2       web-o2   recreate   spec.template.spec.hostNetwork needs a new pod',
+        '-       web-o3   kept       the partition keeps it',
+        '-       web-o4   kept       the partition keeps it',
+        '-       web-o5   kept       the partition keeps it',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('says that all pods of a set that is not there would be created', async () => {
+    const said = await plan(manifest(), [], smallCluster([]));
+    expect(said).toMatchObject({ code: 0, err: '' });
+    expect(withoutHashes(said.out)).toBe(
+      [
+        'CloneSet shop/web: is new: 5 create',
+        '',
+        'Revision web-HASH',
+        '',
+        'BATCH   POD       ACTION   WHY',
+        '-       (5 new)   create   of revision web-HASH',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('says unchanged when nothing is', async () => {
+    const said = await plan(manifest(oldSpec));
+    expect(said.out.split('\n')[0]).toBe('CloneSet shop/web: unchanged');
+    expect(said.code).toBe(0);
+  });
+
+  it('removes surplus pods first and updates those that are left', async () => {
+    const said = await plan(manifest({ replicas: 3 }), ['-o', 'json']);
+    const { summary, pods: rows } = JSON.parse(said.out).items[0];
+    expect(summary).toEqual({ create: 0, delete: 2, inPlace: 3, recreate: 0, impossible: 0, kept: 0 });
+    expect(rows.filter((row: { action: string }) => row.action === 'delete')).toMatchObject([
+      { pod: 'web-o1', reason: 'Surplus' },
+      { pod: 'web-o2', reason: 'Surplus' },
+    ]);
+  });
+
+  it('makes what is missing in the new revision, or in the old one as far as the partition wants it', async () => {
+    const summary = async (spec: SpecChange) =>
+      JSON.parse((await plan(manifest(spec), ['-o', 'json'])).out).items[0].summary;
+    expect(await summary({ replicas: 8 })).toMatchObject({ create: 3, inPlace: 5, kept: 0 });
+    expect(await summary({ replicas: 8, rollingUpdate: { partition: 5 } })).toMatchObject({ create: 3, kept: 5 });
+    expect(await summary({ replicas: 8, rollingUpdate: { partition: 8 } })).toMatchObject({ create: 3, kept: 5 });
+  });
+
+  it('replaces pods that are named, and only deletes them when replicas goes down by as many', async () => {
+    const scaleStrategy = { podsToDelete: ['web-o4'] };
+    const summary = async (spec: SpecChange) =>
+      JSON.parse((await plan(manifest({ ...oldSpec, ...spec }), ['-o', 'json'])).out).items[0].summary;
+    expect(await summary({ scaleStrategy })).toMatchObject({ create: 1, delete: 1, kept: 4 });
+    expect(await summary({ scaleStrategy, replicas: 4 })).toMatchObject({ create: 0, delete: 1, kept: 4 });
+  });
+
+  it('takes v1alpha1, and leaves other kinds out', async () => {
+    const older = convertCloneSet(manifest(), 'apps.kruise.io/v1alpha1')?.object ?? {};
+    const live = convertCloneSet(stored(cloneSet(oldSpec)) as unknown as JsonObject, 'apps.kruise.io/v1alpha1')?.object;
+    const cluster = smallCluster([live as unknown as KubeObject]);
+    const text = `${stringify(older)}---\n${stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name: 's' } })}`;
+    const said = await kubectlKruise(['plan', '-f', '-', '-o', 'yaml'], { cluster, stdin: text });
+    expect(said.err).toBe('note: left out Service "s": only CloneSets are planned\n');
+    expect(said.code).toBe(0);
+    expect(said.out).toContain('path: spec.template.spec.containers[0].image');
+    expect(cluster.calls).toContain('try to patch clonesets/web');
+  });
+
+  it('merges as apply does: what the manifest does not say stays, and what it no longer says goes', async () => {
+    const applied = JSON.stringify(manifest({ ...oldSpec, minReadySeconds: 7 }));
+    const live = stored(
+      cloneSet(
+        { ...oldSpec, replicas: 9, minReadySeconds: 7 },
+        { metadata: { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': applied } } },
+      ),
+    );
+    const { spec, ...rest } = manifest(oldSpec);
+    const { replicas: _, ...withoutReplicas } = spec as JsonObject;
+    const said = await plan({ ...rest, spec: withoutReplicas }, ['-o', 'json'], smallCluster([live]));
+    const { changes } = JSON.parse(said.out).items[0];
+    // replicas was applied once, so leaving it out means the default
+    expect(changes).toEqual([
+      { path: 'spec.replicas', from: 9, to: 1 },
+      { path: 'spec.minReadySeconds', from: 7 },
+    ]);
+    const fresh = stored(cloneSet({ ...oldSpec, replicas: 9 }));
+    const kept = await plan({ ...rest, spec: withoutReplicas }, ['-o', 'json'], smallCluster([fresh]));
+    expect(JSON.parse(kept.out).items[0].changes).toEqual([]);
+  });
+
+  it('refuses an invalid set in the words of admission, plans the others, and ends with 1', async () => {
+    const bad = { ...manifest({ replicas: -1, rollingUpdate: { partition: -1 } }), metadata: { name: 'bad' } };
+    const text = `${stringify(bad)}---\n${stringify(manifest())}`;
+    const said = await kubectlKruise(['plan', '-f', '-'], { cluster: shop(), stdin: text });
+    expect(said.code).toBe(1);
+    expect(said.out).toContain('CloneSet shop/web: 5 in place');
+    expect(said.err).toContain('error: CloneSet "shop/bad" is invalid:\n* spec.replicas: Invalid value: -1: ');
+    expect(said.err).toContain('* spec.updateStrategy');
+  });
+
+  it('passes on what the API server refuses, with its fields', async () => {
+    const causes = [{ field: 'spec.template.spec.containers[0].name', message: 'Required value' }];
+    const invalid = await plan(
+      manifest(),
+      [],
+      shop({ refuse: () => new KubeError({ status: 422, message: 'is invalid', causes }) }),
+    );
+    expect(invalid).toMatchObject({ code: 1, out: '' });
+    expect(invalid.err).toBe(
+      'error: CloneSet "shop/web" is invalid: spec.template.spec.containers[0].name: Required value\n',
+    );
+  });
+
+  it('plans on its own, and says so, when the user may not write or admission is away', async () => {
+    const message = 'clonesets.apps.kruise.io "web" is forbidden: User "eve" cannot patch resource "clonesets"';
+    for (const status of [403, 500]) {
+      const said = await plan(manifest(), [], shop({ refuse: () => new KubeError({ status, message }) }));
+      expect(said.code).toBe(0);
+      expect(said.out).toContain(`not tried on the API server, checked here only: ${message}`);
+    }
+  });
+
+  it.each([
+    [['plan'], "required option '-f, --filename <file>' not specified"],
+    [['plan', '-f', '/does/not/exist'], 'the path "/does/not/exist" does not exist'],
+    [['plan', '-f', '-', '-o', 'wide'], 'is invalid. Allowed choices are table, json, yaml.'],
+    [['plan', '-f', '-', '--feature-gates', 'Nonsense=true'], 'unknown feature gate "Nonsense"'],
+    [['plan', '-f', '-'], 'no CloneSet among the objects given'],
+  ])('%j is an error with exit code 1', async (args, message) => {
+    const said = await kubectlKruise(args, { cluster: shop(), stdin: '' });
+    expect(said).toMatchObject({ code: 1, out: '' });
+    expect(said.err).toContain('error: ');
+    expect(said.err).toContain(message);
+  });
+
+  it('accepts global flags before the command, and _ for - in their names', async () => {
+    const said = await kubectlKruise(['-n', 'shop', '--request_timeout=5s', 'plan', '-f', '-'], {
+      cluster: shop(),
+      stdin: stringify(manifest(oldSpec)),
+    });
+    expect(said.code).toBe(0);
+  });
+
+  it('refuses an object of another namespace than the one that was given', async () => {
+    const object = { ...manifest(), metadata: { name: 'web', namespace: 'other' } };
+    expect((await plan(object, ['-n', 'shop'])).err).toContain('does not match the namespace "shop"');
+  });
+});
