@@ -8,6 +8,7 @@ import { formatSelector } from '../api/label-selector.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
 import type { Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
+import { ordersOf, type RollOutOrders } from '../api/roll-out-orders.ts';
 import { kubeResource } from '../api/well-known.ts';
 import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/world.ts';
 import { attempt } from './failure.ts';
@@ -65,10 +66,12 @@ export async function lookAround(
     spreadsPods(set) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
     maybe('resizing in place', false, () => resizesPods(kube)),
   ]);
+  const orders = ordersOf(set);
   return {
-    notes,
+    notes: [...(orders ? orderNotes(orders) : []), ...notes],
     world: {
       set,
+      ...(orders?.undo && { undo: { from: orders.revision, to: orders.undo.to } }),
       pods: pods.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
       claims: owned.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
       revisions: known,
@@ -80,6 +83,16 @@ export async function lookAround(
       random: numbersFrom(name),
     },
   };
+}
+
+/** What operators have decided, with who did. */
+function orderNotes({ paused, aborted, undo, skip = [], revision }: RollOutOrders): readonly string[] {
+  return [
+    ...(paused ? [`paused by ${paused.by} at ${paused.at}`] : []),
+    ...(aborted ? [`the roll-out of ${revision} was aborted by ${aborted.by} at ${aborted.at}`] : []),
+    ...(undo ? [`${revision} was taken back to ${undo.to} by ${undo.by} at ${undo.at}`] : []),
+    ...(skip.length > 0 ? [`left out by operators: ${skip.join(', ')}`] : []),
+  ];
 }
 
 /** All pages of a list. */

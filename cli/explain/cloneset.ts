@@ -6,6 +6,8 @@ import {
   cloneSets,
 } from '../../api/cloneset.ts';
 import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import { rollOutId } from '../../api/operations.ts';
+import { ordersOf } from '../../api/roll-out-orders.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
 import { isAtGoal } from '../../workflows/plan/cloneset/goal.ts';
@@ -36,7 +38,7 @@ export const cloneSetExplainer: Explainer = {
       means.kube.get<CloneSet>(cloneSets, ref),
     );
     const { world, notes } = await lookAround(set, means);
-    const operation = await askEngine(`roll-out/${set.metadata.uid}`, means);
+    const operation = await askEngine(rollOutId(set.metadata.uid), means);
     return explainSet({ world, operation, notes, means });
   },
 };
@@ -103,16 +105,20 @@ function failuresIn({ status }: CloneSet): Pick<CloneSetWorld, 'failures'> {
 }
 
 /** The leave that the operation has given, as far as it can be told from outside. */
-function permitIn({ status }: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engineSilent'> {
-  const reason = status?.waitingFor?.reason;
+function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engineSilent'> {
+  const { waitingFor, updateRevision } = set.status ?? {};
+  const reason = waitingFor?.reason;
   if (reason === 'EngineSilent') return { engineSilent: true };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
-  if (reason === 'NoPermit' || reason === 'Aborted' || isOver || status?.updateRevision === undefined) return {};
+  if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
+  const orders = ordersOf(set);
+  const isCurrent = orders?.revision === updateRevision;
+  const undo = isCurrent ? orders?.undo : undefined;
   return {
     permit: {
-      revision: status.updateRevision,
-      paused: reason === 'PausedByOperator',
-      skip: [],
+      revision: undo?.to ?? updateRevision,
+      paused: orders?.paused !== undefined || (isCurrent && orders?.aborted !== undefined),
+      skip: isCurrent ? (orders?.skip ?? []) : [],
       batch: Number.MAX_SAFE_INTEGER,
     },
   };
@@ -268,10 +274,11 @@ function commandsFor(
         return [];
     }
   });
+  const isPaused = reasons.includes('PausedByOperator') || ordersOf(set)?.paused !== undefined;
   const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set));
   const steering = isRolling
     ? [
-        ...(reasons.includes('PausedByOperator') ? [] : [signal('pause', 'no further pod is disturbed')]),
+        ...(isPaused ? [] : [signal('pause', 'no further pod is disturbed')]),
         signal('abort', 'stops where it is'),
         signal('undo', 'takes the pods that were changed back'),
         {

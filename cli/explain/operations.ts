@@ -24,7 +24,7 @@ export function mayRun(operation: ExplainedOperation): boolean {
 /** The command line that signals an operation. */
 export function signalCommand(
   workflowId: string,
-  name: CommandName | 'undo',
+  name: CommandName,
   { engine, target }: { readonly engine: ExplainMeans['engine']; readonly target?: string },
 ): string {
   const input = target === undefined ? '' : ` --input '${JSON.stringify({ target })}'`;

@@ -189,6 +189,29 @@ describe('kubectl kruise explain cloneset', () => {
     expect(names).not.toContain('pause');
   });
 
+  it('takes what operators have decided from the set itself', async () => {
+    const orders = {
+      version: 3,
+      revision: newName,
+      paused: { by: 'alice', at: now },
+      undo: { by: 'bob', at: now, to: oldName },
+      skip: ['web-n1'],
+    };
+    const annotations = { 'windlass.io/roll-out': JSON.stringify(orders) };
+    const set = cloneSet({}, { status, metadata: { annotations } });
+    const fleet = [newPodOf('web-n1'), newPodOf('web-n2'), ...pods('o', 3)];
+    const cluster = smallCluster([set, oldRevision, newRevisionOfSet, ...fleet]);
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], { cluster, engine: engineOf({}) });
+    const { notes, waits, steps } = JSON.parse(said.out);
+    expect(notes).toEqual([
+      `paused by alice at ${now}`,
+      `${newName} was taken back to ${oldName} by bob at ${now}`,
+      'left out by operators: web-n1',
+    ]);
+    expect(waits[0]).toMatchObject({ reason: 'PausedByOperator' });
+    expect(steps.filter(({ state }: { state: string }) => state === 'done')).toHaveLength(3);
+  });
+
   it('tells the field that nothing but a new pod can change', async () => {
     const spec: SpecChange = { rollingUpdate: { podUpdatePolicy: 'ReCreate' } };
     const said = await kubectlKruise(['explain', 'clone/web', '-o', 'yaml'], {
