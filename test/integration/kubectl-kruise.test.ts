@@ -1,0 +1,176 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { stringify } from 'yaml';
+import { KubeError } from '../../activities/kube/failures.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import type { JsonObject } from '../../api/json.ts';
+import { bundlePlugin } from '../../deploy/cli/bundle.ts';
+import { repository } from '../../deploy/local/instance.ts';
+import { servedBy } from '../support/cluster.ts';
+import type { Said } from '../support/kruise-command.ts';
+import { settle } from '../support/static-fleet.ts';
+import { useWindlass } from './windlass.ts';
+
+// The plugin as users have it: one file, run by Node, against a real API server with admission.
+const windlass = useWindlass({ watcher: false });
+
+let folder = '';
+let plugin = '';
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'kruise-'));
+  plugin = join(folder, 'kubectl-kruise');
+  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }');
+  await bundlePlugin(repository, plugin);
+  await servedBy(windlass().cluster, cloneSets);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function kubectlKruise(args: readonly string[], stdin = ''): Promise<Said> {
+  return new Promise((resolve) => {
+    const env = { PATH: process.env.PATH, KUBECONFIG: windlass().platform.kubeconfig };
+    const child = execFile(process.execPath, [plugin, ...args], { env }, (error, out, err) =>
+      resolve({ code: error === null ? 0 : Number(error.code ?? -1), out, err }),
+    );
+    child.stdin?.end(stdin);
+  });
+}
+
+function manifest(change: JsonObject = {}, image = 'nginx:1.0'): JsonObject {
+  const rollingUpdate = { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 2 };
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'CloneSet',
+    metadata: { name: 'web' },
+    spec: {
+      replicas: 3,
+      selector: { matchLabels: { app: 'web' } },
+      updateStrategy: { rollingUpdate },
+      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image }] } },
+      ...change,
+    },
+  };
+}
+
+/** What the API server says when this is really created. */
+async function refusalOf(namespace: string, object: JsonObject): Promise<readonly string[]> {
+  const metadata = { name: 'web', namespace };
+  try {
+    await windlass().cluster.kube.create(cloneSets, { ...object, metadata }, { dryRun: true });
+  } catch (error) {
+    if (error instanceof KubeError) return error.causes.map(({ field, message }) => `${field}: ${message}`);
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
+describe('kubectl kruise plan', () => {
+  it('tells what would become of the pods that there are, and changes nothing', async () => {
+    const { cluster } = windlass();
+    const namespace = await cluster.newNamespace();
+    const set = await cluster.kube.create<CloneSet>(cloneSets, { ...manifest(), metadata: { name: 'web', namespace } });
+    const pods = await settle(cluster, set);
+    const names = pods.map((pod) => pod.metadata.name);
+
+    const same = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify(manifest()));
+    expect(same).toMatchObject({ code: 0, err: '' });
+    expect(same.out).toContain(`CloneSet ${namespace}/web: unchanged`);
+
+    const said = await kubectlKruise(
+      ['-n', namespace, 'plan', '-o', 'json', '-f', '-'],
+      stringify(manifest({}, 'nginx:2')),
+    );
+    expect(said).toMatchObject({ code: 0, err: '' });
+    const [plan] = JSON.parse(said.out).items;
+    expect(plan).toMatchObject({
+      exists: true,
+      summary: { inPlace: 3, recreate: 0, kept: 0, create: 0, delete: 0 },
+      changes: [{ path: 'spec.template.spec.containers[0].image', from: 'nginx:1.0', to: 'nginx:2' }],
+      notes: [],
+    });
+    expect(plan.batches.flat().toSorted()).toEqual(names.toSorted());
+    expect(plan.batches[0]).toHaveLength(2);
+
+    const older: JsonObject = { ...manifest({}, 'nginx:2'), apiVersion: 'apps.kruise.io/v1alpha1' };
+    const spec = { ...(older.spec as JsonObject), updateStrategy: { type: 'ReCreate' } };
+    const recreate = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify({ ...older, spec }));
+    expect(recreate).toMatchObject({ code: 0 });
+    expect(recreate.out).toContain('podUpdatePolicy recreates pods');
+
+    expect(await cluster.find<CloneSet>(cloneSets, { namespace, name: 'web' })).toMatchObject({
+      metadata: { generation: 1 },
+    });
+  });
+
+  it('says that all pods of a new set would be created', async () => {
+    const namespace = await windlass().cluster.newNamespace();
+    const said = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify(manifest()));
+    expect(said).toMatchObject({ code: 0, err: '' });
+    expect(said.out).toContain(`CloneSet ${namespace}/web: is new: 3 create`);
+  });
+
+  it.each<[string, JsonObject]>([
+    ['admission', { selector: { matchLabels: { app: 'other' } } }],
+    ['the schema', { replicas: -1 }],
+    [
+      'the rules for pods',
+      { template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'A_B' }] } } },
+    ],
+  ])('refuses what %s refuses, in the same words', async (_, change) => {
+    const namespace = await windlass().cluster.newNamespace();
+    const object = manifest(change);
+    const said = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify(object));
+    expect(said).toMatchObject({ code: 1, out: '' });
+    for (const line of await refusalOf(namespace, object)) expect(said.err).toContain(line);
+  });
+
+  it('plans for those who may only read, without trying', async () => {
+    const namespace = await windlass().cluster.newNamespace();
+    await windlass().cluster.kube.create(
+      {
+        group: 'rbac.authorization.k8s.io',
+        version: 'v1',
+        plural: 'rolebindings',
+        kind: 'RoleBinding',
+        namespaced: true,
+      },
+      {
+        metadata: { name: 'reader', namespace },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
+        subjects: [{ kind: 'User', name: 'eve', apiGroup: 'rbac.authorization.k8s.io' }],
+      },
+    );
+    const said = await kubectlKruise(['plan', '-n', namespace, '--as', 'eve', '-f', '-'], stringify(manifest()));
+    // the role `view` does not know the kind
+    expect(said).toMatchObject({ code: 1, out: '' });
+    expect(said.err).toContain('User "eve" cannot get resource "clonesets"');
+  });
+});
+
+describe('kubectl kruise explain', () => {
+  it('explains a set without Temporal', async () => {
+    const { cluster } = windlass();
+    const namespace = await cluster.newNamespace();
+    const set = await cluster.kube.create<CloneSet>(cloneSets, { ...manifest(), metadata: { name: 'web', namespace } });
+    await settle(cluster, set);
+    const said = await kubectlKruise(['explain', 'clone/web', '-n', namespace]);
+    expect(said).toMatchObject({ code: 0, err: '' });
+    expect(said.out).toContain('3 of 3 pods updated, 3 of 3 available');
+    expect(said.out).toContain('say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
+  });
+
+  it('explains a set with a Temporal that knows of no roll-out, and one that is not there', async () => {
+    const { cluster, platform } = windlass();
+    const namespace = await cluster.newNamespace();
+    const set = await cluster.kube.create<CloneSet>(cloneSets, { ...manifest(), metadata: { name: 'web', namespace } });
+    await settle(cluster, set);
+    const at = (address: string) =>
+      kubectlKruise(['explain', 'clone/web', '-n', namespace, '--temporal-address', address]);
+    expect((await at(platform.temporalAddress)).out).toContain('Temporal knows of no run');
+    const away = await at('127.0.0.1:1');
+    expect(away.code).toBe(0);
+    expect(away.out).toContain('Temporal could not be asked');
+  });
+});
