@@ -13,22 +13,6 @@ import { kubeResource } from '../api/well-known.ts';
 import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/world.ts';
 import { attempt } from './failure.ts';
 
-const revisions: Resource = {
-  group: 'apps',
-  version: 'v1',
-  plural: 'controllerrevisions',
-  kind: 'ControllerRevision',
-  namespaced: true,
-};
-
-const claims: Resource = {
-  group: '',
-  version: 'v1',
-  plural: 'persistentvolumeclaims',
-  kind: 'PersistentVolumeClaim',
-  namespaced: true,
-};
-
 export interface LookOptions {
   readonly kube: KubeClient;
   readonly gates: FeatureGates;
@@ -60,7 +44,7 @@ export async function lookAround(
       listAll<Pod>(kube, kubeResource.pods, { namespace, labelSelector: formatSelector(set.spec.selector) }),
     ),
     attempt(`Cannot list controllerrevisions ${where}`, () =>
-      listAll<ControllerRevision>(kube, revisions, { namespace }),
+      listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, { namespace }),
     ),
     maybe('the claims of the set', [], () => listClaims(kube, namespace)),
     spreadsPods(set) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
@@ -112,7 +96,10 @@ export async function listAll<T extends KubeObject>(
 }
 
 async function listClaims(kube: KubeClient, namespace: string): Promise<readonly VolumeClaim[]> {
-  return await listAll<KubeObject>(kube, claims, { namespace, labelSelector: cloneSetMark.instanceId });
+  return await listAll<KubeObject>(kube, kubeResource.persistentVolumeClaims, {
+    namespace,
+    labelSelector: cloneSetMark.instanceId,
+  });
 }
 
 function isOwnedBy({ metadata }: CloneSet, owners: KubeObject['metadata']['ownerReferences']): boolean {
