@@ -44,7 +44,7 @@ export class Drains {
    */
   async until(before: Pod, drained: Pod, signal: AbortSignal): Promise<readonly string[]> {
     const { uid } = before.metadata;
-    if (this.#slices.byIndex(byPod, uid).length === 0) return [];
+    if (this.#minding(uid).length === 0) return [];
     // A cache that is behind may show the slices of a time before the pod was ready. The slice of one that was has
     // something to say after the drain.
     const version = wasReady(before) ? drained.metadata.resourceVersion : undefined;
@@ -60,17 +60,21 @@ export class Drains {
     }
   }
 
+  /** The slices that name the pod and belong to a Service for which it matters whether the pod is ready. */
+  #minding(podUid: string): readonly EndpointSlice[] {
+    return this.#slices.byIndex(byPod, podUid).filter(({ metadata }) => {
+      const service = this.#services.byName(metadata.namespace ?? '', metadata.labels?.[serviceLabel] ?? '');
+      return service !== undefined && service.spec.publishNotReadyAddresses !== true;
+    });
+  }
+
+  /** Names of the Services that still choose the pod. */
   #routing(podUid: string): readonly string[] {
-    const names = this.#slices
-      .byIndex(byPod, podUid)
+    return this.#minding(podUid)
       .filter(({ endpoints }) =>
         endpoints?.some(({ targetRef, conditions }) => targetRef?.uid === podUid && conditions?.ready !== false),
       )
-      .map(({ metadata }) => ({ namespace: metadata.namespace ?? '', name: metadata.labels?.[serviceLabel] ?? '' }));
-    return names.flatMap(({ namespace, name }) => {
-      const service = this.#services.byName(namespace, name);
-      return service && service.spec.publishNotReadyAddresses !== true ? [name] : [];
-    });
+      .map(({ metadata }) => metadata.labels?.[serviceLabel] ?? '');
   }
 }
 

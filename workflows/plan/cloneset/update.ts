@@ -89,9 +89,13 @@ function isHeld({ state }: FleetPod): boolean {
 }
 
 /** Whether the pod has been taken out of service for an update which nothing else tells of yet. */
-function isDrained({ pod, state }: FleetPod): boolean {
+function isDrained(pod: FleetPod): boolean {
+  return isOutOfService(pod) && pod.state !== 'Updating';
+}
+
+function isOutOfService({ pod }: FleetPod): boolean {
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
-  return gate?.status === 'False' && gate.reason === inPlaceReason && state !== 'Updating';
+  return gate?.status === 'False' && gate.reason === inPlaceReason;
 }
 
 /** CS-55, CS-56. */
@@ -180,7 +184,7 @@ export function updateAfterDrain(
   const decision = decideUpdate(scene, is, target);
   if (decision.kind !== 'inPlace') return undefined;
   const [step] = startOf(scene, is, decision, target);
-  return step?.kind === 'updatePod' && step.drain === undefined ? step.writes : undefined;
+  return step?.kind === 'updatePod' && isOutOfService(is) ? step.writes : undefined;
 }
 
 function startOf(

@@ -1,0 +1,307 @@
+import { describe, expect, it } from '@jest/globals';
+import { KubeError } from '../../activities/kube/failures.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { newRevision } from '../../api/revision.ts';
+import type { KubeWriter } from '../../watcher/fence.ts';
+import { type CloneSetStep, CloneSetWriter } from '../../watcher/kinds/cloneset-writer.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
+import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
+
+type Body = { readonly [key: string]: unknown; readonly metadata?: Record<string, unknown> };
+
+interface Call {
+  readonly verb: string;
+  readonly resource: string;
+  readonly name: string;
+  readonly body?: Body;
+  readonly options?: unknown;
+}
+
+const conflict = () => new KubeError({ status: 409, message: 'the object has been modified', reason: 'Conflict' });
+const taken = () => new KubeError({ status: 409, message: 'already exists', reason: 'AlreadyExists' });
+const forbidden = () => new KubeError({ status: 403, message: 'exceeded quota', reason: 'Forbidden' });
+
+interface Setting {
+  /** Throws in place of an answer. */
+  readonly meet?: (call: Call) => void;
+  /** What a read finds. */
+  readonly live?: KubeObject;
+  readonly isDrained?: () => Promise<readonly string[]>;
+}
+
+/** A writer whose calls are kept, and whose answers carry versions from 101 on. */
+function writer({ meet, live, isDrained = () => Promise.resolve([]) }: Setting = {}) {
+  const calls: Call[] = [];
+  const seen: string[] = [];
+  let version = 100;
+  const call = (verb: string, resource: Resource, name: string, body?: unknown, options?: unknown): KubeObject => {
+    const made: Call = {
+      ...{ verb, resource: resource.plural, name },
+      ...(body !== undefined && { body: body as Body }),
+      ...(options !== undefined && { options }),
+    };
+    calls.push(made);
+    meet?.(made);
+    version += 1;
+    return {
+      apiVersion: '',
+      kind: '',
+      metadata: { name, uid: `${name}-uid`, resourceVersion: `${version}`, creationTimestamp: '' },
+    };
+  };
+  const kube = {
+    get: async (resource: Resource, { name }: { name: string }) => {
+      call('get', resource, name);
+      return live;
+    },
+    create: async (resource: Resource, body: Body) => call('create', resource, String(body.metadata?.name), body),
+    patch: async (resource: Resource, { name }: { name: string }, _type: string, body: unknown, options?: object) =>
+      call('patch', resource, name, body, options),
+    delete: async (resource: Resource, { name }: { name: string }, options: object) =>
+      void call('delete', resource, name, undefined, options),
+  } as unknown as KubeWriter;
+  const cache = {
+    seen: async (uid: string, resourceVersion: string) => void seen.push(`${uid}@${resourceVersion}`),
+    deletionSeen: async (uid: string) => void seen.push(`${uid} gone`),
+  } as never;
+  const caches = { sets: cache, pods: cache, claims: cache, revisions: cache };
+  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now: () => nowMs });
+  const signal = new AbortController().signal;
+  return {
+    calls,
+    seen,
+    /** Verb, resource and name of all calls but Events. */
+    made: () =>
+      calls
+        .filter(({ resource }) => resource !== 'events')
+        .map(({ verb, resource, name }) => `${verb} ${resource}/${name}`),
+    events: () =>
+      calls.filter(({ resource }) => resource === 'events').map(({ body }) => `${body?.reason}: ${body?.message}`),
+    async act(step: CloneSetStep, given: CloneSetWorld, mayGoOn = () => true) {
+      const result = await acting.act(step, given, signal, mayGoOn);
+      await result?.(signal);
+      await new Promise((resolve) => setImmediate(resolve)); // for Events, which nobody waits for
+      return result !== undefined;
+    },
+  };
+}
+
+/** A set of three old pods, and the update of the first of them that the planner wants. */
+function update() {
+  const given = world({ set: cloneSet({ replicas: 3 }), pods: pods('o', 3), permit: {} });
+  const [step] = planCloneSet(given).disruption;
+  if (step?.kind !== 'updatePod') throw new Error('no update is planned');
+  const before = given.pods.find(({ metadata }) => metadata.name === step.pod.name);
+  if (before === undefined) throw new Error('the pod is not there');
+  return { given, step, before };
+}
+
+/** The pod as the kubelet leaves it after it was taken out of service. */
+function afterDrain({ metadata, spec, status }: Pod, change: { readonly labels?: Record<string, string> } = {}): Pod {
+  const conditions = status?.conditions?.map((condition) =>
+    ['InPlaceUpdateReady', 'Ready'].includes(condition.type)
+      ? { ...condition, status: 'False', ...(condition.type !== 'Ready' && { reason: 'StartInPlaceUpdate' }) }
+      : condition,
+  );
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { ...metadata, resourceVersion: '150', labels: { ...metadata.labels, ...change.labels } },
+    spec,
+    status: { ...status, ...(conditions && { conditions }) },
+  };
+}
+
+describe('the writer of CloneSets', () => {
+  it('CS-46: creates the claims of a pod and then the pod, and takes a claim that is there already', async () => {
+    const { act, made, seen, events } = writer({
+      meet: ({ name }) => {
+        if (name === 'data-web-abcde') throw taken();
+      },
+    });
+    const claims = [{ metadata: { name: 'data-web-abcde' } }, { metadata: { name: 'logs-web-abcde' } }];
+    const step = { kind: 'createPod', name: 'web-abcde', claims, pod: { metadata: { name: 'web-abcde' } } } as const;
+    expect(await act(step, world())).toBe(true);
+    expect(made()).toEqual([
+      'create persistentvolumeclaims/data-web-abcde',
+      'create persistentvolumeclaims/logs-web-abcde',
+      'create pods/web-abcde',
+    ]);
+    expect(seen).toEqual(['logs-web-abcde-uid@101', 'web-abcde-uid@102']);
+    expect(events()).toEqual(['SuccessfulCreate: succeed to create pod web-abcde']);
+  });
+
+  it('tells why a pod could not be created, and passes it on', async () => {
+    const { act, events } = writer({
+      meet: ({ resource }) => {
+        if (resource === 'pods') throw forbidden();
+      },
+    });
+    const step = {
+      kind: 'createPod',
+      name: 'web-abcde',
+      claims: [],
+      pod: { metadata: { name: 'web-abcde' } },
+    } as const;
+    await expect(act(step, world())).rejects.toThrow('exceeded quota');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(events()).toEqual(['FailedCreate: failed to create pod: exceeded quota, pod: web-abcde']);
+  });
+
+  it('CS-35: deletes the very pod that was chosen, and its claims only once that has been accepted', async () => {
+    const seenPod = { namespace: 'shop', name: 'web-a', uid: 'a-uid', resourceVersion: '7' };
+    const claim = { namespace: 'shop', name: 'data-web-a', uid: 'data-uid', resourceVersion: '3' };
+    const step = { kind: 'deletePod', pod: seenPod, claims: [claim] } as const;
+    const good = writer();
+    expect(await good.act(step, world())).toBe(true);
+    expect(good.made()).toEqual(['delete pods/web-a', 'delete persistentvolumeclaims/data-web-a']);
+    expect(good.calls[0]?.options).toEqual({ preconditions: { uid: 'a-uid', resourceVersion: '7' } });
+    expect(good.seen).toEqual(['a-uid gone', 'data-uid gone']);
+
+    const late = writer({
+      meet: () => {
+        throw conflict();
+      },
+    });
+    expect(await late.act(step, world())).toBe(false);
+    expect(late.made()).toEqual(['delete pods/web-a']);
+    expect(late.events()).toEqual([]);
+  });
+
+  it('writes a pod step by step, each against the answer to the one before', async () => {
+    const { act, calls } = writer();
+    const seenPod = { namespace: 'shop', name: 'web-a', uid: 'a-uid', resourceVersion: '7' };
+    const writes = [
+      { kind: 'status', patch: { status: { conditions: [] } } },
+      { kind: 'pod', patch: { metadata: { labels: { a: 'b' } } } },
+    ] as const;
+    await act({ kind: 'writePod', pod: seenPod, why: 'refresh', writes }, world());
+    expect(calls.map(({ body, options }) => [body?.metadata, options])).toEqual([
+      [{ uid: 'a-uid', resourceVersion: '7' }, { subresource: 'status' }],
+      [{ labels: { a: 'b' }, uid: 'a-uid', resourceVersion: '101' }, {}],
+    ]);
+  });
+
+  it('IPU-20: changes containers only after Services have let go, of the pod as it is then', async () => {
+    const { given, step, before } = update();
+    const log: string[] = [];
+    const drained = Promise.withResolvers<readonly string[]>();
+    const { act, calls, made, events } = writer({
+      live: afterDrain(before),
+      isDrained: () => {
+        log.push('waits');
+        return drained.promise;
+      },
+    });
+    const acted = act(step, given);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([log, made()]).toEqual([['waits'], [`patch pods/${step.pod.name}`]]);
+    drained.resolve([]);
+    expect(await acted).toBe(true);
+    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+    const change = calls.filter(({ verb }) => verb === 'patch')[1]?.body;
+    expect(change?.metadata).toMatchObject({ resourceVersion: '150', uid: `${step.pod.name}-uid` });
+    expect(change?.spec).toMatchObject({ containers: [{ name: 'main', image: 'nginx:1.1' }] });
+    expect(events()).toEqual([
+      `SuccessfulUpdatePodInPlace: successfully update pod ${step.pod.name} in-place(revision ${newName})`,
+    ]);
+  });
+
+  it('says on the pod that it goes on although Services still route to it', async () => {
+    const { given, step, before } = update();
+    const { act, events } = writer({ live: afterDrain(before), isDrained: () => Promise.resolve(['web']) });
+    await act(step, given);
+    expect(events()[0]).toBe('NotDrained: Going on although Services still route to this pod: web');
+  });
+
+  it.each([
+    ['another revision by now', { labels: { 'controller-revision-hash': 'other' } }],
+    ['been named for deletion', { labels: { 'apps.kruise.io/specified-delete': 'true' } }],
+  ])('changes no container of a pod that has %s', async (_what, change) => {
+    const { given, step, before } = update();
+    const { act, made } = writer({ live: afterDrain(before, change) });
+    expect(await act(step, given)).toBe(true); // the drain was written
+    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`]);
+  });
+
+  it('changes no container once the leave has been taken back', async () => {
+    const { given, step, before } = update();
+    const { act, made } = writer({ live: afterDrain(before) });
+    await act(step, given, () => false);
+    expect(made()).toEqual([`patch pods/${step.pod.name}`]);
+  });
+
+  it('changes no container of a pod of the same name', async () => {
+    const { given, step, before } = update();
+    const other = afterDrain(before);
+    const { act, made } = writer({ live: { ...other, metadata: { ...other.metadata, uid: 'another' } } });
+    await act(step, given);
+    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`]);
+  });
+
+  it('looks again when the kubelet was faster', async () => {
+    const { given, step, before } = update();
+    let refused = 0;
+    const { act, made } = writer({
+      live: afterDrain(before),
+      meet: ({ verb, body }) => {
+        if (verb === 'patch' && body?.spec !== undefined && refused++ === 0) throw conflict();
+      },
+    });
+    await act(step, given);
+    expect(made().filter((call) => call.startsWith('get'))).toHaveLength(2);
+    expect(made().filter((call) => call.startsWith('patch'))).toHaveLength(3);
+  });
+
+  it('CS-83: takes a revision that is there already, and counts a collision when it is another one', async () => {
+    const set = cloneSet();
+    const revision = newRevision(ownerOf(set), 2);
+    const meet = ({ verb, resource }: Call) => {
+      if (verb === 'create' && resource === 'controllerrevisions') throw taken();
+    };
+    const same = writer({ meet, live: revisionOf(set, 2) });
+    expect(await same.act({ kind: 'createRevision', revision }, world({ set }))).toBe(true);
+    expect(same.made().at(-1)).toMatch(/^get/);
+
+    const other = writer({ meet, live: { ...revisionOf(set, 2), data: {} } as KubeObject });
+    await other.act({ kind: 'createRevision', revision }, world({ set }));
+    expect(other.calls.at(-1)).toMatchObject({ verb: 'patch', body: { status: { collisionCount: 1 } } });
+  });
+
+  it('takes off the status what is no longer said, and leaves a set alone that has changed meanwhile', async () => {
+    const waitingFor = { reason: 'NotReady', blockedBy: [], blockedCount: 0, since: '', unblock: '' };
+    const set = cloneSet({}, { status: { waitingFor } });
+    const { waitingFor: _, ...status } = set.status ?? {};
+    const step = { kind: 'writeStatus', status: status as NonNullable<typeof set.status> } as const;
+    const { act, calls } = writer();
+    await act(step, world({ set }));
+    expect(calls[0]).toMatchObject({ body: { status: { waitingFor: null } }, options: { subresource: 'status' } });
+
+    const late = writer({
+      meet: () => {
+        throw conflict();
+      },
+    });
+    expect(await late.act(step, world({ set }))).toBe(false);
+  });
+
+  it('marks a pod that is to be recreated, and tells of it', async () => {
+    const { act, events } = writer();
+    const given = pod('web-a');
+    const { name, uid, resourceVersion } = given.metadata;
+    const writes = [
+      { kind: 'pod', patch: { metadata: { labels: { 'apps.kruise.io/specified-delete': 'true' } } } },
+    ] as const;
+    const step = {
+      kind: 'recreatePod',
+      pod: { namespace: 'shop', name, uid, resourceVersion },
+      revision: newName,
+      writes,
+    } as const;
+    await act(step, world());
+    expect(events()[0]).toContain('SuccessfulUpdatePodReCreate');
+  });
+});
