@@ -44,6 +44,15 @@ export function commandEvent(
   return { reason, message: `${reason}${target === undefined ? '' : ` ${target}`} by ${by}` };
 }
 
+/** What an Event says of a command that had no effect. */
+export function refusedCommandEvent(
+  name: CommandName,
+  by: string,
+  why: string,
+): { readonly reason: string; readonly message: string } {
+  return { reason: 'CommandRefused', message: `Command ${name} by ${by} has no effect: ${why}` };
+}
+
 const commandReasons = {
   pause: 'Paused',
   resume: 'Resumed',

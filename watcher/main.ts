@@ -1,12 +1,15 @@
+import { fleetWorker } from '../workers/fleet-worker.ts';
 import { beginProcess, serveParts } from '../workers/role-process.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from '../workers/temporal.ts';
 import { startWatcher } from './start-watcher.ts';
 
 // The watcher: turns objects into operations. Several may run; one leads.
 const process = beginProcess('watcher', 'windlass-watcher');
-const { config, log } = process;
+const { config, log, metrics, shutdown } = process;
 installTemporalLogger(log);
 const client = await temporalClient({ config: config.temporal });
 const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
-await serveParts(process, [startWatcher(process, client, prepare)]);
+const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
+shutdown.add({ name: 'fleet worker', stop: fleets.stop });
+await serveParts(process, [startWatcher(process, { client, prepareTemporal: prepare, workFleets: fleets.work })]);

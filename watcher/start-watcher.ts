@@ -4,13 +4,16 @@ import type { Client } from '@temporalio/client';
 import { installation } from '../api/well-known.ts';
 import type { RoleProcess, StartedPart } from '../workers/role-process.ts';
 import { Leader, type Term } from './leader.ts';
-import { Watcher } from './watcher.ts';
+import { Watcher, type WatcherDependencies } from './watcher.ts';
 
 /** Starts the watcher in this process. Temporal may be away: healing and holds do not need it. */
 export function startWatcher(
   { config, log, metrics, shutdown, kube }: RoleProcess,
-  client: Client,
-  prepareTemporal: (signal: AbortSignal) => Promise<void>,
+  {
+    client,
+    prepareTemporal,
+    workFleets,
+  }: { readonly client: Client } & Pick<WatcherDependencies, 'prepareTemporal' | 'workFleets'>,
 ): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;
   const candidate = new Leader({
@@ -22,7 +25,7 @@ export function startWatcher(
     log,
   });
   const leader = enabled ? candidate : { campaign: async () => alone };
-  const watcher = new Watcher({ kube, client, leader, prepareTemporal, config, log, metrics });
+  const watcher = new Watcher({ kube, client, leader, prepareTemporal, workFleets, config, log, metrics });
   watcher.start();
 
   shutdown.add({ name: 'watcher', stop: () => watcher.stop() });

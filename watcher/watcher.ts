@@ -15,6 +15,7 @@ import { createCache, type IndexFunction, type WritableCache } from './cache.ts'
 import type { Controller, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
 import { fenced, NotLeading } from './fence.ts';
+import type { WorkFleets } from './fleet/work.ts';
 import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
 import { Reflector } from './reflector.ts';
@@ -27,6 +28,8 @@ export interface WatcherDependencies {
   readonly leader: Pick<Leader, 'campaign'>;
   /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
+  /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
+  readonly workFleets: WorkFleets;
   readonly config: Pick<Config, 'namespace' | 'featureGates' | 'fullPassSeconds' | 'engineSilentSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -42,6 +45,7 @@ export class Watcher {
   readonly #caches = new Map<string, { readonly cache: WritableCache<KubeObject>; readonly reflector: Filler }>();
   readonly #starter: Starter;
   readonly #queues: KeyedQueue[] = [];
+  readonly #house: WatcherHouse;
   readonly #controllers: readonly Controller[];
   #term: Term | undefined;
   #running: Promise<void> | undefined;
@@ -62,7 +66,7 @@ export class Watcher {
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
 
-    const house: WatcherHouse = {
+    this.#house = {
       kube: fenced(deps.kube, () => this.isLeading),
       starter: this.#starter,
       config,
@@ -73,7 +77,7 @@ export class Watcher {
       cache: (resource, indexes) => this.#cache(resource, indexes),
       queue: (name, pass) => this.#queue(name, pass),
     };
-    this.#controllers = controllers.map((controllerOf) => controllerOf(house));
+    this.#controllers = controllers.map((controllerOf) => controllerOf(this.#house));
   }
 
   /** Whether this watcher may write at this moment. */
@@ -126,6 +130,7 @@ export class Watcher {
         if (!(await this.#relist(ended))) continue;
         this.#term = term;
         for (const controller of this.#controllers) controller.begin?.(term);
+        this.#deps.workFleets({ ended, permitHolder: (kind) => this.permitHolder(kind), kube: this.#house.kube });
         metrics.isLeader.set(1);
         log.info('Leading');
         await this.#lead(ended);

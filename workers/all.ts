@@ -1,5 +1,6 @@
 import { startAdmissionPart } from '../watcher/admission/start.ts';
 import { startWatcher } from '../watcher/start-watcher.ts';
+import { fleetWorker } from './fleet-worker.ts';
 import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from './temporal.ts';
@@ -7,12 +8,14 @@ import { installTemporalLogger, registerSearchAttributes, temporalClient } from 
 // Watcher, webhook and cluster worker in one process, for small clusters and development.
 const process = beginProcess('all', 'windlass');
 installTemporalLogger(process.log);
-const { config, log } = process;
+const { config, log, metrics, shutdown } = process;
 const client = await temporalClient({ config: config.temporal });
 const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
+const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
+shutdown.add({ name: 'fleet worker', stop: fleets.stop });
 await serveParts(process, [
   startAdmissionPart(process),
-  startWatcher(process, client, prepare),
+  startWatcher(process, { client, prepareTemporal: prepare, workFleets: fleets.work }),
   await startClusterWorker(process),
 ]);

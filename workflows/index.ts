@@ -1,1 +1,2 @@
 export { restartContainers } from './restart-containers.ts';
+export { rollOut } from './roll-out.ts';

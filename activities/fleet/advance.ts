@@ -5,6 +5,8 @@ import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 export interface AdvanceInput {
+  /** `CloneSet` */
+  readonly kind: string;
   readonly target: ObjectRef;
   readonly permit: Permit;
 }
@@ -15,9 +17,8 @@ export interface PermitHolder {
 }
 
 export interface AdvanceDependencies {
-  readonly kind: string;
-  /** The queue of the present term. */
-  readonly queue: () => PermitHolder | undefined;
+  /** The queue of a kind in the present term. */
+  readonly queueOf: (kind: string) => PermitHolder | undefined;
   /** The attempt that is being executed. */
   readonly attempt: () => PermitLifeOptions;
 }
@@ -27,14 +28,14 @@ export interface AdvanceDependencies {
  * further attempt hands it in anew, which is harmless, as all progress is in the cluster.
  */
 export function advanceActivity(dependencies: AdvanceDependencies): (input: AdvanceInput) => Promise<Verdict> {
-  return async ({ target, permit }) => {
-    const { kind, queue, attempt } = dependencies;
+  return async ({ kind, target, permit }) => {
+    const { queueOf, attempt } = dependencies;
     const attempted = `Cannot advance ${kind} "${qualifiedName(target)}"`;
     const options = attempt();
     let life: ConfirmedLife | undefined;
     try {
       life = await ConfirmedLife.begin(options);
-      const holder = queue();
+      const holder = queueOf(kind);
       if (!holder) throw new Error('this watcher does not lead');
       return await holder.hand(target.uid, permit, life);
     } catch (error) {

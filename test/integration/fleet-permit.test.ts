@@ -46,8 +46,7 @@ beforeAll(async () => {
     workflowsPath: fileURLToPath(new URL('../support/trivial-roll-out.ts', import.meta.url)),
     activities: {
       advanceTrivial: advanceActivity({
-        kind: 'TrivialFleet',
-        queue: () => queue,
+        queueOf: () => queue,
         attempt: () => currentAttempt(client),
       }),
     },

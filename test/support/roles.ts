@@ -14,6 +14,7 @@ import { Leader } from '../../watcher/leader.ts';
 import { Watcher } from '../../watcher/watcher.ts';
 import { createClusterWorker } from '../../workers/cluster-worker.ts';
 import { parseConfig } from '../../workers/config.ts';
+import { fleetWorker } from '../../workers/fleet-worker.ts';
 import { createLogger, type Logger } from '../../workers/log.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
@@ -52,10 +53,13 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
   const prepareTemporal = async (signal: AbortSignal) =>
     registerSearchAttributes({ config: config.temporal, log, signal, client });
   const metrics = createMetrics('watcher');
-  const watcher = new Watcher({ kube, client, leader, prepareTemporal, config, log, metrics });
+  const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
+  const workFleets = fleets.work;
+  const watcher = new Watcher({ kube, client, leader, prepareTemporal, workFleets, config, log, metrics });
   watcher.start();
   return {
     async stop() {
+      await fleets.stop();
       await watcher.stop();
       await leader.stop();
       await kube.close();

@@ -1,6 +1,8 @@
+import type { RollOutOrders } from '../../api/roll-out-orders.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/permit.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
 import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet-permit.ts';
+import { ordersFor, permitUnder } from '../../workflows/plan/roll-out-orders.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
 export interface TrivialFleet {
@@ -10,6 +12,8 @@ export interface TrivialFleet {
   readonly maxUnavailable: number;
   /** How long a pod has to be ready before it counts. */
   readonly minReadyMs: number;
+  /** What operators have decided; absent: nothing. */
+  readonly orders?: RollOutOrders;
 }
 
 export interface TrivialPod {
@@ -31,38 +35,51 @@ export type TrivialStep =
 /** Makes and removes pods without a permit; under one restarts pods of another revision, within the budget. */
 export function planTrivialFleet(
   { fleet, pods }: TrivialWorld,
-  permit: Permit | undefined,
+  handed: Permit | undefined,
   nowMs: number,
 ): FleetPlan<TrivialStep> {
+  const target = targetOf(fleet);
+  const permit = handed && permitUnder(handed, fleet.orders);
   const unavailable = pods.filter((pod) => !isAvailable(pod, fleet, nowMs));
   const nextReady = unavailable.flatMap(({ readyAtMs }) =>
     readyAtMs === undefined ? [] : [readyAtMs + fleet.minReadyMs],
   );
   const again = nextReady.length === 0 ? {} : { againInMs: Math.min(...nextReady) - nowMs };
-  const rolled = pods.filter(({ revision }) => revision === fleet.revision);
+  const rolled = pods.filter(({ revision }) => revision === target);
   const upkeep = replicaSteps(fleet, pods);
   const rest = (standing: Standing): FleetPlan<TrivialStep> => ({ upkeep, disruption: [], standing, ...again });
 
   if (!permit) return rest({ kind: 'working' });
-  if (permit.revision !== fleet.revision) return rest({ kind: 'superseded' });
+  if (permit.revision !== target) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
-  const summary = `${done} of ${fleet.replicas} pods are of revision ${fleet.revision}`;
+  const summary = `${done} of ${fleet.replicas} pods are of revision ${target}`;
   if (done === fleet.replicas) return rest({ kind: 'allDone', summary, arrived: done });
-  if (done >= permit.batch) return rest({ kind: 'batchDone', summary, arrived: done });
+  const isPast = done >= (permit.milestone ?? permit.batch);
+  if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
   if (permit.paused) return rest({ kind: 'waiting', wait: waitFor('Paused', [], 'Resume the roll-out') });
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
-  const left = pods.filter(({ name, revision }) => revision !== fleet.revision && !permit.skip.includes(name));
+  const left = pods.filter(({ name, revision }) => revision !== target && !permit.skip.includes(name));
   const broken = left.filter((pod) => unavailable.includes(pod));
   const sound = left.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
   const disruption = [...broken, ...sound].slice(0, permit.batch - rolled.length);
   if (disruption.length > 0) {
     const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
-    return { upkeep, disruption: steps, standing: { kind: 'working' }, ...again };
+    const standing: Standing = isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' };
+    return { upkeep, disruption: steps, standing, ...again };
+  }
+  if (isPast) return rest({ kind: 'batchDone', summary, arrived: done });
+  if (left.length === 0 && done + permit.skip.length >= fleet.replicas) {
+    return rest({ kind: 'allDone', summary, arrived: done });
   }
   const names = unavailable.map(({ name }) => `Pod/${name}`);
   return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or mend these pods') });
+}
+
+/** An operator may have taken the revision back. */
+function targetOf({ revision, orders }: TrivialFleet): string {
+  return ordersFor(orders, revision)?.undo?.to ?? revision;
 }
 
 function isAvailable({ readyAtMs }: TrivialPod, { minReadyMs }: TrivialFleet, nowMs: number): boolean {
@@ -97,6 +114,18 @@ export class TrivialCluster {
 
   put(fleet: TrivialFleet): void {
     this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
+  }
+
+  /** Writes what operators have decided, as the annotation of a real fleet. */
+  order(uid: string, orders: RollOutOrders | undefined): void {
+    const world = this.#written.get(uid);
+    if (!world) return;
+    const { orders: _, ...fleet } = world.fleet;
+    this.#write(uid, { ...world, fleet: { ...fleet, ...(orders && { orders }) } });
+  }
+
+  fleetOf(uid: string): TrivialFleet | undefined {
+    return this.#written.get(uid)?.fleet;
   }
 
   remove(uid: string): void {
@@ -141,7 +170,7 @@ export class TrivialCluster {
       act: async (step, { fleet }) => {
         await this.beforeWrite(step);
         this.steps.push(step);
-        this.#writePods(fleet.uid, (pods) => podsAfter(pods, step, fleet.revision));
+        this.#writePods(fleet.uid, (pods) => podsAfter(pods, step, targetOf(fleet)));
         return this.#seen(fleet.uid);
       },
       catchUp: (uid, signal) => this.#seen(uid)(signal),

@@ -40,7 +40,9 @@ export async function rollOutTrivial(target: ObjectRef, revision: string, batche
       await condition(() => !paused);
       advancing = new CancellationScope();
       try {
-        verdict = await advancing.run(() => advanceTrivial({ target, permit: { revision, paused, skip: [], batch } }));
+        verdict = await advancing.run(() =>
+          advanceTrivial({ kind: 'TrivialFleet', target, permit: { revision, paused, skip: [], batch } }),
+        );
         seen.push(verdict);
       } catch (error) {
         // Cancelled by `pause`, which takes the permit back.

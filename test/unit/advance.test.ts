@@ -34,10 +34,9 @@ function attempt() {
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
     advanceActivity({
-      kind: 'CloneSet',
-      queue,
+      queueOf: queue,
       attempt: () => ({ heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
-    })({ target, permit });
+    })({ kind: 'CloneSet', target, permit });
   return {
     run,
     handed,

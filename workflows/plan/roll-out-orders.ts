@@ -8,6 +8,7 @@ import { jsonBytes, shortened } from './size.ts';
 /** A command as far as it is about orders. */
 export interface OrderCommand {
   readonly name: CommandName;
+  /** Empty until it is known. */
   readonly by: string;
   /** RFC 3339 in UTC. */
   readonly at: string;
@@ -74,18 +75,16 @@ export function ordersAfter(
   }
 }
 
-/** The same orders under the name of who gave the last of them, which is learnt later. */
-export function namedBy(orders: RollOutOrders, at: string, by: string): RollOutOrders {
-  const name = shortened(by, mostNameBytes);
-  const rename = <T extends Order>(order: T | undefined) => (order?.at === at ? { ...order, by: name } : order);
-  const [paused, aborted, undo] = [rename(orders.paused), rename(orders.aborted), rename(orders.undo)];
-  return {
-    ...orders,
-    version: orders.version + 1,
-    ...(paused && { paused }),
-    ...(aborted && { aborted }),
-    ...(undo && { undo }),
-  };
+/** The same orders under the name of who gave this command, which is learnt later. */
+export function namedBy(
+  orders: RollOutOrders,
+  { name, at }: Pick<OrderCommand, 'name' | 'at'>,
+  by: string,
+): RollOutOrders {
+  const field = ({ pause: 'paused', abort: 'aborted', undo: 'undo' } as const)[name as 'pause' | 'abort' | 'undo'];
+  const order = field && orders[field];
+  if (order?.at !== at || order.by !== '') return orders;
+  return { ...orders, version: orders.version + 1, [field]: { ...order, by: shortened(by, mostNameBytes) } };
 }
 
 function podName(target: string): string {

@@ -1,6 +1,8 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { NodeActivities } from '../../activities/cri/contract.ts';
+import type { FleetActivities } from '../../activities/fleet/contract.ts';
 import type { DrainActivities } from '../../activities/kube/drain.ts';
+import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import type { RequestActivities } from '../../activities/kube/requests.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
 import { queues } from '../../api/operations.ts';
@@ -16,8 +18,32 @@ export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'
 });
 
 /** Short writes to the API server. */
-export const kube = proxyActivities<Omit<RequestActivities, 'lookAtRequest'> & DrainActivities>({
+export const kube = proxyActivities<
+  Omit<RequestActivities, 'lookAtRequest'> & DrainActivities & OperatorEventActivities
+>({
   taskQueue: queues.cluster,
+  startToCloseTimeout: '45s',
+  retry: untilItWorks,
+});
+
+/**
+ * How long a permit outlives the last heartbeat that Temporal has confirmed: as long a dead watcher goes unnoticed, and
+ * as long something new may be disrupted after Temporal went away. One that waits costs less, and has nothing to disrupt.
+ */
+export const permitLife = { working: '5s', waiting: '20s' } as const;
+
+/** The leading watcher. A permit that is given up is taken back at once, and the next one replaces it there. */
+export const fleet = proxyActivities<Pick<FleetActivities, 'advance'>>({
+  taskQueue: queues.fleet,
+  startToCloseTimeout: '24h',
+  heartbeatTimeout: permitLife.working,
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
+  cancellationType: ActivityCancellationType.TRY_CANCEL,
+});
+
+/** Short writes of the leading watcher. */
+export const fleetWrites = proxyActivities<Pick<FleetActivities, 'recordOrders'>>({
+  taskQueue: queues.fleet,
   startToCloseTimeout: '45s',
   retry: untilItWorks,
 });

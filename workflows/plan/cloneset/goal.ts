@@ -41,7 +41,8 @@ export function sceneOf(world: CloneSetWorld, counted: readonly FleetPod[], revi
   const isOnDelete = spec.updateStrategy?.type === 'OnDelete';
   const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? (isOnDelete ? undefined : {});
   const orders = ordersFor(ordersOf(set), revisions.update.metadata.name);
-  const undone = undoneTo(world.undo ?? undoOf(orders), revisions);
+  // The permit may know of an undo a moment before the caches show it.
+  const undone = undoneTo(world.undo ?? undoOf(orders) ?? permit?.undo, revisions);
   const limits = limitsOf({
     replicas: replicasOf(set),
     rollingUpdate,

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
+import { waitFor } from '../support/wait.ts';
+
+let rollOuts: RollOuts;
+
+beforeAll(async () => {
+  rollOuts = await startRollOuts();
+});
+
+afterAll(async () => {
+  await rollOuts?.stop();
+});
+
+describe('a roll-out', () => {
+  it.concurrent('goes within the budget, and its history reads like a log of tens of events', async () => {
+    const rollOut = await rollOuts.begin({ replicas: 30, maxUnavailable: 3 });
+    let most = 0;
+    await rollOut.until('all pods to be new', () => {
+      most = Math.max(most, rollOut.unready().length);
+      return rollOut.pods('new') === 30;
+    });
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('30 of 30 pods are of revision new');
+    expect(most).toBeLessThanOrEqual(3);
+    const { events } = await rollOut.handle.fetchHistory();
+    expect(events?.length).toBeLessThan(90);
+    await rollOut.shows('Complete');
+  });
+
+  it.concurrent('says what it waits for once it has waited for long, and goes on by itself', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await rollOut.shows('RollingOut', 'BudgetSpent');
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+    await rollOut.shows('Complete');
+  });
+
+  it.concurrent('turns to a newer revision without starting over', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOut.want({ revision: 'newer' });
+    await rollOut.until('all pods to be newer', () => rollOut.pods('newer') === 6);
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision newer');
+    expect(rollOut.pods('new')).toBe(0);
+  });
+
+  it.concurrent('ends when its object is gone', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    rollOuts.cluster.remove(rollOut.uid);
+    await rollOut.tell('changed', { withdrawn: true });
+    await rollOut.handle.result();
+    await rollOut.shows('Superseded');
+  });
+
+  it.concurrent('is taken up by the next leader', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOuts.newTerm();
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+  });
+});
+
+describe('an operator', () => {
+  it.concurrent('pauses: nothing new is disrupted until resume, and it stands in the object', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOut.handle.signal('pause', { by: 'ann' });
+    await rollOut.shows('Paused', 'Paused');
+    rollOut.kubelet();
+    expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ revision: 'new', paused: { by: 'ann' } });
+    expect(rollOut.pods('new')).toBe(1);
+
+    await rollOut.handle.signal('resume', { by: 'ann' });
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+    expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Paused: Paused by ann', 'Resumed: Resumed by ann']);
+    expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toBeUndefined();
+  });
+
+  it.concurrent('aborts, which outlives the workflow and its history, until somebody retries', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOut.handle.signal('abort');
+    await rollOut.shows('Aborted', 'Aborted');
+    await waitFor('the name of the sender', () => {
+      return rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.aborted?.by === 'operator@test';
+    });
+    await rollOut.handle.terminate('the test wants it');
+    rollOut.kubelet();
+    await rollOut.tell();
+    await rollOut.shows('Aborted', 'Aborted');
+    expect(rollOut.pods('new')).toBe(1);
+
+    await rollOut.handle.signal('retry', { by: 'ann' });
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+  });
+
+  it.concurrent('aborts one revision; the next is rolled out', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await rollOut.handle.signal('abort', { by: 'ann' });
+    await rollOut.shows('Aborted', 'Aborted');
+    await rollOut.want({ revision: 'newer' });
+    await rollOut.until('all pods to be newer', () => rollOut.pods('newer') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+  });
+
+  it.concurrent('undoes: what has been changed goes back within the budget, and later pods come as before', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 2 });
+    await rollOut.until('three pods', () => rollOut.pods('new') >= 3);
+    await rollOut.handle.signal('undo', { by: 'ann' });
+    let most = 0;
+    await rollOut.until('all pods to be old', () => {
+      most = Math.max(most, rollOut.unready().length);
+      return rollOut.pods('old') === 6;
+    });
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision old');
+    expect(most).toBeLessThanOrEqual(2);
+    const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
+    if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
+    await waitFor('one pod more', () => rollOut.pods('old') === 7);
+
+    // the run has ended; the watcher starts one for the command
+    await rollOut.tell('resume', { by: 'ann' });
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 7);
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('7 of 7 pods are of revision new');
+  });
+
+  it.concurrent('undoes what is complete already', async () => {
+    const rollOut = await rollOuts.begin();
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+    await rollOut.tell('undo', { by: 'ann' });
+    await rollOut.until('all pods to be old', () => rollOut.pods('old') === 6);
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision old');
+  });
+
+  it.concurrent('skips a pod, which is left as it is until retry', async () => {
+    const rollOut = await rollOuts.begin();
+    await rollOut.handle.signal('skip', { by: 'ann', target: 'pod/pod-5' });
+    await rollOut.until('the others to be new', () => rollOut.pods('new') === 5);
+    rollOut.kubelet();
+    expect(await rollOut.handle.result()).toBe('5 of 6 pods are of revision new');
+    expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Skipped: Skipped pod/pod-5 by ann']);
+
+    await rollOut.tell('retry', { by: 'ann' });
+    await rollOut.until('all to be new', () => rollOut.pods('new') === 6);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+  });
+
+  it.concurrent('is told in an Event when a command can have no effect', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await rollOut.handle.signal('skip', { by: 'ann' });
+    await waitFor('the Event', (see) => see(rollOuts.eventsOf(rollOut.uid)).length === 1);
+    expect(rollOuts.eventsOf(rollOut.uid)[0]).toMatch(/^CommandRefused: Command skip by ann has no effect: /);
+    await rollOut.handle.cancel();
+    await rollOut.handle.result();
+    expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ aborted: {} });
+  });
+});
+
+describe('a roll-out without Temporal', () => {
+  it('disrupts nothing new, and goes on when Temporal is back', async () => {
+    const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
+    await waitFor('the first pod', () => rollOut.pods('new') === 1);
+    await rollOuts.platform.kill('temporal');
+    try {
+      const outlived = Date.now() + 5_500;
+      await waitFor('the permit to run out', () => Date.now() > outlived);
+      const before = rollOut.pods('new');
+      rollOut.kubelet();
+      const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
+      if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
+      await waitFor('upkeep', () => rollOut.pods('old') + rollOut.pods('new') === 7);
+      expect(rollOut.pods('new')).toBe(before + 1); // the one that upkeep has made
+    } finally {
+      await rollOuts.platform.start('temporal');
+    }
+    await rollOut.until('all pods to be new', () => rollOut.pods('new') === 7);
+    rollOut.kubelet();
+    await rollOut.handle.result();
+  });
+});

@@ -1,0 +1,211 @@
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
+import { NativeConnection, Worker } from '@temporalio/worker';
+import { pino } from 'pino';
+import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
+import { signalActivities } from '../../activities/temporal/signals.ts';
+import { cloneSets } from '../../api/cloneset.ts';
+import {
+  changedSignal,
+  commandEvent,
+  queues,
+  type RollOutFacts,
+  refusedCommandEvent,
+  rollOutId,
+  rollOutType,
+  searchAttributes,
+} from '../../api/operations.ts';
+import { ordersOf } from '../../api/roll-out-orders.ts';
+import { FleetQueue } from '../../watcher/fleet/queue.ts';
+import type { FleetWork } from '../../watcher/fleet/work.ts';
+import { fleetWorker } from '../../workers/fleet-worker.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import { dataConverter } from '../../workers/payload-limit.ts';
+import { registerSearchAttributes } from '../../workers/temporal.ts';
+import type { rollOut } from '../../workflows/roll-out.ts';
+import { type TestPlatform, testPlatform } from './platform.ts';
+import { prepareRoles } from './roles.ts';
+import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
+import { waitFor } from './wait.ts';
+
+const kind = 'TrivialFleet';
+const log = pino({ level: 'silent' });
+
+/** Roll-outs of trivial fleets on a real Temporal: the workflow, the fleet worker and the queue are those of Windlass. */
+export interface RollOuts {
+  readonly platform: TestPlatform;
+  readonly cluster: TrivialCluster;
+  readonly client: Client;
+  /** What Events have told, by the UID of the fleet. */
+  eventsOf(uid: string): readonly string[];
+  /** Six pods that are ready and of revision `old`, while `new` is wanted; and the roll-out of that. */
+  begin(overrides?: Partial<TrivialFleet>): Promise<TrivialRollOut>;
+  /** Ends the term of the watcher and begins the next one. */
+  newTerm(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export class TrivialRollOut {
+  readonly uid: string;
+  readonly #rollOuts: Pick<RollOuts, 'cluster' | 'client'>;
+  #generation = 1;
+
+  constructor(uid: string, rollOuts: Pick<RollOuts, 'cluster' | 'client'>) {
+    this.uid = uid;
+    this.#rollOuts = rollOuts;
+  }
+
+  get handle(): WorkflowHandle<typeof rollOut> {
+    return this.#rollOuts.client.workflow.getHandle(rollOutId(this.uid));
+  }
+
+  /** Makes the fleet as the caller wants it, and does what the watcher does then. */
+  async want(change: Partial<TrivialFleet>): Promise<void> {
+    const { cluster } = this.#rollOuts;
+    const fleet = cluster.fleetOf(this.uid);
+    if (!fleet) throw new Error('the fleet is gone');
+    cluster.put({ ...fleet, ...change });
+    this.#generation++;
+    await this.tell();
+  }
+
+  facts(): RollOutFacts {
+    const { revision = '', replicas = 0, orders } = this.#rollOuts.cluster.fleetOf(this.uid) ?? {};
+    return { generation: this.#generation, revision, previous: 'old', replicas, ...(orders && { orders }) };
+  }
+
+  /** Tells the roll-out what the fleet is like, or starts it. */
+  async tell(signal: string = changedSignal, payload: unknown = this.facts()): Promise<void> {
+    await this.#rollOuts.client.workflow.signalWithStart(rollOutType, {
+      workflowId: rollOutId(this.uid),
+      taskQueue: queues.cluster,
+      args: [{ kind, target: { namespace: 'shop', name: 'web', uid: this.uid }, facts: this.facts() }],
+      signal,
+      signalArgs: [payload],
+    });
+  }
+
+  pods(revision: string): number {
+    return this.#rollOuts.cluster.pods(this.uid).filter((pod) => pod.revision === revision).length;
+  }
+
+  unready(): readonly string[] {
+    const pods = this.#rollOuts.cluster.pods(this.uid);
+    return pods.filter(({ readyAtMs }) => readyAtMs === undefined).map(({ name }) => name);
+  }
+
+  /** Makes all pods ready but these. */
+  kubelet(except: readonly string[] = []): void {
+    for (const name of this.unready()) {
+      if (!except.includes(name)) this.#rollOuts.cluster.makeReady(this.uid, name, Date.now());
+    }
+  }
+
+  /** Plays the kubelet until this holds. */
+  async until(what: string, holds: () => boolean | Promise<boolean>, except: readonly string[] = []): Promise<void> {
+    await waitFor(what, async () => {
+      this.kubelet(except);
+      return await holds();
+    });
+  }
+
+  /** Waits until people find the operation so. */
+  async shows(phase: string, reason = ''): Promise<void> {
+    await waitFor(`phase ${phase} and reason "${reason}"`, async (see) => {
+      const { searchAttributes: found } = await this.handle.describe();
+      const shown = see([found[searchAttributes.phase]?.[0], found[searchAttributes.reason]?.[0]]);
+      return shown[0] === phase && shown[1] === reason;
+    });
+  }
+}
+
+export async function startRollOuts(): Promise<RollOuts> {
+  const platform = testPlatform();
+  prepareRoles(platform);
+  const address = platform.temporalAddress;
+  const connection = await NativeConnection.connect({ address });
+  const clientConnection = await Connection.connect({ address });
+  const client = new Client({ connection: clientConnection, dataConverter, identity: 'operator@test' });
+  const config = { address, namespace: 'default' };
+  await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(60_000) });
+
+  const cluster = new TrivialCluster();
+  const events: { readonly uid: string; readonly text: string }[] = [];
+  const announcing: OperatorEventActivities = {
+    async announceRollOutCommand({ target, command, by, pod, refused }) {
+      const { reason, message } =
+        refused === undefined ? commandEvent(command, by, pod) : refusedCommandEvent(command, by, refused);
+      events.push({ uid: target.uid, text: `${reason}: ${message}` });
+    },
+  };
+  const worker = await Worker.create({
+    connection,
+    taskQueue: queues.cluster,
+    dataConverter,
+    workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
+    activities: { ...announcing, ...signalActivities({ client }) },
+  });
+  const working = worker.run();
+  const fleets = fleetWorker({
+    config,
+    client,
+    log,
+    metrics: createMetrics('watcher'),
+    resourceOf: (wanted) => (wanted === kind ? cloneSets : undefined),
+  });
+  let term = beginTerm();
+
+  function beginTerm() {
+    const lost = new AbortController();
+    const queue = new FleetQueue({
+      fleet: cluster.fleet(),
+      term: { isLeading: () => !lost.signal.aborted, lost: lost.signal },
+      log,
+      blockedAfterMs: 1_000,
+      concurrency: 4,
+      parallelSteps: 4,
+      nowMs: () => Date.now(),
+    });
+    cluster.onShown = (uid) => queue.add(uid, 'changed');
+    const kube = { patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body) };
+    fleets.work({ ended: lost.signal, permitHolder: () => queue, kube: kube as unknown as FleetWork['kube'] });
+    return { lost, queue };
+  }
+
+  function writeOrders(body: unknown): void {
+    const { metadata } = body as { metadata: { uid: string; annotations: Record<string, string> } };
+    cluster.order(metadata.uid, ordersOf({ metadata: { annotations: metadata.annotations } }));
+  }
+
+  return {
+    platform,
+    cluster,
+    client,
+    eventsOf: (uid) => events.filter((event) => event.uid === uid).map(({ text }) => text),
+    async begin(overrides = {}) {
+      const uid = randomUUID();
+      const fleet = { uid, replicas: 6, revision: 'old', maxUnavailable: 2, minReadyMs: 0, ...overrides };
+      const rollOut = new TrivialRollOut(uid, { cluster, client });
+      cluster.put(fleet);
+      await rollOut.until('the pods to be ready', () => {
+        return rollOut.pods('old') === fleet.replicas && rollOut.unready().length === 0;
+      });
+      await rollOut.want({ revision: 'new' });
+      return rollOut;
+    },
+    async newTerm() {
+      term.lost.abort(new Error('the lease is lost'));
+      await term.queue.stop();
+      term = beginTerm();
+    },
+    async stop() {
+      term.lost.abort(new Error('the test is over'));
+      await Promise.all([fleets.stop(), term.queue.stop()]);
+      worker.shutdown();
+      await working;
+      await clientConnection.close();
+      await connection.close();
+    },
+  };
+}

@@ -1,0 +1,15 @@
+import type { PermitHolder } from '../../activities/fleet/advance.ts';
+import type { KubeWriter } from '../fence.ts';
+
+/** What roll-outs ask of the leading watcher, for one term. */
+export interface FleetWork {
+  /** Aborts at the end of the term. */
+  readonly ended: AbortSignal;
+  /** Where roll-outs of a kind hand in their permits; undefined while this watcher does not lead. */
+  readonly permitHolder: (kind: string) => PermitHolder | undefined;
+  /** Fenced. */
+  readonly kube: KubeWriter;
+}
+
+/** Takes what roll-outs ask from Temporal until the term ends. Returns at once; Temporal may be away. */
+export type WorkFleets = (work: FleetWork) => void;

@@ -1,0 +1,104 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import { advanceActivity } from '../activities/fleet/advance.ts';
+import { currentAttempt } from '../activities/fleet/attempt.ts';
+import type { FleetActivities } from '../activities/fleet/contract.ts';
+import { recordOrdersActivity } from '../activities/fleet/orders.ts';
+import { fleetResource } from '../api/fleet-kinds.ts';
+import type { Resource } from '../api/meta.ts';
+import { queues } from '../api/operations.ts';
+import type { FleetWork, WorkFleets } from '../watcher/fleet/work.ts';
+import { observeActivities } from './activity-interceptor.ts';
+import type { TemporalConfig } from './config.ts';
+import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { dataConverter } from './payload-limit.ts';
+import { workerConnection } from './temporal.ts';
+
+export interface FleetWorkerDependencies {
+  readonly config: TemporalConfig;
+  /** Sends the heartbeats by which permits live. */
+  readonly client: Client;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** How the API server addresses a kind; those that are rolled out, unless a test has others. */
+  readonly resourceOf?: (kind: string) => Resource | undefined;
+}
+
+/** First and longest pause before a worker that has failed is made anew. */
+const restartMs = { first: 1_000, most: 30_000 } as const;
+
+/**
+ * The worker of queue `fleet`, in the process of the watcher: it polls while that leads, and is made again as soon as
+ * Temporal can be reached. `stop` resolves when no activity runs any more.
+ */
+export function fleetWorker(dependencies: FleetWorkerDependencies): {
+  readonly work: WorkFleets;
+  readonly stop: () => Promise<void>;
+} {
+  const end = new AbortController();
+  const terms = new Set<Promise<void>>();
+  return {
+    work(work) {
+      const term = workUntil(AbortSignal.any([work.ended, end.signal]), work, dependencies);
+      terms.add(term);
+      void term.finally(() => terms.delete(term));
+    },
+    async stop() {
+      end.abort(new Error('the fleet worker is stopped'));
+      await Promise.all(terms);
+    },
+  };
+}
+
+async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: FleetWorkerDependencies): Promise<void> {
+  const { config, log } = dependencies;
+  for (let waitMs: number = restartMs.first; !ended.aborted; waitMs = Math.min(waitMs * 2, restartMs.most)) {
+    let connection: NativeConnection | undefined;
+    try {
+      connection = await workerConnection({ config, log, signal: ended });
+      const worker = await createFleetWorker(connection, work, dependencies);
+      if (ended.aborted) return;
+      const shutdown = () => worker.shutdown();
+      ended.addEventListener('abort', shutdown, { once: true });
+      log.info({ queue: queues.fleet }, 'Polling');
+      await worker.run().finally(() => ended.removeEventListener('abort', shutdown));
+    } catch (error) {
+      if (ended.aborted) return;
+      // Without it nothing new is disrupted; the watcher keeps everything up meanwhile.
+      log.warn({ err: error, retryInMs: waitMs }, 'The fleet worker has failed');
+      await delay(waitMs, undefined, { signal: ended }).catch(() => undefined);
+    } finally {
+      await connection?.close().catch(() => undefined);
+    }
+  }
+}
+
+async function createFleetWorker(
+  connection: NativeConnection,
+  { permitHolder, kube }: FleetWork,
+  { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
+): Promise<Worker> {
+  const activities: FleetActivities = {
+    advance: advanceActivity({ queueOf: permitHolder, attempt: () => currentAttempt(client) }),
+    recordOrders: recordOrdersActivity({ kube, resourceOf }),
+  };
+  return await Worker.create({
+    connection,
+    namespace: config.namespace,
+    taskQueue: queues.fleet,
+    dataConverter,
+    activities: { ...activities },
+    interceptors: { activity: [observeActivities({ log, metrics })] },
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
+    // one for each roll-out that is under way, and each waits for hours
+    maxConcurrentActivityTaskExecutions: 10_000,
+    // what Temporal says to a heartbeat has to be heard soon: it may be that the permit was taken back
+    maxHeartbeatThrottleInterval: '1s',
+    defaultHeartbeatThrottleInterval: '1s',
+    // permits are given back at once: the next leader gets them
+    shutdownGraceTime: 0,
+    shutdownForceTime: '5s',
+  });
+}

@@ -1,0 +1,236 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  continueAsNew,
+  defineSignal,
+  isCancellation,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import {
+  changedSignal,
+  parseRollOutChanged,
+  type RollOutOperation,
+  rollOutCommandNames,
+  searchAttributes,
+} from '../api/operations.ts';
+import type { RollOutOrders } from '../api/roll-out-orders.ts';
+import { timestamp } from '../api/time.ts';
+import type { Permit } from './plan/fleet-permit.ts';
+import {
+  begun,
+  detailsOf,
+  heard,
+  isOver,
+  permitText,
+  phaseOf,
+  type RollOutNews,
+  type RollOutProgress,
+  refusalOf,
+  unrecordedOrders,
+  wantedPermit,
+} from './plan/roll-out.ts';
+import { shortened } from './plan/size.ts';
+import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
+import { type Inbox, newInbox } from './shared/inbox.ts';
+import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+
+/** What a run leaves to the next one when its history is full. */
+export type RollOutHandover = Pick<RollOutProgress, 'batch' | 'log'>;
+
+/**
+ * Rolls out what one fleet object asks for, for as long as there is something to roll out. It gives the leading watcher
+ * leave to disrupt pods, hears what came of it, and obeys operators. Answers how far it has come.
+ */
+export async function rollOut(operation: RollOutOperation, before?: RollOutHandover): Promise<string> {
+  const inbox = newInbox<RollOutNews>();
+  const announcements: Promise<void>[] = [];
+  /** What has become of each command: undefined when it was obeyed, else why not. */
+  const answers = new Map<number, string | undefined>();
+  const givenAt = new Map<number, string>();
+  let unnamed = 0;
+  let progress = begun(operation.facts, Date.now(), before);
+
+  setHandler(defineSignal<[unknown]>(changedSignal), (payload) =>
+    inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
+  );
+  listenToOperator(rollOutCommandNames, {
+    command: ({ id, name, by = '', target }) => {
+      const at = new Date().toISOString();
+      givenAt.set(id, at);
+      unnamed++;
+      inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
+    },
+    identified: (command, by) => {
+      const at = givenAt.get(command.id) ?? '';
+      unnamed--;
+      inbox.put({ kind: 'identified', command: { name: command.name, at }, by });
+      announcements.push(
+        condition(() => answers.has(command.id)).then(() => announce(operation, command, by, answers.get(command.id))),
+      );
+    },
+  });
+
+  // Temporal's own cancellation stops it like the command of the same sense, and ends the run
+  let isCancelled = false;
+  CancellationScope.current().cancelRequested.catch(() => {
+    isCancelled = true;
+    const command = { name: 'abort', by: 'a cancellation of its workflow', at: new Date().toISOString() } as const;
+    inbox.put({ kind: 'command', id: 0, command });
+  });
+
+  return await CancellationScope.nonCancellable(async () => {
+    const advance = advancer(operation, inbox);
+    const record = recorder(operation, inbox);
+    for (let shown = ''; ; ) {
+      // nothing is begun on news that has not been read: it may be a command
+      if (inbox.isEmpty()) {
+        const unrecorded = unrecordedOrders(progress);
+        record(unrecorded);
+        advance(wantedPermit(progress), progress);
+        shown = show(progress, shown);
+        const isLast = isOver(progress) || (isCancelled && !unrecorded);
+        if (isLast || (workflowInfo().continueAsNewSuggested && !unrecorded)) {
+          // a run that has ended hears nothing: what comes until then is read first
+          await Promise.all(announcements);
+          if (inbox.isEmpty() && unnamed === 0) {
+            if (isLast) return progress.summary || phaseOf(progress);
+            await handOver(operation, progress);
+          }
+        }
+      }
+      for (const news of await inbox.take()) {
+        if (news.kind === 'command') answers.set(news.id, refusalOf(progress, news.command));
+        progress = heard(progress, news);
+      }
+    }
+  });
+}
+
+/** Sees that this permit is handed in, and no other. What comes of it is news. */
+function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
+  let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
+
+  return (wanted: Permit | undefined, progress: RollOutProgress): void => {
+    const key = wanted ? JSON.stringify([wanted, progress.round]) : '';
+    if (key === (current?.key ?? '')) return;
+    current?.scope.cancel();
+    current = undefined;
+    if (progress.awaitsFacts && !progress.end)
+      void sleep(factsMs, { summary: 'see what the object asks for' }).then(() => inbox.put({ kind: 'noFacts' }));
+    if (!wanted) return;
+
+    const scope = new CancellationScope();
+    current = { key, scope };
+    const of = { permit: wanted, generation: progress.facts.generation };
+    const options = {
+      summary: shortened(permitText(progress, wanted), mostSummaryBytes),
+      heartbeatTimeout: wanted.told === undefined ? permitLife.working : permitLife.waiting,
+    };
+    void scope
+      .run(() => fleet.advance.executeWithOptions(options, [{ kind, target, permit: wanted }]))
+      .then(
+        (verdict) => {
+          if (current?.scope === scope) inbox.put({ kind: 'verdict', verdict, of, atMs: Date.now() });
+        },
+        (error: unknown) => {
+          if (!isCancellation(error)) throw error;
+        },
+      );
+  };
+}
+
+/** Writes orders into the object, one after the other; those that are overtaken are skipped. */
+function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
+  let wanted: RollOutOrders | undefined;
+  let isWriting = false;
+
+  async function write(): Promise<void> {
+    isWriting = true;
+    let pauseMs: number = refusedMs.first;
+    for (let orders = wanted; orders !== undefined; orders = wanted) {
+      const refused = await refusal(orders);
+      if (refused === 'gone') {
+        inbox.put({ kind: 'changed', change: { withdrawn: true } });
+        break;
+      }
+      if (refused === undefined) {
+        if (wanted === orders) wanted = undefined;
+        inbox.put({ kind: 'recorded', version: orders.version });
+        continue;
+      }
+      const since = timestamp(Date.now());
+      inbox.put({ kind: 'refused', waitingFor: { ...refused, blockedBy: [], blockedCount: 0, since } });
+      await sleep(pauseMs, { summary: 'try again what was refused' });
+      pauseMs = Math.min(pauseMs * 2, refusedMs.most);
+    }
+    isWriting = false;
+  }
+
+  async function refusal(orders: RollOutOrders) {
+    try {
+      const summary = `write the orders of operators into ${target.name}`;
+      await fleetWrites.recordOrders.executeWithOptions({ summary: shortened(summary, mostSummaryBytes) }, [
+        { kind, target, orders },
+      ]);
+      return undefined;
+    } catch (error) {
+      const cause = error instanceof ActivityFailure ? error.cause : error;
+      if (!(cause instanceof ApplicationFailure)) throw error;
+      if (cause.type === 'Superseded') return 'gone' as const;
+      if (cause.type !== 'Denied' && cause.type !== 'Invalid') throw error; // a bug: holds it until it is fixed
+      return { reason: cause.type, unblock: cause.message };
+    }
+  }
+
+  return (orders: RollOutOrders | undefined): void => {
+    wanted = orders;
+    if (orders !== undefined && !isWriting) void write();
+  };
+}
+
+/** Makes the operation findable by what it does now, and says all there is to say. Answers what it has shown. */
+function show(progress: RollOutProgress, shown: string): string {
+  setCurrentDetails(detailsOf(progress));
+  const phase = phaseOf(progress);
+  const reason = progress.waitingFor?.reason ?? '';
+  const next = `${phase} ${reason}`;
+  if (next !== shown) {
+    upsertSearchAttributes({ [searchAttributes.phase]: [phase], [searchAttributes.reason]: [reason] });
+  }
+  return next;
+}
+
+/** Tells in an Event who steered the roll-out. Nothing depends on it, and nothing waits for it for long. */
+async function announce(
+  { kind, target }: RollOutOperation,
+  { id, name, target: pod }: OperatorCommand,
+  by: string,
+  refused: string | undefined,
+): Promise<void> {
+  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  // not by whom: Temporal refuses a task whose summary is long, and anybody may choose any name
+  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const input = { kind, target, command: name, by, key };
+  const more = { ...(pod !== undefined && { pod }), ...(refused !== undefined && { refused }) };
+  await kube.announceRollOutCommand.executeWithOptions(options, [{ ...input, ...more }]).catch(() => undefined);
+}
+
+/** The next run begins with what this one knows; a permit that is handed in is taken back and given anew. */
+async function handOver(operation: RollOutOperation, { facts, orders, batch, log }: RollOutProgress): Promise<never> {
+  const known = { ...operation, facts: { ...facts, ...(orders && { orders }) } };
+  return await continueAsNew<typeof rollOut>(known, { batch, log: log.slice(-3) });
+}
+
+/** How long it waits to be told what the object asks for, before it asks again. */
+const factsMs = 2_000;
+
+/** First and longest pause before a write that was refused is tried again. */
+const refusedMs = { first: 10_000, most: 300_000 } as const;
+
+const mostSummaryBytes = 180;
