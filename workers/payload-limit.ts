@@ -1,6 +1,7 @@
 import {
   ApplicationFailure,
   type DataConverter,
+  defaultPayloadConverter,
   type Payload,
   type PayloadCodec,
   type SerializationContext,
@@ -27,8 +28,32 @@ export const payloadLimit: PayloadCodec = {
   },
 };
 
+/**
+ * Reads what operators send to a workflow and nobody can read, a text that is no JSON for example, as nothing. A workflow
+ * that cannot read a signal is stuck for good: the signal stands in its history. What activities send is our own, and
+ * must be readable.
+ */
+export const unreadableAsNothing: PayloadCodec = {
+  async encode(payloads) {
+    return payloads;
+  },
+  async decode(payloads, context) {
+    if (context?.type === 'activity') return payloads;
+    return payloads.map((payload) => (isReadable(payload) ? payload : defaultPayloadConverter.toPayload(undefined)));
+  },
+};
+
 /** For every Temporal client and worker that we make. */
-export const dataConverter: DataConverter = { payloadCodecs: [payloadLimit] };
+export const dataConverter: DataConverter = { payloadCodecs: [payloadLimit, unreadableAsNothing] };
+
+function isReadable(payload: Payload): boolean {
+  try {
+    defaultPayloadConverter.fromPayload(payload);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 function refuseIfTooLarge(payload: Payload, context: SerializationContext | undefined): void {
   const bytes = payload.data?.length ?? 0;

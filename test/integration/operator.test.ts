@@ -158,6 +158,37 @@ describe('an operator', () => {
     expect(node.stopsOf(pod)).toEqual(['app', 'proxy', 'app']);
   });
 
+  const unreadable = [
+    { what: 'no JSON', encoding: 'json/plain', data: '{"by": "ann' },
+    { what: 'bytes that say to be JSON', encoding: 'json/plain', data: Buffer.from([0, 255, 254, 1]) },
+    { what: 'an encoding that nobody knows', encoding: 'binary/encrypted', data: 'now' },
+    { what: 'bytes', encoding: 'binary/plain', data: Buffer.from([0, 255, 254, 1]) },
+    { what: 'no encoding', data: 'now' },
+  ];
+  for (const { what, encoding, data } of unreadable) {
+    it.concurrent(`aborts although the payload is ${what}`, async () => {
+      const { node, client } = windlass();
+      const { request, pod, ready } = await inTheMiddle();
+
+      const metadata = encoding === undefined ? {} : { encoding: Buffer.from(encoding) };
+      const send = async (signalName: string) =>
+        client.workflowService.signalWorkflowExecution({
+          namespace: 'default',
+          workflowExecution: { workflowId: request.workflowId },
+          signalName,
+          identity: sender,
+          input: { payloads: [{ metadata, data: Buffer.from(data) }] },
+        });
+      await send('changed');
+      await send('abort');
+      ready();
+
+      const status = await request.ended();
+      expect(status.message).toBe(`aborted by ${sender}`);
+      expect(node.stopsOf(pod)).toEqual(['app']);
+    });
+  }
+
   it.concurrent('may send every command at any time, and as often as they like', async () => {
     const { request, pod, ready } = await inTheMiddle();
     const calm = commandNames.filter((name) => name !== 'abort' && name !== 'skip');

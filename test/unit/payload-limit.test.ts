@@ -1,7 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
-import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
-import { dataConverter, payloadLimit, payloadLimitBytes } from '../../workers/payload-limit.ts';
+import {
+  ApplicationFailure,
+  defaultPayloadConverter,
+  type Payload,
+  type SerializationContext,
+} from '@temporalio/common';
+import { dataConverter, payloadLimit, payloadLimitBytes, unreadableAsNothing } from '../../workers/payload-limit.ts';
 
 const text = (length: number) => defaultPayloadConverter.toPayload('x'.repeat(length - 2));
 const workflow = { type: 'workflow', namespace: 'default', workflowId: 'restart-containers/1' } as const;
@@ -36,6 +41,34 @@ describe('payloadLimit', () => {
   it('reads whatever arrives, since operators may signal what they like', async () => {
     const payloads = [text(100_000)];
     await expect(payloadLimit.decode(payloads, workflow)).resolves.toBe(payloads);
+  });
+});
+
+describe('unreadableAsNothing', () => {
+  const read = async (payload: Payload, context = workflow as SerializationContext) => {
+    const [decoded] = await unreadableAsNothing.decode([payload], context);
+    return decoded && defaultPayloadConverter.fromPayload(decoded);
+  };
+  const encoded = (encoding: string, data: string): Payload => ({
+    metadata: { encoding: Buffer.from(encoding) },
+    data: Buffer.from(data),
+  });
+
+  it('reads what is no JSON, and what has no known encoding, as nothing', async () => {
+    await expect(read(encoded('json/plain', '{"by": "ann'))).resolves.toBeUndefined();
+    await expect(read(encoded('json/plain', ''))).resolves.toBeUndefined();
+    await expect(read(encoded('binary/encrypted', 'x'))).resolves.toBeUndefined();
+    await expect(read({ metadata: {}, data: Buffer.from('x') })).resolves.toBeUndefined();
+    await expect(read({})).resolves.toBeUndefined();
+  });
+
+  it('leaves what can be read as it is', async () => {
+    const payloads = [text(10), defaultPayloadConverter.toPayload(undefined), encoded('binary/plain', 'x')];
+    await expect(unreadableAsNothing.decode(payloads, workflow)).resolves.toEqual(payloads);
+  });
+
+  it('leaves what activities send alone: there it would hide a fault of ours', async () => {
+    await expect(read(encoded('json/plain', '{'), activity)).rejects.toThrow('JSON');
   });
 });
 
