@@ -1,14 +1,17 @@
 import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
 import { crr, isCompleted } from '../../api/container-recreate-request.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
+import { restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { type Cache, createCache } from '../../watcher/cache.ts';
 import { Reflector } from '../../watcher/reflector.ts';
+import { type Journey, stepsOf } from './steps.ts';
 
 /** The cluster that is measured: its objects as they change, and the runtime of its first node. */
 export interface BenchCluster {
@@ -19,8 +22,10 @@ export interface BenchCluster {
   readyPod(name: string, containers: number, labels?: Readonly<Record<string, string>>): Promise<Pod>;
   /** Waits for the pod to look like this. */
   podIs(uid: string, what: string, holds: (pod: Pod) => boolean): Promise<void>;
-  /** Creates a request for all containers of a pod, in order, and waits for its end. Answers milliseconds. */
-  recreate(pod: Pod, name?: string): Promise<number>;
+  /** Creates a request for all containers of a pod, in order, and waits for its end. */
+  recreate(pod: Pod, name?: string): Promise<Pick<Journey, 'createdMs' | 'seenMs'>>;
+  /** The same, with what the history says about it. */
+  recreateAndTell(pod: Pod): Promise<Journey>;
   remove(resource: Resource, name: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -41,9 +46,22 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
   const pods = follow<Pod>(kube, kubeResource.pods);
   const requests = follow<ContainerRecreateRequest>(kube, crr);
   await Promise.all([pods.reflector.synced(), requests.reflector.synced()]);
+  const connection = await Connection.connect({ address: platform.temporal });
+  const { workflow } = new Client({ connection });
 
   async function podIs(uid: string, what: string, holds: (pod: Pod) => boolean): Promise<void> {
     await until(pods.cache, uid, what, holds);
+  }
+
+  async function recreate(pod: Pod, name = pod.metadata.name): Promise<Pick<Journey, 'createdMs' | 'seenMs'>> {
+    const createdMs = nowMs();
+    const { metadata } = await kube.create<ContainerRecreateRequest>(crr, requestFor(pod, name));
+    await until(requests.cache, metadata.uid, `request ${metadata.name} has ended`, isCompleted);
+    const seenMs = nowMs();
+    const ended = requests.cache.byUid(metadata.uid);
+    const failed = ended?.status?.containerRecreateStates?.some(({ phase }) => phase !== 'Succeeded');
+    if (failed ?? true) throw new Error(`Request ${metadata.name} went wrong: ${JSON.stringify(ended?.status)}`);
+    return { createdMs, seenMs };
   }
 
   return {
@@ -51,20 +69,17 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     runtime,
     node,
     podIs,
+    recreate,
+    async recreateAndTell(pod) {
+      const times = await recreate(pod);
+      const run = workflow.getHandle(restartContainersId(pod.metadata.uid));
+      await run.result();
+      return { ...times, steps: await stepsOf(run) };
+    },
     async readyPod(name, containers, labels = {}) {
       const { metadata } = await kube.create<Pod>(kubeResource.pods, podOf(name, containers, node, labels));
       await podIs(metadata.uid, `pod ${name} is ready`, isReady);
       return await kube.get<Pod>(kubeResource.pods, { namespace: benchNamespace, name });
-    },
-    async recreate(pod, name = pod.metadata.name) {
-      const startedAt = performance.now();
-      const { metadata } = await kube.create<ContainerRecreateRequest>(crr, requestFor(pod, name));
-      await until(requests.cache, metadata.uid, `request ${metadata.name} has ended`, isCompleted);
-      const took = performance.now() - startedAt;
-      const ended = requests.cache.byUid(metadata.uid);
-      const failed = ended?.status?.containerRecreateStates?.some(({ phase }) => phase !== 'Succeeded');
-      if (failed ?? true) throw new Error(`Request ${metadata.name} went wrong: ${JSON.stringify(ended?.status)}`);
-      return took;
     },
     async remove(resource, name) {
       const options = resource.plural === 'pods' ? { gracePeriodSeconds: 0 } : {};
@@ -73,9 +88,14 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     async close() {
       runtime.close();
       await Promise.all([pods.reflector.stop(), requests.reflector.stop()]);
-      await kube.close();
+      await Promise.all([kube.close(), connection.close()]);
     },
   };
+}
+
+/** To the microsecond, by the clock that Temporal's server on the same machine reads, too. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
 }
 
 /** Whether the kubelet calls the pod ready. */

@@ -12,13 +12,16 @@ export interface Figure {
 /** A figure taken while more than this share of the CPU was stolen says nothing. */
 const mostStolenPercent = 5;
 
-/** Takes samples one after the other; those taken while the hypervisor took the CPU away are dropped and taken again. */
-export async function sample(what: string, wanted: number, take: () => Promise<number>): Promise<Figure> {
+/**
+ * Takes samples one after the other; those taken while the hypervisor took the CPU away are dropped and taken again.
+ * Each is told its own share of the way from 0 to 1.
+ */
+export async function sample(what: string, wanted: number, take: (share: number) => Promise<number>): Promise<Figure> {
   const samples: number[] = [];
   let dropped = 0;
   while (samples.length < wanted && dropped < 2 * wanted) {
     const stolen = measureStolen();
-    const value = await take();
+    const value = await take((samples.length + 0.5) / wanted);
     if ((stolen() ?? 0) > mostStolenPercent) dropped++;
     else samples.push(value);
     process.stdout.write(`\r${what}: ${samples.length} of ${wanted}${dropped > 0 ? `, ${dropped} dropped` : ''} `);
@@ -38,6 +41,11 @@ export function quantile(samples: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
 }
 
+/** The value in the middle. */
+export function median({ samples }: Figure): number {
+  return quantile(samples, 0.5);
+}
+
 /** Markdown: minimum, median, p99, maximum and number of samples of each figure. */
 export function table(figures: readonly Figure[]): string {
   const rows = figures.map(({ what, samples, dropped }) => {
@@ -55,7 +63,8 @@ export function machine(): string {
   return `${cpus().length} × ${cpu?.model.trim() ?? 'unknown CPU'}, ${gigabytes} GiB, Node ${process.versions.node}`;
 }
 
-function shown(value: number): string {
+/** Three digits, or none where there is nothing. */
+export function shown(value: number): string {
   if (Number.isNaN(value)) return '';
   return value >= 100 ? String(Math.round(value)) : value.toPrecision(3);
 }

@@ -14,9 +14,10 @@ import { measureStolen } from '../support/stolen.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
 import { benchCluster } from './cluster.ts';
-import { machine, quantile, table } from './figures.ts';
+import { type Figure, machine, median, table } from './figures.ts';
 import { usageOf, usageTable } from './processes.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
+import { partsTable, stepsTable } from './steps.ts';
 
 const samples = Number(process.argv[2] ?? 20);
 const name = 'bench';
@@ -33,12 +34,13 @@ try {
   const idle = usageOf(now());
   await delay(60_000);
   const idleMinute = usageOf(now());
-  const recreate = await recreateFigures(cluster, samples);
+  const { figures, journeys } = await recreateFigures(cluster, samples);
   const crowd = await crowdFigures(cluster);
   const admission = await admissionFigures(cluster.kube, 500);
   const after = usageOf(now());
   await cluster.close();
-  const [bare, bareThree, one, three] = recreate.map((figure) => quantile(figure.samples, 0.5));
+  const { bare, bareThree, one, three } = figures;
+  const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
   const text = [
     '# Performance',
     '',
@@ -51,10 +53,29 @@ try {
     '',
     'Fresh containers for every sample; busybox that ends at once on TERM; grace period 1 s.',
     '',
-    table([...recreate, ...crowd]),
+    table([bare, bareThree, one, three, ...crowd]),
     '',
-    `Medians: a request adds ${Math.round((one ?? 0) - (bare ?? 0))} ms to the bare restart of one container, and ` +
-      `${Math.round(((three ?? 0) - (bareThree ?? 0)) / 3)} ms to each of three in order.`,
+    `Medians: a request adds ${Math.round(added(one, bare))} ms to the bare restart of one container, and ` +
+      `${Math.round(added(three, bareThree))} ms to that of three in order: ` +
+      `${Math.round((added(three, bareThree) - added(one, bare)) / 2)} ms for each further one.`,
+    '',
+    '## Where the time goes',
+    '',
+    'From the histories of these runs. Of one container:',
+    '',
+    partsTable(journeys.one),
+    '',
+    'Of three in order:',
+    '',
+    partsTable(journeys.three),
+    '',
+    'A typical run for one container, step by step; status is written beside the work, which does not wait for it:',
+    '',
+    stepsTable(journeys.one),
+    '',
+    'A typical run for three in order:',
+    '',
+    stepsTable(journeys.three),
     '',
     '## Admission',
     '',

@@ -3,25 +3,38 @@ import { crr } from '../../api/container-recreate-request.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { BenchCluster } from './cluster.ts';
 import { type Figure, sample, single } from './figures.ts';
+import type { Journey } from './steps.ts';
+
+/** Figures of single requests, and what their histories say. */
+export interface RecreateFigures {
+  readonly figures: {
+    readonly bare: Figure;
+    readonly bareThree: Figure;
+    readonly one: Figure;
+    readonly three: Figure;
+  };
+  readonly journeys: { readonly one: readonly Journey[]; readonly three: readonly Journey[] };
+}
 
 /** How long a request takes beside the bare stop of a container, with fresh containers for every sample. */
-export async function recreateFigures(cluster: BenchCluster, samples: number): Promise<readonly Figure[]> {
+export async function recreateFigures(cluster: BenchCluster, samples: number): Promise<RecreateFigures> {
   let number = 0;
   const nextName = (): string => `bench-${Date.now().toString(36)}-${number++}`;
 
-  async function request(containers: number): Promise<number> {
+  async function request(phase: number, containers: number, journeys: Journey[]): Promise<number> {
     const pod = await cluster.readyPod(nextName(), containers);
-    await randomPhase();
-    const took = await cluster.recreate(pod);
+    await delay(phase * relistMs);
+    const journey = await cluster.recreateAndTell(pod);
+    journeys.push(journey);
     await cluster.remove(crr, pod.metadata.name);
     await cluster.remove(kubeResource.pods, pod.metadata.name);
-    return took;
+    return journey.seenMs - journey.createdMs;
   }
 
   /** What nobody can be faster than: the runtime's stop, and the kubelet's start until the pod's status says ready. */
-  async function bare(containers: number): Promise<number> {
+  async function bare(phase: number, containers: number): Promise<number> {
     const pod = await cluster.readyPod(nextName(), containers);
-    await randomPhase();
+    await delay(phase * relistMs);
     const startedAt = performance.now();
     for (const { name, containerID = '' } of pod.status?.containerStatuses ?? []) {
       await cluster.runtime.stopContainer(containerID.split('://')[1] ?? '', 1);
@@ -35,21 +48,28 @@ export async function recreateFigures(cluster: BenchCluster, samples: number): P
     return took;
   }
 
-  return [
-    await sample('bare: CRI stop → pod status shows the new container ready', samples, () => bare(1)),
-    await sample('bare: the same for three containers, one after the other', samples, () => bare(3)),
-    await sample('one container: request created → Completed', samples, () => request(1)),
-    await sample('three in order: request created → Completed', samples, () => request(3)),
-  ];
+  const journeys: Record<'one' | 'three', Journey[]> = { one: [], three: [] };
+  const figures = {
+    bare: await sample('bare: CRI stop → pod status shows the new container ready', samples, (phase) => bare(phase, 1)),
+    bareThree: await sample('bare: the same for three containers, one after the other', samples, (phase) =>
+      bare(phase, 3),
+    ),
+    one: await sample('one container: request created → Completed', samples, (phase) =>
+      request(phase, 1, journeys.one),
+    ),
+    three: await sample('three in order: request created → Completed', samples, (phase) =>
+      request(phase, 3, journeys.three),
+    ),
+  };
+  return { figures, journeys };
 }
 
 /**
- * The kubelet looks at its containers once a second, and a pod is seen to be ready right after such a look. Without a
- * pause of random length every stop would come at the same, worst moment.
+ * The kubelet looks at its containers once a second, and a pod is seen to be ready right after such a look: how long a
+ * restart takes depends most of all on when it begins. So the samples of each figure begin at the same, evenly spread
+ * moments of that second.
  */
-async function randomPhase(): Promise<void> {
-  await delay(Math.random() * 1000);
-}
+const relistMs = 1_000;
 
 /** Many requests at once: 10 for each of 20 pods of 10 containers, each for one container. */
 export async function crowdFigures(cluster: BenchCluster): Promise<readonly Figure[]> {
