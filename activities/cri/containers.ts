@@ -194,10 +194,12 @@ async function findToStop(
 ): Promise<ToStop | StopResult> {
   for (;;) {
     const lookedAtMs = means.clock.monotonicMs();
+    const reading = readOrder(means, input, attempted);
+    reading.catch(() => undefined); // what has gone already needs no request
     const found = await findRunning(means, input, attempted);
     if (found === undefined) return { kind: 'alreadyGone' };
     if ('kind' in found) return found;
-    const order = await readOrder(means, input, attempted);
+    const order = await reading;
     // This process may have been frozen since: then what it knows is old, and others have decided meanwhile.
     if (means.clock.monotonicMs() - lookedAtMs < freshMs) return { ...found, order };
   }
