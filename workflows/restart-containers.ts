@@ -45,7 +45,7 @@ import {
   statusDelta,
   withDelta,
 } from './plan/recreate-report.ts';
-import { kube, look, nodeSilenceMs, onNode, untilItWorks } from './shared/activities.ts';
+import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { newReporter } from './shared/reporter.ts';
@@ -152,6 +152,7 @@ async function recreate(
   let looking: Promise<void> | undefined;
   let wantsLook = false;
   let refusals = 0;
+  let silentMs = 0;
   showPhase(operation, status);
 
   const reporter = newReporter({
@@ -214,6 +215,7 @@ async function recreate(
           const seen = await nodeActivities()['node.v1.lookAtContainers'].executeWithOptions(
             {
               summary: `look at ${operation.pod.name}`,
+              scheduleToStartTimeout: progress.phase === 'Recreating' ? nodeSilenceMs : silenceSlice.ms,
               startToCloseTimeout: '30s',
               retry: { ...untilItWorks, maximumAttempts },
             },
@@ -294,10 +296,16 @@ async function recreate(
       const why = reasonOf(error);
       switch (why.kind) {
         case 'nodeSilent': {
+          const tookMs = Date.now() - startedAt;
           await lookAgain();
-          // Temporal itself was away when the time-out comes late: that says nothing about the node
-          const isLate = during === 'look' && Date.now() - startedAt > nodeSilenceMs + 10_000;
-          inbox.put({ kind: isLate ? 'interrupted' : 'nodeSilent', ...about });
+          if (during === 'look' && progress.phase !== 'Recreating') {
+            if (tookMs <= silenceSlice.ms + silenceSlice.lateMs) silentMs += silenceSlice.ms;
+            if (silentMs < nodeSilenceMs) {
+              inbox.put({ kind: 'interrupted', ...about });
+              break;
+            }
+          }
+          inbox.put({ kind: 'nodeSilent', ...about });
           break;
         }
         case 'refused':

@@ -59,6 +59,12 @@ export const temporal = proxyActivities<SignalActivities>({
 /** How long a node may leave a step lying before its silence is noticed (CRR-12). */
 export const nodeSilenceMs = 60_000;
 
+/**
+ * The first look on a node waits in slices. One that ends late proves nothing, because Temporal or we were away, so
+ * only those that end on time are added up to the silence that a request ends with.
+ */
+export const silenceSlice = { ms: nodeSilenceMs / 3, lateMs: 5_000 } as const;
+
 /** The daemon of one node. Only that daemon listens on the queue, so the time to start is what notices a dead node. */
 export function onNode(nodeUid: string) {
   return proxyActivities<NodeActivities>({

@@ -1,8 +1,9 @@
-import type { Scenario } from '../campaign.ts';
+import type { Report, Scenario } from '../campaign.ts';
 import { cutOff, type Fault, frozen, killed, withFlags } from '../faults.ts';
+import { Fleet } from '../fleet.ts';
 import { atTheMoment, eachStep } from '../steps.ts';
 import type { Subject } from '../subject.ts';
-import { untilDone, type World } from '../world.ts';
+import { seconds, untilDone, type World } from '../world.ts';
 import { throughFaults } from './at-each-step.ts';
 
 interface Outage {
@@ -91,7 +92,42 @@ export const outages: readonly Scenario[] = [
       }
     },
   },
+  {
+    name: 'temporal-away-first-look',
+    about: 'Temporal dead for the minute in which nodes had to answer for the first time: that is no silence of theirs',
+    run: (world, _random, report) => awayAtTheFirstLook(world, report),
+  },
 ];
+
+/** The daemons are down when the first question comes; when they are back, Temporal is not. */
+async function awayAtTheFirstLook(world: World, report: Report): Promise<void> {
+  const [daemon, temporal] = [killed(world, 'daemon'), killed(world, 'temporal')];
+  const fleet = await Fleet.create(
+    world,
+    atTheMoment().filter(({ requested }) => requested === 'justBefore'),
+  );
+  let back = Promise.resolve();
+  try {
+    report.fault(daemon.name);
+    await daemon.inject();
+    await fleet.request('justBefore');
+    await untilDone('the nodes to be asked', async () => {
+      const events = await Promise.all(fleet.subjects.map(({ uid }) => world.lastEvent(uid)));
+      if (!events.every((event) => event.includes('activity_task_scheduled'))) throw new Error(events.join());
+    });
+    report.fault(temporal.name);
+    await temporal.inject();
+    back = daemon.heal(); // they are not ready before they are connected
+    await seconds(61);
+  } finally {
+    await temporal.heal();
+    await Promise.all([back, daemon.heal()]);
+  }
+  await fleet.completed();
+  await fleet.judge(report);
+  report.outcome('Completed', fleet.subjects.length);
+  await fleet.remove();
+}
 
 /** The request that is worked on says so; the one behind it says that it waits for that one. */
 export async function saysEngineSilent(subject: Subject): Promise<void> {
