@@ -129,7 +129,6 @@ export const recreateWaits = {
   MinStartedSeconds: 'Nothing to do: the new container must run for longer than minStartedSeconds',
   Paused: 'Signal resume, or abort',
   PodFinished: 'Delete the request: the restart policy of the pod does not let this container start again',
-  ApiUnreachable: 'Bring the API server back; the request goes on by itself',
   RuntimeUnreachable: 'Bring the container runtime of the node back; the request goes on by itself',
   Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or skip, or abort',
 } as const;

@@ -111,6 +111,9 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
           }
           const look = await lookForReady(means, input);
           if (look.kind !== 'waiting') return look;
+          const isYoung = look.progress.reason === 'MinStartedSeconds';
+          const isKnown = look.progress.reason !== 'RuntimeUnreachable';
+          if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
 
           const { reason, containerId } = progress;
           progress = look.progress;

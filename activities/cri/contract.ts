@@ -42,6 +42,8 @@ export type StopResult =
 /** How a wait for the next instance ended. */
 export type AwaitResult =
   | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
+  /** The new instance is ready but has not run for long enough, or no longer is so. For those who ask by `isYoung`. */
+  | { readonly kind: 'changed'; readonly isYoung: boolean }
   /** The pod of this UID is being deleted, or is no longer there. */
   | { readonly kind: 'podGone' };
 
@@ -80,13 +82,15 @@ export interface NodeActivities {
 
   /**
    * Waits until the newest instance is not `notContainerId`, is the one that the pod's status calls ready, and has run
-   * strictly longer than `minStartedSeconds`.
+   * strictly longer than `minStartedSeconds`. With `isYoung` it also ends when that is no longer right: whether time is
+   * all that is missing.
    */
   'node.v1.awaitContainer'(
     input: RequestTarget & {
       readonly container: string;
       readonly notContainerId: string;
       readonly minStartedSeconds: number;
+      readonly isYoung?: boolean;
     },
   ): Promise<AwaitResult>;
 }

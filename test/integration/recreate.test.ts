@@ -145,6 +145,8 @@ describe('a ContainerRecreateRequest', () => {
     const pod = await windlass().runPod(['app']);
     const request = await windlass().request({ pod, containers: ['app'], strategy: { minStartedSeconds: 2 } });
 
+    const { status } = await request.waitsFor('MinStartedSeconds');
+    expect(status?.waitingFor?.blockedBy).toEqual(['container/app']);
     await request.ended();
 
     expect(Date.now() - (pod.newest('app')?.startedAtMs ?? 0)).toBeGreaterThan(2_000);

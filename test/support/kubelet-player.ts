@@ -286,7 +286,7 @@ export class NodePlayer {
         return await beating(begun);
       },
 
-      'node.v1.awaitContainer': async ({ pod, container, notContainerId, minStartedSeconds }) => {
+      'node.v1.awaitContainer': async ({ pod, container, notContainerId, minStartedSeconds, isYoung }) => {
         const { cancellationSignal: signal } = Context.current();
         const beats = beat();
         try {
@@ -299,9 +299,12 @@ export class NodePlayer {
             }
             const newest = played?.newest(container);
             const ranMs = Date.now() - (newest?.startedAtMs ?? 0);
-            if (newest?.ready && newest.id !== notContainerId && ranMs > minStartedSeconds * 1_000) {
+            const isReady = newest?.ready && newest.id !== notContainerId;
+            if (isReady && ranMs > minStartedSeconds * 1_000) {
               return { kind: 'ready', containerId: newest.id, restartCount: newest.restartCount };
             }
+            if (isYoung === false && isReady) return { kind: 'changed', isYoung: true };
+            if (isYoung === true && !isReady) return { kind: 'changed', isYoung: false };
             const tick = AbortSignal.any([signal, AbortSignal.timeout(tickMs)]);
             await once(this.#changed, 'changed', { signal: tick }).catch(() => undefined);
           }

@@ -635,7 +635,10 @@ describe('awaitContainer', () => {
   const wait = { ...target, container: 'app', notContainerId: 'app-0', minStartedSeconds: 0 };
 
   /** A wait that is under way, with what it has last told Temporal. */
-  function awaiting(input: Partial<typeof wait> = {}, overrides: Partial<ContainerActivityMeans> = {}) {
+  function awaiting(
+    input: Partial<typeof wait & { readonly isYoung: boolean }> = {},
+    overrides: Partial<ContainerActivityMeans> = {},
+  ) {
     const watched = attempt('await app');
     let ended = false;
     const outcome = activities({ attempt: () => watched.made, ...overrides })
@@ -705,6 +708,19 @@ describe('awaitContainer', () => {
     expect(ended()).toBe(false);
     clock.advance(1);
     await expect(outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
+  });
+
+  it('CRR-33: says on request when time is all that is missing, and when it no longer is', async () => {
+    kubeletStarts('app-1');
+    const unready = awaiting({ minStartedSeconds: 10, isYoung: false });
+    await unready.waitsFor('ContainerNotReady', 'app-1');
+    podReports('app-1', true);
+    await expect(unready.outcome).resolves.toEqual({ kind: 'changed', isYoung: true });
+
+    const young = awaiting({ minStartedSeconds: 10, isYoung: true });
+    await young.waitsFor('MinStartedSeconds', 'app-1');
+    podReports('app-1', false);
+    await expect(young.outcome).resolves.toEqual({ kind: 'changed', isYoung: false });
   });
 
   it('CRR-33: counts the time of the newest instance when one crashes in between', async () => {

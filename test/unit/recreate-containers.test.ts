@@ -212,8 +212,27 @@ describe('the walk over the containers', () => {
   it('CRR-33: awaits another instance than the one that was stopped, for longer than minStartedSeconds', () => {
     const stopping = inStop({ containers: ['app'], order: { minStartedSeconds: 5 } });
     expect(begun(heard(stopping, stopped('app'))).actions).toEqual([
-      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5 },
+      { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5, isYoung: false },
     ]);
+  });
+
+  it('CRR-33: tells a container that has only to run for longer from one that is not ready', () => {
+    const young = (isYoung: boolean): News => ({
+      kind: 'awaitEnded',
+      container: 'app',
+      result: { kind: 'changed', isYoung },
+    });
+    const stopping = inStop({ containers: ['app'], order: { minStartedSeconds: 5 } });
+    const waiting = played(stopping, stopped('app'));
+    expect(status(waiting).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
+
+    const aging = heard(waiting, young(true));
+    expect(status(aging).waitingFor).toMatchObject({ reason: 'MinStartedSeconds', blockedBy: ['container/app'] });
+    expect(begun(aging).actions).toMatchObject([{ kind: 'await', minStartedSeconds: 5, isYoung: true }]);
+
+    const unready = played(aging, young(false));
+    expect(status(unready).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
+    expect(status(played(unready, young(true), ready('app'))).phase).toBe('Completed');
   });
 
   it('CRR-20: shows the instance that took over in the snapshot, under its full ID', () => {

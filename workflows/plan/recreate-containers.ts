@@ -57,6 +57,8 @@ export interface ContainerProgress {
   readonly seen: boolean;
   /** Who wanted it to be left out. */
   readonly skippedBy?: string;
+  /** The new instance is ready, and all that is missing is time (CRR-33). */
+  readonly isYoung?: boolean;
   /** The instance that took over. */
   readonly replacement?: { readonly containerId: string; readonly restartCount: number };
 }
@@ -131,6 +133,7 @@ export type News =
       readonly container: string;
       readonly result:
         | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
+        | { readonly kind: 'changed'; readonly isYoung: boolean }
         | { readonly kind: 'podGone' };
     }
   /** A step came to nothing, for a reason that has passed or will be looked at: it is simply due again. */
@@ -174,6 +177,8 @@ export type Action =
       readonly container: string;
       readonly notContainerId: string;
       readonly minStartedSeconds: number;
+      /** What is known about it, where it matters; the wait ends as soon as that has changed. */
+      readonly isYoung?: boolean;
     };
 
 /** How many containers one look at the node covers: their IDs have to fit into a history event. */
@@ -183,7 +188,7 @@ export const lookWindow = 12;
 const mostBytes = { containerMessage: 700, wait: 900, outcome: 1500 } as const;
 
 /** What a status tells of one container. */
-export type ContainerBefore = Omit<ContainerProgress, 'seen' | 'targetRecorded' | 'replacement'>;
+export type ContainerBefore = Omit<ContainerProgress, 'seen' | 'targetRecorded' | 'isYoung' | 'replacement'>;
 
 /** Where a request stands when a run takes it up: what its status says, and what nobody has looked at yet. */
 export function newProgress(request: {
@@ -416,10 +421,13 @@ function waitOf(progress: Progress): Wait | undefined {
 
   const starting = progress.containers.filter((container) => container.phase === 'Recreating' && !isSettled(container));
   if (starting.length === 0) return undefined;
-  return wait(
-    order.neverRestarts ? 'PodFinished' : 'ContainerNotReady',
-    starting.map((container) => `container/${container.name}`),
-  );
+  const unready = starting.filter(({ isYoung }) => !isYoung);
+  if (unready.length === 0) return wait('MinStartedSeconds', starting.map(blocker));
+  return wait(order.neverRestarts ? 'PodFinished' : 'ContainerNotReady', unready.map(blocker));
+}
+
+function blocker({ name }: ContainerProgress): string {
+  return `container/${name}`;
 }
 
 function wait(reason: RecreateWaitReason, blockedBy: readonly string[], unblock: string = recreateWaits[reason]): Wait {
@@ -515,6 +523,7 @@ function afterAwait(progress: Progress, news: Extract<News, { kind: 'awaitEnded'
   const container = progress.containers.find(({ name }) => name === news.container);
   // a container that was missing has appeared: the table decides what it means
   if (container?.phase === 'Pending') return changed(progress, news.container, () => ({ seen: false }));
+  if (result.kind === 'changed') return changed(progress, news.container, () => ({ isYoung: result.isYoung }));
   return settled(
     changed(progress, news.container, () => ({
       phase: 'Succeeded',
@@ -579,6 +588,7 @@ function awaitOf(container: ContainerProgress, order: RecreateOrder): Action {
     container: container.name,
     notContainerId: container.targetId ?? container.originalId,
     minStartedSeconds: order.minStartedSeconds,
+    ...(order.minStartedSeconds > 0 ? { isYoung: container.isYoung ?? false } : {}),
   };
 }
 
