@@ -346,7 +346,7 @@ export class Simulation {
       case 'stop':
         return this.#stopAttempt(action);
       case 'await': {
-        const { container, notContainerId } = action;
+        const { container, notContainerId, isYoung } = action;
         const ready = () => {
           const newest = this.#newest(container);
           return newest && newest.id !== notContainerId && newest.running && newest.ready ? newest : undefined;
@@ -354,10 +354,14 @@ export class Simulation {
         return {
           what: 'await',
           container,
-          canEnd: () => this.#isNodeUp && (this.#isPodGone || ready() !== undefined),
+          canEnd: () => this.#isNodeUp && (this.#isPodGone || ready() !== undefined || isYoung === true),
           silence: { kind: 'nodeSilent', during: 'await', container },
           end: async () => {
             const newest = ready();
+            // whoever asks hears first that it is ready, and of its end when it has been so for long enough
+            if (!this.#isPodGone && isYoung !== undefined && isYoung !== (newest !== undefined)) {
+              return { kind: 'awaitEnded', container, result: { kind: 'changed', isYoung: newest !== undefined } };
+            }
             if (!newest || this.#isPodGone) {
               const gone: News = { kind: 'awaitEnded', container, result: { kind: 'podGone' } };
               return await this.#lookAgain(gone);

@@ -10,6 +10,7 @@ const strategy = fc.record(
     forceRecreate: fc.boolean(),
     failurePolicy: fc.constantFrom<'Fail' | 'Ignore'>('Fail', 'Ignore'),
     unreadyGracePeriodSeconds: fc.constantFrom(0, 30),
+    minStartedSeconds: fc.constant(5),
   },
   { requiredKeys: [] },
 );

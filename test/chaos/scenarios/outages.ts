@@ -138,6 +138,6 @@ export async function saysEngineSilent(subject: Subject): Promise<void> {
       const waitingFor = request?.status?.waitingFor;
       if (waitingFor?.reason !== 'EngineSilent') throw new Error(JSON.stringify(request?.status ?? 'nothing'));
     },
-    50_000,
+    150_000,
   );
 }
