@@ -10,6 +10,7 @@ import { isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts'
 import { compareGoStrings, type GoValue, goJson, goJsonSorted, goMap } from './json-go.ts';
 import type { Container, ContainerStatus, Pod, ResourceRequirements } from './pod.ts';
 import { sameQuantity } from './quantity.ts';
+import { group, sidecarSetHashAnnotation } from './well-known.ts';
 
 /** The readiness gate and pod condition that an update holds down while it swaps containers. */
 export const inPlaceReadinessGate = 'InPlaceUpdateReady';
@@ -235,6 +236,14 @@ export function containersMetaOf(pod: Pod): readonly ContainerMeta[] | undefined
   return text === undefined ? undefined : parseContainersMeta(text);
 }
 
+/** Whether the daemon tells what runs in this pod: a kind of ours controls it, or has put containers into it (ND-20). */
+export function isReportedOn({ metadata }: Pod): boolean {
+  const isControlled = metadata.ownerReferences?.some(
+    ({ controller, apiVersion }) => controller === true && apiVersion.startsWith(`${group.apps}/`),
+  );
+  return isControlled === true || metadata.annotations?.[sidecarSetHashAnnotation] !== undefined;
+}
+
 /** Whether the pod has the gate, so that an update takes it out of service. */
 export function hasInPlaceGate(pod: Pod): boolean {
   return pod.spec.readinessGates?.some(({ conditionType }) => conditionType === inPlaceReadinessGate) ?? false;
@@ -269,6 +278,26 @@ export function envHash(variables: readonly { readonly name: string; readonly va
 export function expectedEnvHash(container: Pick<Container, 'env'>, metadata: RefMetadata): number {
   return envHash(
     envReferences(container).map(({ env, from, key }) => ({ name: env, value: metadata[from]?.[key] ?? '' })),
+  );
+}
+
+/**
+ * The hash of the environment that an instance of this container was started with. A variable that a later one of the same
+ * name hides is nowhere to be seen, and counts as if it had the value of now: a restart would not show it either.
+ */
+export function startedEnvHash(
+  container: Pick<Container, 'env'>,
+  metadata: RefMetadata,
+  started: ReadonlyMap<string, string>,
+): number {
+  const last = new Map((container.env ?? []).map((variable) => [variable.name, variable]));
+  return envHash(
+    (container.env ?? []).flatMap((variable) =>
+      envReferences({ env: [variable] }).map(({ env, from, key }) => {
+        const now = metadata[from]?.[key] ?? '';
+        return { name: env, value: last.get(env) === variable ? (started.get(env) ?? '') : now };
+      }),
+    ),
   );
 }
 

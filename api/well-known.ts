@@ -33,6 +33,9 @@ export const podReadinessGate = 'KruisePodReady';
 /** Pod condition that marks a pod whose sidecars are being ended after its main containers. */
 export const sidecarTerminatedCondition = 'SidecarTerminated';
 
+/** Annotation of pods that a SidecarSet has been injected into: which ones, and in which form. */
+export const sidecarSetHashAnnotation = 'kruise.io/sidecarset-hash';
+
 /** Windlass's own annotations. */
 export const windlassAnnotation = {
   /** On an operation's object: the name of a command, for those who may not signal workflows. */
@@ -63,6 +66,7 @@ export const installation = {
 /** Who speaks in Events, as `source.component` and `reportingComponent`. */
 export const eventComponent = {
   daemonRecreate: 'kruise-daemon-crr',
+  daemonContainerMeta: 'kruise-daemon-containermeta',
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',

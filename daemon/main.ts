@@ -11,6 +11,7 @@ import type { Pod } from '../api/pod.ts';
 import { type ObjectRef, qualifiedName } from '../api/refs.ts';
 import { eventComponent, kubeResource } from '../api/well-known.ts';
 import { createCache } from '../watcher/cache.ts';
+import { KeyedQueue } from '../watcher/keyed-queue.ts';
 import { Reflector } from '../watcher/reflector.ts';
 import { observeActivities } from '../workers/activity-interceptor.ts';
 import { loadConfig } from '../workers/config.ts';
@@ -21,6 +22,7 @@ import { dataConverter } from '../workers/payload-limit.ts';
 import { shutdownOnSignals } from '../workers/shutdown.ts';
 import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
 import { systemClock } from './clock.ts';
+import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './container-meta/reporter.ts';
 import { RuntimeDetector, socketsToTry } from './cri/detection.ts';
 import { EventSender } from './event-sender.ts';
 import { getHook } from './http-hook.ts';
@@ -59,7 +61,7 @@ const podReflector = new Reflector<Pod>({
   cache: podCache,
   log,
   fieldSelector: `spec.nodeName=${nodeName}`,
-  trim: trimPod,
+  trim: (pod) => trimPod(pod, config.featureGates),
 });
 const nodeReflector = new Reflector<Node>({
   client: kube,
@@ -105,6 +107,24 @@ const worker = new NodeWorker({
   dataConverter,
   log,
 });
+
+const reporter = config.featureGates.DaemonWatchingPod
+  ? new ContainerMetaReporter({
+      pods: podCache,
+      isSynced: () => podReflector.isSynced,
+      runtimes,
+      client: kube,
+      gates: config.featureGates,
+      monotonicMs: () => systemClock.monotonicMs(),
+      queue: (pass) => {
+        const onError = (podUid: string, error: unknown, retryInMs: number) =>
+          log.warn({ podUid, err: error, retryInMs: Math.round(retryInMs) }, 'Cannot report the containers of a pod');
+        const queue = new KeyedQueue({ pass, onError, concurrency: reportWorkers, backOffMs: reportBackOffMs });
+        metrics.trackQueue('container-meta', () => queue.depth);
+        return queue;
+      },
+    })
+  : undefined;
 
 async function readRequest(ref: ObjectRef): Promise<ContainerRecreateRequest | undefined> {
   try {
@@ -153,6 +173,7 @@ shutdown.add({
     if (stops.size > 0) log.warn({ stops: stops.size }, 'Ending in the middle of stops');
   },
 });
+if (reporter) shutdown.add({ name: 'reports', stop: () => reporter.stop() });
 shutdown.add({ name: 'events', stop: (signal) => events.end(signal), deadlineMs: 1_000 });
 shutdown.add({ name: 'watches', stop: () => Promise.all([podReflector.stop(), nodeReflector.stop()]).then() });
 shutdown.add({ name: 'connections', stop: () => Promise.all([runtimes.stop(), kube.close()]).then() });

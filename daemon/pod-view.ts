@@ -1,9 +1,11 @@
 import type { PodView } from '../activities/cri/await.ts';
 import type { KubeClient } from '../activities/kube/client.ts';
 import { isGone } from '../activities/kube/failures.ts';
+import type { FeatureGates } from '../api/feature-gates.ts';
+import { envReferences, inPlaceAnnotation, isReportedOn } from '../api/in-place-update.ts';
 import type { Pod } from '../api/pod.ts';
 import type { PodRef } from '../api/refs.ts';
-import { kubeResource } from '../api/well-known.ts';
+import { kubeResource, sidecarSetHashAnnotation } from '../api/well-known.ts';
 
 /** The part of a watch cache that is needed here. */
 export interface PodCache {
@@ -48,9 +50,14 @@ export function podView(options: {
   };
 }
 
-/** Keeps what the daemon reads of a pod: whether it stays, its IP, and what the kubelet says about its containers. */
-export function trimPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
+/**
+ * Keeps what the daemon reads of a pod: whether it stays, its IP, and what the kubelet says about its containers. Where it
+ * reports on what runs in it, also what environment follows its labels and annotations, and what it has reported before.
+ */
+export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>): Pod {
+  const { apiVersion, kind, metadata, spec, status } = pod;
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp } = metadata;
+  const reported = gates.DaemonWatchingPod && isReportedOn(pod) ? reportedParts(pod) : undefined;
   return {
     apiVersion,
     kind,
@@ -61,8 +68,12 @@ export function trimPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod 
       resourceVersion,
       creationTimestamp,
       ...(deletionTimestamp !== undefined && { deletionTimestamp }),
+      ...reported?.metadata,
     },
-    spec: { ...(spec.nodeName !== undefined && { nodeName: spec.nodeName }), containers: [] },
+    spec: {
+      ...(spec.nodeName !== undefined && { nodeName: spec.nodeName }),
+      containers: reported?.containers ?? [],
+    },
     status: {
       ...(status?.podIP !== undefined && { podIP: status.podIP }),
       containerStatuses: (status?.containerStatuses ?? []).map(
@@ -75,4 +86,33 @@ export function trimPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod 
       ),
     },
   };
+}
+
+/** Of variables only those that follow the metadata, and the names of others that hide them; of the metadata their keys. */
+function reportedParts({ metadata, spec }: Pod) {
+  const references = spec.containers.flatMap(envReferences);
+  const containers = spec.containers.map((container) => {
+    const names = new Set(envReferences(container).map(({ env }) => env));
+    const env = (container.env ?? []).flatMap((variable) => {
+      if (!names.has(variable.name)) return [];
+      return envReferences({ env: [variable] }).length > 0 ? [variable] : [{ name: variable.name }];
+    });
+    return { name: container.name, ...(env.length > 0 && { env }) };
+  });
+  const keysOf = (kind: 'labels' | 'annotations') =>
+    references.filter(({ from }) => from === kind).map(({ key }) => key);
+  const own = [sidecarSetHashAnnotation, inPlaceAnnotation.containersMeta];
+  const controller = metadata.ownerReferences?.filter((owner) => owner.controller === true);
+  return {
+    containers,
+    metadata: {
+      labels: only(metadata.labels, keysOf('labels')),
+      annotations: only(metadata.annotations, [...keysOf('annotations'), ...own]),
+      ...(controller && { ownerReferences: controller }),
+    },
+  };
+}
+
+function only(all: Readonly<Record<string, string>> = {}, keys: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(keys.flatMap((key) => (all[key] === undefined ? [] : [[key, all[key]]])));
 }

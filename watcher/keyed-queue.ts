@@ -10,10 +10,12 @@ export interface KeyedQueueOptions {
   readonly onError: (key: string, error: unknown, retryInMs: number) => void;
   /** How many keys are worked on at once. */
   readonly concurrency: number;
+  /**
+   * First and longest pause after a failed pass; it doubles in between and is spread at random. Absent: from 200 ms to
+   * 30 s.
+   */
+  readonly backOffMs?: { readonly first: number; readonly most: number };
 }
-
-/** First and longest pause after a failed pass; it doubles in between and is spread at random. */
-const backOffMs = { first: 200, most: 30_000 } as const;
 
 /** Node's timers hold no more; a later pass simply asks again. */
 const longestTimerMs = 2 ** 31 - 1;
@@ -94,7 +96,8 @@ export class KeyedQueue {
     } catch (error) {
       const failures = this.#failures.get(key) ?? 0;
       this.#failures.set(key, failures + 1);
-      const pause = Math.min(backOffMs.first * 2 ** failures, backOffMs.most) * (0.5 + Math.random() / 2);
+      const { first, most } = this.#options.backOffMs ?? { first: 200, most: 30_000 };
+      const pause = Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
       this.#options.onError(key, error, pause);
       this.addAfter(key, pause);
     } finally {

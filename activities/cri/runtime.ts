@@ -9,6 +9,9 @@ export const criLabel = {
 /** Decimal, written by the kubelet on each instance; a missing one counts as 0. */
 export const restartCountAnnotation = 'io.kubernetes.container.restartCount';
 
+/** Hexadecimal, written by the kubelet on each instance: what it was started from. A missing one counts as 0. */
+export const containerHashAnnotation = 'io.kubernetes.container.hash';
+
 export type ContainerState = 'created' | 'running' | 'exited' | 'unknown';
 
 /** One line of the runtime's list of containers. */
@@ -41,6 +44,12 @@ export interface ContainerRuntime {
   listContainers(filter: { readonly podUid?: string; readonly id?: string }): Promise<readonly RuntimeContainer[]>;
   /** Undefined when the runtime does not know the container. */
   containerStatus(id: string): Promise<RuntimeContainerStatus | undefined>;
+  /**
+   * Of these variables the values that the container was started with: from the records of the runtime, and from what
+   * `env` prints in the container where it keeps none. Undefined when neither tells; a variable that is not set is
+   * missing.
+   */
+  environment(id: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | undefined>;
   /** Undefined when the runtime has none to tell, as for pods of the host's network. */
   sandboxIp(sandboxId: string): Promise<string | undefined>;
   /** Runs a command in the container to its end; the output is dropped. */
@@ -105,6 +114,12 @@ export function newestByName(containers: readonly RuntimeContainer[]): ReadonlyM
     if (known === undefined || container.createdAtNs > known.createdAtNs) newest.set(name, container);
   }
   return newest;
+}
+
+/** The hash that the kubelet wrote on this instance. */
+export function containerHashOf(container: RuntimeContainer): number {
+  const text = container.annotations[containerHashAnnotation] ?? '';
+  return /^[0-9a-f]{1,13}$/i.test(text) ? Number.parseInt(text, 16) : 0;
 }
 
 /** The restart count that the kubelet wrote on this instance. */

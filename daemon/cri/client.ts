@@ -16,6 +16,7 @@ import {
   type RuntimeContainer,
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
+import { printedEnvironment, recordedEnvironment } from './environment.ts';
 import type * as wire from './wire.ts';
 
 /** The file must lie beside this one, also in a bundle. */
@@ -102,13 +103,14 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
     },
 
     async containerStatus(id) {
-      try {
-        const answer = await call('ContainerStatus', { containerId: id, verbose: false });
-        return answer.status === null ? undefined : toContainerStatus(answer.status);
-      } catch (error) {
-        if (error instanceof CriError && error.failure === 'notFound') return undefined;
-        throw error;
-      }
+      const answer = await unlessNotFound(call('ContainerStatus', { containerId: id, verbose: false }));
+      return answer === undefined || answer.status === null ? undefined : toContainerStatus(answer.status);
+    },
+
+    async environment(id, names) {
+      const answer = await unlessNotFound(call('ContainerStatus', { containerId: id, verbose: true }));
+      if (answer === undefined) return undefined;
+      return recordedEnvironment(answer.info, names) ?? (await printedEnvironment(call, id, names));
     },
 
     async sandboxIp(sandboxId) {
@@ -145,7 +147,8 @@ function criConstructor(): CriConstructor {
   return loaded;
 }
 
-type Call = <Name extends keyof wire.CriCalls>(
+/** Calls the runtime, which has `deadlineMs` for its answer. */
+export type Call = <Name extends keyof wire.CriCalls>(
   name: Name,
   request: wire.CriCalls[Name]['request'],
   deadlineMs?: number,
@@ -170,6 +173,15 @@ function unary<Response>(
       reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
     }
   });
+}
+
+async function unlessNotFound<Answer>(call: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof CriError && error.failure === 'notFound') return undefined;
+    throw error;
+  }
 }
 
 /** grpc-js refuses deadlines that are too far away, which grace periods can be. */

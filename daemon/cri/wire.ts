@@ -54,6 +54,8 @@ export interface ContainerStatusRequest {
 
 export interface ContainerStatusResponse {
   readonly status: ContainerStatus | null;
+  /** Only when asked for: JSON of the runtime's own making, under `info`. */
+  readonly info: Labels;
 }
 
 export interface ContainerStatus {
@@ -83,6 +85,7 @@ export interface ExecSyncRequest {
 }
 
 export interface ExecSyncResponse {
+  readonly stdout: Uint8Array;
   readonly exitCode: number;
 }
 

@@ -19,6 +19,10 @@ export interface FakeContainer {
   readonly createdAtMs?: number;
   readonly startedAtMs?: number;
   readonly sandboxId?: string;
+  /** What it was started with, as `NAME=value`; the record of the runtime tells it. Absent: the record says nothing. */
+  readonly env?: readonly string[];
+  /** Beside the restart count. */
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export type CriCall =
@@ -37,6 +41,7 @@ export interface Request {
   readonly podSandboxId: string;
   readonly cmd: readonly string[];
   readonly timeout: number;
+  readonly verbose?: boolean;
   readonly filter?: { readonly id?: string; readonly labelSelector?: Readonly<Record<string, string>> } | null;
 }
 
@@ -220,7 +225,7 @@ export class FakeCri {
       case 'ListContainers':
         return { containers: this.#list(request) };
       case 'ContainerStatus':
-        return { status: toWireStatus(this.#known(request.containerId)) };
+        return toWireStatus(this.#known(request.containerId), request.verbose === true);
       case 'PodSandboxStatus': {
         const ip = this.#sandboxIps.get(request.podSandboxId);
         return { status: { id: request.podSandboxId, ...(ip === undefined ? {} : { network: { ip } }) } };
@@ -279,12 +284,15 @@ function toWireContainer(container: FakeContainer) {
     state: toWireState[container.state ?? 'running'],
     createdAt: toNs(container.createdAtMs ?? container.startedAtMs),
     labels: { [criLabel.podUid]: container.podUid, [criLabel.containerName]: container.name },
-    annotations: { [restartCountAnnotation]: String(container.restartCount ?? 0) },
+    annotations: { [restartCountAnnotation]: String(container.restartCount ?? 0), ...container.annotations },
   };
 }
 
-function toWireStatus(container: FakeContainer) {
-  return { ...toWireContainer(container), startedAt: toNs(container.startedAtMs) };
+function toWireStatus(container: FakeContainer, verbose: boolean) {
+  const status = { ...toWireContainer(container), startedAt: toNs(container.startedAtMs) };
+  const { env } = container;
+  const info = verbose && env ? { info: JSON.stringify({ pid: 1, runtimeSpec: { process: { env } } }) } : {};
+  return { status, info };
 }
 
 /** 1 January 2026, unless the test says when. */

@@ -138,6 +138,44 @@ describe('the CRI client', () => {
   });
 });
 
+describe('the environment of a container', () => {
+  it('ND-25: is what the record of the runtime says, of the variables that are asked for, the last of each name', async () => {
+    const env = ['PATH=/bin', 'TIER=silver', 'TIER=gold=1', 'EMPTY=', 'TOKEN=hidden'];
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app', env });
+    const told = await client.environment('a', ['TIER', 'EMPTY', 'UNSET']);
+    expect([...(told ?? [])]).toEqual([
+      ['TIER', 'gold=1'],
+      ['EMPTY', ''],
+    ]);
+    expect(fake.count('ExecSync')).toBe(0);
+    await expect(client.environment('gone', ['TIER'])).resolves.toBeUndefined();
+  });
+
+  it('ND-25: is what env prints where the record says nothing, and unknown where nothing can print it', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.from('PATH=/bin\nTIER=gold \nnonsense\n') }));
+    const told = await client.environment('a', ['TIER', 'NOTE']);
+    expect([...(told ?? [])]).toEqual([['TIER', 'gold']]);
+    expect(fake.requests('ExecSync')).toMatchObject([{ containerId: 'a', cmd: ['env'], timeout: 3 }]);
+
+    fake.script('ExecSync', () => ({ exitCode: 127 }));
+    await expect(client.environment('a', ['TIER'])).resolves.toBeUndefined();
+    fake.script('ExecSync', answers(status.UNKNOWN, 'exec: "env": executable file not found'));
+    await expect(client.environment('a', ['TIER'])).resolves.toBeUndefined();
+    await fake.down();
+    await expect(failureOf(client.environment('a', ['TIER']))).resolves.toMatchObject({ failure: 'unreachable' });
+  });
+
+  it('ND-25: is printed, too, where the record is none that can be read', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.from('TIER=gold') }));
+    for (const info of ['{', '[]', '{"runtimeSpec":{"process":{"env":"TIER=x"}}}']) {
+      fake.script('ContainerStatus', (_request, usual) => ({ ...usual(), info: { info } }));
+      expect((await client.environment('a', ['TIER']))?.get('TIER')).toBe('gold');
+    }
+  });
+});
+
 describe('newestByName', () => {
   it('takes the instance that was created last, whatever its state', async () => {
     fake.put({ id: 'old', podUid: 'pod-1', name: 'app', createdAtMs: 1_000 });

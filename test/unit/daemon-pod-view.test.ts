@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { KubeError } from '../../activities/kube/failures.ts';
+import { inPlaceAnnotation } from '../../api/in-place-update.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { podView, trimPod } from '../../daemon/pod-view.ts';
@@ -65,7 +66,7 @@ describe('the pods of a node', () => {
       ...whole,
       metadata: { ...whole.metadata, labels: { app: 'web' }, annotations: { big: 'x' }, deletionTimestamp: 'soon' },
     };
-    expect(trimPod(noisy)).toEqual({
+    expect(trimPod(noisy, { DaemonWatchingPod: true })).toEqual({
       apiVersion: 'v1',
       kind: 'Pod',
       metadata: { ...whole.metadata, deletionTimestamp: 'soon' },
@@ -75,5 +76,35 @@ describe('the pods of a node', () => {
         containerStatuses: [{ name: 'app', ready: true, restartCount: 2, containerID: 'containerd://app-2' }],
       },
     });
+  });
+
+  it('ND-20: are kept with what the reports need where the daemon reports, and no value of a variable', () => {
+    const whole = pod('pod-1');
+    const follows = { name: 'TIER', valueFrom: { fieldRef: { fieldPath: "metadata.labels['tier']" } } };
+    const noted = { name: 'NOTE', valueFrom: { fieldRef: { fieldPath: "metadata.annotations['note']" } } };
+    const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'set', controller: true };
+    const env = [{ name: 'TOKEN', value: 'hidden' }, follows, noted, { name: 'TIER', value: 'hiding' }];
+    const reported: Pod = {
+      ...whole,
+      metadata: {
+        ...whole.metadata,
+        labels: { app: 'web', tier: 'gold' },
+        annotations: { note: 'x', big: 'y', [inPlaceAnnotation.containersMeta]: '{}' },
+        ownerReferences: [owner, { ...owner, uid: 'other', controller: false }],
+      },
+      spec: { ...whole.spec, containers: [{ name: 'app', image: 'shop:1', env }, { name: 'logger' }] },
+    };
+    const kept = trimPod(reported, { DaemonWatchingPod: true });
+    expect(kept.metadata).toMatchObject({ labels: { tier: 'gold' }, ownerReferences: [{ uid: 'set' }] });
+    expect(kept.metadata.annotations).toEqual({ note: 'x', [inPlaceAnnotation.containersMeta]: '{}' });
+    expect(kept.spec.containers).toEqual([
+      { name: 'app', env: [follows, noted, { name: 'TIER' }] },
+      { name: 'logger' },
+    ]);
+    expect(JSON.stringify(kept)).not.toMatch(/hid/);
+
+    const off = trimPod(reported, { DaemonWatchingPod: false });
+    expect(off.spec.containers).toEqual([]);
+    expect(off.metadata).not.toHaveProperty('annotations');
   });
 });

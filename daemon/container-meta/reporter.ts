@@ -1,0 +1,132 @@
+import { type ContainerRuntime, findRuntime, type Runtimes } from '../../activities/cri/runtime.ts';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { failureTypeOf } from '../../api/failure.ts';
+import {
+  type ContainerMeta,
+  envHash,
+  envReferences,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  startedEnvHash,
+} from '../../api/in-place-update.ts';
+import type { Pod } from '../../api/pod.ts';
+import { qualifiedName } from '../../api/refs.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { KeyedQueue, PassResult } from '../../watcher/keyed-queue.ts';
+import type { PodCache } from '../pod-view.ts';
+import { type Entry, entriesOf, isReportDue, type ReportGates, runtimeOf } from './report.ts';
+
+/** How many pods are looked at beside each other (IPU-46). */
+export const reportWorkers = 5;
+
+/** First and longest pause after a report has failed (IPU-46). */
+export const reportBackOffMs = { first: 500, most: 50_000 } as const;
+
+/** One pod is written at most so often: containers that start together come in one report. */
+const betweenWritesMs = 1_000;
+
+/** How soon to ask again for an environment that nobody could tell (IPU-47). */
+const askAgainMs = 3_000;
+
+export interface ReporterOptions {
+  readonly pods: PodCache;
+  /** Whether the pods that were there at the start are known by now. */
+  readonly isSynced: () => boolean;
+  readonly runtimes: Runtimes;
+  readonly client: Pick<KubeClient, 'patch'>;
+  readonly gates: ReportGates;
+  /** Makes passes over pods, one after the other for each; failed ones again after a while. */
+  readonly queue: (pass: (podUid: string) => Promise<PassResult | undefined>) => Pick<KeyedQueue, 'add' | 'stop'>;
+  /** Milliseconds that nobody sets back or forth. */
+  readonly monotonicMs: () => number;
+}
+
+/**
+ * Keeps the report in the annotations of this node's pods equal to what the runtime has, from now until `stop`. It writes
+ * only what has changed, and remembers nothing but when it wrote last: a restart of the daemon loses nothing.
+ */
+export class ContainerMetaReporter {
+  readonly #options: ReporterOptions;
+  readonly #queue: Pick<KeyedQueue, 'add' | 'stop'>;
+  readonly #wroteAtMs = new Map<string, number>();
+  readonly #unlisten: () => void;
+
+  constructor(options: ReporterOptions) {
+    this.#options = options;
+    this.#queue = options.queue((podUid) => this.#pass(podUid));
+    this.#unlisten = options.pods.onChange(({ before, after }) => {
+      if (after === undefined) {
+        if (before) this.#wroteAtMs.delete(before.metadata.uid);
+        return;
+      }
+      // ND-21: a start must not write to every pod of the node at once
+      const isOld = before === undefined && !options.isSynced();
+      if (isOld && after.metadata.annotations?.[inPlaceAnnotation.containersMeta] === undefined) return;
+      if (isReportDue(after, options.gates)) this.#queue.add(after.metadata.uid);
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#unlisten();
+    await this.#queue.stop();
+  }
+
+  async #pass(podUid: string): Promise<PassResult | undefined> {
+    const pod = this.#options.pods.byUid(podUid);
+    if (pod === undefined || !isReportDue(pod, this.#options.gates)) return undefined;
+    const wroteAtMs = this.#wroteAtMs.get(podUid) ?? Number.NEGATIVE_INFINITY;
+    const waitMs = wroteAtMs + betweenWritesMs - this.#options.monotonicMs();
+    if (waitMs > 0) return { againInMs: waitMs };
+
+    const runtime = await this.#runtimeOf(pod);
+    const entries = entriesOf(pod, await runtime.listContainers({ podUid }));
+    const metas: ContainerMeta[] = [];
+    let mustAskAgain = false;
+    for (const entry of entries) {
+      const meta = await this.#withEnvHash(pod, entry, runtime);
+      metas.push(meta);
+      if (this.#wantsEnvHash(meta) && entry.instance.state === 'running') mustAskAgain = true;
+    }
+    const text = formatContainersMeta(metas);
+    const isNew = text !== pod.metadata.annotations?.[inPlaceAnnotation.containersMeta];
+    if (metas.length > 0 && isNew) await this.#write(pod, text);
+    return mustAskAgain ? { againInMs: askAgainMs } : undefined;
+  }
+
+  async #runtimeOf(pod: Pod): Promise<ContainerRuntime> {
+    const found = await findRuntime(this.#options.runtimes, runtimeOf(pod) ?? '', pod.metadata.uid);
+    if (found.kind === 'found') return found.runtime;
+    throw new Error(`Cannot report the containers of pod "${qualifiedName(pod.metadata)}": ${found.message}`);
+  }
+
+  /** The entry with the hash of the environment, where that is wanted and somebody can tell it (ND-25). */
+  async #withEnvHash(pod: Pod, { meta, instance }: Entry, runtime: ContainerRuntime): Promise<ContainerMeta> {
+    const container = pod.spec.containers.find(({ name }) => name === meta.name);
+    if (container === undefined || !this.#wantsEnvHash(meta)) return meta;
+    const names = envReferences(container).map(({ env }) => env);
+    if (names.length === 0) return { ...meta, envHash: envHash([]) };
+    const started = await runtime.environment(instance.id, names);
+    return started === undefined ? meta : { ...meta, envHash: startedEnvHash(container, pod.metadata, started) };
+  }
+
+  #wantsEnvHash({ envHash: known }: ContainerMeta): boolean {
+    return this.#options.gates.InPlaceUpdateEnvFromMetadata && known === 0;
+  }
+
+  /** Writes the report into the version of the pod that it was made from, if that is still the newest. */
+  async #write({ metadata }: Pod, text: string): Promise<void> {
+    const { namespace = '', name, uid, resourceVersion } = metadata;
+    const body = { metadata: { uid, resourceVersion, annotations: { [inPlaceAnnotation.containersMeta]: text } } };
+    try {
+      await this.#options.client.patch(kubeResource.pods, { namespace, name }, 'merge', body, {
+        subresource: 'status',
+      });
+    } catch (error) {
+      const type = failureTypeOf(error);
+      // the event that made this copy old brings the next pass
+      if (type === 'Conflict' || type === 'Superseded') return;
+      throw error;
+    }
+    this.#wroteAtMs.set(uid, this.#options.monotonicMs());
+  }
+}

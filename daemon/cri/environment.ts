@@ -1,0 +1,71 @@
+// The environment of a container is full of secrets. Only the variables that are asked for leave this file, and nothing
+// of it is logged.
+import { CriError } from '../../activities/cri/runtime.ts';
+import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
+import type { Call } from './client.ts';
+
+type Environment = ReadonlyMap<string, string>;
+
+/** What the runtime's own record of a container says: the specification that it was started from, in verbose answers. */
+export function recordedEnvironment(
+  info: Readonly<Record<string, string>>,
+  names: readonly string[],
+): Environment | undefined {
+  const record = parsed(info.info);
+  const runtimeSpec = isJsonObject(record) ? record.runtimeSpec : undefined;
+  const process = isJsonObject(runtimeSpec) ? runtimeSpec.process : undefined;
+  const env = isJsonObject(process) ? process.env : undefined;
+  if (!isJsonList(env)) return undefined;
+  // of several of one name the last is the one that the process sees
+  return chosen(
+    env.flatMap((line) => (typeof line === 'string' ? [line] : [])),
+    names,
+  );
+}
+
+const envSeconds = 3;
+
+/**
+ * What `env` prints in the container, for runtimes whose record says nothing (ND-25): values of several lines are cut.
+ * Undefined when it cannot be run, as in an image without it.
+ */
+export async function printedEnvironment(
+  call: Call,
+  id: string,
+  names: readonly string[],
+): Promise<Environment | undefined> {
+  try {
+    const request = { containerId: id, cmd: ['env'], timeout: envSeconds };
+    const { exitCode, stdout } = await call('ExecSync', request, envSeconds * 1_000 + 5_000);
+    if (exitCode !== 0) return undefined;
+    return chosen(
+      Buffer.from(stdout)
+        .toString()
+        .split('\n')
+        .map((line) => line.trim()),
+      names,
+    );
+  } catch (error) {
+    if (error instanceof CriError && error.failure !== 'unreachable') return undefined;
+    throw error;
+  }
+}
+
+function chosen(lines: readonly string[], names: readonly string[]): Environment {
+  const wanted = new Set(names);
+  return new Map(
+    lines.flatMap((line) => {
+      const equals = line.indexOf('=');
+      const name = line.slice(0, equals);
+      return equals > 0 && wanted.has(name) ? [[name, line.slice(equals + 1)] as const] : [];
+    }),
+  );
+}
+
+function parsed(text: string | undefined): Json | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Json);
+  } catch {
+    return undefined;
+  }
+}
