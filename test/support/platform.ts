@@ -19,8 +19,8 @@ export interface TestPlatform {
   readonly auditLog: string;
   /** Applies everything below `deploy/` that a cluster needs; admission is then expected at this machine. */
   install(): Promise<void>;
-  /** Writes a kubeconfig with a token of the role's own ServiceAccount, and answers where. */
-  accessOf(role: Role): Promise<string>;
+  /** Writes a kubeconfig with a token of the role's own ServiceAccount, bound to a node if one is given, and answers where. */
+  accessOf(role: Role, node?: { readonly name: string }): Promise<string>;
   /** Ends a part with KILL. */
   kill(part: string): Promise<void>;
   /** Starts a part again and waits until it answers. */
@@ -45,7 +45,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     // nobody listens on this port: the webhook of a test writes its own as soon as it runs
     install: () =>
       applyManifests(now.kubeconfig, `https://${now.machine}:9`, join(now.folder, 'roles', 'kubectl-cache')),
-    accessOf: (role) => accessOf(instance, role),
+    accessOf: (role, node) => accessOf(instance, role, node),
     kill: (part) => killPart(instance, part),
     async start(part) {
       // threads of the one that was killed may hold its port for a moment
@@ -58,10 +58,10 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
   };
 }
 
-async function accessOf(instance: Instance, role: Role): Promise<string> {
+async function accessOf(instance: Instance, role: Role, node?: { readonly name: string }): Promise<string> {
   const folder = join(instance.folder, 'roles');
   return await withApi(instance, (api) =>
-    writeRoleAccess(api, role, folder, undefined, (file, user, tokenFile) =>
+    writeRoleAccess(api, role, folder, node, (file, user, tokenFile) =>
       writeKubeconfig(instance, file, user, { kind: 'token', tokenFile }),
     ),
   );
