@@ -357,6 +357,41 @@ export function unfinishedContainers(pod: Pod, state: InPlaceState, gates: Compl
   return unswapped.length > 0 ? { reason: 'ImageNotSwapped', containers: unswapped } : undefined;
 }
 
+/** One running instance of a container. */
+export interface StaleContainer {
+  readonly name: string;
+  /** `<runtime>://<id>` */
+  readonly containerID: string;
+}
+
+/**
+ * The instances that run with the environment of before a change of the pod's labels or annotations, as the daemon
+ * reports, and that have to be stopped for it (ND-27, IPU-48): only while an update holds the pod out of service, and
+ * none that the kubelet replaces anyway, for its image. One that would not be started again is left alone.
+ */
+export function staleContainers(pod: Pod): readonly StaleContainer[] {
+  const { metadata, spec, status } = pod;
+  const gate = status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
+  if (gate?.status !== 'False' || metadata.deletionTimestamp !== undefined) return [];
+  if (spec.restartPolicy !== undefined && spec.restartPolicy !== 'Always') return [];
+  const meta = containersMetaOf(pod);
+  return spec.containers.flatMap((container) => {
+    const entry = reported(pod, meta, container);
+    const runs = statusOf(pod, container.name)?.state?.running !== undefined;
+    if (!entry?.envHash || !runs || entry.envHash === expectedEnvHash(container, metadata)) return [];
+    return isImageDue(pod, meta, container) ? [] : [{ name: entry.name, containerID: entry.containerID }];
+  });
+}
+
+/** Whether the kubelet has yet to replace the instance because its image has changed. */
+function isImageDue(pod: Pod, meta: readonly ContainerMeta[] | undefined, container: Container): boolean {
+  const from = startedFrom(pod, meta, container);
+  if (from !== 'unknown') return from === 'another';
+  const state = stateOf(pod);
+  const last = state.kind === 'value' ? state.value.lastContainerStatuses?.[container.name] : undefined;
+  return last !== undefined && !isSwapped(pod, meta, container.name, last.imageID);
+}
+
 /** The containers that do not yet have the amounts of the spec (IPU-36); undefined when all have. */
 function unresizedContainers(pod: Pod): Unfinished | undefined {
   const unresized = pod.spec.containers.filter(

@@ -13,7 +13,7 @@ const retryMs = { first: 250, most: 10_000 } as const;
 
 export interface EventSenderOptions {
   readonly client: Pick<KubeClient, 'create'>;
-  /** As `source.component`. */
+  /** As `source.component`, where nobody else is named. */
   readonly component: string;
   readonly nodeName: string;
   readonly log: { warn(fields: object, message: string): void };
@@ -34,8 +34,9 @@ export class EventSender {
     this.#options = options;
   }
 
-  say(pod: PodRef, container: string, text: EventText): void {
-    this.#queue.push(this.#event(pod, container, text));
+  /** `component` is who says it, when it is not the one of the options. */
+  say(pod: PodRef, container: string, text: EventText, component = this.#options.component): void {
+    this.#queue.push(this.#event(pod, container, text, component));
     if (this.#queue.length > longestQueue) this.#queue.shift();
     this.#sending ??= this.#send().finally(() => {
       this.#sending = undefined;
@@ -78,8 +79,8 @@ export class EventSender {
     }
   }
 
-  #event(pod: PodRef, container: string, { type, reason, message }: EventText): Event {
-    const { component, nodeName, now = () => new Date() } = this.#options;
+  #event(pod: PodRef, container: string, { type, reason, message }: EventText, component: string): Event {
+    const { nodeName, now = () => new Date() } = this.#options;
     const at = now()
       .toISOString()
       .replace(/\.\d+Z$/, 'Z');

@@ -8,7 +8,7 @@ import { isGone, toFailure } from '../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request.ts';
 import type { Node } from '../api/node.ts';
 import type { Pod } from '../api/pod.ts';
-import { type ObjectRef, qualifiedName } from '../api/refs.ts';
+import { type ObjectRef, type PodRef, qualifiedName } from '../api/refs.ts';
 import { eventComponent, kubeResource } from '../api/well-known.ts';
 import { createCache } from '../watcher/cache.ts';
 import { KeyedQueue } from '../watcher/keyed-queue.ts';
@@ -93,7 +93,8 @@ const worker = new NodeWorker({
       runtimes,
       pods,
       readRequest,
-      say: (pod, container, text) => events.say(pod, container, text),
+      readPod,
+      say: (pod, container, text, component) => events.say(pod, container, text, component),
       stops,
       httpGet: getHook,
       clock: systemClock,
@@ -132,6 +133,16 @@ async function readRequest(ref: ObjectRef): Promise<ContainerRecreateRequest | u
   } catch (error) {
     if (isGone(error)) return undefined;
     throw toFailure(error, `Cannot read ContainerRecreateRequest "${qualifiedName(ref)}"`);
+  }
+}
+
+async function readPod(ref: PodRef): Promise<Pod | undefined> {
+  try {
+    const pod = await kube.get<Pod>(kubeResource.pods, ref);
+    return pod.metadata.uid === ref.uid ? pod : undefined;
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw toFailure(error, `Cannot read pod "${qualifiedName(ref)}"`);
   }
 }
 

@@ -6,9 +6,10 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { restartContainersType } from '../api/operations.ts';
+import { changedSignal, restartContainersType } from '../api/operations.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
+import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';
 import { type Gate, newGate } from './support/gate.ts';
 import { recordedHistory } from './support/history.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
@@ -262,7 +263,71 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     await request.ended();
     return { terminated: first, 'taken-up-again': request.operation };
   },
+
+  async environment(windlass) {
+    const pod = await podWithEnvironment(windlass);
+    await setGate(windlass, pod, 'False');
+    await setTier(windlass, pod, 'gold');
+    await restarted(pod, 'app');
+    return { environment: operationOn(windlass, pod) };
+  },
+
+  async environmentRefused(windlass) {
+    const pod = await podWithEnvironment(windlass);
+    pod.script('app', { stopFails: 'permission denied' });
+    await setGate(windlass, pod, 'False');
+    await setTier(windlass, pod, 'gold');
+    const operation = operationOn(windlass, pod);
+    await showsReason(operation, 'StopFailed');
+    await operation.signal('pause');
+    await showsReason(operation, 'Paused');
+    pod.script('app', {});
+    await operation.signal('resume', { by: 'ann' });
+    await restarted(pod, 'app');
+    return { 'environment-refused': operation };
+  },
+
+  async environmentAborted(windlass) {
+    const pod = await podWithEnvironment(windlass);
+    pod.script('app', { stopFails: 'permission denied' });
+    await setGate(windlass, pod, 'False');
+    await setTier(windlass, pod, 'gold');
+    const operation = operationOn(windlass, pod);
+    await showsReason(operation, 'StopFailed');
+    const { runId } = await operation.describe();
+    // nothing is old any more, so nobody begins anew
+    await setTier(windlass, pod, 'silver');
+    await operation.signal('abort', { by: 'ann' });
+    return { 'environment-aborted': windlass.client.workflow.getHandle(operation.workflowId, runId) };
+  },
+
+  async environmentAfterRequest(windlass) {
+    const pod = await podWithEnvironment(windlass);
+    const ready = newGate();
+    pod.script('proxy', { readyTakes: ready.opened });
+    const request = await windlass.request({ pod, containers: ['proxy'] });
+    await request.waitsFor('ContainerNotReady');
+    const first = await currentRun(windlass, request);
+    const operation = { refresh: 'environment', pod: pod.ref, node: windlass.node.ref } as const;
+    await first.signal(changedSignal, { operation, generation: 1 });
+    await setGate(windlass, pod, 'False');
+    await setTier(windlass, pod, 'gold');
+    ready.open();
+    await restarted(pod, 'app');
+    return { 'handed-over-to-environment': first, 'environment-after-request': request.operation };
+  },
 };
+
+async function restarted(pod: PlayedPod, container: string): Promise<void> {
+  await waitFor(`${container} to be restarted`, () => pod.restartsOf(container) === 1);
+}
+
+async function showsReason(operation: WorkflowHandle, reason: string): Promise<void> {
+  await waitFor(`the operation to wait for ${reason}`, async (see) => {
+    const { searchAttributes } = await operation.describe();
+    return see(searchAttributes.WindlassReason)?.[0] === reason;
+  });
+}
 
 async function record(windlass: Windlass, name: string, scenario: Scenario): Promise<void> {
   const runs = await scenario(windlass);

@@ -1,5 +1,6 @@
 /** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
 import { cloneSets } from '../api/cloneset.ts';
+import { hasInPlaceGate } from '../api/in-place-update.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
 import type { Container, Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
@@ -12,12 +13,13 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 }
 
 /**
- * What is kept of a pod. Of one that a kind of ours controls, all that its planner reads; of others only whose it is,
- * whether it goes, and what the shared gate says.
+ * What is kept of a pod. Of one that a kind of ours controls, or that is updated in place, all that is read for that; of
+ * others only whose it is, whether it goes, and what the shared gate says.
  */
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
-  return controller && isOurs(controller) ? trimOwnPod(pod) : trimForeignPod(pod);
+  const isOwn = (controller && isOurs(controller)) || hasInPlaceGate(pod);
+  return isOwn ? trimOwnPod(pod) : trimForeignPod(pod);
 }
 
 function isOurs({ apiVersion }: OwnerReference): boolean {

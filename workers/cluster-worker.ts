@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { KubeClient } from '../activities/kube/client.ts';
 import { drainActivities } from '../activities/kube/drain.ts';
+import { environmentActivities } from '../activities/kube/environment.ts';
 import { operatorEventActivities } from '../activities/kube/operator-events.ts';
 import { requestActivities } from '../activities/kube/requests.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
@@ -34,6 +35,7 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
     activities: {
       ...requestActivities({ kube, now }),
       ...drainActivities({ kube, now }),
+      ...environmentActivities({ kube }),
       ...operatorEventActivities({ kube, now }),
       ...signalActivities({ client }),
     },

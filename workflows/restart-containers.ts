@@ -1,6 +1,4 @@
 import {
-  ActivityFailure,
-  ApplicationFailure,
   CancellationScope,
   continueAsNew,
   defineSignal,
@@ -9,18 +7,18 @@ import {
   setCurrentDetails,
   setHandler,
   sleep,
-  TimeoutFailure,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { RequestLook } from '../activities/kube/requests.ts';
 import { crr } from '../api/container-recreate-request.ts';
-import { isFailureType } from '../api/failure.ts';
 import {
   changedSignal,
   commandNames,
+  isSameWork,
   parseRestartChanged,
   type RestartOperation,
+  type RestartWork,
   searchAttributes,
 } from '../api/operations.ts';
 import { timestamp } from '../api/time.ts';
@@ -45,20 +43,22 @@ import {
   statusDelta,
   withDelta,
 } from './plan/recreate-report.ts';
+import { refreshEnvironment } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { reasonOf, refusedMs, unlessRefused } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
 type Heard = News | { readonly kind: 'changed' };
 
 /**
- * Recreates the containers that one request names, in the pod that the workflow ID names. While it runs, nothing else
- * stops a container of that pod. When it ends it goes on with the next request of the pod, if it was told of one:
- * `told` is the one that an earlier run was told of.
+ * Recreates the containers that one request names, in the pod that the workflow ID names, or those whose environment is
+ * older than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
+ * goes on with the next work on the pod, if it was told of any: `told` is what an earlier run was told of.
  */
-export async function restartContainers(operation: RestartOperation, told?: RestartOperation): Promise<void> {
+export async function restartContainers(operation: RestartWork, told?: RestartWork): Promise<void> {
   const inbox = newInbox<Heard>();
   const announcements: Promise<void>[] = [];
   let next = told;
@@ -66,18 +66,18 @@ export async function restartContainers(operation: RestartOperation, told?: Rest
 
   setHandler(defineSignal<[unknown]>(changedSignal), (payload) => {
     const { operation: other, withdrawn } = parseRestartChanged(payload);
-    if (other && other.pod.uid === operation.pod.uid && other.request.uid !== operation.request.uid) {
+    if (other && other.pod.uid === operation.pod.uid && !isSameWork(other, operation)) {
       if (!withdrawn) next = other;
-      else if (next?.request.uid === other.request.uid) next = undefined;
+      else if (next && isSameWork(next, other)) next = undefined;
     }
-    // also when it is about another request: that one waits for this to end, and perhaps it should have
+    // also when it is about other work: that one waits for this to end, and perhaps it should have
     if (isLooking) inbox.put({ kind: 'changed' });
   });
   listenToOperator(commandNames, {
     command: (command) => inbox.put({ kind: 'command', command }),
     identified: (command, by) => {
       inbox.put({ kind: 'commandIdentified', id: command.id, by });
-      announcements.push(announce(operation, command, by));
+      if ('request' in operation) announcements.push(announce(operation, command, by));
     },
   });
 
@@ -87,9 +87,11 @@ export async function restartContainers(operation: RestartOperation, told?: Rest
   );
   await CancellationScope.nonCancellable(async () => {
     isLooking = true; // whatever has come so far is older than the look that follows
-    const request = await openRequest(operation);
     const announced = () => Promise.all(announcements);
-    const end = request === undefined ? 'ended' : await recreate(operation, request, inbox, announced);
+    const end =
+      'request' in operation
+        ? await recreateAsRequested(operation, inbox, announced)
+        : await refreshEnvironment(operation, inbox);
     // a run that hands over has waited already: what is signalled from now on would be lost to the next
     if (end === 'ended') await announced();
     // all progress is in the cluster, so the next run needs only the same references
@@ -108,13 +110,14 @@ async function announce({ request }: RestartOperation, command: OperatorCommand,
   await kube.announceCommand.executeWithOptions(options, [input]).catch(() => undefined);
 }
 
-/** Hands the pod over to its next request, under the name of that one. */
-async function goOnWith(next: RestartOperation): Promise<never> {
-  const { namespace, name } = next.request;
+/** Hands the pod over to the next work on it, under the name of whom that is for. */
+async function goOnWith(next: RestartWork): Promise<never> {
+  const { namespace, name } = 'request' in next ? next.request : next.pod;
+  const kind = 'request' in next ? crr.kind : 'Pod';
   return await makeContinueAsNewFunc<typeof restartContainers>({
-    memo: { kind: crr.kind, namespace, name },
+    memo: { kind, namespace, name },
     searchAttributes: {
-      [searchAttributes.kind]: [crr.kind],
+      [searchAttributes.kind]: [kind],
       [searchAttributes.namespace]: [namespace],
       [searchAttributes.name]: [name],
       [searchAttributes.node]: [next.node.name],
@@ -136,6 +139,16 @@ async function openRequest(operation: RestartOperation): Promise<OpenRequest | u
 async function lookAtRequest(operation: RestartOperation, skip: number): Promise<RequestLook> {
   const summary = `look at request ${operation.request.name}`;
   return await unlessRefused(() => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]));
+}
+
+/** Does what the request asks for, if there is anything left to do for it. */
+async function recreateAsRequested(
+  operation: RestartOperation,
+  inbox: Inbox<Heard>,
+  announced: () => Promise<unknown>,
+): Promise<'ended' | 'historyFull'> {
+  const request = await openRequest(operation);
+  return request === undefined ? 'ended' : await recreate(operation, request, inbox, announced);
 }
 
 /** Goes through the request, as far as one history holds it. */
@@ -358,33 +371,6 @@ async function recreate(
 
 type During = Extract<News, { kind: 'refused' }>['during'];
 
-/** Why a step failed, as far as it matters what to do next. */
-function reasonOf(
-  error: unknown,
-):
-  | { readonly kind: 'nodeSilent' | 'superseded' }
-  | { readonly kind: 'away'; readonly message: string }
-  | { readonly kind: 'refused'; readonly reason: 'Denied' | 'Invalid'; readonly message: string } {
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof TimeoutFailure) return { kind: 'nodeSilent' };
-  if (cause instanceof ApplicationFailure && isFailureType(cause.type)) {
-    const { type, message } = cause;
-    switch (type) {
-      case 'Denied':
-      case 'Invalid':
-        return { kind: 'refused', reason: type, message };
-      case 'Superseded':
-        return { kind: 'superseded' };
-      case 'Unreachable':
-      case 'Throttled':
-      case 'Held':
-      case 'Conflict':
-        return { kind: 'away', message };
-    }
-  }
-  throw error; // a bug: holds the workflow until it is fixed
-}
-
 /** Nothing is under way that only this run knows of. */
 function canBeHandedOver(progress: Progress): boolean {
   const { inFlight, end, drain } = progress;
@@ -430,24 +416,6 @@ function showPhase({ request }: RestartOperation, { phase, waitingFor }: Reporte
     [searchAttributes.reason]: [waitingFor?.reason ?? ''],
   });
 }
-
-/** Asks again for as long as the API server refuses. Nothing can be done without an answer, so a person has to mend it. */
-async function unlessRefused<T>(call: () => Promise<T>): Promise<T> {
-  for (let pauseMs: number = refusedMs.first; ; pauseMs = Math.min(pauseMs * 2, refusedMs.most)) {
-    try {
-      return await call();
-    } catch (error) {
-      if (isCancellation(error)) throw error;
-      const why = reasonOf(error);
-      if (why.kind !== 'refused') throw error;
-      setCurrentDetails(`Parked: ${why.message}`);
-      await sleep(pauseMs, { summary: 'refused' });
-    }
-  }
-}
-
-/** First and longest pause before what was refused is tried again. */
-const refusedMs = { first: 10_000, most: 300_000 } as const;
 
 /** The API allows any number of seconds; a century is as good as for ever, and a timer can hold it. */
 const longestMs = 100 * 365 * 24 * 3600 * 1000;

@@ -1,4 +1,3 @@
-import { ApplicationFailure } from '@temporalio/common';
 import {
   type ContainerRecreateRequest,
   crr,
@@ -7,8 +6,9 @@ import {
   killingEvent,
 } from '../../api/container-recreate-request.ts';
 import type { EventText } from '../../api/event.ts';
+import type { Pod } from '../../api/pod.ts';
 import { type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
-import { crrLabel } from '../../api/well-known.ts';
+import { crrLabel, eventComponent } from '../../api/well-known.ts';
 import {
   type Attempt,
   type Clock,
@@ -21,6 +21,8 @@ import {
 import { lookForReady, type PodView } from './await.ts';
 import type { ContainerInstance, NodeActivities, NodeProgress, StopResult } from './contract.ts';
 import type { HookMeans } from './pre-stop.ts';
+import { checkStale, letKubeletSee, refreshOrder } from './refresh.ts';
+import { invalid, superseded, unreachable } from './refusals.ts';
 import {
   type ContainerRuntime,
   CriError,
@@ -32,7 +34,7 @@ import {
   restartCountOf,
 } from './runtime.ts';
 import type { ActRun, SingleActs } from './single-act.ts';
-import { stopOnce } from './stop.ts';
+import { type StopOrder, stopOnce } from './stop.ts';
 
 export interface ContainerActivityMeans {
   readonly nodeName: string;
@@ -40,8 +42,10 @@ export interface ContainerActivityMeans {
   readonly pods: PodView;
   /** Undefined when there is no request of this UID. Fails with a failure of an activity. */
   readonly readRequest: (request: ObjectRef) => Promise<ContainerRecreateRequest | undefined>;
-  /** Says something on the pod about one of its containers. Never blocks and never fails. */
-  readonly say: (pod: PodRef, container: string, text: EventText) => void;
+  /** Reads a pod anew; undefined when there is none of this UID. Fails with a failure of an activity. */
+  readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
+  /** Says something on the pod about one of its containers, as this component. Never blocks and never fails. */
+  readonly say: (pod: PodRef, container: string, text: EventText, component: string) => void;
   readonly stops: SingleActs<StopResult, NodeProgress>;
   readonly httpGet: HookMeans['httpGet'];
   readonly clock: Clock;
@@ -52,7 +56,8 @@ export interface ContainerActivityMeans {
   readonly log: { info(fields: object, message: string): void };
 }
 
-type StopInput = Parameters<NodeActivities['node.v1.stopContainer']>[0];
+/** One stop that a workflow has chosen. */
+type StopInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
 
 /** What was checked may be acted on for so long. A process that was held up meanwhile has to look again. */
 const freshMs = 10_000;
@@ -75,22 +80,22 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
     },
 
     async 'node.v1.stopContainer'(input) {
-      const attempt = means.attempt();
-      const { runtime, container, containerId } = input;
-      // One act per instance, whoever asks: there is nothing that a second one could add.
-      const stop = means.stops.join(`${runtime}://${containerId}`, attempt.operation, (run) =>
-        checkAndStop(means, input, run),
+      return await joinStop(means, input, (run) =>
+        checkAndStop(means, input, run, async (attempted) => {
+          const order = await readOrder(means, input, attempted);
+          return () => order;
+        }),
       );
-      const beats = new Heartbeats(
-        attempt,
-        () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'looking at the container' },
-      );
-      try {
-        return await unlessCancelled(attempt, stop.outcome);
-      } finally {
-        beats.stop();
-        stop.leave();
-      }
+    },
+
+    async 'node.v1.refreshContainer'(input) {
+      return await joinStop(means, input, async (run) => {
+        await letKubeletSee(means, input);
+        return await checkAndStop(means, input, run, async () => {
+          await checkStale(means, input);
+          return (instance) => refreshOrder(input, instance);
+        });
+      });
     },
 
     async 'node.v1.awaitContainer'(input) {
@@ -129,6 +134,26 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
   };
 }
 
+/** Begins a stop, or joins the one that is under way: one act per instance, whoever asks. */
+async function joinStop(
+  means: ContainerActivityMeans,
+  { runtime, container, containerId }: StopInput,
+  begin: (run: ActRun<NodeProgress>) => Promise<StopResult>,
+): Promise<StopResult> {
+  const attempt = means.attempt();
+  const stop = means.stops.join(`${runtime}://${containerId}`, attempt.operation, begin);
+  const beats = new Heartbeats(
+    attempt,
+    () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'looking at the container' },
+  );
+  try {
+    return await unlessCancelled(attempt, stop.outcome);
+  } finally {
+    beats.stop();
+    stop.leave();
+  }
+}
+
 async function instanceOf(runtime: ContainerRuntime, container: RuntimeContainer): Promise<ContainerInstance> {
   const { id, labels, state } = container;
   const status = state === 'created' ? undefined : await runtime.containerStatus(id);
@@ -148,34 +173,34 @@ async function checkAndStop(
   means: ContainerActivityMeans,
   input: StopInput,
   run: ActRun<NodeProgress>,
+  readOrderOf: OrderOf,
 ): Promise<StopResult> {
   const { pod, container, containerId } = input;
   const attempted = `Cannot stop container "${container}" of pod "${qualifiedName(pod)}"`;
 
-  const found = await findToStop(means, input, attempted);
+  const found = await findToStop(means, input, attempted, readOrderOf);
   if ('kind' in found) return found;
   // Nobody waits any more: the stop was called off before it began, and now it must not.
   if (!run.wanted()) throw unreachable(attempted, 'nobody waits for it any more');
 
-  const { namespace, name } = input.request;
-  const about = { kind: crr.kind, namespace, name, pod: pod.name, container, containerId };
-  means.log.info({ ...about, graceSeconds: input.graceSeconds }, 'Stopping container');
-  means.say(pod, container, killingEvent(container, name));
-  const { preStop, ports = [] } = found.order;
+  const { graceSeconds, preStop, killing, component } = found.order;
+  const about = { ...found.order.about, pod: pod.name, container, containerId };
+  means.log.info({ ...about, graceSeconds }, 'Stopping container');
+  means.say(pod, container, killing, component);
   const result = await stopOnce(
     {
       runtime: found.runtime,
       container,
       containerId,
       sandboxId: found.instance.sandboxId,
-      graceSeconds: input.graceSeconds,
-      ...(preStop && { preStop: { handler: preStop, ports } }),
+      graceSeconds,
+      ...(preStop && { preStop }),
     },
     {
       clock: means.clock,
       httpGet: means.httpGet,
       podIp: () => means.pods.pod(pod.uid)?.status?.podIP,
-      preStopFailed: (error) => means.say(pod, container, failedPreStopEvent(container, containerId, error)),
+      preStopFailed: (error) => means.say(pod, container, failedPreStopEvent(container, containerId, error), component),
       report: run.report,
     },
   );
@@ -186,23 +211,26 @@ async function checkAndStop(
 interface ToStop {
   readonly runtime: ContainerRuntime;
   readonly instance: RuntimeContainer;
-  /** What the request says about this container. */
-  readonly order: ContainerRecreateRequest['spec']['containers'][number];
+  readonly order: StopOrder;
 }
+
+/** Reads anew why an instance is to be stopped, and answers how; fails when it is not. */
+type OrderOf = (attempted: string) => Promise<(instance: RuntimeContainer) => StopOrder>;
 
 async function findToStop(
   means: ContainerActivityMeans,
   input: StopInput,
   attempted: string,
+  readOrderOf: OrderOf,
 ): Promise<ToStop | StopResult> {
   for (;;) {
     const lookedAtMs = means.clock.monotonicMs();
-    const reading = readOrder(means, input, attempted);
+    const reading = readOrderOf(attempted);
     reading.catch(() => undefined); // what has gone already needs no request
     const found = await findRunning(means, input, attempted);
     if (found === undefined) return { kind: 'alreadyGone' };
     if ('kind' in found) return found;
-    const order = await reading;
+    const order = (await reading)(found.instance);
     // This process may have been frozen since: then what it knows is old, and others have decided meanwhile.
     if (means.clock.monotonicMs() - lookedAtMs < freshMs) return { ...found, order };
   }
@@ -232,9 +260,9 @@ async function findRunning(
 /** What the request says about this container, read anew: a request that has ended stops nothing any more. */
 async function readOrder(
   means: ContainerActivityMeans,
-  { request: ref, pod, container }: StopInput,
+  { request: ref, pod, container, graceSeconds }: Parameters<NodeActivities['node.v1.stopContainer']>[0],
   attempted: string,
-): Promise<ToStop['order']> {
+): Promise<StopOrder> {
   const request = await means.readRequest(ref);
   const name = `ContainerRecreateRequest "${qualifiedName(ref)}"`;
   if (request === undefined || request.metadata.uid !== ref.uid) throw superseded(attempted, `${name} is gone`);
@@ -246,23 +274,14 @@ async function readOrder(
   if (labels[crrLabel.podUid] !== pod.uid) throw invalid(attempted, `${name} is for another pod`);
   const order = request.spec.containers.find((listed) => listed.name === container);
   if (order === undefined) throw invalid(attempted, `${name} does not list it`);
-  return order;
-}
-
-/** The runtime comes back within seconds or not for long, so a long back-off would only cost time. */
-const runtimeRetryMs = 1_000;
-
-function unreachable(attempted: string, why: string): ApplicationFailure {
-  const message = `${attempted}: ${why}`;
-  return ApplicationFailure.create({ type: 'Unreachable', message, nextRetryDelay: runtimeRetryMs });
-}
-
-function superseded(attempted: string, why: string): ApplicationFailure {
-  return ApplicationFailure.create({ type: 'Superseded', message: `${attempted}: ${why}`, nonRetryable: true });
-}
-
-function invalid(attempted: string, why: string): ApplicationFailure {
-  return ApplicationFailure.create({ type: 'Invalid', message: `${attempted}: ${why}`, nonRetryable: true });
+  const { preStop, ports = [] } = order;
+  return {
+    graceSeconds,
+    ...(preStop && { preStop: { handler: preStop, ports } }),
+    killing: killingEvent(container, ref.name),
+    component: eventComponent.daemonRecreate,
+    about: { kind: crr.kind, namespace: ref.namespace, name: ref.name },
+  };
 }
 
 function toUnreachable(error: unknown, attempted: string): unknown {

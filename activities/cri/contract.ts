@@ -69,7 +69,7 @@ export interface NodeProgress {
  * The first two fail as `Unreachable`, which is retried, while the runtime or the API server cannot be reached.
  * `stopContainer` fails as `Superseded` when the request of this UID is gone, going or completed, and as `Invalid` when
  * it does not ask for this container of this pod on this node; neither happens once the stop has begun. A wait lasts
- * through outages, and is `Unreachable` only when the daemon itself ends. The last two send heartbeats.
+ * through outages, and is `Unreachable` only when the daemon itself ends. All but the first send heartbeats.
  */
 export interface NodeActivities {
   /** Finds the newest instance of each named container of the pod; containers that the runtime lacks are left out. */
@@ -79,6 +79,18 @@ export interface NodeActivities {
   'node.v1.stopContainer'(
     input: RequestTarget & { readonly container: string; readonly containerId: string; readonly graceSeconds: number },
   ): Promise<StopResult>;
+
+  /**
+   * Stops exactly this instance as the kubelet would, because it runs with an environment that the pod's labels and
+   * annotations no longer ask for. Fails as `Superseded` when that is not so (any more), or the pod is not out of
+   * service for an update.
+   */
+  'node.v1.refreshContainer'(input: {
+    readonly pod: PodRef;
+    readonly runtime: string;
+    readonly container: string;
+    readonly containerId: string;
+  }): Promise<StopResult>;
 
   /**
    * Waits until the newest instance is not `notContainerId`, is the one that the pod's status calls ready, and has run

@@ -9,6 +9,17 @@ export const criLabel = {
 /** Decimal, written by the kubelet on each instance; a missing one counts as 0. */
 export const restartCountAnnotation = 'io.kubernetes.container.restartCount';
 
+/**
+ * What the kubelet wrote on each instance about its end: the preStop handler and the ports as JSON, grace periods in
+ * decimal seconds. The second grace period is that of a deletion, and there only while the pod goes.
+ */
+export const stopAnnotation = {
+  preStop: 'io.kubernetes.container.preStopHandler',
+  ports: 'io.kubernetes.container.ports',
+  grace: 'io.kubernetes.pod.terminationGracePeriod',
+  deletionGrace: 'io.kubernetes.pod.deletionGracePeriod',
+} as const;
+
 /** Hexadecimal, written by the kubelet on each instance: what it was started from. A missing one counts as 0. */
 export const containerHashAnnotation = 'io.kubernetes.container.hash';
 

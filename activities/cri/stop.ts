@@ -1,4 +1,5 @@
 import { leastGraceSeconds } from '../../api/container-recreate-request.ts';
+import type { EventText } from '../../api/event.ts';
 import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
 import type { Clock } from './attempt.ts';
 import type { NodeProgress, PreStopOutcome, StopResult } from './contract.ts';
@@ -17,6 +18,15 @@ export interface Stop {
   /** For preStop and SIGTERM together. */
   readonly graceSeconds: number;
   readonly preStop?: { readonly handler: LifecycleHandler; readonly ports: readonly ContainerPort[] };
+}
+
+/** How an instance is to be stopped, and in whose name. */
+export interface StopOrder extends Pick<Stop, 'graceSeconds' | 'preStop'> {
+  readonly killing: EventText;
+  /** Who says so. */
+  readonly component: string;
+  /** For the log: the object that wants it. */
+  readonly about: { readonly kind: string; readonly namespace: string; readonly name: string };
 }
 
 export interface StopMeans {

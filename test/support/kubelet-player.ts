@@ -10,8 +10,16 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
+import {
+  expectedEnvHash,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  plainHash,
+  staleContainers,
+} from '../../api/in-place-update.ts';
 import { queues } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { Container, Pod } from '../../api/pod.ts';
 import type { NodeRef, PodRef } from '../../api/refs.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
@@ -49,6 +57,9 @@ export interface PodOptions {
   readonly runtime?: string;
   /** `Never`: what has ended is not started again. */
   readonly restartPolicy?: 'Always' | 'Never';
+  /** Field paths that these containers have in their environment, as the variable SEEN. */
+  readonly follows?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
   /** How far the clock of the node is ahead of the cluster's, for times that it reports. */
   readonly clockAheadMs?: number;
 }
@@ -57,6 +68,8 @@ interface Instance {
   readonly id: string;
   readonly restartCount: number;
   readonly startedAtMs: number;
+  /** Of the environment that it was started with. */
+  envHash: number;
   running: boolean;
   ready: boolean;
 }
@@ -154,6 +167,10 @@ export class PlayedPod {
     if (this.#options.restartPolicy === 'Never') return;
     await startTakes;
     const instance = newInstance(restartCount, false);
+    if (this.#options.follows) {
+      const live = await waitFor('the pod to be read', () => this.read());
+      instance.envHash = expectedEnvHash(this.#spec(container), live.metadata);
+    }
     this.#containers.get(container)?.push(instance);
     await this.report();
     await readyTakes;
@@ -174,8 +191,28 @@ export class PlayedPod {
       { type: 'Ready', status: String(containersReady && gateOpen).replace(/^./, upperCase) },
     ];
     const status = { phase: 'Running', podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
-    await this.#cluster.kube.patch(kubeResource.pods, this.ref, 'strategic', { status }, { subresource: 'status' });
+    const metadata = this.#options.follows ? { annotations: this.#daemonReport() } : {};
+    const body = { metadata, status };
+    await this.#cluster.kube.patch(kubeResource.pods, this.ref, 'strategic', body, { subresource: 'status' });
     this.#changed.emit('changed');
+  }
+
+  #spec(name: string): Container {
+    const fieldPath = this.#options.follows?.[name];
+    const env = fieldPath === undefined ? [] : [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }];
+    return { name, image: 'busybox:1.36', env };
+  }
+
+  /** The daemon's report, which comes with the status here. */
+  #daemonReport(): Readonly<Record<string, string>> {
+    const { runtime = nodeRuntime, labels = {} } = this.#options;
+    const metas = [...this.#containers].map(([name, instances]) => {
+      const { id, restartCount, envHash } = instances.at(-1) ?? newInstance(0, false);
+      const spec = this.#spec(name);
+      const hash = envHash === 0 ? expectedEnvHash(spec, { labels }) : envHash;
+      return { name, containerID: `${runtime}://${id}`, restartCount, plainHash: plainHash(spec), envHash: hash };
+    });
+    return { [inPlaceAnnotation.containersMeta]: formatContainersMeta(metas) };
   }
 
   #statusOf(name: string, instances: readonly Instance[]) {
@@ -236,16 +273,25 @@ export class NodePlayer {
   /** Creates a pod on this node and runs all of its containers. */
   async runPod(options: PodOptions): Promise<PlayedPod> {
     const { namespace, containers, gate = false, graceSeconds = 5, restartPolicy = 'Always' } = options;
+    const { follows, labels = {} } = options;
     const name = `pod-${randomUUID().slice(0, 8)}`;
     const spec = {
       nodeName: this.ref.name,
       restartPolicy,
       terminationGracePeriodSeconds: graceSeconds,
       automountServiceAccountToken: false,
-      containers: containers.map((container) => ({ name: container, image: 'busybox:1.36' })),
-      ...(gate ? { readinessGates: [{ conditionType: podReadinessGate }] } : {}),
+      containers: containers.map((container) => {
+        const fieldPath = follows?.[container];
+        const env = fieldPath === undefined ? [] : [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }];
+        return { name: container, image: 'busybox:1.36', env };
+      }),
+      readinessGates: [
+        ...(gate ? [{ conditionType: podReadinessGate }] : []),
+        ...(follows ? [{ conditionType: inPlaceReadinessGate }] : []),
+      ],
     };
-    const created = await this.#cluster.kube.create<Pod>(kubeResource.pods, { metadata: { namespace, name }, spec });
+    const metadata = { namespace, name, labels };
+    const created = await this.#cluster.kube.create<Pod>(kubeResource.pods, { metadata, spec });
     const pod = new PlayedPod({ namespace, name, uid: created.metadata.uid }, options, this.#cluster, this.#changed);
     this.#pods.set(pod.ref.uid, pod);
     await pod.report();
@@ -281,6 +327,13 @@ export class NodePlayer {
 
       'node.v1.stopContainer': async (input) => {
         const begun = this.#stopping.get(input.containerId) ?? this.#stop(input);
+        this.#stopping.set(input.containerId, begun);
+        void begun.finally(() => this.#stopping.delete(input.containerId)).catch(() => undefined);
+        return await beating(begun);
+      },
+
+      'node.v1.refreshContainer': async (input) => {
+        const begun = this.#stopping.get(input.containerId) ?? this.#refresh(input);
         this.#stopping.set(input.containerId, begun);
         void begun.finally(() => this.#stopping.delete(input.containerId)).catch(() => undefined);
         return await beating(begun);
@@ -332,6 +385,25 @@ export class NodePlayer {
       });
     }
     this.stops.push({ pod: pod.uid, container, containerId, request: request.name, graceSeconds });
+    return await this.#end(played, container);
+  }
+
+  /** As the daemon does it, without the patience that a real kubelet needs: this one reads the pod when it starts. */
+  async #refresh(input: Parameters<NodeActivities['node.v1.refreshContainer']>[0]): Promise<StopResult> {
+    const { pod, runtime, container, containerId } = input;
+    const played = this.#pods.get(pod.uid);
+    const live = await played?.read();
+    const stale = live?.metadata.uid === pod.uid ? staleContainers(live) : [];
+    if (!played || !stale.some(({ containerID }) => containerID === `${runtime}://${containerId}`)) {
+      const message = `Cannot stop container "${container}": its environment is not to be refreshed any more`;
+      throw ApplicationFailure.create({ type: 'Superseded', message, nonRetryable: true });
+    }
+    if (played.newest(container)?.id !== containerId) return { kind: 'alreadyGone' };
+    this.stops.push({ pod: pod.uid, container, containerId, request: 'environment', graceSeconds: 0 });
+    return await this.#end(played, container);
+  }
+
+  async #end(played: PlayedPod, container: string): Promise<StopResult> {
     const { stopTakes, stopFails } = played.scriptOf(container);
     await stopTakes;
     if (stopFails !== undefined) return { kind: 'failed', message: stopFails };
@@ -367,7 +439,7 @@ function interrupted({ reason }: AbortSignal): Error {
 
 function newInstance(restartCount: number, ready: boolean): Instance {
   const id = (randomUUID() + randomUUID()).replaceAll('-', '');
-  return { id, restartCount, startedAtMs: Date.now(), running: true, ready };
+  return { id, restartCount, startedAtMs: Date.now(), envHash: 0, running: true, ready };
 }
 
 function upperCase(letter: string): string {

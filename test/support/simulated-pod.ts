@@ -1,10 +1,10 @@
 import {
   type ContainerMeta,
-  containersMetaOf,
   expectedEnvHash,
   formatContainersMeta,
   inPlaceAnnotation,
   plainHash,
+  staleContainers,
 } from '../../api/in-place-update.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
 import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/pod.ts';
@@ -91,7 +91,8 @@ export class SimulatedPod {
   postStatus(): boolean {
     const containerStatuses = this.pod.spec.containers.map(({ name }): ContainerStatus => {
       const { containerID, restartCount, image, ready, resources } = this.#instance(name);
-      return { name, containerID, restartCount, ready, image, imageID: `id-of-${image}`, resources };
+      const state = { running: {} };
+      return { name, containerID, restartCount, ready, image, imageID: `id-of-${image}`, resources, state };
     });
     const isReady = containerStatuses.every(({ ready }) => ready);
     const gates = this.pod.spec.readinessGates ?? [];
@@ -116,15 +117,10 @@ export class SimulatedPod {
     return this.#store(strategicMerge(asJson(this.pod), { metadata: { annotations } }));
   }
 
-  /** The daemon restarts what was started with other metadata, as its own report says, while the pod is out of service. */
+  /** What was started with other metadata is stopped, if it is still the instance that the pod tells of. */
   refreshEnvironment(name: string): boolean {
-    const meta = containersMetaOf(this.pod)?.find((entry) => entry.name === name);
-    const expected = expectedEnvHash(this.#container(name), this.pod.metadata);
-    const isDue =
-      this.condition('InPlaceUpdateReady')?.status === 'False' &&
-      meta !== undefined &&
-      meta.containerID === this.#instance(name).containerID &&
-      meta.envHash !== expected;
+    const stale = staleContainers(this.pod).find((candidate) => candidate.name === name);
+    const isDue = stale?.containerID === this.#instance(name).containerID;
     if (isDue) this.crash(name);
     return isDue;
   }

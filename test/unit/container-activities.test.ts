@@ -8,6 +8,13 @@ import type { HookRequest } from '../../activities/cri/pre-stop.ts';
 import type { ContainerRuntime } from '../../activities/cri/runtime.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
 import type { EventText } from '../../api/event.ts';
+import {
+  expectedEnvHash,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  plainHash,
+} from '../../api/in-place-update.ts';
 import type { ContainerStatus, Pod } from '../../api/pod.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
@@ -98,10 +105,12 @@ let fake: FakeCri;
 let client: CriClient;
 let clock: ManualClock;
 let stops: InFlight<StopResult, NodeProgress>;
-let said: (EventText & { readonly container: string })[];
+let said: (EventText & { readonly container: string; readonly component: string })[];
 let got: HookRequest[];
 let stored: ContainerRecreateRequest | undefined;
 let pod: Pod | undefined;
+/** What the API server says; `pod` is what the node's own watch shows. */
+let livePod: Pod | undefined;
 let podListeners: Set<() => void>;
 let stopping: AbortController;
 
@@ -116,6 +125,7 @@ beforeEach(async () => {
   podListeners = new Set();
   stopping = new AbortController();
   pod = undefined;
+  livePod = undefined;
   fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app' });
 });
 
@@ -144,7 +154,8 @@ function activities(overrides: Partial<ContainerActivityMeans> = {}) {
       isGone: async () => false,
     },
     readRequest: async () => stored,
-    say: (_pod, container, text) => void said.push({ container, ...text }),
+    readPod: async () => livePod,
+    say: (_pod, container, text, component) => void said.push({ container, component, ...text }),
     stops,
     httpGet: async (hook) => void got.push(hook),
     clock,
@@ -235,6 +246,7 @@ describe('stopContainer', () => {
     expect(said).toEqual([
       {
         container: 'app',
+        component: 'kruise-daemon-crr',
         type: 'Normal',
         reason: 'Killing',
         message: 'Stopping container app by ContainerRecreateRequest restart-web',
@@ -395,6 +407,7 @@ describe('stopContainer', () => {
     expect(said.slice(1)).toEqual([
       {
         container: 'app',
+        component: 'kruise-daemon-crr',
         type: 'Warning',
         reason: 'FailedPreStopHook',
         message: 'PreStop hook failed: failed to exec in container "app": no such file',
@@ -820,5 +833,147 @@ describe('awaitContainer', () => {
       nonRetryable: false,
       message: 'Cannot wait for container "app" of pod "shop/web-7": the daemon is stopping',
     });
+  });
+});
+
+describe('refreshContainer', () => {
+  const container = {
+    name: 'app',
+    image: 'shop:1',
+    env: [{ name: 'TIER', valueFrom: { fieldRef: { fieldPath: "metadata.labels['tier']" } } }],
+  };
+
+  /** A pod out of service, whose container was started with `tier: silver`. */
+  function outdated({ tier = 'gold', gate = 'False', id = 'app-0', nodeName = 'node-1' } = {}): Pod {
+    const entry = {
+      name: 'app',
+      containerID: `containerd://${id}`,
+      restartCount: 0,
+      plainHash: plainHash(container),
+      envHash: expectedEnvHash(container, { labels: { tier: 'silver' } }),
+    };
+    return {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: {
+        ...podRef,
+        resourceVersion: '1',
+        creationTimestamp: '2026-01-01T00:00:00Z',
+        labels: { tier },
+        annotations: { [inPlaceAnnotation.containersMeta]: formatContainersMeta([entry]) },
+      },
+      spec: { nodeName, containers: [container] },
+      status: {
+        conditions: [{ type: inPlaceReadinessGate, status: gate }],
+        containerStatuses: [
+          { name: 'app', ready: true, restartCount: 0, containerID: `containerd://${id}`, state: { running: {} } },
+        ],
+      },
+    };
+  }
+
+  const refresh = (overrides: Partial<ContainerActivityMeans> = {}) =>
+    activities(overrides)['node.v1.refreshContainer']({
+      pod: podRef,
+      runtime: 'containerd',
+      container: 'app',
+      containerId: 'app-0',
+    });
+
+  /** Lets the kubelet see the change. */
+  async function passTime(): Promise<void> {
+    await until(() => clock.sleeps.includes(1_000), 'the kubelet is given its time');
+    clock.advance(1_000);
+  }
+
+  beforeEach(() => {
+    pod = outdated();
+    livePod = outdated();
+    fake.put({
+      id: 'app-0',
+      podUid: 'pod-1',
+      name: 'app',
+      annotations: {
+        'io.kubernetes.container.preStopHandler': '{"httpGet":{"path":"/bye","port":"web","host":"10.0.0.7"}}',
+        'io.kubernetes.container.ports': '[{"name":"web","hostPort":0,"containerPort":8080,"protocol":"TCP"}]',
+        'io.kubernetes.pod.terminationGracePeriod': '20',
+      },
+    });
+  });
+
+  it('ND-27, ND-28: stops the instance as the kubelet has written down, and says so under its own name', async () => {
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+    expect(stopsSent()).toEqual([['app-0', 20]]);
+    expect(got).toMatchObject([{ path: '/bye', port: 8080 }]);
+    expect(said).toEqual([
+      {
+        container: 'app',
+        component: 'kruise-daemon-containermeta',
+        type: 'Normal',
+        reason: 'Killing',
+        message: 'Stopping containerID containerd://app by container meta restarter',
+      },
+    ]);
+  });
+
+  it.each([
+    [{ 'io.kubernetes.pod.terminationGracePeriod': '20', 'io.kubernetes.pod.deletionGracePeriod': '7' }, 7],
+    [{ 'io.kubernetes.pod.terminationGracePeriod': 'soon', 'io.kubernetes.container.preStopHandler': '{' }, 30],
+  ])('ND-28: reads %o as a grace period of %i s', async (annotations, seconds) => {
+    fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app', annotations });
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toEqual({ kind: 'stopped' });
+    expect(stopsSent()).toEqual([['app-0', seconds]]);
+  });
+
+  it.each([
+    ['ND-29: the pod is in service', () => outdated({ gate: 'True' }), 'Superseded'],
+    ['ND-27: the environment is what it should be', () => outdated({ tier: 'silver' }), 'Superseded'],
+    ['ND-27: another instance runs', () => outdated({ id: 'app-1' }), 'Superseded'],
+    ['the pod is gone', () => undefined, 'Superseded'],
+    ['the pod is on another node', () => outdated({ nodeName: 'node-2' }), 'Invalid'],
+  ])('stops nothing when %s', async (_, live, type) => {
+    livePod = live();
+    await expect(failureOf(refresh())).resolves.toMatchObject({ type, nonRetryable: true });
+    expect(stopsSent()).toEqual([]);
+  });
+
+  it('ND-29: stops nothing when the pod comes back into service while the kubelet is given its time', async () => {
+    const ended = failureOf(refresh());
+    await until(() => clock.sleeps.includes(1_000), 'the kubelet is given its time');
+    livePod = outdated({ gate: 'True' });
+    clock.advance(1_000);
+    await expect(ended).resolves.toMatchObject({ type: 'Superseded' });
+    expect(stopsSent()).toEqual([]);
+  });
+
+  it('waits for the node to see the change: the kubelet must not start the old environment once more', async () => {
+    for (const seen of [undefined, outdated({ tier: 'silver' })]) {
+      pod = seen;
+      await expect(failureOf(refresh())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    }
+    expect(stopsSent()).toEqual([]);
+  });
+
+  it('ND-28: leaves alone what has ended', async () => {
+    fake.exit('app-0');
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toEqual({ kind: 'alreadyGone' });
+  });
+
+  it('joins a stop of the same instance that is under way', async () => {
+    const stopped = held();
+    fake.script('StopContainer', stopped);
+    const first = refresh({ attempt: () => attempt('a').made });
+    await passTime();
+    await fake.called('StopContainer');
+    const second = refresh({ attempt: () => attempt('b').made });
+    stopped.release();
+    await expect(Promise.all([first, second])).resolves.toHaveLength(2);
+    expect(fake.count('StopContainer')).toBe(1);
   });
 });

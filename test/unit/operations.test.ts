@@ -55,6 +55,13 @@ describe('parseRestartChanged', () => {
     expect(parseRestartChanged({ ...change, withdrawn: true })).toMatchObject({ withdrawn: true });
   });
 
+  it('reads work for which there is no request', () => {
+    const { pod, node } = change.operation;
+    const operation = { refresh: 'environment', pod, node };
+    expect(parseRestartChanged({ operation, generation: 1 }).operation).toEqual(operation);
+    expect(parseRestartChanged({ operation: { ...operation, refresh: 'else' } })).toEqual({});
+  });
+
   it('takes anything else for a wish to look again, because nobody can take a signal back', () => {
     const { request: ref, pod, node } = change.operation;
     const broken = [

@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
-import { restartContainersId } from '../../api/operations.ts';
+import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request.ts';
+import {
+  expectedEnvHash,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  plainHash,
+} from '../../api/in-place-update.ts';
+import { parseRestartChanged, restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
 import {
@@ -41,6 +48,8 @@ interface Setting {
   readonly sent?: readonly string[];
   readonly meet?: (call: SeenCall) => void;
   readonly commandFails?: boolean;
+  /** Whether the daemons report what runs. */
+  readonly gate?: boolean;
 }
 
 const workflowId = restartContainersId('pod-1');
@@ -54,6 +63,7 @@ function watcherAt({
   sent = [],
   meet,
   commandFails,
+  gate = true,
 }: Setting) {
   const cluster = new MemoryCluster();
   for (const each of requests) cluster.put(crr, each);
@@ -96,6 +106,7 @@ function watcherAt({
       },
       isSent: (id) => sent.includes(id),
     },
+    gates: { DaemonWatchingPod: gate, InPlaceUpdateEnvFromMetadata: true },
     now: () => Date.parse(createdAt) + seconds * 1_000,
   };
   return {
@@ -483,5 +494,90 @@ describe('a command in the annotation', () => {
       expect(commands).toEqual([]);
       expect(read('crr-a')?.metadata.annotations).toEqual({});
     }
+  });
+});
+
+describe('a pod whose environment is old', () => {
+  const { containersMeta, state } = inPlaceAnnotation;
+  const container = {
+    name: 'app',
+    image: 'shop:1',
+    env: [{ name: 'TIER', valueFrom: { fieldRef: { fieldPath: "metadata.labels['tier']" } } }],
+  };
+  const status = { ready: true, restartCount: 0, image: 'shop:1', imageID: 'i', state: { running: {} } };
+
+  function stalePod({ gateStatus = 'False', image = 'shop:1', tier = 'gold', id = 'app-0' } = {}): Pod {
+    const meta = {
+      name: 'app',
+      containerID: 'containerd://app-0',
+      restartCount: 0,
+      plainHash: plainHash({ ...container, image }),
+    };
+    const entries = [{ ...meta, envHash: expectedEnvHash(container, { labels: { tier: 'silver' } }) }];
+    return gatedPod({
+      metadata: { labels: { tier }, annotations: { [containersMeta]: formatContainersMeta(entries), [state]: '{}' } },
+      spec: { nodeName: 'node-1', containers: [container] },
+      status: {
+        conditions: [{ type: inPlaceReadinessGate, status: gateStatus }],
+        containerStatuses: [{ ...status, image, name: 'app', containerID: `containerd://${id}` }],
+      },
+    });
+  }
+
+  it('ND-27, IPU-48: gets an operation under the ID of the pod, and nothing is written', async () => {
+    const { pass, wanted, writes } = watcherAt({ requests: [], pods: [stalePod()] });
+    await pass();
+    expect(writes).toEqual([]);
+    const pod = { namespace: 'shop', name: 'web', uid: 'pod-1' };
+    const operation = { refresh: 'environment', pod, node: { name: 'node-1', uid: 'uid-of-node-1' } };
+    expect(wanted).toMatchObject([
+      {
+        workflowId,
+        argument: operation,
+        change: { operation },
+        inputs: '["environment","uid-of-node-1",["containerd://app-0"]]',
+        about: { kind: 'Pod', namespace: 'shop', name: 'web', node: 'node-1' },
+      },
+    ]);
+    expect(parseRestartChanged(wanted[0]?.change).operation).toEqual(operation);
+  });
+
+  it.each([
+    ['ND-29, IPU-48: while the pod is in service', { gateStatus: 'True' }, {}],
+    ['ND-27: while what runs is what is wanted', { tier: 'silver' }, {}],
+    ['ND-27: while nothing is reported of what runs', { id: 'app-1' }, {}],
+    ['IPU-48: when the kubelet is about to replace the container for its image', { image: 'shop:0' }, {}],
+    ['ND-25: with the feature gate off', {}, { gate: false }],
+  ])('%s nothing is stopped', async (_, pod, setting) => {
+    const { pass, wanted, forgotten } = watcherAt({ requests: [], pods: [stalePod(pod)], ...setting });
+    await pass();
+    expect([wanted, forgotten]).toEqual([[], [workflowId]]);
+  });
+
+  it('CRR-31: goes before a request that has not begun, which waits visibly', async () => {
+    const { pass, wanted, read } = watcherAt({ requests: [request({ name: 'a' })], pods: [stalePod()] });
+    await pass();
+    expect(wanted).toMatchObject([{ about: { kind: 'Pod' } }]);
+    expect(read('a')?.status).toMatchObject({
+      phase: 'Pending',
+      waitingFor: { reason: 'Queued', blockedBy: ['pod/web'], unblock: expect.stringContaining('update in place') },
+    });
+  });
+
+  it('CRR-31: waits for a request that has begun', async () => {
+    const begun = request({ name: 'a', status: { phase: 'Recreating' } });
+    const { pass, wanted, read } = watcherAt({ requests: [begun, request({ name: 'b' })], pods: [stalePod()] });
+    await pass();
+    expect(wanted).toMatchObject([{ argument: { request: { name: 'a' } } }]);
+    expect(read('b')?.status?.waitingFor?.blockedBy).toEqual(['crr/a']);
+  });
+
+  it('CRR-31: has a request that was said to wait, although it had begun, take that back', async () => {
+    const queued = recreateWait('Queued', { blockedBy: ['pod/web'], since: createdAt });
+    const setting = (waitingFor?: typeof queued) =>
+      watcherAt({ requests: [request({ status: { phase: 'Recreating', ...(waitingFor && { waitingFor }) } })] });
+    const [said, unsaid] = [setting(queued), setting()];
+    await Promise.all([said.pass(), unsaid.pass()]);
+    expect(said.wanted[0]?.inputs).not.toBe(unsaid.wanted[0]?.inputs);
   });
 });

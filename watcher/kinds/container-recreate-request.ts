@@ -1,6 +1,9 @@
 /**
  * What the watcher does for ContainerRecreateRequests. Everything is looked at pod by pod: one pass sees all requests of
  * one pod, starts the operation of the first, lets the others wait visibly, and gives back what finished ones hold.
+ *
+ * The same operation refreshes the environment of the pod, for which there is no request. It goes before requests that
+ * have not begun: it takes no longer than a stop, and what they wait for may never come with the old environment.
  */
 
 import type { KubeClient } from '../../activities/kube/client.ts';
@@ -36,6 +39,7 @@ import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
+import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
 import { changePodConditions } from './pod-readiness.ts';
 
 /** The index of requests by the UID of their pod. */
@@ -52,18 +56,21 @@ export interface RequestPassDependencies {
   readonly pods: Cache<Pod>;
   readonly nodes: Cache<Node>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
+  readonly gates: RefreshGates;
   readonly now: () => number;
 }
 
 /** Sees that each pod's requests are worked on, one after the other, and that finished ones hold nothing. */
-export function recreateRequests({ kube, starter, now, isLeading, cache, queue }: WatcherHouse): Controller {
+export function recreateRequests({ kube, starter, config, now, isLeading, cache, queue }: WatcherHouse): Controller {
   const requests = cache<ContainerRecreateRequest>(crr, requestIndexes);
   const pods = cache<Pod>(kubeResource.pods);
   const nodes = cache<Node>(kubeResource.nodes);
-  const world: RequestPassDependencies = { kube, requests, pods, nodes, starter, now };
+  const gates = config.featureGates;
+  const world: RequestPassDependencies = { kube, requests, pods, nodes, starter, gates, now };
   const passes = queue('requests', (podUid) => passOverRequests(podUid, world));
   const wantAll = () => {
     for (const request of requests.all()) passes.add(podUidOf(request));
+    for (const pod of pods.all()) if (isEnvironmentStale(pod, gates)) passes.add(pod.metadata.uid);
   };
 
   requests.onChange(({ before, after }) => {
@@ -74,8 +81,9 @@ export function recreateRequests({ kube, starter, now, isLeading, cache, queue }
   });
   pods.onChange(({ before, after }) => {
     const uid = (after ?? before)?.metadata.uid;
-    if (uid === undefined || !isLeading() || !isGoing(after)) return;
-    if (requests.byIndex(requestsByPod, uid).length > 0) passes.add(uid);
+    if (uid === undefined || !isLeading()) return;
+    const concernsRequests = isGoing(after) && requests.byIndex(requestsByPod, uid).length > 0;
+    if (concernsRequests || isEnvironmentStale(before, gates) || isEnvironmentStale(after, gates)) passes.add(uid);
   });
   nodes.onChange(({ before, after }) => {
     // rare: a node came, went, or came back as another
@@ -111,12 +119,18 @@ export async function passOverRequests(
   world: RequestPassDependencies,
 ): Promise<PassResult | undefined> {
   const requests = world.requests.byIndex(requestsByPod, podUid);
-  const queue = requestQueue(requests);
+  const open = requestQueue(requests);
+  const refresh = hasBegun(open.first) ? undefined : environmentRefresh(world.pods.byUid(podUid), world);
+  const queue = refresh ? { behind: open.first ? [open.first, ...open.behind] : [] } : open;
 
-  if (queue.first) wantOperation(queue.first, podUid, world);
+  if (refresh) world.starter.want(refresh);
+  else if (queue.first) wantOperation(queue.first, podUid, world);
   else world.starter.forget(restartContainersId(podUid));
 
-  const due = [await writeWaits(queue, world)];
+  const inFront = refresh
+    ? { blockedBy: [`pod/${refresh.about.name}`], unblock: behindRefresh }
+    : { blockedBy: [`crr/${queue.first?.metadata.name ?? ''}`] };
+  const due = [await writeWaits(queue, inFront, world)];
   await Promise.all(requests.filter(holds).map((request) => release(request, world)));
   due.push(await removeExpired(requests, world));
   for (const request of requests) {
@@ -165,7 +179,8 @@ function wantOperation(request: ContainerRecreateRequest, podUid: string, world:
   const { namespace = '', uid } = request.metadata;
   const change: RestartChanged = { operation, generation: generationOf(request) };
   // who runs has to take back what was written over its own words
-  const isWrittenOver = request.status?.waitingFor?.reason === engineSilent;
+  const reason = request.status?.waitingFor?.reason;
+  const isWrittenOver = reason === engineSilent || (reason === 'Queued' && hasBegun(request));
   world.starter.want({
     workflowId: restartContainersId(podUid),
     workflowType: restartContainersType,
@@ -189,11 +204,17 @@ function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: C
   };
 }
 
+function hasBegun(request: ContainerRecreateRequest | undefined): boolean {
+  return request?.status?.phase === 'Recreating';
+}
+
 function generationOf({ metadata }: ContainerRecreateRequest): number {
   return metadata.generation ?? 0;
 }
 
 const engineSilent = 'EngineSilent';
+
+const behindRefresh = 'Nothing to do: containers of the pod are restarted for an update in place';
 
 /**
  * Whoever cannot be worked on says so: behind another request, or because Temporal does not answer. The deadline of a
@@ -201,10 +222,10 @@ const engineSilent = 'EngineSilent';
  */
 async function writeWaits(
   { first, behind }: RequestQueue,
+  inFront: { readonly blockedBy: readonly string[]; readonly unblock?: string },
   world: RequestPassDependencies,
 ): Promise<PassResult | undefined> {
   const since = timestamp(world.now());
-  const blockedBy = [`crr/${first?.metadata.name ?? ''}`];
   const due: PassResult[] = [];
   for (const request of behind) {
     const leftMs = timeLeftMs(request, world.now());
@@ -213,7 +234,7 @@ async function writeWaits(
       continue;
     }
     if (leftMs !== undefined) due.push({ againInMs: leftMs });
-    await writeWait(request, recreateWait('Queued', { blockedBy, since }), 'Pending', world);
+    await writeWait(request, recreateWait('Queued', { ...inFront, since }), 'Pending', world);
   }
   // a pause stays in sight: the status is what keeps it should Temporal come back without its memory
   if (first && world.starter.silent && first.status?.waitingFor?.reason !== 'Paused') {

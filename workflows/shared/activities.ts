@@ -2,6 +2,7 @@ import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from 
 import type { NodeActivities } from '../../activities/cri/contract.ts';
 import type { FleetActivities } from '../../activities/fleet/contract.ts';
 import type { DrainActivities } from '../../activities/kube/drain.ts';
+import type { EnvironmentActivities } from '../../activities/kube/environment.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import type { RequestActivities } from '../../activities/kube/requests.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
@@ -11,7 +12,7 @@ import { queues } from '../../api/operations.ts';
 export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' } as const;
 
 /** Look-ups at the API server: run inside the worker that runs the workflow, so they cost no hop. */
-export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'>>({
+export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'> & EnvironmentActivities>({
   startToCloseTimeout: '45s',
   localRetryThreshold: '10s',
   retry: untilItWorks,

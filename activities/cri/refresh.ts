@@ -1,0 +1,113 @@
+/** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
+import type { EventText } from '../../api/event.ts';
+import { type EnvReference, envReferences, staleContainers } from '../../api/in-place-update.ts';
+import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
+import type { ContainerPort, LifecycleHandler, Pod } from '../../api/pod.ts';
+import { type PodRef, qualifiedName } from '../../api/refs.ts';
+import { eventComponent } from '../../api/well-known.ts';
+import type { Clock } from './attempt.ts';
+import type { PodView } from './await.ts';
+import type { NodeActivities } from './contract.ts';
+import { invalid, superseded, unreachable } from './refusals.ts';
+import { type RuntimeContainer, stopAnnotation } from './runtime.ts';
+import type { StopOrder } from './stop.ts';
+
+/**
+ * The kubelet starts the next instance with the labels and annotations that it knows then. It watches the pods of this
+ * node as this daemon does; what has reached the daemon for so long has reached it, too.
+ */
+const kubeletSeesMs = 1_000;
+
+/** What a pod has when nobody has said anything, as the API server fills it in. */
+const defaultGraceSeconds = 30;
+
+type RefreshInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
+
+interface RefreshMeans {
+  readonly nodeName: string;
+  readonly pods: Pick<PodView, 'pod'>;
+  readonly clock: Pick<Clock, 'sleep'>;
+  readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
+}
+
+/** Waits until the kubelet knows what the pod says now. Fails as `Unreachable` while the node's own watch is behind. */
+export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): Promise<void> {
+  const live = await checkStale(means, input);
+  const seen = means.pods.pod(input.pod.uid);
+  if (seen === undefined || !showsSame(live, seen, input.container)) {
+    throw unreachable(attemptOf(input), 'the node has not seen the change of the pod yet');
+  }
+  await means.clock.sleep(kubeletSeesMs);
+}
+
+/** How the kubelet would stop this instance, by what it wrote on it. */
+export function refreshOrder(input: RefreshInput, { annotations }: RuntimeContainer): StopOrder {
+  const { namespace, name } = input.pod;
+  const preStop = handlerOf(annotations[stopAnnotation.preStop]);
+  const seconds = secondsOf(annotations[stopAnnotation.deletionGrace]) ?? secondsOf(annotations[stopAnnotation.grace]);
+  return {
+    graceSeconds: seconds ?? defaultGraceSeconds,
+    ...(preStop && { preStop: { handler: preStop, ports: portsOf(annotations[stopAnnotation.ports]) } }),
+    killing: refreshEvent(input),
+    component: eventComponent.daemonContainerMeta,
+    about: { kind: 'Pod', namespace, name },
+  };
+}
+
+/** What the daemon says on the pod before preStop and stop; the ID is of no use to people, so the name stands there. */
+function refreshEvent({ runtime, container }: RefreshInput): EventText {
+  const message = `Stopping containerID ${runtime}://${container} by container meta restarter`;
+  return { type: 'Normal', reason: 'Killing', message };
+}
+
+/** The pod, read anew, of which this very instance has an old environment. Fails when it has not (any more). */
+export async function checkStale(means: RefreshMeans, input: RefreshInput): Promise<Pod> {
+  const attempted = attemptOf(input);
+  const pod = await means.readPod(input.pod);
+  if (pod === undefined) throw superseded(attempted, 'the pod is gone');
+  if (pod.spec.nodeName !== means.nodeName) throw invalid(attempted, 'the pod is on another node');
+  const containerID = `${input.runtime}://${input.containerId}`;
+  const isStale = staleContainers(pod).some(
+    (stale) => stale.name === input.container && stale.containerID === containerID,
+  );
+  if (!isStale) throw superseded(attempted, 'its environment is not to be refreshed any more');
+  return pod;
+}
+
+function showsSame(live: Pod, seen: Pod, name: string): boolean {
+  const container = live.spec.containers.find((candidate) => candidate.name === name);
+  const valueIn = ({ metadata }: Pod, { from, key }: EnvReference) => metadata[from]?.[key];
+  return envReferences(container ?? {}).every((reference) => valueIn(live, reference) === valueIn(seen, reference));
+}
+
+function attemptOf({ pod, container }: RefreshInput): string {
+  return `Cannot stop container "${container}" of pod "${qualifiedName(pod)}"`;
+}
+
+function secondsOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,12}$/.test(text) ? Number(text) : undefined;
+}
+
+function handlerOf(text: string | undefined): LifecycleHandler | undefined {
+  const value = parsed(text);
+  // the kubelet's own JSON of its own type: whatever else it holds is refused when it is run
+  return isJsonObject(value) ? (value as LifecycleHandler) : undefined;
+}
+
+function portsOf(text: string | undefined): readonly ContainerPort[] {
+  const value = parsed(text);
+  if (!isJsonList(value)) return [];
+  return value.flatMap((port) => {
+    if (!isJsonObject(port) || typeof port.containerPort !== 'number') return [];
+    const { name, containerPort } = port;
+    return [{ containerPort, ...(typeof name === 'string' && { name }) }];
+  });
+}
+
+function parsed(text: string | undefined): Json | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Json);
+  } catch {
+    return undefined;
+  }
+}

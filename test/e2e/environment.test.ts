@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import {
+  containersMetaOf,
+  expectedEnvHash,
+  formatState,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  noWork,
+  parseState,
+  plainHash,
+  unfinishedContainers,
+} from '../../api/in-place-update.ts';
+import type { Pod } from '../../api/pod.ts';
+import { waitFor } from '../support/wait.ts';
+import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
+
+let cluster: LocalCluster;
+
+beforeAll(async () => {
+  cluster = await localCluster();
+});
+
+afterAll(async () => {
+  await cluster.close();
+});
+
+interface Web {
+  readonly namespace: string;
+  read(): Promise<Pod>;
+  /** Through the status, as the owner of the pod does. */
+  setGate(status: 'True' | 'False'): Promise<void>;
+  patch(body: object): Promise<void>;
+}
+
+/** The pod of the sample in a namespace of its own, in service and reported on. */
+async function pod(change: (manifest: Pod) => object = (manifest) => manifest): Promise<Web> {
+  const namespace = await cluster.newNamespace();
+  const manifest = change(parse(await sample('pod-environment.yaml')) as Pod);
+  await cluster.ok(['apply', '-n', namespace, '-f', '-'], JSON.stringify(manifest));
+  const patch = async (body: object, ...more: readonly string[]) =>
+    void (await cluster.ok(['patch', 'pod', 'web', '-n', namespace, ...more, '-p', JSON.stringify(body)]));
+  const web: Web = {
+    namespace,
+    read: () => cluster.get<Pod>('pod', namespace, 'web'),
+    setGate: (status) =>
+      patch({ status: { conditions: [{ type: inPlaceReadinessGate, status }] } }, '--subresource=status'),
+    patch,
+  };
+  await web.setGate('True');
+  await cluster.readyPod(namespace, 'web');
+  await reported(web);
+  return web;
+}
+
+/** The pod once the report is about what its status shows. */
+async function reported(web: Web): Promise<Pod> {
+  return await waitFor('the daemon to report what runs', async (see) => {
+    const found = await web.read();
+    const ids = (found.status?.containerStatuses ?? []).map(({ name, containerID }) => `${name} ${containerID}`);
+    const told = see(containersMetaOf(found) ?? []).filter(({ envHash }) => envHash > 0);
+    return ids.join() === told.map(({ name, containerID }) => `${name} ${containerID}`).join() && found;
+  });
+}
+
+/** Takes the pod out of service and changes it, as a CloneSet does: one write with the change and its record. */
+async function update(web: Web, tier: string, images: Readonly<Record<string, string>> = {}): Promise<void> {
+  await web.setGate('False');
+  const now = await web.read();
+  const last = (now.status?.containerStatuses ?? []).filter(({ name }) => images[name] !== undefined);
+  const state = formatState({
+    revision: 'web-2',
+    updateTimestamp: '2026-07-01T08:00:00Z',
+    ...(last.length > 0 && {
+      lastContainerStatuses: Object.fromEntries(last.map(({ name, imageID = '' }) => [name, { imageID }])),
+    }),
+    updateEnvFromMetadata: true,
+    updateResources: false,
+    updateImages: last.length > 0,
+    next: noWork,
+    requiredReady: [],
+    batches: [{ timestamp: '2026-07-01T08:00:00Z', containers: ['app', 'proxy'] }],
+  });
+  const containers = Object.entries(images).map(([name, image]) => ({ name, image }));
+  await web.patch({
+    metadata: { labels: { tier }, annotations: { [inPlaceAnnotation.state]: state } },
+    ...(containers.length > 0 && { spec: { containers } }),
+  });
+}
+
+/** The pod once its update is complete by the rule that its owner goes by. */
+async function completed(web: Web): Promise<Pod> {
+  return await waitFor('the containers to be what they are to be', async (see) => {
+    const found = await web.read();
+    const state = parseState(found.metadata.annotations?.[inPlaceAnnotation.state] ?? '');
+    if (!state) throw new Error('the record of the update is gone');
+    return see(unfinishedContainers(found, state, { InPlaceWorkloadVerticalScaling: false })) === undefined && found;
+  });
+}
+
+/** How often each container was started, by the runtime's own list. */
+async function startsOf(found: Pod): Promise<Record<string, number>> {
+  const starts: Record<string, number> = {};
+  for (const { name } of await cluster.containersOf(found)) starts[name] = (starts[name] ?? 0) + 1;
+  return starts;
+}
+
+async function stopsSaid({ namespace }: Web): Promise<readonly string[]> {
+  const events = await cluster.ok(['get', 'events', '-n', namespace, '--field-selector=reason=Killing', '-o', 'json']);
+  const { items } = JSON.parse(events) as { items: { message: string; source: { component?: string } }[] };
+  return items.filter(({ source }) => source.component === 'kruise-daemon-containermeta').map(({ message }) => message);
+}
+
+describe('the report of the daemon', () => {
+  it.concurrent('ND-24, IPU-47: says of each container which instance runs, from which image and environment', async () => {
+    const web = await pod();
+    const found = await reported(web);
+    const expected = found.spec.containers.map((container) => ({
+      name: container.name,
+      restartCount: 0,
+      plainHash: plainHash(container),
+      envHash: expectedEnvHash(container, found.metadata),
+    }));
+    // in the order of the status, which is the kubelet's own
+    const told = containersMetaOf(found) ?? [];
+    expect(told.toSorted((a, b) => a.name.localeCompare(b.name))).toMatchObject(
+      expected.toSorted((a, b) => a.name.localeCompare(b.name)),
+    );
+  });
+});
+
+describe('an update of labels that containers have in their environment', () => {
+  it.concurrent('ND-27, ND-29, IPU-48: restarts each of them once, by whom it concerns, and no other', async () => {
+    const web = await pod();
+    const before = await web.read();
+    // in service nothing follows a label
+    await web.patch({ metadata: { labels: { tier: 'bronze' } } });
+    await update(web, 'gold', { proxy: 'busybox:1.36' });
+    const after = await completed(web);
+
+    expect(await startsOf(after)).toEqual({ app: 2, proxy: 2, logger: 1 });
+    expect(after.metadata.uid).toBe(before.metadata.uid);
+    expect(await cluster.ok(['logs', 'web', '-c', 'app', '-n', web.namespace])).toBe('app is gold\n');
+    expect(await cluster.ok(['logs', 'web', '-c', 'proxy', '-n', web.namespace])).toBe('proxy is gold\n');
+    // the other one was the kubelet's, for its image
+    expect(await stopsSaid(web)).toEqual(['Stopping containerID containerd://app by container meta restarter']);
+    await web.setGate('True');
+    await cluster.readyPod(web.namespace, 'web');
+  });
+
+  it('IPU-48: is not kept from it by the death of any process, and restarts nothing twice', async () => {
+    const web = await pod((manifest) => ({
+      ...manifest,
+      spec: {
+        ...manifest.spec,
+        containers: manifest.spec.containers.map((container) =>
+          container.name === 'app'
+            ? { ...container, lifecycle: { preStop: { exec: { command: ['sleep', '2'] } } } }
+            : container,
+        ),
+      },
+    }));
+    const { spec } = await web.read();
+    const dies = async (part: string) => {
+      await cluster.part.kill(part);
+      await cluster.part.start(part);
+    };
+    await update(web, 'gold');
+    await Promise.all(['worker', 'watcher', 'temporal'].map(dies));
+    await waitFor('a stop to begin', async (see) => see(await stopsSaid(web)).length > 0);
+    await dies(`daemon-${spec.nodeName}`);
+
+    const after = await completed(web);
+    expect(await startsOf(after)).toEqual({ app: 2, proxy: 2, logger: 1 });
+    expect(await cluster.ok(['logs', 'web', '-c', 'app', '-n', web.namespace])).toBe('app is gold\n');
+  });
+});

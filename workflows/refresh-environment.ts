@@ -1,0 +1,102 @@
+import { condition, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import type { EnvironmentLook } from '../activities/kube/environment.ts';
+import { type RefreshOperation, searchAttributes } from '../api/operations.ts';
+import type { News } from './plan/recreate-containers.ts';
+import {
+  heardOfRefresh,
+  newRefresh,
+  nextRefresh,
+  type RefreshDecision,
+  type RefreshNews,
+  type StaleInstance,
+} from './plan/refresh-environment.ts';
+import { look, onNode } from './shared/activities.ts';
+import type { Inbox } from './shared/inbox.ts';
+import { reasonOf, unlessRefused } from './shared/refusals.ts';
+
+/**
+ * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It is
+ * a part of the workflow `restartContainers`, whose ID is the lock on the pod.
+ */
+export async function refreshEnvironment(
+  operation: RefreshOperation,
+  inbox: Inbox<News | { readonly kind: 'changed' }>,
+): Promise<'ended' | 'historyFull'> {
+  let progress = newRefresh(operation.pod.name);
+  let shown = '';
+
+  for (;;) {
+    const seen = await lookAtEnvironment(operation);
+    for (const news of inbox.isEmpty() ? [] : await inbox.take()) {
+      if (news.kind === 'command') progress = heardOfRefresh(progress, news);
+    }
+    const decision = nextRefresh(progress, seen);
+    show(decision);
+
+    switch (decision.kind) {
+      case 'done':
+        // who was told of a change while it looked has not seen it
+        if (inbox.isEmpty() || progress.aborted) return 'ended';
+        break;
+      case 'wait': {
+        if (workflowInfo().continueAsNewSuggested && progress.pausedBy === undefined) return 'historyFull';
+        const isNews = await news(decision.againInMs);
+        if (!isNews) progress = heardOfRefresh(progress, { kind: 'tryAgain' });
+        break;
+      }
+      case 'stop': {
+        const node = seen.node ?? operation.node;
+        const ends = await Promise.all(decision.instances.map((instance) => stop(operation, node.uid, instance)));
+        progress = ends.reduce(heardOfRefresh, progress);
+      }
+    }
+  }
+
+  /** Waits for news; false when it did not come in time. */
+  async function news(ms: number | undefined): Promise<boolean> {
+    const isThere = () => !inbox.isEmpty();
+    if (ms !== undefined) return await condition(isThere, ms);
+    await condition(isThere);
+    return true;
+  }
+
+  function show(decision: RefreshDecision): void {
+    const waitingFor = decision.kind === 'wait' ? decision.waitingFor : undefined;
+    const phase = decision.kind === 'done' ? 'Completed' : 'Refreshing';
+    const reason = waitingFor?.reason ?? '';
+    setCurrentDetails(waitingFor ? `${reason}: ${waitingFor.unblock}` : '');
+    if (shown === `${phase}/${reason}`) return;
+    shown = `${phase}/${reason}`;
+    upsertSearchAttributes({ [searchAttributes.phase]: [phase], [searchAttributes.reason]: [reason] });
+  }
+}
+
+async function lookAtEnvironment(operation: RefreshOperation): Promise<EnvironmentLook> {
+  const summary = `look at ${operation.pod.name}`;
+  return await unlessRefused(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]));
+}
+
+/** Stops one instance. Whatever becomes of it is news. */
+async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshNews> {
+  const { name: container, runtime, containerId } = instance;
+  try {
+    const result = await onNode(nodeUid)['node.v1.refreshContainer'].executeWithOptions(
+      { summary: `refresh ${container}@${pod.name}` },
+      [{ pod, runtime, container, containerId }],
+    );
+    if (result.kind === 'failed') return { kind: 'failed', reason: 'StopFailed', message: result.message };
+    return { kind: 'stopped', containerId };
+  } catch (error) {
+    const why = reasonOf(error);
+    switch (why.kind) {
+      case 'nodeSilent':
+        return { kind: 'failed', reason: 'NodeSilent', message: 'no daemon has answered for the node' };
+      case 'away':
+        return { kind: 'failed', reason: 'RuntimeUnreachable', message: why.message };
+      case 'refused':
+        return { kind: 'failed', reason: 'Parked', message: why.message };
+      case 'superseded':
+        return { kind: 'failed', reason: 'PodChanged', message: why.message };
+    }
+  }
+}
