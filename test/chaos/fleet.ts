@@ -71,15 +71,20 @@ export class Fleet {
     return fleet;
   }
 
-  /** Creates the requests that are to be held, and waits until each stands at its step. */
+  /**
+   * Creates the requests that are to be held, and waits until each stands at its step; those whose step passes by itself
+   * come last.
+   */
   async hold(): Promise<void> {
     const held = this.subjects.filter(({ plan }) => plan.requested === undefined);
-    await Promise.all(held.map((subject) => subject.request()));
-    await Promise.all(
-      held.map((subject) =>
-        waitFor(`${subject.name} to be ${subject.plan.step}`, () => subject.arrived(), { deadlineMs: patienceMs }),
-      ),
-    );
+    for (const subjects of [held.filter(({ isTimed }) => !isTimed), held.filter(({ isTimed }) => isTimed)]) {
+      await Promise.all(subjects.map((subject) => subject.request()));
+      await Promise.all(
+        subjects.map((subject) =>
+          waitFor(`${subject.name} to be ${subject.plan.step}`, () => subject.arrived(), { deadlineMs: patienceMs }),
+        ),
+      );
+    }
   }
 
   /** Creates the requests that belong to this moment. */

@@ -79,6 +79,8 @@ export class Subject {
   readonly #world: World;
   readonly #folder: string;
   #pod: Pod | undefined;
+  #heldSinceMs = 0;
+  #wasHeldToTheEnd = true;
 
   constructor(world: World, namespace: string, plan: SubjectPlan) {
     this.#world = world;
@@ -130,6 +132,24 @@ export class Subject {
     );
   }
 
+  /** The step at which it is held passes by itself. */
+  get isTimed(): boolean {
+    return this.plan.hold.kind === 'draining' || this.plan.hold.kind === 'young';
+  }
+
+  /** Nothing can have begun beyond the step at which it was held when its requests were withdrawn. */
+  get wasHeldToTheEnd(): boolean {
+    return this.#wasHeldToTheEnd;
+  }
+
+  /** To be called when its requests are withdrawn: on a machine that stalls a step may have passed before. */
+  withdrawn(): void {
+    const { requests, hold } = this.plan;
+    const { unreadyGracePeriodSeconds = 0, minStartedSeconds = 0 } = requests[0]?.strategy ?? {};
+    const lastsMs = (hold.kind === 'draining' ? unreadyGracePeriodSeconds : minStartedSeconds) * 1000;
+    this.#wasHeldToTheEnd = !this.isTimed || Date.now() < this.#heldSinceMs + lastsMs;
+  }
+
   /** The instance that ran in a container before anything happened. */
   originalOf(container: string): string {
     return containersOf(this.pod).find(({ name }) => name === container)?.id ?? '';
@@ -140,6 +160,7 @@ export class Subject {
     const { hold } = this.plan;
     if (hold.kind === 'stopping' || hold.kind === 'queued') this.#mark(hold.container, 'hold-stop');
     if (hold.kind === 'starting') this.#mark(hold.container, 'hold-ready');
+    this.#heldSinceMs = Date.now();
     for (const request of this.plan.requests) await this.#create(request);
   }
 
@@ -162,6 +183,7 @@ export class Subject {
         const { name } = this.plan;
         const pod = await this.#world.find<Pod>(kubeResource.pods, { namespace: this.namespace, name });
         const now = pod && containersOf(pod).find((container) => container.name === hold.container);
+        if (now?.id === this.originalOf(hold.container)) this.#heldSinceMs = Date.now();
         return now?.ready === true && now.id !== this.originalOf(hold.container);
       }
       case 'draining':

@@ -83,9 +83,11 @@ async function judgeDeleted(fleet: Fleet, report: Report, judgementOf: (subject:
 }
 
 /** Deletes its requests as a person does. */
-export async function deleteRequests(world: World, { namespace, plan }: Subject): Promise<void> {
+export async function deleteRequests(world: World, subject: Subject): Promise<void> {
+  const { namespace, plan } = subject;
   // the last one first: otherwise it would begin in between
   for (const { name } of plan.requests.toReversed()) await deleted(world, crr, { namespace, name });
+  subject.withdrawn();
 }
 
 async function deleted(
@@ -104,13 +106,20 @@ export async function deletePod(world: World, { namespace, plan }: Subject): Pro
 }
 
 /** What has begun when the request goes comes to its end; the rest is left alone. */
-function afterWithdrawal({ plan }: Subject): Readonly<Record<string, Expectation>> {
+function afterWithdrawal({ plan, wasHeldToTheEnd }: Subject): Readonly<Record<string, Expectation>> {
   const { hold } = plan;
   const begun = 'container' in hold ? three.indexOf(hold.container as (typeof three)[number]) : -1;
   if (hold.kind === 'none') return eachAtMostOnceOf(three);
   return Object.fromEntries(
-    three.map((name, index): [string, Expectation] => [name, index <= begun ? 'once' : 'never']),
+    three.map((name, index): [string, Expectation] => {
+      if (index <= begun) return [name, 'once'];
+      return [name, wasHeldToTheEnd || !isAsked(plan, name) ? 'never' : 'atMostOnce'];
+    }),
   );
+}
+
+function isAsked({ requests }: Subject['plan'], container: string): boolean {
+  return requests.some(({ containers }) => containers.includes(container));
 }
 
 function eachAtMostOnce({ plan }: Subject): Readonly<Record<string, Expectation>> {
