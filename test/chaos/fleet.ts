@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
-import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  isCompleted,
+  recreateMessage,
+} from '../../api/container-recreate-request.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import { restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -33,6 +38,8 @@ export interface Judgement {
   readonly requestsGone?: boolean;
   /** The pod was deleted, and with it what can be said about its containers. */
   readonly podGone?: boolean;
+  /** The node never answered, and the requests had to end without it. */
+  readonly nodeSilent?: boolean;
 }
 
 /** Some pods in a namespace of their own, each with its requests. */
@@ -199,7 +206,14 @@ export class Fleet {
     ]);
     const found = new Map<Subject, readonly string[]>();
     for (const subject of this.subjects) {
-      const { expected = {}, deaths = 0, requestsGone = false, podGone = false } = judgementOf(subject);
+      const {
+        expected = {},
+        deaths = 0,
+        requestsGone = false,
+        podGone = false,
+        nodeSilent = false,
+      } = judgementOf(subject);
+      const endsBy = podGone ? recreateMessage.podGone : nodeSilent ? recreateMessage.nodeSilent : undefined;
       const pod = pods.items.find(({ metadata }) => metadata.uid === subject.uid);
       const own = instances.filter(({ podUid }) => podUid === subject.uid);
       const requests = await subject.requestsNow();
@@ -232,7 +246,7 @@ export class Fleet {
         instances: own,
         exits: new Map([...ids].flatMap((id) => exitsEntry(id, world.runtime.exitsOf(id)))),
         exitsComplete: world.runtime.isComplete(subject.pod.spec.nodeName ?? '', this.#createdAtMs),
-        requests: podGone ? requests.filter((request) => !isOverWithItsPod(request)) : requests,
+        requests: endsBy === undefined ? requests : requests.filter((request) => !isOverBy(request, endsBy)),
         operationOpen: open.includes(subject.uid),
       };
       const objections = [...problems.map((text) => `${subject.name}: ${text}`), ...violationsIn(evidence)];
@@ -271,9 +285,9 @@ function exitsEntry(id: string, exits: readonly string[]): readonly [string, rea
   return exits.length > 0 ? [[id, exits]] : [];
 }
 
-/** A request whose pod went away ends with these words and holds nothing; then nothing is wrong with it. */
-function isOverWithItsPod({ metadata, status }: ContainerRecreateRequest): boolean {
-  const isEnded = status?.phase === 'Completed' && status.message === 'pod has gone';
+/** A request that something puts an end to says so and holds nothing; then nothing is wrong with it. */
+function isOverBy({ metadata, status }: ContainerRecreateRequest, message: string): boolean {
+  const isEnded = status?.phase === 'Completed' && status.message === message;
   const holdsNothing = (metadata.finalizers ?? []).length === 0 && !metadata.labels?.['crr.apps.kruise.io/active'];
   return isEnded && holdsNothing && !status?.waitingFor;
 }

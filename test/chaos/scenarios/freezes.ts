@@ -1,8 +1,12 @@
+import { isCompleted } from '../../../api/container-recreate-request.ts';
 import { kubeResource } from '../../../api/well-known.ts';
 import { auditPosition, watcherWrites } from '../audit-record.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { type Fault, frozen, killed, startSecond } from '../faults.ts';
+import type { Expectation } from '../judge.ts';
+import type { Random } from '../random.ts';
 import { atTheMoment, eachStep } from '../steps.ts';
+import type { Subject } from '../subject.ts';
 import { seconds, untilDone, type World } from '../world.ts';
 import { throughFaults } from './at-each-step.ts';
 
@@ -15,9 +19,9 @@ export const freezes: readonly Scenario[] = [
   },
   {
     name: 'freeze-daemon-long',
-    about: 'SIGSTOP of the daemons beyond the time in which a node has to answer (60 s), then SIGCONT',
-    run: (world, random, report) =>
-      freezeDaemons(world, report, { lastsSeconds: 100, letGo: () => random.chance(0.5) }),
+    about:
+      'SIGSTOP of the daemons for longer than a node may be silent: what has begun goes on afterwards, nothing begins',
+    run: (world, random, report) => freezeDaemonsForLong(world, random, report),
   },
   {
     name: 'freeze-daemon-second',
@@ -108,6 +112,31 @@ async function freezeDaemons(
     faults: [{ fault: frozen(world, 'daemon'), lastsSeconds }],
     releaseMeanwhile: ({ plan }) => released.has(plan.name),
   });
+}
+
+/** What the node has answered once waits for it; what it has never answered ends (CRR-12). */
+async function freezeDaemonsForLong(world: World, random: Random, report: Report): Promise<void> {
+  const plans = [...eachStep(), ...atTheMoment().filter(({ requested }) => requested === 'meanwhile')];
+  const released = new Set(plans.filter(() => random.chance(0.5)).map(({ name }) => name));
+  const isNew = ({ plan }: Subject): boolean => plan.requested === 'meanwhile';
+  await throughFaults(world, report, {
+    plans,
+    faults: [{ fault: frozen(world, 'daemon'), lastsSeconds: 70 }],
+    releaseMeanwhile: ({ plan }) => released.has(plan.name),
+    meanwhile: async (fleet) => {
+      await untilDone('the new request to end', async () => {
+        const [request] = (
+          await Promise.all(fleet.subjects.filter(isNew).map((subject) => subject.requestsNow()))
+        ).flat();
+        if (!request || !isCompleted(request)) throw new Error(JSON.stringify(request?.status ?? 'nothing'));
+      });
+    },
+    judgementOf: (subject) => (isNew(subject) ? { nodeSilent: true, expected: neverAny(subject) } : {}),
+  });
+}
+
+function neverAny({ plan }: Subject): Readonly<Record<string, Expectation>> {
+  return Object.fromEntries(plan.containers.map(({ name }): [string, Expectation] => [name, 'never']));
 }
 
 /** Lasts until the lease has gone to the other one. */
