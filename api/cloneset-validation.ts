@@ -13,8 +13,9 @@ import { type FieldProblem, forbidden, invalid, notSupported, required } from '.
 import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from './int-or-percent.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { diffJson } from './json-diff.ts';
+import { selectorProblems } from './label-problems.ts';
 import { labelMatcher } from './label-selector.ts';
-import { labelKeyProblem, labelValueProblem, subdomainProblem } from './label-syntax.ts';
+import { subdomainProblem } from './label-syntax.ts';
 import type { Pod } from './pod.ts';
 
 /**
@@ -29,7 +30,7 @@ export function validateCloneSet(object: JsonObject): readonly FieldProblem[] {
   return [
     ...nameProblems(object),
     ...replicasProblems(spec.replicas),
-    ...selectorProblems('spec.selector', spec.selector),
+    ...selectorProblems('spec.selector', spec.selector, 'says which pods are of this set'),
     ...templateProblems(spec),
     ...podsToDeleteProblems(spec),
     ...updateStrategyProblems(spec, version),
@@ -75,58 +76,6 @@ function replicasProblems(replicas: Json | undefined): readonly FieldProblem[] {
   return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
 }
 
-const operators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const;
-
-function selectorProblems(path: string, selector: Json | undefined): readonly FieldProblem[] {
-  if (isAbsent(selector)) return [required(path, 'says which pods are of this set')];
-  if (!isJsonObject(selector)) return [invalid(path, selector, 'must be an object')];
-  const { matchLabels, matchExpressions } = selector;
-  const hasOddShape =
-    (!isAbsent(matchLabels) && !isJsonObject(matchLabels)) ||
-    (!isAbsent(matchExpressions) && !isJsonList(matchExpressions));
-  if (hasOddShape) return [invalid(path, selector, 'must have an object matchLabels or a list matchExpressions')];
-
-  const labels = Object.entries(objectOr(matchLabels));
-  const requirements = listOr(matchExpressions);
-  if (labels.length + requirements.length === 0) return [invalid(path, selector, 'must not be empty')];
-  return [
-    ...labels.flatMap(([key, value]) => [
-      ...keyProblems(`${path}.matchLabels`, key),
-      ...valueProblems(`${path}.matchLabels[${key}]`, value),
-    ]),
-    ...requirements.flatMap((requirement, index) =>
-      requirementProblems(`${path}.matchExpressions[${index}]`, requirement),
-    ),
-  ];
-}
-
-function requirementProblems(path: string, requirement: Json): readonly FieldProblem[] {
-  if (!isJsonObject(requirement)) return [invalid(path, requirement, 'must be an object')];
-  const { key, operator, values } = requirement;
-  if (!isAbsent(values) && !isJsonList(values)) return [invalid(`${path}.values`, values, 'must be a list')];
-  const count = listOr(values).length;
-  const takesValues = operator === 'In' || operator === 'NotIn';
-  return [
-    ...keyProblems(`${path}.key`, key),
-    ...(operators.some((known) => known === operator) ? [] : [notSupported(`${path}.operator`, operator, operators)]),
-    ...(takesValues && count === 0 ? [required(`${path}.values`, `goes with operator ${operator}`)] : []),
-    ...(!takesValues && count > 0 ? [forbidden(`${path}.values`, 'does not go with this operator')] : []),
-    ...listOr(values).flatMap((value, index) => valueProblems(`${path}.values[${index}]`, value)),
-  ];
-}
-
-function keyProblems(path: string, key: Json | undefined): readonly FieldProblem[] {
-  if (typeof key !== 'string') return [invalid(path, key, 'must be a text')];
-  const problem = labelKeyProblem(key);
-  return problem === undefined ? [] : [invalid(path, key, problem)];
-}
-
-function valueProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
-  if (typeof value !== 'string') return [invalid(path, value, 'must be a text')];
-  const problem = labelValueProblem(value);
-  return problem === undefined ? [] : [invalid(path, value, problem)];
-}
-
 /** What the template may not say in a set, though a pod may. What no pod may say is found by a dry run. */
 function templateProblems({ template, selector }: JsonObject): readonly FieldProblem[] {
   const path = 'spec.template';
@@ -148,7 +97,7 @@ function templateProblems({ template, selector }: JsonObject): readonly FieldPro
 
 /** Whether a selector that has no problems selects these labels; about one that has there is nothing more to say. */
 function selects(selector: Json | undefined, labels: Readonly<Record<string, string>>): boolean {
-  if (selectorProblems('', selector).length > 0) return true;
+  if (selectorProblems('', selector, '').length > 0) return true;
   const { matchLabels, matchExpressions } = objectOr(selector);
   const requirements = listOr(matchExpressions).map(objectOr);
   const matches = labelMatcher({
@@ -290,7 +239,9 @@ function weightProblems(at: string, { weight, matchSelector }: JsonObject): read
   const isWeight = isInt32(weight ?? 0) && Number(weight ?? 0) >= 0 && Number(weight ?? 0) <= 100;
   return [
     ...(isWeight ? [] : [`${at}.weight must be from 0 to 100`]),
-    ...selectorProblems(`${at}.matchSelector`, matchSelector).map(({ path, message }) => `${path}: ${message}`),
+    ...selectorProblems(`${at}.matchSelector`, matchSelector, 'says which pods get the weight').map(
+      ({ path, message }) => `${path}: ${message}`,
+    ),
   ];
 }
 

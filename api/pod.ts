@@ -77,6 +77,7 @@ export interface PodCondition {
   readonly reason?: string;
   readonly message?: string;
   readonly lastTransitionTime?: string | null;
+  readonly lastProbeTime?: string | null;
 }
 
 export interface ContainerStatus {

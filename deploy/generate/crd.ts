@@ -15,7 +15,7 @@ export function crdOf(kind: KindDefinition): JsonObject {
         kind: kind.kind,
         listKind: `${kind.kind}List`,
         plural: kind.plural,
-        shortNames: kind.shortNames,
+        ...(kind.shortNames.length > 0 && { shortNames: kind.shortNames }),
         singular: kind.kind.toLowerCase(),
       },
       scope: kind.scope,
@@ -46,7 +46,7 @@ function versionOf(kind: KindDefinition, version: KindVersion): JsonObject {
     served: true,
     storage: version.storage,
     ...(version.status && { subresources: { status: {}, ...(kind.scale && { scale: { ...kind.scale } }) } }),
-    additionalPrinterColumns: kind.columns.map(columnOf),
+    ...(kind.columns.length > 0 && { additionalPrinterColumns: kind.columns.map(columnOf) }),
     schema: { openAPIV3Schema: schemaOf(kind, version) },
   };
 }

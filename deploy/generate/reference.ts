@@ -20,16 +20,7 @@ export function referenceOf(kind: KindDefinition): string {
     '',
     ...namesOf(kind),
     '',
-    '## Columns of `kubectl get`',
-    '',
-    ...table(
-      ['Column', 'From'],
-      kind.columns.map(({ name, jsonPath, priority }) => [
-        `\`${name}\`${priority ? ' with `-o wide`' : ''}`,
-        `\`${jsonPath}\``,
-      ]),
-    ),
-    '',
+    ...columnsOf(kind),
     ...section('spec', fields, stored.name),
     ...section('status', fields, stored.name),
     ...otherVersions(kind, stored.name, fields),
@@ -40,8 +31,24 @@ function namesOf(kind: KindDefinition): readonly string[] {
   const versions = kind.versions.map((version) => `\`${version.name}\`${version.storage ? ' (stored)' : ''}`);
   return [
     `- API group: \`${kind.group}\`, versions ${versions.join(', ')}`,
-    `- Resource: \`${kind.plural}\`, short ${kind.shortNames.map((name) => `\`${name}\``).join(', ')}`,
+    `- Resource: ${[`\`${kind.plural}\``, ...kind.shortNames.map((name) => `short \`${name}\``)].join(', ')}`,
     `- Scope: ${kind.scope === 'Namespaced' ? 'namespaced' : 'cluster'}`,
+  ];
+}
+
+function columnsOf({ columns }: KindDefinition): readonly string[] {
+  if (columns.length === 0) return ['`kubectl get` shows name and age.', ''];
+  return [
+    '## Columns of `kubectl get`',
+    '',
+    ...table(
+      ['Column', 'From'],
+      columns.map(({ name, jsonPath, priority }) => [
+        `\`${name}\`${priority ? ' with `-o wide`' : ''}`,
+        `\`${jsonPath}\``,
+      ]),
+    ),
+    '',
   ];
 }
 

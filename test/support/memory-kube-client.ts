@@ -153,6 +153,9 @@ export class MemoryCluster {
 
 function matches(path: string, resource: Resource, { namespace = '', fieldSelector }: Partial<ListOptions>): boolean {
   const name = fieldSelector?.replace('metadata.name=', '');
+  if (name === undefined && resource.namespaced && namespace === '') {
+    return path.startsWith(pathOf({ ...resource, plural: 'namespaces' })) && path.split('/').at(-2) === resource.plural;
+  }
   if (name === undefined) return path.startsWith(`${pathOf(resource, { namespace })}/`);
   return path === pathOf(resource, { namespace, name });
 }

@@ -89,8 +89,8 @@ describe('admission of a pod', () => {
     expect(await created(newPod([ours]), { operation: 'UPDATE' })).toEqual(newPod([ours]));
   });
 
-  it('FG-12: the readiness gate comes first', () => {
-    expect(podChain.map(({ name }) => name)).toEqual(['readiness gate']);
+  it('FG-12: the readiness gate comes first, and what is said of probes last', () => {
+    expect(podChain.map(({ name }) => name)).toEqual(['readiness gate', 'enhanced liveness', 'serverless probes']);
   });
 
   it('FG-12: each step sees what the one before has made', async () => {

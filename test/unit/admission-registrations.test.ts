@@ -20,6 +20,7 @@ import {
   type WebhookConfiguration,
 } from '../../watcher/admission/registrations.ts';
 import { cloneSetPath } from '../../watcher/admission/validate/cloneset.ts';
+import { podProbeMarkerPath } from '../../watcher/admission/validate/pod-probe-marker.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
@@ -133,6 +134,36 @@ describe('registrations', () => {
     expect(patched({ ...shipped, webhooks: [bare, second] }, byService).webhooks?.[0]?.matchConditions).toEqual([
       ownedPodsCondition,
     ]);
+  });
+
+  it('sends other pods, too, for as long as they are wished for', () => {
+    const wish: RegistrationWish = { ...byService, alsoPods: ["request.namespace in ['a']", 'false'] };
+    const more = patched(shipped, wish);
+    expect(more.webhooks?.[0]?.matchConditions).toEqual([
+      {
+        name: ownedPodsCondition.name,
+        expression: `${ownedPodsCondition.expression} || request.namespace in ['a'] || false`,
+      },
+    ]);
+    expect(configurationPatch(more, wish)).toEqual([]);
+    expect(patched(more, byService).webhooks?.[0]?.matchConditions).toEqual([ownedPodsCondition]);
+    expect(patched(more, { ...wish, allPods: true }).webhooks?.[0]?.matchConditions).toEqual([]);
+  });
+
+  it('leaves a condition alone that somebody else has put in the place of ours', () => {
+    const [first, ...others] = shipped.webhooks ?? [];
+    if (!first) throw new Error('no webhooks');
+    const theirs = { ...ownedPodsCondition, expression: 'object.metadata.name != "x"' };
+    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [theirs] }, ...others] };
+    expect(patched(edited, byService).webhooks?.[0]?.matchConditions).toEqual([theirs]);
+  });
+
+  it('the manifests send markers to be checked, and refuse them while nobody answers', () => {
+    const validating = manifest.find(
+      ({ kind }) => kind === 'ValidatingWebhookConfiguration',
+    ) as unknown as typeof shipped;
+    expect(registeredPaths(validating)).toEqual([podProbeMarkerPath]);
+    expect(validating.webhooks?.[0]).toMatchObject({ name: 'vpodprobemarker.kb.io', failurePolicy: 'Fail' });
   });
 
   it('FG-20: tells the CRD where to convert, unless it does not convert by webhook', () => {

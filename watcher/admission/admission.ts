@@ -9,11 +9,12 @@ import { installation, kubeResource } from '../../api/well-known.ts';
 import { type CertificateKeeper, certificatePolicy, externalCertificates, ownCertificates } from './certificates.ts';
 import { conversions } from './convert/conversions.ts';
 import { conversionRoute, definitionName } from './convert/review.ts';
+import { type FollowedMarkers, followMarkers } from './followed-markers.ts';
 import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
 import { lookUpsIn } from './look-ups.ts';
 import { cloneSetDefaultsPath, reviewCloneSetDefaults } from './mutate/cloneset.ts';
 import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
-import { podPath, reviewPod } from './mutate/pod.ts';
+import { podChain, podPath, reviewPod } from './mutate/pod.ts';
 import { podTrialsIn } from './pod-trial.ts';
 import {
   type AdmissionAddress,
@@ -34,6 +35,7 @@ import {
 } from './server.ts';
 import { Upkeep } from './upkeep.ts';
 import { cloneSetPath, reviewCloneSet } from './validate/cloneset.ts';
+import { podProbeMarkerPath, reviewPodProbeMarker } from './validate/pod-probe-marker.ts';
 
 /** Admission and conversion, put together. Everything that it needs from outside comes in here. */
 
@@ -73,7 +75,10 @@ export interface Admission {
 /** Starts to serve admission and to keep its certificates and registrations. */
 export function startAdmission(options: AdmissionOptions): Admission {
   const { client, webhook, featureGates, log, trackReflector, now = Date.now } = options;
-  const routes = routesOf(options);
+  const markers = featureGates.EnablePodProbeMarkerOnServerless
+    ? followMarkers({ client, log, onChange: () => upkeep.wake(), ...(trackReflector && { trackReflector }) })
+    : undefined;
+  const routes = routesOf(options, markers);
   const served: { server?: AdmissionServer; address?: AddressInfo } = {};
   let stopping = false;
 
@@ -87,9 +92,10 @@ export function startAdmission(options: AdmissionOptions): Admission {
       Object.assign(served, { server, address });
     },
     async register(bundle, signal) {
-      await objects.synced();
+      await Promise.all([objects.synced(), markers?.synced()]);
       const address = addressOf(options, served.address);
-      const wish = { address, bundle, allPods: featureGates.KruisePodReadinessGate };
+      const alsoPods = markers?.podsOfThem() ?? [];
+      const wish = { address, bundle, allPods: featureGates.KruisePodReadinessGate, alsoPods };
       const mayWrite = !featureGates.EnableExternalCerts;
       const pass = await syncRegistrations({ registrations, wish, mayWrite, client, signal });
       reportUnknown(pass.paths);
@@ -123,7 +129,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
     ready: untilReady(webhook.initializeTimeoutSeconds * 1000, checkReady),
     async stop(signal) {
       stopping = true;
-      await Promise.all([upkeep.stop(), objects.stop()]);
+      await Promise.all([upkeep.stop(), objects.stop(), markers?.stop()]);
       if (webhook.host === undefined) await sleep(lingerMs, undefined, { signal }).catch(() => undefined);
       await served.server?.close(signal);
     },
@@ -208,7 +214,10 @@ function keeperOf({
   });
 }
 
-function routesOf({ client, featureGates, log }: AdmissionOptions): Readonly<Record<string, Route>> {
+function routesOf(
+  { client, featureGates, log }: AdmissionOptions,
+  markers: FollowedMarkers | undefined,
+): Readonly<Record<string, Route>> {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
     kind: kind.kind,
     namespace,
@@ -223,12 +232,14 @@ function routesOf({ client, featureGates, log }: AdmissionOptions): Readonly<Rec
   const lookUps = lookUpsIn(client);
   const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
   const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
+  const pod = reviewPod(featureGates, podChain, markers?.inNamespace);
   return {
     [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps)),
     [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
     [cloneSetPath]: strictly(cloneSet),
+    [podProbeMarkerPath]: strictly(reviewPodProbeMarker(featureGates)),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
-    [podPath]: admissionRoute(reviewPod(featureGates), { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
+    [podPath]: admissionRoute(pod, { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
     [installation.conversionPath]: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
   };
 }

@@ -53,6 +53,8 @@ export interface RegistrationWish {
   readonly bundle: string;
   /** Send every new pod, not only those of the suite's workloads (gate KruisePodReadinessGate). */
   readonly allPods: boolean;
+  /** Which new pods to send besides, as CEL expressions of which one has to hold. */
+  readonly alsoPods?: readonly string[];
 }
 
 export const podWebhookName = 'mpod.kb.io';
@@ -74,8 +76,7 @@ export function configurationPatch(configuration: WebhookConfiguration, wish: Re
     if (clientConfig !== undefined) {
       changes.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
     }
-    if (webhook.name === podWebhookName)
-      changes.push(...podConditionPatch(webhook.matchConditions, path, wish.allPods));
+    if (webhook.name === podWebhookName) changes.push(...podConditionPatch(webhook.matchConditions, path, wish));
     // Webhooks are addressed by place: the name says that it is still the one that was looked at.
     return changes.length === 0 ? [] : [{ op: 'test', path: `${path}/name`, value: webhook.name }, ...changes];
   });
@@ -137,20 +138,27 @@ function pathOf({ url, service }: ClientConfig): string | undefined {
 function podConditionPatch(
   conditions: readonly MatchCondition[] | undefined,
   path: string,
-  allPods: boolean,
+  { allPods, alsoPods = [] }: RegistrationWish,
 ): readonly Operation[] {
   const index = conditions?.findIndex(({ name }) => name === ownedPodsCondition.name) ?? -1;
-  if (allPods && index >= 0) {
-    return [
-      { op: 'test', path: `${path}/matchConditions/${index}/name`, value: ownedPodsCondition.name },
-      { op: 'remove', path: `${path}/matchConditions/${index}` },
-    ];
+  const place = `${path}/matchConditions/${index}`;
+  const isThere: Operation = { op: 'test', path: `${place}/name`, value: ownedPodsCondition.name };
+  if (allPods) return index >= 0 ? [isThere, { op: 'remove', path: place }] : [];
+
+  const expression = [ownedPodsCondition.expression, ...alsoPods].join(alternatively);
+  const wanted = { ...ownedPodsCondition, expression };
+  if (index >= 0) {
+    // What somebody else has put there stays; what was put there for the sake of other pods goes with them.
+    const present = conditions?.[index]?.expression ?? '';
+    const isOurs = alsoPods.length > 0 || present.startsWith(`${ownedPodsCondition.expression}${alternatively}`);
+    return isOurs && present !== expression ? [isThere, { op: 'replace', path: place, value: wanted }] : [];
   }
-  if (allPods || index >= 0) return [];
   return conditions === undefined
-    ? [{ op: 'add', path: `${path}/matchConditions`, value: [ownedPodsCondition] }]
-    : [{ op: 'add', path: `${path}/matchConditions/-`, value: ownedPodsCondition }];
+    ? [{ op: 'add', path: `${path}/matchConditions`, value: [wanted] }]
+    : [{ op: 'add', path: `${path}/matchConditions/-`, value: wanted }];
 }
+
+const alternatively = ' || ';
 
 /** One registration: what it is, and how it was seen last. */
 export interface Registration {

@@ -1,5 +1,11 @@
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
+import {
+  wantsEnhancedLiveness,
+  withoutLivenessProbes,
+  withServerlessProbes,
+} from '../../../api/pod-probe-injection.ts';
+import type { PodProbeMarker } from '../../../api/pod-probe-marker.ts';
 import { type NewPod, needsReadinessGate } from '../../../api/pod-readiness.ts';
 import { podReadinessGate } from '../../../api/well-known.ts';
 import { type ChainStep, runChain } from '../chain.ts';
@@ -13,18 +19,28 @@ export interface PodSurroundings {
   readonly gates: FeatureGates;
   /** Of the request: a new pod does not carry it yet. */
   readonly namespace: string;
+  /** The markers of a namespace. Asked only with gate EnablePodProbeMarkerOnServerless. */
+  readonly markers: (namespace: string) => readonly PodProbeMarker[] | Promise<readonly PodProbeMarker[]>;
 }
 
 /** Everything that a new pod goes through, in the one order that there is (FG-12). */
-export const podChain: readonly ChainStep<PodSurroundings>[] = [{ name: 'readiness gate', change: withReadinessGate }];
+export const podChain: readonly ChainStep<PodSurroundings>[] = [
+  { name: 'readiness gate', change: withReadinessGate },
+  { name: 'enhanced liveness', change: withEnhancedLiveness },
+  { name: 'serverless probes', change: withProbesForProviders },
+];
 
 /** Sends new pods through the chain. With gate PodWebhook off they pass as they are (FG-11). */
-export function reviewPod(gates: FeatureGates, steps: readonly ChainStep<PodSurroundings>[] = podChain): Review {
+export function reviewPod(
+  gates: FeatureGates,
+  steps: readonly ChainStep<PodSurroundings>[] = podChain,
+  markers: PodSurroundings['markers'] = () => [],
+): Review {
   return async (request) => {
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
     if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is no pod: it has no spec');
-    return { kind: 'allowed', object: await runChain(steps, pod, { gates, namespace: request.namespace }) };
+    return { kind: 'allowed', object: await runChain(steps, pod, { gates, namespace: request.namespace, markers }) };
   };
 }
 
@@ -37,6 +53,19 @@ export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): 
     ...pod,
     spec: { ...spec, readinessGates: [...(seen.spec.readinessGates ?? []), { conditionType: podReadinessGate }] },
   };
+}
+
+/** Takes liveness probes out of pods that say so (NPP §7). Nothing here carries them out yet. */
+function withEnhancedLiveness(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
+  return gates.EnhancedLivenessProbe && wantsEnhancedLiveness(pod) ? withoutLivenessProbes(pod) : pod;
+}
+
+/** Tells providers of virtual nodes what to probe (PPS-1); nobody knows yet which node the pod comes to. */
+async function withProbesForProviders(
+  pod: JsonObject,
+  { gates, namespace, markers }: PodSurroundings,
+): Promise<JsonObject> {
+  return gates.EnablePodProbeMarkerOnServerless ? withServerlessProbes(pod, await markers(namespace)) : pod;
 }
 
 /** The part of a pod that the rules look at. What has another shape than the API server's own types is refused. */

@@ -1,0 +1,288 @@
+// PodProbeMarker: probes containers of pods, and shows the results on these pods.
+//
+// Who writes what. A field has one writer.
+//
+//   metadata.finalizers node-pod-probe-cleanup   the watcher
+//   spec                                         the user
+//   status                                       the watcher
+//   on the pod: the condition podConditionType   the watcher (on virtual nodes the provider)
+//   on the pod: marks of markerPolicy            the watcher
+//   on the pod: annotations for providers        admission, at creation
+import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
+import { keyProblems, selectorProblems, valueProblems } from './label-problems.ts';
+import { type LabelSelector, labelMatcher } from './label-selector.ts';
+import { labelKeyProblem } from './label-syntax.ts';
+import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
+import type { specSchema, statusSchema } from './schema/pod-probe-marker.ts';
+import type { Parsed } from './schema/static.ts';
+import type { WaitingFor } from './waiting-for.ts';
+import { blockedByLimit } from './waiting-for.ts';
+import { group, podReadinessGate } from './well-known.ts';
+
+// ---------------------------------------------------------------------------------------------------------- the shape
+
+/** Which pods of its namespace are probed, how, and what they are marked with. */
+export interface PodProbeMarker extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly spec: PodProbeMarkerSpec;
+  /** Absent until somebody has looked at the marker. */
+  readonly status?: PodProbeMarkerStatus;
+}
+
+export type PodProbeMarkerSpec = Parsed<typeof specSchema>;
+export type PodProbeMarkerStatus = Parsed<typeof statusSchema>;
+export type MarkerProbe = PodProbeMarkerSpec['probes'][number];
+export type MarkerPolicy = NonNullable<MarkerProbe['markerPolicy']>[number];
+
+/** How the API server addresses them. */
+export const podProbeMarker = {
+  group: group.apps,
+  version: 'v1alpha1',
+  plural: 'podprobemarkers',
+  kind: 'PodProbeMarker',
+  namespaced: true,
+} as const satisfies Resource;
+
+/** Nodes may still have work of this marker; goes when none has. */
+export const nodePodProbeFinalizer = 'kruise.io/node-pod-probe-cleanup';
+
+/** Annotations on pods, written at their creation for providers of virtual nodes. */
+export const serverlessAnnotation = {
+  /** JSON list of probes. */
+  probes: 'kruise.io/podprobe',
+  /** Names of the markers they are from, sorted, with commas between them. */
+  markers: 'kruise.io/podprobemarker-list',
+} as const;
+
+/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
+export const reservedConditions: readonly string[] = [
+  'PodScheduled',
+  'Initialized',
+  'Ready',
+  'ContainersReady',
+  podReadinessGate,
+  'InPlaceUpdateReady',
+];
+
+/** Whether a marker may write this condition. */
+export function mayWriteCondition(type: string | undefined): type is string {
+  return type !== undefined && type !== '' && !reservedConditions.includes(type);
+}
+
+/** Whom the marker selects, as a question; an empty or malformed selector selects nobody (PPM-1). */
+export function selectionOf(marker: PodProbeMarker): (labels: Readonly<Record<string, string>> | undefined) => boolean {
+  const selector: LabelSelector = marker.spec.selector;
+  const isEmpty =
+    Object.keys(selector.matchLabels ?? {}).length === 0 && (selector.matchExpressions ?? []).length === 0;
+  const matches = isEmpty ? undefined : labelMatcher(selector);
+  return matches ?? (() => false);
+}
+
+// ------------------------------------------------------------------------------------------------------------- waiting
+
+/** Reasons of `status.waitingFor`, with what a person can do. */
+export const markerWaits = {
+  NodeNotReady: 'Bring the node back: it gets its list of probes once it is ready',
+  PortNotFound: 'Name a port of the container, or give a number',
+} as const;
+export type MarkerWaitReason = keyof typeof markerWaits;
+
+/** A wait of a marker; the same wait keeps the time at which it began. */
+export function markerWait(
+  reason: MarkerWaitReason,
+  blockedBy: readonly string[],
+  now: string,
+  before: WaitingFor | undefined,
+): WaitingFor {
+  return {
+    reason,
+    blockedBy: blockedBy.slice(0, blockedByLimit),
+    blockedCount: blockedBy.length,
+    since: before?.reason === reason ? before.since : now,
+    unblock: markerWaits[reason],
+  };
+}
+
+// ----------------------------------------------------------------------------------------------------------- admission
+
+/**
+ * Every problem of a marker at once, each with its field path; an empty list means that there is none. Takes objects of
+ * any shape, and never throws.
+ */
+export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldProblem[] {
+  if (!isJsonObject(spec)) return [required('spec', 'says what is probed')];
+  return [...selectorProblems('spec.selector', spec.selector, 'says which pods are probed'), ...probesProblems(spec)];
+}
+
+/** What speaks against an update. A problem that the marker has already is not held against it. */
+export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+  const known = validatePodProbeMarker(before);
+  const problems = validatePodProbeMarker(after).filter(
+    ({ path, message }) => !known.some((old) => old.path === path && old.message === message),
+  );
+  const isSame = sameJson(objectOr(before.spec).selector, objectOr(after.spec).selector);
+  return [...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]), ...problems];
+}
+
+function probesProblems(spec: JsonObject): readonly FieldProblem[] {
+  const path = 'spec.probes';
+  const probes = listOr(spec.probes).map(objectOr);
+  if (probes.length === 0) return [required(path, 'says how pods are probed')];
+  const names = probes.map(({ name }) => name);
+  const types = probes.map(({ podConditionType }) => podConditionType || undefined);
+  return probes.flatMap((probe, index) => {
+    const at = `${path}[${index}]`;
+    return [
+      ...nameProblems(`${at}.name`, probe.name),
+      ...repeated(`${at}.name`, names, index),
+      ...(typeof probe.containerName === 'string' && probe.containerName !== ''
+        ? []
+        : [required(`${at}.containerName`, 'says which container is probed')]),
+      ...probeProblems(`${at}.probe`, probe.probe),
+      ...conditionProblems(`${at}.podConditionType`, probe.podConditionType),
+      ...repeated(`${at}.podConditionType`, types, index),
+      ...policiesProblems(at, probe),
+    ];
+  });
+}
+
+function nameProblems(path: string, name: Json | undefined): readonly FieldProblem[] {
+  if (typeof name !== 'string' || name === '') return [required(path, 'tells the probe apart')];
+  if (name.includes('#')) return [invalid(path, name, 'must not contain "#"')];
+  return reservedConditions.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
+}
+
+function repeated(path: string, values: readonly (Json | undefined)[], index: number): readonly FieldProblem[] {
+  const value = values[index];
+  const isFirst = value === undefined || values.indexOf(value) === index;
+  return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+}
+
+function conditionProblems(path: string, type: Json | undefined): readonly FieldProblem[] {
+  if (isAbsent(type) || type === '') return [];
+  if (typeof type !== 'string') return [invalid(path, type, 'must be a text')];
+  const problem = labelKeyProblem(type);
+  if (problem !== undefined) return [invalid(path, type, problem)];
+  return reservedConditions.includes(type) ? [invalid(path, type, 'is a condition that others write')] : [];
+}
+
+function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldProblem[] {
+  const path = `${at}.markerPolicy`;
+  const policies = listOr(markerPolicy).map(objectOr);
+  if (policies.length === 0) {
+    const hasCondition = !isAbsent(podConditionType) && podConditionType !== '';
+    return hasCondition ? [] : [required(path, 'without it and without podConditionType, nothing shows the result')];
+  }
+  const states = policies.map(({ state }) => state);
+  return policies.flatMap((policy, index) => [
+    ...(verdicts.some((known) => known === policy.state)
+      ? []
+      : [notSupported(`${path}[${index}].state`, policy.state, verdicts)]),
+    ...repeated(`${path}[${index}].state`, states, index),
+    ...marksProblems(`${path}[${index}]`, policy),
+  ]);
+}
+
+const verdicts = ['Succeeded', 'Failed'] as const;
+
+/** As many bytes of annotations as a pod may have. */
+const mostAnnotationBytes = 256 * 1024;
+
+function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[] {
+  const labels = Object.entries(objectOr(policy.labels));
+  const annotations = Object.entries(objectOr(policy.annotations));
+  if (labels.length + annotations.length === 0) return [required(path, 'has neither labels nor annotations')];
+  const size = annotations.reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
+  return [
+    ...labels.flatMap(([key, value]) => [
+      ...keyProblems(`${path}.labels`, key),
+      ...valueProblems(`${path}.labels[${key}]`, value),
+    ]),
+    ...annotations.flatMap(([key, value]) => [
+      ...keyProblems(`${path}.annotations`, key.toLowerCase()),
+      ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
+    ]),
+    ...(size > mostAnnotationBytes ? [invalid(`${path}.annotations`, size, 'must not be larger than 256 KiB')] : []),
+  ];
+}
+
+// ------------------------------------------------------------------------------------------------------------- a probe
+
+const handlers = ['exec', 'httpGet', 'tcpSocket'] as const;
+
+const numbers = [
+  'initialDelaySeconds',
+  'timeoutSeconds',
+  'periodSeconds',
+  'successThreshold',
+  'failureThreshold',
+] as const;
+
+function probeProblems(path: string, probe: Json | undefined): readonly FieldProblem[] {
+  if (!isJsonObject(probe)) return [required(path, 'says how the container is probed')];
+  const [first, ...others] = handlers.filter((handler) => !isAbsent(probe[handler]));
+  if (first === undefined) return [required(path, 'must have exec, httpGet or tcpSocket')];
+  return [
+    ...others.map((handler) => forbidden(`${path}.${handler}`, 'a probe has one handler')),
+    ...handlerProblems(`${path}.${first}`, first, objectOr(probe[first])),
+    ...numbers.flatMap((field) => numberProblems(`${path}.${field}`, probe[field])),
+  ];
+}
+
+function numberProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
+  if (isAbsent(value)) return [];
+  if (typeof value !== 'number' || !Number.isInteger(value)) return [invalid(path, value, 'must be a whole number')];
+  return value < 0 ? [invalid(path, value, 'must not be negative')] : [];
+}
+
+function handlerProblems(path: string, kind: (typeof handlers)[number], handler: JsonObject): readonly FieldProblem[] {
+  switch (kind) {
+    case 'exec':
+      return isJsonList(handler.command) && handler.command.length > 0
+        ? []
+        : [required(`${path}.command`, 'is what is run in the container')];
+    case 'tcpSocket':
+      return [...portProblems(`${path}.port`, handler.port), ...hostProblems(`${path}.host`, handler.host)];
+    case 'httpGet':
+      return [
+        ...pathProblems(`${path}.path`, handler.path),
+        ...portProblems(`${path}.port`, handler.port),
+        ...hostProblems(`${path}.host`, handler.host),
+        ...(handler.scheme === 'HTTP' || handler.scheme === 'HTTPS'
+          ? []
+          : [notSupported(`${path}.scheme`, handler.scheme ?? '', ['HTTP', 'HTTPS'])]),
+        ...listOr(handler.httpHeaders).flatMap((header, index) => {
+          const { name } = objectOr(header);
+          const isHeader = typeof name === 'string' && /^[-A-Za-z0-9]+$/.test(name);
+          return isHeader ? [] : [invalid(`${path}.httpHeaders[${index}].name`, name, 'is no name of a header')];
+        }),
+      ];
+  }
+}
+
+function hostProblems(path: string, host: Json | undefined): readonly FieldProblem[] {
+  return isAbsent(host) || host === '' ? [] : [forbidden(path, 'it is always the pod that is asked')];
+}
+
+function pathProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
+  if (typeof value !== 'string' || value === '') return [required(path, 'is what is asked for')];
+  const isPath = !hasControlCharacter(value) && !/%(?![0-9A-Fa-f]{2})/.test(value);
+  return isPath ? [] : [invalid(path, value, 'is no path of a URL')];
+}
+
+function hasControlCharacter(text: string): boolean {
+  return [...text].some((character) => character < ' ' || character === '\u007f');
+}
+
+function portProblems(path: string, port: Json | undefined): readonly FieldProblem[] {
+  if (isAbsent(port)) return [required(path, 'is what is asked')];
+  if (typeof port === 'number') {
+    const isPort = Number.isInteger(port) && port >= 1 && port <= 65_535;
+    return isPort ? [] : [invalid(path, port, 'must be between 1 and 65535')];
+  }
+  const isName =
+    typeof port === 'string' && port.length <= 15 && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(port) && /[a-z]/.test(port);
+  const rule = 'must be a number, or a name of at most 15 lower case letters, digits and "-", with a letter';
+  return isName ? [] : [invalid(path, port, rule)];
+}
