@@ -2,7 +2,8 @@
 import { cloneSets } from '../api/cloneset.ts';
 import { hasInPlaceGate } from '../api/in-place-update.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
-import type { Container, Pod } from '../api/pod.ts';
+import type { Node } from '../api/node.ts';
+import { type Container, isActive, type Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
@@ -14,7 +15,8 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 
 /**
  * What is kept of a pod. Of one that a kind of ours controls, or that is updated in place, all that is read for that; of
- * others only whose it is, whether it goes, and what the shared gate says.
+ * others only whose it is, whether it goes, and what the shared gate says; and, while a marker may select it, what that is
+ * decided on.
  */
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
@@ -26,22 +28,42 @@ function isOurs({ apiVersion }: OwnerReference): boolean {
   return apiVersion.startsWith(`${group.apps}/`);
 }
 
-function trimForeignPod({ metadata, spec, status }: Pod): Pod {
+function trimForeignPod(pod: Pod): Pod {
+  const { metadata, spec, status } = pod;
   const gates = spec.readinessGates?.filter(({ conditionType }) => conditionType === podReadinessGate) ?? [];
-  const conditions = status?.conditions?.filter(({ type }) => type === podReadinessGate) ?? [];
+  const mayBeSelected = isActive(pod);
+  const conditions = status?.conditions?.filter(({ type }) =>
+    mayBeSelected ? !unreadConditions.has(type) : type === podReadinessGate,
+  );
+  const read = {
+    ...(conditions && conditions.length > 0 && { conditions }),
+    ...(mayBeSelected && status && present({ phase: status.phase, podIP: status.podIP })),
+  };
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: identity(metadata),
-    spec: { containers: [], ...(gates.length > 0 ? { readinessGates: gates } : {}) },
-    ...(conditions.length > 0 ? { status: { conditions } } : {}),
+    metadata: { ...identity(metadata), ...(mayBeSelected && present({ labels: metadata.labels })) },
+    spec: {
+      containers: [],
+      ...(gates.length > 0 ? { readinessGates: gates } : {}),
+      ...(mayBeSelected && present({ nodeName: spec.nodeName })),
+    },
+    ...(Object.keys(read).length > 0 && { status: read }),
   };
 }
+
+/** The kubelet's own, which every pod has and nobody asks for. */
+const unreadConditions: ReadonlySet<string> = new Set([
+  'PodScheduled',
+  'PodReadyToStartContainers',
+  'ContainersReady',
+  'Ready',
+]);
 
 function trimOwnPod({ metadata, spec, status }: Pod): Pod {
   const { generation, labels, annotations, finalizers, ownerReferences } = metadata;
   const { nodeName, readinessGates, containers, initContainers } = spec;
-  const { phase, observedGeneration, conditions, containerStatuses } = status ?? {};
+  const { phase, observedGeneration, podIP, conditions, containerStatuses } = status ?? {};
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -53,7 +75,7 @@ function trimOwnPod({ metadata, spec, status }: Pod): Pod {
       ...present({ nodeName, readinessGates, initContainers: initContainers?.map(trimContainer) }),
       containers: containers.map(trimContainer),
     },
-    ...(status && { status: present({ phase, observedGeneration, conditions, containerStatuses }) }),
+    ...(status && { status: present({ phase, observedGeneration, podIP, conditions, containerStatuses }) }),
   };
 }
 
@@ -67,9 +89,15 @@ function identity({ name, namespace, uid, resourceVersion, creationTimestamp, de
   return { name, uid, resourceVersion, creationTimestamp, ...present({ namespace, deletionTimestamp }) };
 }
 
-/** What is kept of a node: that it is there, as which one, and by what labels it is chosen. */
-function trimNode({ apiVersion, kind, metadata }: KubeObject): KubeObject {
-  return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) } };
+/** What is kept of a node: that it is there, as which one, by what labels it is chosen, and whether it is ready. */
+function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) },
+    ...(ready && { status: { conditions: [{ type: ready.type, status: ready.status }] } }),
+  };
 }
 
 /** What is kept of a revision: of one that may be ours all but who wrote it, of others whose it is. */

@@ -19,10 +19,37 @@ describe('trimPod', () => {
     expect(trimPod(pod)).toEqual({
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { namespace: 'shop', name: 'web', uid: 'pod-1', resourceVersion: '1', creationTimestamp: createdAt },
-      spec: { containers: [], readinessGates: [{ conditionType: podReadinessGate }] },
+      metadata: {
+        namespace: 'shop',
+        name: 'web',
+        uid: 'pod-1',
+        resourceVersion: '1',
+        creationTimestamp: createdAt,
+        labels: { app: 'web' },
+      },
+      spec: { containers: [], nodeName: 'node-1', readinessGates: [{ conditionType: podReadinessGate }] },
       status: { conditions: [{ type: podReadinessGate, status: 'True' }] },
     });
+  });
+
+  it("keeps of a pod that a marker may select what that is decided on, and conditions that are not the kubelet's own", () => {
+    const conditions = ['PodScheduled', 'Initialized', 'game.io/idle', 'Ready', 'ContainersReady'].map((type) => ({
+      type,
+      status: 'True',
+    }));
+    const pod = gatedPod({
+      metadata: { labels: { app: 'web' } },
+      spec: { containers: [], nodeName: 'node-1' },
+      status: { phase: 'Running', podIP: '10.0.0.1', conditions },
+    });
+    expect(trimPod(pod)).toMatchObject({
+      metadata: { labels: { app: 'web' } },
+      spec: { nodeName: 'node-1' },
+      status: { phase: 'Running', podIP: '10.0.0.1', conditions: [{ type: 'Initialized' }, { type: 'game.io/idle' }] },
+    });
+    const ended = trimPod({ ...pod, status: { ...pod.status, phase: 'Succeeded' } });
+    expect(ended.metadata).not.toHaveProperty('labels');
+    expect(ended.spec).not.toHaveProperty('nodeName');
   });
 
   it('says no more of a pod without the gate than that it is there, or goes', () => {
@@ -56,21 +83,28 @@ describe('trimPod', () => {
       status: { phase: 'Running', conditions: [ready], containerStatuses: [] },
     });
     expect(JSON.stringify(trimmed)).not.toContain('hidden');
-    expect(trimmed.status).not.toHaveProperty('podIP');
+    expect(trimmed.status).toHaveProperty('podIP');
   });
 });
 
 describe('trimOf', () => {
-  it('keeps of nodes that they are there and their labels, and leaves other kinds as they are', () => {
+  it('keeps of nodes that they are there, their labels and whether they are ready, and leaves other kinds as they are', () => {
     const node = {
       apiVersion: 'v1',
       kind: 'Node',
       metadata: { ...gatedPod().metadata, labels: { zone: 'a' } },
       spec: {},
+      status: {
+        conditions: [
+          { type: 'Ready', status: 'True', message: 'x' },
+          { type: 'Other', status: 'True' },
+        ],
+      },
     };
     const trimmed = trimOf(kubeResource.nodes)?.(node);
     expect(trimmed).not.toHaveProperty('spec');
     expect(trimmed?.metadata.labels).toEqual({ zone: 'a' });
+    expect(trimmed).toMatchObject({ status: { conditions: [{ type: 'Ready', status: 'True' }] } });
     expect(trimOf(kubeResource.pods)?.(gatedPod() as Pod)).toEqual(trimPod(gatedPod()));
     expect(trimOf(kubeResource.secrets)).toBeUndefined();
   });

@@ -1,0 +1,110 @@
+import { pino } from 'pino';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import { createCache, type IndexFunction, type WritableCache } from '../../watcher/cache.ts';
+import type { Controller, ControllerOf, WatcherHouse } from '../../watcher/controller.ts';
+import { KeyedQueue } from '../../watcher/keyed-queue.ts';
+import { Reflector } from '../../watcher/reflector.ts';
+import { trimOf } from '../../watcher/trim.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import { MemoryCluster } from './memory-kube-client.ts';
+import { plainClient, type SeenCall } from './recreate-requests.ts';
+
+/** One controller as the watcher runs it, on an API server in memory: real reflectors, caches, trims and queues. */
+export interface RunningController {
+  readonly cluster: MemoryCluster;
+  readonly controller: Controller;
+  /** Every write so far. */
+  readonly writes: readonly SeenCall[];
+  /** What went wrong in passes, as text. */
+  readonly failures: readonly string[];
+  stop(): Promise<void>;
+}
+
+export interface HouseOptions {
+  readonly cluster?: MemoryCluster;
+  readonly gates?: string;
+  readonly now?: () => number;
+  /** Sees each call before it takes effect; what it throws, the call fails with. */
+  readonly meet?: (call: SeenCall) => void;
+}
+
+/** Starts a controller that leads at once. */
+export async function runController(
+  controllerOf: ControllerOf,
+  {
+    cluster = new MemoryCluster(),
+    gates = '',
+    now = () => Date.parse('2026-01-01T00:01:00Z'),
+    meet,
+  }: HouseOptions = {},
+): Promise<RunningController> {
+  const writes: SeenCall[] = [];
+  const failures: string[] = [];
+  const client = cluster.client();
+  const kube = plainClient(cluster, (call) => {
+    meet?.(call);
+    if (call.verb !== 'get') writes.push(call);
+  });
+  const log = pino({ level: 'silent' });
+  const metrics = createMetrics('watcher');
+  const caches = new Map<string, WritableCache<KubeObject>>();
+  const reflectors: Reflector<KubeObject>[] = [];
+  const queues: KeyedQueue[] = [];
+
+  function cacheOf(resource: Resource): WritableCache<KubeObject> {
+    const known = caches.get(resource.plural);
+    if (known) return known;
+    const cache = createCache<KubeObject>({ onError: (error) => void failures.push(String(error)) });
+    const trim = trimOf(resource);
+    reflectors.push(new Reflector({ client, resource, cache, log, ...(trim && { trim }) }));
+    caches.set(resource.plural, cache);
+    return cache;
+  }
+
+  const house: WatcherHouse = {
+    kube: { ...client, ...kube },
+    starter: noStarter,
+    config: { namespace: '', featureGates: parseFeatureGates(gates) },
+    log,
+    metrics,
+    now,
+    isLeading: () => true,
+    cache<T extends KubeObject>(resource: Resource, indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
+      const cache = cacheOf(resource) as unknown as WritableCache<T>;
+      for (const [name, of] of Object.entries(indexes)) cache.addIndex(name, of);
+      return cache;
+    },
+    queue(name, pass) {
+      const onError = (key: string, error: unknown) => void failures.push(`${name} ${key}: ${String(error)}`);
+      const queue = new KeyedQueue({ concurrency: 4, pass, onError });
+      queues.push(queue);
+      return queue;
+    },
+  };
+  const controller = controllerOf(house);
+  for (const reflector of reflectors) reflector.start();
+  await Promise.all(reflectors.map((reflector) => reflector.synced()));
+  controller.begin?.({ isLeading: () => true, lost: new AbortController().signal });
+  controller.wantAll();
+  return {
+    cluster,
+    controller,
+    writes,
+    failures,
+    async stop() {
+      await Promise.all(queues.map((queue) => queue.stop()));
+      await controller.stop?.();
+      await Promise.all(reflectors.map((reflector) => reflector.stop()));
+    },
+  };
+}
+
+const noStarter: WatcherHouse['starter'] = {
+  want: () => undefined,
+  forget: () => undefined,
+  tell: () => Promise.resolve(),
+  command: () => Promise.resolve(),
+  isSent: () => false,
+  silent: false,
+};

@@ -1,0 +1,248 @@
+/**
+ * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
+ * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
+ * pod, and (in `pod-probe-marker.ts`) a marker.
+ */
+import { failureTypeOf } from '../../api/failure.ts';
+import { sameJson } from '../../api/json.ts';
+import { isVirtual, type Node } from '../../api/node.ts';
+import {
+  type ContainerProbeState,
+  type NodePodProbe,
+  nodePodProbe,
+  type PodProbeStatus,
+  parseProbeKey,
+} from '../../api/node-pod-probe.ts';
+import { isActive, type Pod } from '../../api/pod.ts';
+import type { PodProbeMarker } from '../../api/pod-probe-marker.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import {
+  type ContainerPorts,
+  type LostPort,
+  markersOf,
+  marksLeft,
+  marksOf,
+  needsPorts,
+  type PodMarks,
+  serverlessMarksOf,
+  withConditions,
+  workListOf,
+} from '../../workflows/plan/pod-probes.ts';
+import type { Cache } from '../cache.ts';
+import type { WatcherHouse } from '../controller.ts';
+import type { PodStatusWriter } from './pod-readiness.ts';
+
+/** The caches that everything about probes is decided on. */
+export interface ProbeCaches {
+  readonly pods: Cache<Pod>;
+  readonly nodes: Cache<Node>;
+  readonly markers: Cache<PodProbeMarker>;
+  readonly nodeProbes: Cache<NodePodProbe>;
+}
+
+export type ProbeWorld = ProbeCaches &
+  Pick<WatcherHouse, 'kube' | 'log' | 'now'> & {
+    readonly serverless: boolean;
+  };
+
+/** Index functions of pods: those that may have to be probed, by node and by namespace. */
+export const probedPodIndexes = {
+  probedOnNode: ({ spec }: Pod): readonly string[] => (spec.nodeName ? [spec.nodeName] : []),
+  probedInNamespace: ({ metadata, spec }: Pod): readonly string[] => (spec.nodeName ? [metadata.namespace ?? ''] : []),
+};
+
+/** Index functions of markers. */
+export const markerIndexes = {
+  namespace: ({ metadata }: PodProbeMarker): readonly string[] => [metadata.namespace ?? ''],
+};
+
+/** Index functions of NodePodProbes: which markers they have work of, as `namespace/name`. */
+export const nodeProbeIndexes = {
+  marker: ({ spec }: NodePodProbe): readonly string[] => [
+    ...new Set(
+      (spec.podProbes ?? []).flatMap(({ namespace, probes = [] }) =>
+        probes.map(({ name }) => `${namespace}/${parseProbeKey(name)?.marker ?? ''}`),
+      ),
+    ),
+  ],
+};
+
+/** What is remembered between passes; all of it may be forgotten. */
+export class NodeProbeMemory {
+  /** Ports of containers never change, so each pod is looked at once; by UID. */
+  readonly #ports = new Map<string, ContainerPorts>();
+  /** Annotations are not in the cache of every pod: what was written on it last, by UID. */
+  readonly #annotated = new Map<string, string>();
+  /** By node. */
+  readonly lostPorts = new Map<string, readonly LostPort[]>();
+
+  /** The ports of a pod by container; undefined when there is no such pod any more. */
+  async portsOf(pod: Pod, kube: Pick<ProbeWorld['kube'], 'get'>): Promise<ContainerPorts | undefined> {
+    const { uid, namespace = '', name } = pod.metadata;
+    const known = this.#ports.get(uid);
+    if (known) return known;
+    const live = await unlessMovedOn(kube.get<Pod>(kubeResource.pods, { namespace, name }));
+    if (live?.metadata.uid !== uid) return undefined;
+    const ports = new Map(live.spec.containers.map((container) => [container.name, container.ports ?? []]));
+    this.#ports.set(uid, ports);
+    return ports;
+  }
+
+  /** Whether these annotations may be missing on the pod. */
+  mayLackAnnotations(uid: string, { annotations }: PodMarks): boolean {
+    return Object.keys(annotations).length > 0 && this.#annotated.get(uid) !== JSON.stringify(annotations);
+  }
+
+  annotated(uid: string, { annotations }: PodMarks): void {
+    this.#annotated.set(uid, JSON.stringify(annotations));
+  }
+
+  forgetPod(uid: string): void {
+    this.#ports.delete(uid);
+    this.#annotated.delete(uid);
+  }
+
+  forgetAll(): void {
+    this.#ports.clear();
+    this.#annotated.clear();
+    this.lostPorts.clear();
+  }
+}
+
+/**
+ * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
+ * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11).
+ */
+export async function passOverNode(nodeName: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+  const node = world.nodes.byName('', nodeName);
+  const list = world.nodeProbes.byName('', nodeName);
+  const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
+  if (!isServed) {
+    memory.lostPorts.delete(nodeName);
+    if (list) await unlessMovedOn(world.kube.delete(nodePodProbe, nameOf(list), uidOf(list)));
+    return;
+  }
+  if (!list) {
+    if (isReady(node)) await createList(nodeName, world);
+    return;
+  }
+
+  const probed = await Promise.all(
+    world.pods.byIndex('probedOnNode', nodeName).map(async (pod) => {
+      const markers = markersOf(pod, world.markers.byIndex('namespace', pod.metadata.namespace ?? ''));
+      const ports = needsPorts(markers) ? await memory.portsOf(pod, world.kube) : emptyPorts;
+      return { pod, markers, ...(ports && { ports }) };
+    }),
+  );
+  const { podProbes, lostPorts } = workListOf(probed, list.spec.podProbes ?? []);
+  memory.lostPorts.set(nodeName, lostPorts);
+  if (sameJson(podProbes, list.spec.podProbes ?? [])) return;
+  const { uid, resourceVersion } = list.metadata;
+  const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
+  await unlessMovedOn(world.kube.patch(nodePodProbe, nameOf(list), 'merge', body));
+}
+
+const emptyPorts: ContainerPorts = new Map();
+
+function isReady({ status }: Node): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
+}
+
+async function createList(name: string, { kube, nodeProbes }: ProbeWorld): Promise<void> {
+  try {
+    await kube.create(nodePodProbe, { metadata: { name }, spec: {} });
+  } catch (error) {
+    // Made a moment ago, and the cache does not show it yet.
+    if (failureTypeOf(error) !== 'Conflict' && nodeProbes.byName('', name) === undefined) throw error;
+  }
+}
+
+/** Shows on one pod what its probes have found out (NPP-10 to NPP-17, PPS-3 to PPS-5). */
+export async function passOverPod(podUid: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+  const pod = world.pods.byUid(podUid);
+  if (!pod || !isActive(pod) || !pod.spec.nodeName) return;
+  const wanted = wantedMarks(pod, pod.spec.nodeName, world);
+  if (wanted === undefined) return;
+  if (wanted.contested.length > 0) {
+    const fields = { pod: pod.metadata.name, namespace: pod.metadata.namespace, conditions: wanted.contested };
+    world.log.warn(fields, 'Several probes claim one condition: the first has it');
+  }
+  const left = marksLeft(pod, { ...wanted, annotations: {} });
+  if (left === undefined && !memory.mayLackAnnotations(podUid, wanted)) return;
+  await writeMarks(pod, wanted, world.kube);
+  memory.annotated(podUid, wanted);
+}
+
+function wantedMarks(pod: Pod, nodeName: string, world: ProbeWorld): PodMarks | undefined {
+  const node = world.nodes.byName('', nodeName);
+  const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
+  if (node && isVirtual(node)) {
+    if (!world.serverless || ofNamespace.length === 0) return undefined;
+    return serverlessMarksOf(pod, markersOf(pod, ofNamespace));
+  }
+  const states = statesOf(world.nodeProbes.byName('', nodeName), pod.metadata.uid);
+  return states.length === 0 ? undefined : marksOf(states, ofNamespace);
+}
+
+function statesOf(list: NodePodProbe | undefined, podUid: string): readonly ContainerProbeState[] {
+  return list?.status?.podProbeStatuses?.find(({ uid }) => uid === podUid)?.probeStates ?? [];
+}
+
+/** The UIDs of the pods of which the two tell different things. */
+export function podsReportedAnew(before: NodePodProbe | undefined, after: NodePodProbe | undefined): readonly string[] {
+  const known = new Map((before?.status?.podProbeStatuses ?? []).map((entry) => [entry.uid, entry]));
+  return (after?.status?.podProbeStatuses ?? [])
+    .filter((entry) => !saysTheSame(known.get(entry.uid), entry))
+    .map(({ uid }) => uid);
+}
+
+function saysTheSame(before: PodProbeStatus | undefined, after: PodProbeStatus): boolean {
+  const said = (states: readonly ContainerProbeState[] = []) =>
+    states.map(({ name, state, message }) => ({ name, state, message: message ?? '' }));
+  return before !== undefined && sameJson(said(before.probeStates), said(after.probeStates));
+}
+
+const attemptsAtOnce = 5;
+
+/** One write for all marks of a pod, decided on the pod as it is; the kubelet writes conditions, too (NPP-15). */
+async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Promise<void> {
+  const ref = { namespace: pod.metadata.namespace ?? '', name: pod.metadata.name };
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const live = await kube.get<Pod>(kubeResource.pods, ref);
+      if (live.metadata.uid !== pod.metadata.uid || !isActive(live)) return;
+      const left = marksLeft(live, wanted);
+      if (left === undefined) return;
+      const { uid, resourceVersion } = live.metadata;
+      const body = {
+        metadata: { uid, resourceVersion, labels: left.labels, annotations: left.annotations },
+        ...(left.conditions.length > 0 && { status: { conditions: withConditions(live, left.conditions) } }),
+      };
+      await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
+      return;
+    } catch (error) {
+      const type = failureTypeOf(error);
+      if (type === 'Superseded') return;
+      if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
+    }
+  }
+}
+
+function nameOf({ metadata }: NodePodProbe): { readonly name: string } {
+  return { name: metadata.name };
+}
+
+function uidOf({ metadata }: NodePodProbe) {
+  return { preconditions: { uid: metadata.uid } };
+}
+
+/** A call about something that has moved on is no error: the event that tells of it brings the next pass. */
+export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    const type = failureTypeOf(error);
+    if (type === 'Conflict' || type === 'Superseded') return undefined;
+    throw error;
+  }
+}

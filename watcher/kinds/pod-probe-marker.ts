@@ -1,0 +1,274 @@
+/** What the watcher does for PodProbeMarkers: it has the nodes told of them, and says how far that has come. */
+import { sameJson } from '../../api/json.ts';
+import { isVirtual, type Node } from '../../api/node.ts';
+import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
+import type { Pod } from '../../api/pod.ts';
+import {
+  markerWait,
+  nodePodProbeFinalizer,
+  type PodProbeMarker,
+  type PodProbeMarkerStatus,
+  podProbeMarker,
+  selectionOf,
+} from '../../api/pod-probe-marker.ts';
+import { timestamp } from '../../api/time.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { mayBeProbed } from '../../workflows/plan/pod-probes.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import {
+  markerIndexes,
+  NodeProbeMemory,
+  nodeProbeIndexes,
+  type ProbeWorld,
+  passOverNode,
+  passOverPod,
+  podsReportedAnew,
+  probedPodIndexes,
+  unlessMovedOn,
+} from './node-pod-probe.ts';
+
+/** Nodes that have yet to be told of a generation of a marker. */
+interface Spread {
+  readonly generation: number;
+  readonly pending: Set<string>;
+}
+
+/** Has the pods that markers select probed, and shows the results on them. */
+export function podProbes(house: WatcherHouse): Controller {
+  const { config, kube, log, now, isLeading, cache, queue } = house;
+  const markers = cache<PodProbeMarker>(podProbeMarker, markerIndexes);
+  if (!config.featureGates.PodProbeMarkerGate) return finalizersOnly(house, markers);
+  const nodeProbes = cache<NodePodProbe>(nodePodProbe, nodeProbeIndexes);
+  const pods = cache<Pod>(kubeResource.pods, probedPodIndexes);
+  const nodes = cache<Node>(kubeResource.nodes);
+  const serverless = config.featureGates.EnablePodProbeMarkerOnServerless;
+  const world: ProbeWorld = { pods, nodes, markers, nodeProbes, kube, log, now, serverless };
+  const memory = new NodeProbeMemory();
+  const spreads = new Map<string, Spread>();
+
+  const nodePasses = queue('node-pod-probes', async (nodeName) => {
+    const lostBefore = memory.lostPorts.get(nodeName) ?? [];
+    await passOverNode(nodeName, world, memory);
+    for (const [key, { pending }] of spreads) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
+    const lost = memory.lostPorts.get(nodeName) ?? [];
+    if (!sameJson(lostBefore, lost)) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+    return undefined;
+  });
+  const podPasses = queue('probe-results', async (podUid) => {
+    await passOverPod(podUid, world, memory);
+    return undefined;
+  });
+  const markerPasses = queue('pod-probe-markers', async (key) => {
+    const marker = markers.byName(...namesIn(key));
+    if (!marker) {
+      spreads.delete(key);
+      return undefined;
+    }
+    if (marker.metadata.deletionTimestamp !== undefined) return await releaseMarker(marker);
+    await addFinalizer(marker, kube);
+    const matched = matchedPods(marker, world);
+    spread(marker, matched);
+    await writeStatus(marker, matched);
+    return undefined;
+  });
+
+  /** Once for each generation: all nodes that have, or are to have, probes of it, and all pods with results. */
+  function spread(marker: PodProbeMarker, matched: readonly Pod[]): void {
+    const key = keyOf(marker);
+    const generation = marker.metadata.generation ?? 0;
+    if (spreads.get(key)?.generation === generation) return;
+    const ofPods = matched.map(({ spec }) => spec.nodeName ?? '');
+    const ofLists = nodeProbes.byIndex('marker', key).map(({ metadata }) => metadata.name);
+    const pending = new Set([...ofPods, ...ofLists]);
+    spreads.set(key, { generation, pending });
+    for (const nodeName of pending) nodePasses.add(nodeName);
+    for (const pod of matched) podPasses.add(pod.metadata.uid);
+  }
+
+  async function writeStatus(marker: PodProbeMarker, matched: readonly Pod[]): Promise<void> {
+    const generation = marker.metadata.generation ?? 0;
+    const isSpread = spreads.get(keyOf(marker))?.pending.size === 0;
+    const observed = isSpread ? generation : marker.status?.observedGeneration;
+    const waitingFor = waitOf(marker, matched);
+    const wanted: PodProbeMarkerStatus = {
+      ...(observed === undefined ? {} : { observedGeneration: observed }),
+      matchedPods: matched.length,
+      ...(waitingFor && { waitingFor }),
+    };
+    if (sameJson(wanted, marker.status ?? {})) return;
+    const { uid, resourceVersion } = marker.metadata;
+    const body = { metadata: { uid, resourceVersion }, status: { ...wanted, waitingFor: waitingFor ?? null } };
+    await unlessMovedOn(kube.patch(podProbeMarker, nameOf(marker), 'merge', body, { subresource: 'status' }));
+  }
+
+  function waitOf(marker: PodProbeMarker, matched: readonly Pod[]): WaitingFor | undefined {
+    const before = marker.status?.waitingFor;
+    const at = timestamp(now());
+    const unlisted = matched
+      .map(({ spec }) => spec.nodeName ?? '')
+      .filter((name) => !isVirtual(nodes.byName('', name) ?? noNode) && !nodeProbes.byName('', name));
+    if (unlisted.length > 0) return markerWait('NodeNotReady', named('node', unlisted), at, before);
+    const { name, namespace } = marker.metadata;
+    const lost = [...memory.lostPorts.values()]
+      .flat()
+      .filter((port) => port.marker === name && port.namespace === namespace)
+      .map(({ pod }) => pod);
+    return lost.length > 0 ? markerWait('PortNotFound', named('pod', lost), at, before) : undefined;
+  }
+
+  /** PPM-8: the finalizer goes when no node has work of the marker any more. */
+  async function releaseMarker(marker: PodProbeMarker): Promise<{ readonly againInMs: number } | undefined> {
+    const left = nodeProbes.byIndex('marker', keyOf(marker));
+    if (left.length === 0) {
+      spreads.delete(keyOf(marker));
+      await removeFinalizer(marker, kube);
+      return undefined;
+    }
+    for (const { metadata } of left) nodePasses.add(metadata.name);
+    return { againInMs: 1_000 };
+  }
+
+  markers.onChange(({ before, after }) => {
+    const marker = after ?? before;
+    if (!marker || !isLeading()) return;
+    markerPasses.add(keyOf(marker));
+    // A marker that lost its finalizer to somebody else still has work on nodes.
+    if (!after) for (const { metadata } of nodeProbes.byIndex('marker', keyOf(marker))) nodePasses.add(metadata.name);
+  });
+  nodeProbes.onChange(({ before, after }) => {
+    if (!isLeading()) return;
+    const name = (after ?? before)?.metadata.name ?? '';
+    if (!before || !after || !sameJson(before.spec, after.spec)) nodePasses.add(name);
+    if (!before || !after) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+    else for (const key of nodeProbeIndexes.marker(before)) if (isGoing(key)) markerPasses.add(key);
+    for (const podUid of podsReportedAnew(before, after)) podPasses.add(podUid);
+  });
+  pods.onChange(({ before, after }) => {
+    if (!after) memory.forgetPod(before?.metadata.uid ?? '');
+    if (!isLeading() || (before && after && probeFacts(before) === probeFacts(after))) return;
+    for (const pod of [before, after]) if (pod) podChanged(pod);
+  });
+  nodes.onChange(({ before, after }) => {
+    if (!isLeading() || (before && after && nodeFacts(before) === nodeFacts(after))) return;
+    nodePasses.add((after ?? before)?.metadata.name ?? '');
+    if (!before || !after) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+  });
+
+  function podChanged(pod: Pod): void {
+    const { namespace = '', labels, uid } = pod.metadata;
+    const nodeName = pod.spec.nodeName ?? '';
+    const selecting = markers.byIndex('namespace', namespace).filter((marker) => selectionOf(marker)(labels));
+    for (const marker of selecting) markerPasses.add(keyOf(marker));
+    if (selecting.length === 0) return;
+    if (nodeName !== '') nodePasses.add(nodeName);
+    podPasses.add(uid);
+  }
+
+  function isGoing(key: string): boolean {
+    return markers.byName(...namesIn(key))?.metadata.deletionTimestamp !== undefined;
+  }
+
+  return {
+    begin() {
+      spreads.clear();
+      memory.forgetAll();
+    },
+    wantAll() {
+      for (const { metadata } of [...nodes.all(), ...nodeProbes.all()]) nodePasses.add(metadata.name);
+      for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+      for (const { status } of nodeProbes.all())
+        for (const { uid } of status?.podProbeStatuses ?? []) podPasses.add(uid);
+      if (!serverless) return;
+      for (const node of nodes.all()) {
+        if (!isVirtual(node)) continue;
+        for (const pod of pods.byIndex('probedOnNode', node.metadata.name)) podPasses.add(pod.metadata.uid);
+      }
+    },
+  };
+}
+
+/** Without the feature a marker that goes must not hang, as nobody else may take its finalizer off (FG-4). */
+function finalizersOnly(
+  { kube, queue, isLeading }: WatcherHouse,
+  markers: ReturnType<WatcherHouse['cache']>,
+): Controller {
+  const passes = queue('pod-probe-markers', async (key) => {
+    const marker = markers.byName(...namesIn(key)) as PodProbeMarker | undefined;
+    if (marker?.metadata.deletionTimestamp !== undefined) await removeFinalizer(marker, kube);
+    return undefined;
+  });
+  const wantAll = () => {
+    for (const marker of markers.all()) passes.add(keyOf(marker));
+  };
+  markers.onChange(({ after }) => {
+    if (after && isLeading()) passes.add(keyOf(after));
+  });
+  return { wantAll };
+}
+
+/** PPM-2: selected, active, initialized, and on a node that there is, be it virtual. */
+function matchedPods(marker: PodProbeMarker, { pods, nodes }: ProbeWorld): readonly Pod[] {
+  const isSelected = selectionOf(marker);
+  return pods
+    .byIndex('probedInNamespace', marker.metadata.namespace ?? '')
+    .filter((pod) => mayBeProbed(pod) && isSelected(pod.metadata.labels))
+    .filter(({ spec }) => nodes.byName('', spec.nodeName ?? '') !== undefined);
+}
+
+/** PPM-9. */
+async function addFinalizer(marker: PodProbeMarker, kube: WatcherHouse['kube']): Promise<void> {
+  const { finalizers = [] } = marker.metadata;
+  if (!finalizers.includes(nodePodProbeFinalizer))
+    await setFinalizers(marker, [...finalizers, nodePodProbeFinalizer], kube);
+}
+
+async function removeFinalizer(marker: PodProbeMarker, kube: WatcherHouse['kube']): Promise<void> {
+  const { finalizers = [] } = marker.metadata;
+  const others = finalizers.filter((finalizer) => finalizer !== nodePodProbeFinalizer);
+  if (others.length < finalizers.length) await setFinalizers(marker, others, kube);
+}
+
+async function setFinalizers(marker: PodProbeMarker, finalizers: readonly string[], kube: WatcherHouse['kube']) {
+  const { uid, resourceVersion } = marker.metadata;
+  await unlessMovedOn(
+    kube.patch(podProbeMarker, nameOf(marker), 'merge', { metadata: { uid, resourceVersion, finalizers } }),
+  );
+}
+
+/** What of a pod decides whether and how it is probed, and what of it the results are compared with. */
+function probeFacts({ metadata, spec, status }: Pod): string {
+  const conditions = status?.conditions?.filter(({ type }) => !kubeletConditions.includes(type)) ?? [];
+  const facts = [metadata.deletionTimestamp, metadata.labels, spec.nodeName, status?.podIP, status?.phase];
+  return JSON.stringify([...facts, conditions.map(({ type, status: is }) => `${type}=${is}`)]);
+}
+
+const kubeletConditions: readonly string[] = ['Ready', 'ContainersReady', 'PodScheduled'];
+
+function nodeFacts({ metadata, status }: Node): string {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status;
+  return JSON.stringify([metadata.uid, metadata.deletionTimestamp, metadata.labels?.type, ready]);
+}
+
+const noNode: Node = {
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: '', uid: '', resourceVersion: '', creationTimestamp: '' },
+};
+
+function named(kind: string, names: readonly string[]): readonly string[] {
+  return [...new Set(names)].toSorted((left, right) => left.localeCompare(right)).map((name) => `${kind}/${name}`);
+}
+
+function keyOf({ metadata }: Pick<PodProbeMarker, 'metadata'>): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}
+
+function namesIn(key: string): [namespace: string, name: string] {
+  const [namespace = '', name = ''] = key.split('/');
+  return [namespace, name];
+}
+
+function nameOf({ metadata }: PodProbeMarker): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata.namespace ?? '', name: metadata.name };
+}
