@@ -67,6 +67,7 @@ export const installation = {
 export const eventComponent = {
   daemonRecreate: 'kruise-daemon-crr',
   daemonContainerMeta: 'kruise-daemon-containermeta',
+  daemonProbe: 'kruise-daemon-podprobe',
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',

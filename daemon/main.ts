@@ -7,6 +7,7 @@ import { createKubeClient } from '../activities/kube/client.ts';
 import { isGone, toFailure } from '../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request.ts';
 import type { Node } from '../api/node.ts';
+import { type NodePodProbe, nodePodProbe } from '../api/node-pod-probe.ts';
 import type { Pod } from '../api/pod.ts';
 import { type ObjectRef, type PodRef, qualifiedName } from '../api/refs.ts';
 import { eventComponent, kubeResource } from '../api/well-known.ts';
@@ -29,6 +30,7 @@ import { getHook } from './http-hook.ts';
 import { InFlight } from './in-flight.ts';
 import { NodeWorker } from './node-worker.ts';
 import { podView, trimPod } from './pod-view.ts';
+import { startProbes } from './probes/start.ts';
 
 /** Stops that are under way when the process ends get this long, of the 10 s that Kubernetes gives it. */
 const endOfStopsMs = 7_500;
@@ -126,6 +128,25 @@ const reporter = config.featureGates.DaemonWatchingPod
       },
     })
   : undefined;
+const probeReflector = config.featureGates.PodProbeMarkerGate ? startProbing() : undefined;
+
+function startProbing(): Reflector<NodePodProbe> {
+  const cache = createCache<NodePodProbe>({ onError: onCacheError });
+  const fieldSelector = `metadata.name=${nodeName}`;
+  const reflector = new Reflector<NodePodProbe>({ client: kube, resource: nodePodProbe, cache, log, fieldSelector });
+  metrics.trackReflector('nodepodprobes', reflector);
+  const probes = startProbes({
+    kube,
+    cache,
+    nodeName,
+    runtime: () => runtimes.first,
+    ipOf: (podUid) => podCache.byUid(podUid)?.status?.podIP,
+    registry: metrics.registry,
+    log,
+  });
+  shutdown.add({ name: 'probes', stop: (signal) => probes.stop(signal), deadlineMs: 1_000 });
+  return reflector;
+}
 
 async function readRequest(ref: ObjectRef): Promise<ContainerRecreateRequest | undefined> {
   try {
@@ -164,6 +185,11 @@ const health = await serveHealth({
     pods: () => {
       if (!podReflector.isSynced) throw new Error(podReflector.trouble ?? 'the pods of this node are not listed yet');
     },
+    probes: () => {
+      if (probeReflector?.isSynced === false) {
+        throw new Error(probeReflector.trouble ?? 'the list of probes of this node is not read yet');
+      }
+    },
     runtime: () => runtimes.check(),
     temporal: () => {
       if (worker.trouble !== undefined) throw new Error(worker.trouble);
@@ -186,11 +212,16 @@ shutdown.add({
 });
 if (reporter) shutdown.add({ name: 'reports', stop: () => reporter.stop() });
 shutdown.add({ name: 'events', stop: (signal) => events.end(signal), deadlineMs: 1_000 });
-shutdown.add({ name: 'watches', stop: () => Promise.all([podReflector.stop(), nodeReflector.stop()]).then() });
+shutdown.add({ name: 'watches', stop: () => Promise.all(watches().map((watch) => watch.stop())).then() });
 shutdown.add({ name: 'connections', stop: () => Promise.all([runtimes.stop(), kube.close()]).then() });
 shutdown.add({ name: 'health', stop: () => health.close() });
 
+function watches() {
+  return [podReflector, nodeReflector, ...(probeReflector ? [probeReflector] : [])];
+}
+
 podReflector.start();
+probeReflector?.start();
 runtimes.start();
 // What comes before the runtime is known would only have to be tried again; a runtime that hangs is not waited for.
 await Promise.race([runtimes.tried(), systemClock.sleep(5_000, shutdown.signal)]);

@@ -47,7 +47,8 @@ const probeState = Type.Object({
   message: Type.Optional(Type.String({ description: 'What the probe said, at most 1024 bytes.' })),
   containerID: Type.Optional(
     Type.String({
-      description: 'The instance of the container that the state is about, so that it outlives the daemon.',
+      description:
+        'The instance of the container that the state is about, without `<runtime>://`. So it outlives the daemon.',
     }),
   ),
   handlerHash: Type.Optional(

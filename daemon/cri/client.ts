@@ -16,6 +16,7 @@ import {
   type RuntimeContainer,
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
+import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
 import type * as wire from './wire.ts';
 
@@ -47,7 +48,7 @@ export interface RuntimeVersion {
  * A connection to one runtime over its Unix socket. It dials again by itself, so that a runtime which went away is
  * used again within a second of its return; calls in between fail at once as `unreachable`.
  */
-export interface CriClient extends Omit<ContainerRuntime, 'name'> {
+export interface CriClient extends Omit<ContainerRuntime, 'name'>, ProbeRuntime {
   version(): Promise<RuntimeVersion>;
   imageFsInfo(): Promise<void>;
   listImages(): Promise<number>;
@@ -123,6 +124,12 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       return { exitCode: answer.exitCode };
     },
 
+    async execProbe(id, command, timeoutSeconds) {
+      const request = { containerId: id, cmd: command, timeout: timeoutSeconds };
+      const answer = await call('ExecSync', request, timeoutSeconds * 1_000 + deadlines.call);
+      return { exitCode: answer.exitCode, stdout: beginning(answer.stdout), stderr: beginning(answer.stderr) };
+    },
+
     async stopContainer(id, graceSeconds) {
       const deadlineMs = graceSeconds * 1_000 + deadlines.call;
       await call('StopContainer', { containerId: id, timeout: graceSeconds }, deadlineMs);
@@ -132,6 +139,13 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       client.close();
     },
   };
+}
+
+/** More of an output nobody reads. */
+const outputBytes = 4_096;
+
+function beginning(output: Uint8Array): string {
+  return Buffer.from(output.buffer, output.byteOffset, Math.min(output.byteLength, outputBytes)).toString();
 }
 
 let loaded: CriConstructor | undefined;

@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as timeout } from 'node:timers/promises';
 import { type ContainerRuntime, CriError, type Runtimes } from '../../activities/cri/runtime.ts';
+import type { ProbeRuntime } from '../probes/runtime.ts';
 import { type CriClient, createCriClient } from './client.ts';
 
 /** Where runtimes listen below /run, in the order in which they are tried (ND-4); the last two are ours to add. */
@@ -30,7 +31,7 @@ type SocketState =
   | { readonly kind: 'missing' }
   | {
       readonly kind: 'usable';
-      readonly runtime: ContainerRuntime;
+      readonly runtime: ContainerRuntime & ProbeRuntime;
       readonly client: CriClient;
       readonly version: string;
     }
@@ -89,6 +90,11 @@ export class RuntimeDetector implements Runtimes {
 
   named(name: string): readonly ContainerRuntime[] {
     return this.#usable().filter((runtime) => runtime.name === name);
+  }
+
+  /** The one that is probed, where a node has several (ND-6); undefined while there is none. */
+  get first(): ProbeRuntime | undefined {
+    return this.#usable()[0];
   }
 
   absence(name: string): { readonly final: boolean; readonly message: string } {
@@ -156,7 +162,7 @@ export class RuntimeDetector implements Runtimes {
     }
   }
 
-  #usable(): readonly ContainerRuntime[] {
+  #usable(): readonly (ContainerRuntime & ProbeRuntime)[] {
     return [...this.#states.values()].flatMap((state) => (state.kind === 'usable' ? [state.runtime] : []));
   }
 

@@ -87,6 +87,8 @@ export interface ExecSyncRequest {
 export interface ExecSyncResponse {
   readonly stdout: Uint8Array;
   readonly exitCode: number;
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
 }
 
 export interface StopContainerRequest {

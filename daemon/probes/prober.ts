@@ -1,0 +1,320 @@
+/**
+ * Probes what the list of this node says, for as long as it says so: a local loop, no operation. Each probe of each
+ * container has a due time of its own in one schedule; a run takes a turn, looks for the newest instance of its container,
+ * asks it, and keeps what follows. Only what is worth telling is handed on.
+ */
+
+import { CriError } from '../../activities/cri/runtime.ts';
+import type { EventText } from '../../api/event.ts';
+import { sameJson } from '../../api/json.ts';
+import {
+  type ContainerProbe,
+  type ContainerProbeState,
+  type NodePodProbe,
+  type NodePodProbeStatus,
+  type PodProbe,
+  type ProbeVerdict,
+  probeEvent,
+} from '../../api/node-pod-probe.ts';
+import { handlerHash, type Probe, type ProbePace, paceOf } from '../../api/probe.ts';
+import type { PodRef } from '../../api/refs.ts';
+import { timestamp } from '../../api/time.ts';
+import { runCheck } from './checks.ts';
+import { Instances } from './instances.ts';
+import type { ProbeRuntime } from './runtime.ts';
+import { type ProbeClock, Schedule } from './schedule.ts';
+import { Turns } from './turns.ts';
+import { afterRun, isEvent, isWorthTelling, newInstance, notRunning, type Standing, type Told } from './verdict.ts';
+
+export interface ProberOptions {
+  /** The runtime of the node; undefined while there is none. */
+  readonly runtime: () => ProbeRuntime | undefined;
+  /** The IP of a pod of this node, for lists that do not say it. */
+  readonly ipOf: (podUid: string) => string | undefined;
+  /** Says on the pod what has happened to its container. */
+  readonly say: (pod: PodRef, container: string, text: EventText) => void;
+  /** There is something to tell: `status` has changed. */
+  readonly changed: () => void;
+  readonly clock: ProbeClock;
+  /** Between 0 and 1. */
+  readonly random?: () => number;
+  readonly log: { warn(fields: object, message: string): void };
+  /** Told of each run: how late it began, and how it ended. */
+  readonly observe?: (run: ProbeRun) => void;
+  /** How many of each kind run at once. */
+  readonly limits?: { readonly exec: number; readonly network: number };
+}
+
+/** One run, for metrics. */
+export interface ProbeRun {
+  readonly handler: 'exec' | 'http' | 'tcp';
+  readonly outcome: 'success' | 'failure' | 'none';
+  readonly lagMs: number;
+}
+
+const usualLimits = { exec: 32, network: 128 } as const;
+
+/** One probe of one container. */
+interface Worker {
+  readonly key: string;
+  readonly pod: PodRef;
+  readonly container: string;
+  readonly name: string;
+  ip: string;
+  probe: Probe;
+  pace: ProbePace;
+  handler: string;
+  /** Grows with each change of the handler, so that a run of the old one does not count. */
+  version: number;
+  isRunning: boolean;
+  /** Undefined until an instance has been seen. */
+  standing: Standing | undefined;
+  told: (Told & { readonly handler: string }) | undefined;
+  /** In milliseconds since 1970. */
+  transitionMs: number;
+}
+
+/** Runs the probes of one node, from the first list to `stop`. */
+export class Prober {
+  readonly #options: ProberOptions;
+  readonly #random: () => number;
+  readonly #schedule: Schedule;
+  readonly #instances: Instances;
+  readonly #execTurns: Turns;
+  readonly #networkTurns: Turns;
+  readonly #startedAtMs: number;
+  readonly #workers = new Map<string, Worker>();
+  #list: NodePodProbe | undefined;
+  #isStopped = false;
+
+  constructor(options: ProberOptions) {
+    const { clock, limits = usualLimits } = options;
+    this.#options = options;
+    this.#random = options.random ?? Math.random;
+    this.#schedule = new Schedule(clock);
+    this.#instances = new Instances(options.runtime, clock);
+    this.#execTurns = new Turns(limits.exec);
+    this.#networkTurns = new Turns(limits.network);
+    this.#startedAtMs = clock.monotonicMs();
+  }
+
+  /** How many probes there are. */
+  get size(): number {
+    return this.#workers.size;
+  }
+
+  /** Takes over what the list says now; undefined: there is none, so nothing is probed. */
+  update(list: NodePodProbe | undefined): void {
+    if (this.#isStopped) return;
+    const isAnother = this.#list?.metadata.uid !== list?.metadata.uid;
+    this.#list = list;
+    const wanted = new Set<string>();
+    for (const pod of list?.spec.podProbes ?? []) {
+      for (const probe of pod.probes ?? []) wanted.add(this.#want(pod, probe, list));
+    }
+    let isLess = false;
+    for (const [key] of this.#workers) {
+      if (wanted.has(key)) continue;
+      this.#workers.delete(key);
+      this.#schedule.cancel(key);
+      isLess = true;
+    }
+    // What nobody wants any more goes from the status, too (NPP-21); another list has to be told everything.
+    if (list && (isLess || (isAnother && this.#differsFrom(list.status)))) this.#options.changed();
+  }
+
+  /** All that is known, as the list is to say it; undefined while there is no list. */
+  get status(): NodePodProbeStatus | undefined {
+    if (this.#list === undefined) return undefined;
+    const podProbeStatuses = (this.#list.spec.podProbes ?? []).flatMap((pod) => {
+      const probeStates = (pod.probes ?? []).flatMap((probe) => {
+        const worker = this.#workers.get(keyOf(pod, probe));
+        return worker?.told ? [stateOf(worker, worker.told)] : [];
+      });
+      const { name, namespace, uid } = pod;
+      return probeStates.length > 0 ? [{ name, namespace, uid, probeStates }] : [];
+    });
+    return { podProbeStatuses };
+  }
+
+  /** The UID of the list that `status` is for. */
+  get listUid(): string | undefined {
+    return this.#list?.metadata.uid;
+  }
+
+  /** Probes no more. Runs that are under way end without effect. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#schedule.clear();
+    this.#workers.clear();
+  }
+
+  #want(pod: PodProbe, { name, containerName, probe }: ContainerProbe, list: NodePodProbe | undefined): string {
+    const key = keyOf(pod, { name, containerName });
+    const known = this.#workers.get(key);
+    if (known) {
+      this.#change(known, pod.IP ?? '', probe);
+      return key;
+    }
+    const worker: Worker = {
+      key,
+      pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid },
+      container: containerName,
+      name,
+      ip: pod.IP ?? '',
+      probe,
+      pace: paceOf(probe),
+      handler: handlerHash(probe),
+      version: 0,
+      isRunning: false,
+      standing: undefined,
+      told: undefined,
+      transitionMs: this.#options.clock.nowMs(),
+    };
+    restore(worker, list?.status, this.#options.clock.nowMs());
+    this.#workers.set(key, worker);
+    this.#scheduleRun(worker, this.#options.clock.monotonicMs() + this.#firstDelayMs(worker));
+    return key;
+  }
+
+  /** NPP-22: right after the start of the daemon, what has a long period begins somewhere within it. */
+  #firstDelayMs({ pace }: Worker): number {
+    const periodMs = pace.periodSeconds * 1_000;
+    const uptimeMs = this.#options.clock.monotonicMs() - this.#startedAtMs;
+    return periodMs > uptimeMs ? this.#random() * periodMs : 0;
+  }
+
+  /** NPP-20: from the next run on; another handler asks another question, so nothing is known of its answer. */
+  #change(worker: Worker, ip: string, probe: Probe): void {
+    worker.ip = ip;
+    if (sameJson(worker.probe, probe)) return;
+    const handler = handlerHash(probe);
+    const isAnother = handler !== worker.handler;
+    const isOtherPeriod = paceOf(probe).periodSeconds !== worker.pace.periodSeconds;
+    Object.assign(worker, { probe, pace: paceOf(probe), handler });
+    if (isAnother) {
+      worker.version += 1;
+      if (worker.standing) this.#keep(worker, newInstance(worker.standing.instance));
+    }
+    if ((isAnother || isOtherPeriod) && !worker.isRunning) {
+      this.#scheduleRun(worker, this.#options.clock.monotonicMs());
+    }
+  }
+
+  #scheduleRun(worker: Worker, dueMs: number): void {
+    this.#schedule.at(worker.key, dueMs, (due) => void this.#runAt(worker, due));
+  }
+
+  async #runAt(worker: Worker, dueMs: number): Promise<void> {
+    const { clock, log } = this.#options;
+    const isFirst = worker.standing === undefined;
+    worker.isRunning = true;
+    try {
+      const turns = worker.probe.exec ? this.#execTurns : this.#networkTurns;
+      await turns.take(() => this.#run(worker, dueMs));
+    } catch (error) {
+      // The runtime does not answer: no result, as long as that lasts.
+      if (!(error instanceof CriError)) {
+        log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
+      }
+    } finally {
+      worker.isRunning = false;
+    }
+    if (this.#workers.get(worker.key) !== worker) return;
+    const periodMs = worker.pace.periodSeconds * 1_000;
+    const nowMs = clock.monotonicMs();
+    // Probes that begin together drift apart at once, for the sake of everything that they ask.
+    const stepMs = isFirst ? periodMs * (0.5 + this.#random()) : periodMs;
+    const missed = Math.max(0, Math.ceil((nowMs - dueMs - stepMs) / periodMs));
+    this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
+  }
+
+  /** NPP-23. */
+  async #run(worker: Worker, dueMs: number): Promise<void> {
+    if (!this.#isWanted(worker, worker.version)) return;
+    const { clock, runtime, ipOf, observe } = this.#options;
+    const { version, probe, pace } = worker;
+    const lagMs = clock.monotonicMs() - dueMs;
+    const instance = await this.#instances.find(worker.pod.uid, worker.container);
+    if (instance === undefined || !this.#isWanted(worker, version)) return;
+    if (worker.standing?.instance !== instance.id) this.#keep(worker, newInstance(instance.id));
+    const standing = worker.standing ?? newInstance(instance.id);
+    if (!instance.isRunning) return this.#keep(worker, notRunning(standing, worker.container));
+    const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
+    if (Math.floor(uptimeMs / 1_000) < pace.initialDelaySeconds) return;
+
+    const ip = worker.ip || ipOf(worker.pod.uid) || '';
+    const check = { probe, containerId: instance.id, ip, timeoutSeconds: pace.timeoutSeconds };
+    const outcome = await runCheck(check, runtime());
+    observe?.({ handler: probe.exec ? 'exec' : probe.httpGet ? 'http' : 'tcp', outcome: outcome.kind, lagMs });
+    // Meanwhile it may have been taken off the list, or asks something else now.
+    if (!this.#isWanted(worker, version) || worker.standing?.instance !== instance.id) return;
+    this.#keep(worker, afterRun(worker.standing, outcome, worker.pace));
+  }
+
+  #isWanted(worker: Worker, version: number): boolean {
+    return this.#workers.get(worker.key) === worker && worker.version === version;
+  }
+
+  /** Keeps what is known now, and hands on what is worth telling. */
+  #keep(worker: Worker, standing: Standing): void {
+    const { clock, say, changed } = this.#options;
+    const nowMs = clock.nowMs();
+    const before = worker.told?.verdict;
+    worker.standing = standing;
+    if (!isWorthTelling(standing, worker.told, nowMs)) return;
+    if (standing.verdict !== before) worker.transitionMs = nowMs;
+    const { verdict, message, instance } = standing;
+    worker.told = { verdict, message, instance, atMs: nowMs, handler: worker.handler };
+    if (isEvent(verdict, before)) say(worker.pod, worker.container, probeEvent(verdict, message));
+    changed();
+  }
+
+  #differsFrom(status: NodePodProbeStatus | undefined): boolean {
+    return !sameJson(this.status?.podProbeStatuses ?? [], status?.podProbeStatuses ?? []);
+  }
+}
+
+/** NPP-20, NPP-28: each probe of each container of each pod on its own. */
+function keyOf(
+  { namespace, name, uid }: Pick<PodProbe, 'namespace' | 'name' | 'uid'>,
+  probe: Pick<ContainerProbe, 'name' | 'containerName'>,
+): string {
+  return [namespace, name, uid, probe.containerName, probe.name].join('/');
+}
+
+function stateOf({ name, transitionMs }: Worker, told: NonNullable<Worker['told']>): ContainerProbeState {
+  return {
+    name,
+    state: told.verdict,
+    lastProbeTime: timestamp(told.atMs),
+    lastTransitionTime: timestamp(transitionMs),
+    message: told.message,
+    containerID: told.instance,
+    handlerHash: told.handler,
+  };
+}
+
+/**
+ * What a daemon before this one has found out stands, for the instance that it was about: so nothing turns around when a
+ * daemon is replaced (NPP-31). Whether the instance is still the same shows at the first run; when the question is not, it
+ * has no answer yet.
+ */
+function restore(worker: Worker, status: NodePodProbeStatus | undefined, nowMs: number): void {
+  const ofPod = status?.podProbeStatuses?.find(({ uid }) => uid === worker.pod.uid);
+  const found = ofPod?.probeStates?.find(({ name }) => name === worker.name);
+  const verdict = found && verdicts.find((known) => known === found.state);
+  if (!found?.containerID || !verdict) return;
+  const { containerID: instance, message = '', lastProbeTime = '', lastTransitionTime = '' } = found;
+  const { handler } = worker;
+  if (found.handlerHash !== handler) {
+    worker.standing = newInstance(instance);
+    worker.told = { verdict: 'Unknown', message: '', instance, atMs: nowMs, handler };
+    return;
+  }
+  worker.standing = { instance, verdict, message, streak: undefined };
+  worker.told = { verdict, message, instance, atMs: Date.parse(lastProbeTime) || 0, handler };
+  worker.transitionMs = Date.parse(lastTransitionTime) || nowMs;
+}
+
+const verdicts: readonly ProbeVerdict[] = ['Succeeded', 'Failed', 'Unknown'];

@@ -1,0 +1,97 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
+import { eventComponent } from '../../api/well-known.ts';
+import { EventSender } from '../event-sender.ts';
+import { type ProbeRun, Prober } from './prober.ts';
+import { Reporter } from './reporter.ts';
+import type { ProbeRuntime } from './runtime.ts';
+import { probeClock } from './schedule.ts';
+
+export interface ProbesOptions {
+  readonly kube: Pick<KubeClient, 'create' | 'patch'>;
+  /** The NodePodProbe of this node as last seen, and its changes. */
+  readonly cache: {
+    byName(namespace: string, name: string): NodePodProbe | undefined;
+    onChange(listener: () => void): () => void;
+  };
+  readonly nodeName: string;
+  readonly runtime: () => ProbeRuntime | undefined;
+  readonly ipOf: (podUid: string) => string | undefined;
+  readonly registry: Registry;
+  readonly log: { warn(fields: object, message: string): void };
+}
+
+/** What probes on this node. */
+export interface Probes {
+  /** Why the last report failed; undefined when it did not. */
+  readonly trouble: string | undefined;
+  /** Probes no more, and tells what is left to tell. */
+  stop(signal: AbortSignal): Promise<void>;
+}
+
+/** Probes what the NodePodProbe of this node says, and reports there. */
+export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, log }: ProbesOptions): Probes {
+  const events = new EventSender({ client: kube, component: eventComponent.daemonProbe, nodeName, log });
+  const prober: Prober = new Prober({
+    runtime,
+    ipOf,
+    say: (pod, container, text) => events.say(pod, container, text),
+    changed: () => reporter.tell(),
+    clock: probeClock,
+    log,
+    observe: observer(registry, () => prober.size),
+  });
+  const reporter = new Reporter({
+    status: () => prober.status,
+    clock: probeClock,
+    log,
+    async write(status, signal) {
+      const body = { metadata: { uid: prober.listUid }, status };
+      await kube.patch(nodePodProbe, { name: nodeName }, 'merge', body, { subresource: 'status', signal });
+    },
+  });
+  const update = () => prober.update(cache.byName('', nodeName));
+  const forget = cache.onChange(update);
+  update();
+  return {
+    get trouble() {
+      return reporter.trouble;
+    },
+    async stop(signal) {
+      forget();
+      // What has been found out so far is told, and nothing more is found out.
+      await Promise.all([reporter.end(signal), events.end(signal)]);
+      prober.stop();
+    },
+  };
+}
+
+function observer(registry: Registry, size: () => number): (run: ProbeRun) => void {
+  const registers = [registry];
+  new Gauge({
+    name: 'windlass_probes',
+    help: 'Probes of containers that this daemon makes.',
+    registers,
+    collect() {
+      this.set(size());
+    },
+  });
+  const runs = new Counter({
+    name: 'windlass_probe_runs_total',
+    help: 'Runs of probes, by handler and outcome.',
+    labelNames: ['handler', 'outcome'],
+    registers,
+  });
+  const lag = new Histogram({
+    name: 'windlass_probe_lag_seconds',
+    help: 'How much later than due a run began.',
+    labelNames: ['handler'],
+    buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+    registers,
+  });
+  return ({ handler, outcome, lagMs }) => {
+    runs.inc({ handler, outcome });
+    lag.observe({ handler }, Math.max(0, lagMs) / 1_000);
+  };
+}
