@@ -87,7 +87,6 @@ export interface ExecSyncRequest {
 export interface ExecSyncResponse {
   readonly stdout: Uint8Array;
   readonly exitCode: number;
-  readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
 }
 
