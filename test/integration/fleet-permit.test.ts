@@ -95,7 +95,7 @@ describe('a roll-out by permits', () => {
     }
     await handle.result();
     expect(Math.max(...down)).toBeLessThanOrEqual(2);
-    expect(await handle.query('verdicts')).toEqual([
+    expect(await handle.query('verdicts')).toMatchObject([
       { kind: 'batchDone', summary: '1 of 6 pods are of revision new' },
       { kind: 'batchDone', summary: '4 of 6 pods are of revision new' },
       { kind: 'allDone', summary: '6 of 6 pods are of revision new' },

@@ -70,7 +70,7 @@ describe('an operator', () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);
     await rollOut.handle.signal('pause', { by: 'ann' });
-    await rollOut.shows('Paused', 'Paused');
+    await rollOut.shows('Paused', 'PausedByOperator');
     rollOut.kubelet();
     expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ revision: 'new', paused: { by: 'ann' } });
     expect(rollOut.pods('new')).toBe(1);
@@ -150,6 +150,7 @@ describe('an operator', () => {
   it.concurrent('skips a pod, which is left as it is until retry', async () => {
     const rollOut = await rollOuts.begin();
     await rollOut.handle.signal('skip', { by: 'ann', target: 'pod/pod-5' });
+    await waitFor('the order', () => rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.skip);
     await rollOut.until('the others to be new', () => rollOut.pods('new') === 5);
     rollOut.kubelet();
     expect(await rollOut.handle.result()).toBe('5 of 6 pods are of revision new');
@@ -178,7 +179,7 @@ describe('a roll-out without Temporal', () => {
     await waitFor('the first pod', () => rollOut.pods('new') === 1);
     await rollOuts.platform.kill('temporal');
     try {
-      const outlived = Date.now() + 5_500;
+      const outlived = Date.now() + 10_500;
       await waitFor('the permit to run out', () => Date.now() > outlived);
       const before = rollOut.pods('new');
       rollOut.kubelet();

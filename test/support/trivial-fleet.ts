@@ -56,7 +56,10 @@ export function planTrivialFleet(
   if (done === fleet.replicas) return rest({ kind: 'allDone', summary, arrived: done });
   const isPast = done >= (permit.milestone ?? permit.batch);
   if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
-  if (permit.paused) return rest({ kind: 'waiting', wait: waitFor('Paused', [], 'Resume the roll-out') });
+  if (permit.paused) {
+    const reason = fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
+    return rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+  }
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;

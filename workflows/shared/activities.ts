@@ -31,7 +31,7 @@ export const kube = proxyActivities<
  * How long a permit outlives the last heartbeat that Temporal has confirmed: as long a dead watcher goes unnoticed, and
  * as long something new may be disrupted after Temporal went away. One that waits costs less, and has nothing to disrupt.
  */
-export const permitLife = { working: '5s', waiting: '20s' } as const;
+export const permitLife = { working: '10s', waiting: '30s' } as const;
 
 /** The leading watcher. A permit that is given up is taken back at once, and the next one replaces it there. */
 export const fleet = proxyActivities<Pick<FleetActivities, 'advance'>>({
