@@ -55,7 +55,6 @@ export async function lookAround(
     notes: [...(orders ? orderNotes(orders) : []), ...notes],
     world: {
       set,
-      ...(orders?.undo && { undo: { from: orders.revision, to: orders.undo.to } }),
       pods: pods.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
       claims: owned.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
       revisions: known,

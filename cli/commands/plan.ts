@@ -73,10 +73,11 @@ async function planOne(manifest: JsonObject, options: PlanOptions): Promise<SetP
   const patch = live && applyPatch(live, wanted);
   const applied = live && patch ? mergePatch(live, patch) : wanted;
   const defaulted = defaultCloneSet(applied, gates, live);
-  refuse(id, live === undefined ? validateCloneSet(defaulted) : validateCloneSetUpdate(live, defaulted));
 
+  // What the API server says comes first, because that is what the user would hear.
   const tried = await tryOut();
   const after = defaultCloneSet(tried.object ?? defaulted, gates, live);
+  refuse(id, live === undefined ? validateCloneSet(after) : validateCloneSetUpdate(live, after));
   const converted = convertCloneSet(after, apiVersionOf(cloneSets));
   const before = live && convertCloneSet(live, apiVersionOf(cloneSets))?.object;
   if (converted === undefined)

@@ -16,6 +16,7 @@ import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/pr
 import { allWaits, describeCause, type Situation } from '../../workflows/plan/cloneset/waits.ts';
 import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
+import { ordersFor } from '../../workflows/plan/roll-out-orders.ts';
 import { lookAround } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
 import type {
@@ -111,17 +112,10 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWo
   if (reason === 'EngineSilent') return { engineSilent: true };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
-  const orders = ordersOf(set);
-  const isCurrent = orders?.revision === updateRevision;
-  const undo = isCurrent ? orders?.undo : undefined;
-  return {
-    permit: {
-      revision: undo?.to ?? updateRevision,
-      paused: orders?.paused !== undefined || (isCurrent && orders?.aborted !== undefined),
-      skip: isCurrent ? (orders?.skip ?? []) : [],
-      batch: Number.MAX_SAFE_INTEGER,
-    },
-  };
+  // the planner itself takes the orders of operators into account
+  const undo = ordersFor(ordersOf(set), updateRevision)?.undo;
+  const revision = undo?.to ?? updateRevision;
+  return { permit: { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER } };
 }
 
 /** What the status says comes first: it may know of more than can be seen from here. */
@@ -265,6 +259,8 @@ function commandsFor(
         return [...skip];
       case 'InPlaceImpossible':
         return [patch({ podUpdatePolicy: 'InPlaceIfPossible' }, 'recreates these pods')];
+      case 'Undone':
+        return [signal('resume', 'takes the undo back')];
       case 'Skipped':
       case 'Aborted':
         return [signal('retry', 'goes on')];
