@@ -16,6 +16,7 @@ const script = {
   record: 'test/record.ts',
   bench: 'test/bench/main.ts',
   chaos: 'test/chaos/main.ts',
+  scale: 'test/scale/main.ts',
   cli: 'deploy/cli/main.ts',
 }[verb];
 const args = script ? [script, ...rest] : ['deploy/local/main.ts', verb, ...rest];

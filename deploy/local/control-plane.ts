@@ -102,6 +102,8 @@ export function apiserver(instance: Instance): PartSpec {
       '--authorization-mode=Node,RBAC',
       '--enable-admission-plugins=NodeRestriction',
       '--allow-privileged=true',
+      // Debian's etcd is too old for it: the API server would refuse watches from version 0, which kwok sends.
+      '--feature-gates=WatchList=false',
       `--audit-policy-file=${controlPlaneFile(instance, 'audit-policy.yaml')}`,
       `--audit-log-path=${join(instance.folder, 'audit.log')}`,
       '--audit-log-maxsize=500',
@@ -155,6 +157,9 @@ export function scheduler(instance: Instance): PartSpec {
       `--authentication-kubeconfig=${kubeconfig}`,
       `--authorization-kubeconfig=${kubeconfig}`,
       '--leader-elect=false',
+      // With its default of 50 calls a second it would be what takes longest in a fleet of thousands.
+      '--kube-api-qps=500',
+      '--kube-api-burst=1000',
       '--profiling=false',
     ],
     ready: { kind: 'listening', port: 10259 },

@@ -35,6 +35,7 @@ function commands(name: string): Command {
     .command('up')
     .description('bring the cluster up, or mend it')
     .option('--nodes <count>', 'at least so many nodes', count, 2)
+    .option('--played-nodes <count>', 'besides, so many nodes whose kubelets kwok plays', count, 0)
     .option('--no-windlass', "without Windlass's own processes")
     .option('--node-monitor-grace <seconds>', 'how long a node may be silent', count, 120)
     .option('--external', 'only Windlass, against the cluster that KUBECONFIG names')
@@ -46,8 +47,17 @@ function commands(name: string): Command {
         print(await upExternal(name, externalOptions(options), createProgress()));
         return;
       }
-      const { nodes, windlass, nodeMonitorGrace } = options;
-      print(await up({ name, nodes, windlass, nodeMonitorGraceSeconds: nodeMonitorGrace, progress: createProgress() }));
+      const { nodes, playedNodes, windlass, nodeMonitorGrace } = options;
+      print(
+        await up({
+          name,
+          nodes,
+          playedNodes,
+          windlass,
+          nodeMonitorGraceSeconds: nodeMonitorGrace,
+          progress: createProgress(),
+        }),
+      );
     });
 
   program
@@ -125,6 +135,7 @@ function commands(name: string): Command {
 
 interface UpFlags {
   readonly nodes: number;
+  readonly playedNodes: number;
   readonly windlass: boolean;
   readonly nodeMonitorGrace: number;
   readonly external?: true;

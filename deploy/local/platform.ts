@@ -31,6 +31,7 @@ import {
   releaseInstance,
 } from './instance.ts';
 import { apiserverUrl, writeKubeconfig } from './kubeconfigs.ts';
+import { kwok, makePlayedNodes, playedNode } from './kwok.ts';
 import { withLock } from './lock.ts';
 import {
   holderOf,
@@ -65,6 +66,8 @@ export interface UpOptions {
   readonly name: string;
   /** At least this many nodes. None: an API server that accepts pods but runs none. */
   readonly nodes: number;
+  /** Besides, so many nodes whose kubelets are played by kwok. Absent: none. */
+  readonly playedNodes?: number;
   /** Windlass's own roles as parts. Without: tests run them in their own process. */
   readonly windlass: boolean;
   /** Absent: 120. */
@@ -96,6 +99,8 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
     folder,
     async () => {
       const [debian] = await Promise.all([ensureDebianTools(progress), ensureTools(progress)]);
+      const { playedNodes = 0 } = options;
+      if (playedNodes > 0) await ensureTools(progress, ['kwok']);
       mkdirSync(folder, { recursive: true });
       const instance = await claimInstance(name, makeMountPoints);
       const nodeCount = Math.max(options.nodes, knownNodes(instance));
@@ -118,6 +123,9 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
         }),
         ensurePart(instance, portForwards(instance)),
       ]);
+      if (playedNodes > 0) {
+        await progress.step(`${playedNodes} played nodes`, () => startPlayedNodes(instance, playedNodes));
+      }
       const runnable = windlass ? await prepareRoles(instance, progress) : [];
       await Promise.all([
         ...runnable
@@ -211,7 +219,7 @@ function statusOf(instance: Instance): PlatformStatus {
 async function startControlPlane(
   instance: Instance,
   debian: DebianTools,
-  { progress, nodeMonitorGraceSeconds = 120 }: UpOptions,
+  { progress, nodeMonitorGraceSeconds = 120, playedNodes = 0 }: UpOptions,
   nodeCount: number,
 ): Promise<void> {
   await progress.step('etcd', () => ensurePart(instance, etcd(instance, debian)));
@@ -219,9 +227,8 @@ async function startControlPlane(
   await progress.step('Controllers', async () => {
     await Promise.all([
       ensurePart(instance, controllerManager(instance, { nodeMonitorGraceSeconds })),
-      ...(nodeCount > 0
-        ? [ensurePart(instance, scheduler(instance)), ensurePart(instance, controlPlaneProxy(instance, debian))]
-        : []),
+      ...(nodeCount + playedNodes > 0 ? [ensurePart(instance, scheduler(instance))] : []),
+      ...(nodeCount > 0 ? [ensurePart(instance, controlPlaneProxy(instance, debian))] : []),
       withApi(instance, async (api) => {
         await apply(api, '/apis/storage.k8s.io/v1/storageclasses/standard', defaultStorageClass);
         await waitFor('namespace kube-system', () => call(api, 'GET', '/api/v1/namespaces/kube-system'));
@@ -232,6 +239,12 @@ async function startControlPlane(
       }),
     ]);
   });
+}
+
+async function startPlayedNodes(instance: Instance, count: number): Promise<void> {
+  await ensurePart(instance, await kwok(instance));
+  await withApi(instance, (api) => makePlayedNodes(api, count));
+  await Promise.all(Array.from({ length: count }, (_, index) => nodeReady(instance, playedNode(index + 1))));
 }
 
 function nameService(instance: Instance): object {
@@ -282,8 +295,8 @@ async function prepareRoles(instance: Instance, progress: Progress): Promise<Rol
   });
 }
 
-/** Ports for health and metrics; the daemon's is on its node's address. */
-const healthPorts = { watcher: 8080, webhook: 8081, worker: 8082, daemon: 10_221 } as const;
+/** Ports for health and metrics, at the address of the API server; the daemon's is at its node's address. */
+export const rolePorts = { watcher: 8080, webhook: 8081, worker: 8082, daemon: 10_221 } as const;
 
 /** Issues new tokens for all roles; those that run take them up. Needed when a Node was deleted and came again. */
 export async function renewTokens(name: string): Promise<void> {
@@ -317,7 +330,7 @@ async function startRole(
       place: node ? `node-${node.number}` : 'control-plane',
       kubeconfig,
       temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
-      healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${healthPorts[role.name]}`,
+      healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${rolePorts[role.name]}`,
       ...(role === roles.webhook
         ? {
             webhook: {

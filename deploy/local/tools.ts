@@ -9,7 +9,7 @@ import type { Progress } from './progress.ts';
 import { run } from './run.ts';
 
 interface Tool {
-  readonly module: 'kubernetes' | 'temporal' | 'pause';
+  readonly module: 'kubernetes' | 'temporal' | 'pause' | 'kwok';
   readonly name: string;
   readonly path: string;
 }
@@ -22,7 +22,11 @@ const tools: readonly Tool[] = [
   ),
   { module: 'temporal', name: 'temporal', path: 'github.com/temporalio/cli/cmd/temporal' },
   { module: 'pause', name: 'pause', path: '.' },
+  { module: 'kwok', name: 'kwok', path: 'sigs.k8s.io/kwok/cmd/kwok' },
 ];
+
+/** Only what measures large fleets needs them, so nobody else waits for them to be built. */
+const onDemand: readonly string[] = ['kwok'];
 
 /** Names of the programs that `toolPath` knows. */
 export type ToolName =
@@ -33,7 +37,8 @@ export type ToolName =
   | 'kube-proxy'
   | 'kubectl'
   | 'temporal'
-  | 'pause';
+  | 'pause'
+  | 'kwok';
 
 /** Where a tool is once it is built. */
 export function toolPath(name: ToolName): string {
@@ -42,7 +47,7 @@ export function toolPath(name: ToolName): string {
   return join(moduleCache(tool.module), name);
 }
 
-/** Builds what the cache lacks of these, or of all. Two starts at once build it once. */
+/** Builds what the cache lacks of these, or of all that every instance needs. Two starts at once build it once. */
 export async function ensureTools(progress: Progress, names?: readonly ToolName[]): Promise<void> {
   if (missingTools(names).length === 0) return;
   await withLock(
@@ -57,7 +62,7 @@ export async function ensureTools(progress: Progress, names?: readonly ToolName[
 }
 
 function missingTools(names: readonly string[] | undefined): Tool[] {
-  const wanted = tools.filter(({ name }) => !names || names.includes(name));
+  const wanted = tools.filter(({ name }) => (names ? names.includes(name) : !onDemand.includes(name)));
   return wanted.filter(({ module, name }) => !existsSync(join(moduleCache(module), name)));
 }
 
