@@ -158,12 +158,16 @@ export class Fleet {
   async remove(): Promise<void> {
     this.release();
     // by themselves: the controller of namespaces takes a rest for as long as pods may take to end
-    for (const { plan, namespace } of this.subjects) {
-      await this.#delete(kubeResource.pods, { namespace, name: plan.name }, { gracePeriodSeconds: 1 });
+    const podsLeft = async (): Promise<readonly Pod[]> =>
+      (await this.world.kube.list<Pod>(kubeResource.pods, { namespace: this.namespace })).items;
+    const pods = await untilDone('the pods to be listed', podsLeft);
+    for (const { metadata } of pods) {
+      const ref = { namespace: this.namespace, name: metadata.name };
+      await this.#delete(kubeResource.pods, ref, { gracePeriodSeconds: 1 });
     }
     await untilDone('the pods to be gone', async () => {
-      const { items } = await this.world.kube.list<Pod>(kubeResource.pods, { namespace: this.namespace });
-      if (items.length > 0) throw new Error(`${items.length} pods are there`);
+      const names = (await podsLeft()).map(({ metadata }) => metadata.name);
+      if (names.length > 0) throw new Error(`${names.join(', ')} are there`);
     });
     await this.deleteNamespace();
     rmSync(join(this.world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
