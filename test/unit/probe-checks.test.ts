@@ -4,8 +4,8 @@ import { createServer as createHttp, type IncomingMessage, type RequestListener,
 import { createServer as createHttps } from 'node:https';
 import { type AddressInfo, createServer as createTcp, type Socket } from 'node:net';
 import { status } from '@grpc/grpc-js';
-import * as x509 from '@peculiar/x509';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import * as x509 from '@peculiar/x509';
 import type { Probe } from '../../api/probe.ts';
 import { createCriClient } from '../../daemon/cri/client.ts';
 import { runCheck } from '../../daemon/probes/checks.ts';
