@@ -134,7 +134,7 @@ export class Fleet {
   async judge(
     report: Report,
     judgementOf: (subject: Subject) => Judgement = () => ({}),
-    deadlineMs = 120_000,
+    deadlineMs = 240_000,
   ): Promise<void> {
     let found: ReadonlyMap<Subject, readonly string[]> | undefined;
     const isSettled = async (): Promise<boolean> => {

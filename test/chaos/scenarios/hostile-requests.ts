@@ -10,7 +10,7 @@ import { Fleet } from '../fleet.ts';
 import { goodManifest, type Mutant, mutants, type Originals } from '../mutants.ts';
 import type { Random } from '../random.ts';
 import type { SubjectPlan } from '../subject.ts';
-import { untilDone, type World } from '../world.ts';
+import { seconds, untilDone, type World } from '../world.ts';
 
 /** How many writes are under way at once. */
 const lanes = 8;
@@ -78,9 +78,9 @@ export async function hostileRequests(
   const before = await send(good, true);
   if (before.status !== 201) report.violation(`a good request was refused: ${before.status} ${before.body}`);
   await Promise.all(Array.from({ length: lanes }, lane));
-  const seconds = (performance.now() - startedAtMs) / 1000;
+  const took = (performance.now() - startedAtMs) / 1000;
   for (const [name, number] of [...counts].toSorted(([a], [b]) => a.localeCompare(b))) report.outcome(name, number);
-  report.figure(`${all.length} hostile writes in ${seconds.toFixed(0)} s; ${accepted.length} new requests let in`);
+  report.figure(`${all.length} hostile writes in ${took.toFixed(0)} s; ${accepted.length} new requests let in`);
   // dry runs: nobody was touched
   await fleet.judge(report);
 
@@ -138,16 +138,28 @@ function sender(world: World, namespace: string): (mutant: Mutant, dryRun: boole
   return async ({ method, version, contentType, text }, dryRun) => {
     const name = method === 'POST' ? '' : '/existing';
     const path = `/apis/apps.kruise.io/${version}/namespaces/${namespace}/containerrecreaterequests${name}`;
-    const answer = await request(`${url}${path}${dryRun ? '?dryRun=All' : ''}`, {
-      method,
-      dispatcher,
-      headers: { 'content-type': contentType, accept: 'application/json', 'user-agent': 'windlass-chaos' },
-      body: text,
-      headersTimeout: 120_000,
-      bodyTimeout: 120_000,
-    });
-    return { status: answer.statusCode, body: await answer.body.text() };
+    for (let attempt = 1; ; attempt += 1) {
+      const { statusCode, body } = await request(`${url}${path}${dryRun ? '?dryRun=All' : ''}`, {
+        method,
+        dispatcher,
+        headers: { 'content-type': contentType, accept: 'application/json', 'user-agent': 'windlass-chaos' },
+        body: text,
+        headersTimeout: 120_000,
+        bodyTimeout: 120_000,
+      });
+      const answer = { status: statusCode, body: await body.text() };
+      // one that hangs the webhook hangs it again
+      if (attempt === 10 || answer.status < 429 || !isLate(answer.body)) return answer;
+      await seconds(1);
+    }
   };
+}
+
+/** Whether a refusal says that somebody took too long, as everybody may on a machine that stalls. */
+export function isLate(refusal: string): boolean {
+  return /deadline exceeded|request timed out|TooManyRequests|Client\.Timeout exceeded|handshake timeout/i.test(
+    refusal,
+  );
 }
 
 const roles = ['watcher', 'webhook', 'worker', 'daemon-node-1', 'daemon-node-2'] as const;

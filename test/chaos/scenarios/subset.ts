@@ -78,8 +78,8 @@ export const subset: readonly Scenario[] = [
   },
   {
     name: 'forty requests at once',
-    about: 'over four pods of ten containers',
-    run: (world, _random, report) => burst(world, report, { pods: 4, containers: 10 }),
+    about: 'over eight pods of five containers',
+    run: (world, _random, report) => burst(world, report, { pods: 8, containers: 5 }),
   },
   {
     name: 'hostile requests and clients',
