@@ -2,7 +2,7 @@
  * `npm run bench [-- samples]`: measures Windlass on a real two-node cluster of its own and writes docs/performance.md.
  * Ratios within one run mean more than figures of different runs: machines differ, and are noisy.
  */
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,6 +14,7 @@ import { measureStolen } from '../support/stolen.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
 import { benchCluster } from './cluster.ts';
+import { withSection } from './document.ts';
 import { type Figure, machine, median, table } from './figures.ts';
 import { usageOf, usageTable } from './processes.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
@@ -42,8 +43,6 @@ try {
   const { bare, bareThree, one, three } = figures;
   const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
   const text = [
-    '# Performance',
-    '',
     'Written by `npm run bench`. Times in milliseconds unless a row says otherwise.',
     '',
     `${new Date().toISOString().slice(0, 10)}, ${machine()}, ${stolen() ?? 'unknown'} % of the CPU stolen during the run, ` +
@@ -91,7 +90,7 @@ try {
     '',
   ].join('\n');
   const file = join(repository, 'docs', 'performance.md');
-  writeFileSync(file, text);
+  writeFileSync(file, withSection(existsSync(file) ? readFileSync(file, 'utf8') : '', 'bench', text));
   await run(join(repository, 'node_modules', '.bin', 'biome'), ['format', '--write', file]);
   console.log(`\n${text}\nWritten to docs/performance.md`);
 } finally {

@@ -1,0 +1,127 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { isGone } from '../../activities/kube/failures.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import { rollOutId } from '../../api/operations.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { StepName } from './judge.ts';
+
+export const scaleNamespace = 'scale';
+
+/** A CloneSet of many pods that is taken through the steps. */
+export interface Fleet {
+  /** Does the step and waits for its end. Answers seconds; throws with what the set waits for when it takes too long. */
+  run(step: StepName): Promise<number>;
+  /** Events in the histories of the roll-out, all its runs together. */
+  historyEvents(): Promise<number>;
+  /** Removes the set and waits until no pod is left. */
+  remove(): Promise<void>;
+}
+
+/** A set of so many pods, which is not there yet. */
+export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
+  const name = `fleet-${pods}`;
+  const ref = { namespace: scaleNamespace, name };
+  const patienceMs = 240_000 + pods * 240;
+  let image = 1;
+
+  async function until(step: string, holds: (set: CloneSet) => boolean): Promise<number> {
+    const startedAt = performance.now();
+    for (;;) {
+      const set = await kube.get<CloneSet>(cloneSets, ref);
+      const isSeen = set.status?.observedGeneration === set.metadata.generation;
+      const ms = performance.now() - startedAt;
+      if (isSeen && holds(set)) return ms;
+      if (ms > patienceMs)
+        throw new Error(`${name}: ${step} took longer than ${patienceMs / 1000} s: ${JSON.stringify(set.status)}`);
+      await delay(100);
+    }
+  }
+
+  /** Nothing but the image, so that the pods can stay. */
+  async function update(maxUnavailable: string): Promise<void> {
+    image += 1;
+    await kube.patch(cloneSets, ref, 'json', [
+      { op: 'replace', path: '/spec/template/spec/containers/0/image', value: `app:${image}` },
+      { op: 'add', path: '/spec/updateStrategy/rollingUpdate/maxUnavailable', value: maxUnavailable },
+    ]);
+  }
+
+  async function countPods(): Promise<number> {
+    const { items, remainingItemCount = 0 } = await kube.list(kubeResource.pods, {
+      namespace: scaleNamespace,
+      labelSelector: `app=${name}`,
+      limit: 1,
+      resourceVersion: '0',
+    });
+    return items.length + remainingItemCount;
+  }
+
+  const updated = ({ status }: CloneSet) =>
+    status?.updatedReplicas === pods && status.updatedAvailableReplicas === pods;
+
+  return {
+    async run(step) {
+      const startedAt = performance.now();
+      switch (step) {
+        case 'create':
+          await kube.create(cloneSets, setOf(name, pods));
+          await until(step, ({ status }) => status?.availableReplicas === pods);
+          break;
+        case 'update, 100 % at once':
+          await update('100%');
+          await until(step, updated);
+          break;
+        case 'update, 10 % at once':
+          await update('10%');
+          await until(step, updated);
+          break;
+        case 'scale to zero':
+          await kube.patch(cloneSets, ref, 'merge', { spec: { replicas: 0 } });
+          await until(step, ({ status }) => status?.replicas === 0);
+          while ((await countPods()) > 0) await delay(100);
+          break;
+      }
+      return (performance.now() - startedAt) / 1000;
+    },
+
+    async historyEvents() {
+      const { metadata } = await kube.get<CloneSet>(cloneSets, ref);
+      let events = 0;
+      for await (const run of client.workflow.list({ query: `WorkflowId = "${rollOutId(metadata.uid)}"` })) {
+        events += (await client.workflow.getHandle(run.workflowId, run.runId).describe()).historyLength;
+      }
+      return events;
+    },
+
+    async remove() {
+      try {
+        await kube.delete(cloneSets, ref, { propagationPolicy: 'Background' });
+      } catch (error) {
+        if (!isGone(error)) throw error;
+      }
+      while ((await countPods()) > 0) await delay(500);
+    },
+  };
+}
+
+function setOf(name: string, replicas: number): object {
+  const labels = { app: name };
+  return {
+    metadata: { name, namespace: scaleNamespace },
+    spec: {
+      replicas,
+      selector: { matchLabels: labels },
+      updateStrategy: { type: 'RollingUpdate', rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible' } },
+      template: {
+        metadata: { labels },
+        spec: {
+          automountServiceAccountToken: false,
+          terminationGracePeriodSeconds: 1,
+          containers: [{ name: 'app', image: 'app:1', resources: { requests: { cpu: '10m', memory: '16Mi' } } }],
+        },
+      },
+    },
+  };
+}

@@ -1,0 +1,65 @@
+// What is asked of the figures: that ten times the pods take at most ten times as long, and few writes for each pod.
+
+/** The steps that every fleet goes through, in order. */
+export const stepNames = ['create', 'update, 100 % at once', 'update, 10 % at once', 'scale to zero'] as const;
+export type StepName = (typeof stepNames)[number];
+
+/** What a step took. */
+export interface StepFigures {
+  readonly pods: number;
+  readonly step: StepName;
+  readonly seconds: number;
+  /** API calls of each role of Windlass. */
+  readonly calls: readonly RoleCalls[];
+  /** Of the roll-out's history; 0 where nothing is rolled out. */
+  readonly historyEvents: number;
+  readonly usage: readonly RoleUsage[];
+  readonly stolenPercent: number;
+}
+
+export interface RoleCalls {
+  readonly role: string;
+  readonly reads: number;
+  readonly writes: number;
+  /** Among the writes: those of pods. */
+  readonly podWrites: number;
+  /** Among the writes: those that were refused, mostly because somebody else had written meanwhile. */
+  readonly refused: number;
+}
+
+export interface RoleUsage {
+  readonly role: string;
+  readonly cpuSeconds: number;
+  readonly rssMegabytes: number;
+}
+
+/** A claim about the figures, and whether they bear it out. */
+export interface Judgement {
+  readonly claim: string;
+  readonly figure: string;
+  readonly holds: boolean;
+}
+
+/** Unready, change, ready together with the record, and one to spare. */
+export const mostWritesPerPod = 4;
+
+/** Every claim that can be made of these figures. */
+export function judge(figures: readonly StepFigures[]): readonly Judgement[] {
+  return [...stepNames.flatMap((step) => growth(figures, step)), ...figures.flatMap(writesPerPod)];
+}
+
+function growth(figures: readonly StepFigures[], step: StepName): readonly Judgement[] {
+  const of = (pods: number) => figures.find((figure) => figure.step === step && figure.pods === pods);
+  const [small, large] = [of(100), of(1_000)];
+  if (small === undefined || large === undefined) return [];
+  const ratio = large.seconds / small.seconds;
+  const claim = `${step}: 1,000 pods take at most ten times as long as 100`;
+  return [{ claim, figure: `${ratio.toFixed(1)} times`, holds: ratio <= 10 }];
+}
+
+function writesPerPod({ pods, step, calls }: StepFigures): readonly Judgement[] {
+  if (!step.startsWith('update')) return [];
+  const writes = calls.reduce((sum, role) => sum + role.podWrites, 0) / pods;
+  const claim = `${step}, ${pods} pods: at most ${mostWritesPerPod} API writes for each pod`;
+  return [{ claim, figure: writes.toFixed(2), holds: writes <= mostWritesPerPod }];
+}
