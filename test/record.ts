@@ -1,19 +1,22 @@
 /**
  * `npm run record`: plays one scenario for each branch of each workflow on a real API server and a real Temporal, and
  * saves the histories in test/replay/histories/<workflow>/<branch>.json, from where `npm test -- replay` replays them.
- * `npm run record -- drained` records those scenarios whose name contains the word.
+ * `npm run record -- rollOut` records one workflow, `npm run record -- rollOut paused` those of its scenarios whose name
+ * contains the word.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { changedSignal, restartContainersType } from '../api/operations.ts';
+import { changedSignal, restartContainersType, rollOutType } from '../api/operations.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
 import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';
 import { type Gate, newGate } from './support/gate.ts';
 import { recordedHistory } from './support/history.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
+import { rollOutScenarios } from './support/recorded-roll-outs.ts';
 import type { RequestOptions, TestRequest } from './support/requests.ts';
+import { startRollOuts } from './support/trivial-roll-outs.ts';
 import { waitFor } from './support/wait.ts';
 import { startWindlass, type Windlass } from './support/windlass.ts';
 
@@ -24,7 +27,7 @@ const instance = 'record';
 
 /** How many scenarios are played at once: most of their time they wait. */
 const atOnce = 8;
-const folder = join(repository, 'test/replay/histories', restartContainersType);
+const histories = join(repository, 'test/replay/histories');
 
 /** Both containers of a pod are asked for; what the first one takes is in the hands of the scenario. */
 interface Play {
@@ -329,8 +332,10 @@ async function showsReason(operation: WorkflowHandle, reason: string): Promise<v
   });
 }
 
-async function record(windlass: Windlass, name: string, scenario: Scenario): Promise<void> {
-  const runs = await scenario(windlass);
+/** What plays the scenarios of one workflow. */
+type Played<Stage> = Readonly<Record<string, (stage: Stage) => Promise<Readonly<Record<string, WorkflowHandle>>>>>;
+
+async function record(folder: string, name: string, runs: Readonly<Record<string, WorkflowHandle>>): Promise<void> {
   for (const [branch, operation] of Object.entries(runs)) {
     await waitFor(`the run of ${branch} to be over`, async (see) => {
       const { status } = await operation.describe();
@@ -341,34 +346,45 @@ async function record(windlass: Windlass, name: string, scenario: Scenario): Pro
   }
 }
 
-/** Takes one scenario after the other until none is left. One that fails leaves the others alone. */
-async function recordNext(windlass: Windlass, left: Iterator<[string, Scenario]>): Promise<void> {
-  for (let next = left.next(); !next.done; next = left.next()) {
-    const [name, scenario] = next.value;
-    try {
-      await record(windlass, name, scenario);
-    } catch (error) {
-      process.exitCode = 1;
-      console.error(`${name}: ${error instanceof Error ? error.message : error}`);
-    }
-  }
-}
-
-async function recordAll(word: string): Promise<void> {
+/** Records the scenarios whose name contains the word, several at once. One that fails leaves the others alone. */
+async function recordAll<Stage extends { stop(): Promise<void> }>(
+  workflow: string,
+  scenarios: Played<Stage>,
+  start: () => Promise<Stage>,
+  word: string,
+): Promise<void> {
+  const folder = join(histories, workflow);
+  const left = Object.entries(scenarios)
+    .filter(([name]) => name.includes(word))
+    .values();
   // what is not recorded any more is not replayed any more
   if (word === '') rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const windlass = await startWindlass({ instance });
-  const chosen = Object.entries(scenarios).filter(([name]) => name.includes(word));
+
+  async function recordNext(stage: Stage): Promise<void> {
+    for (let next = left.next(); !next.done; next = left.next()) {
+      const [name, scenario] = next.value;
+      try {
+        await record(folder, name, await scenario(stage));
+      } catch (error) {
+        process.exitCode = 1;
+        console.error(`${name}: ${error instanceof Error ? error.message : error}`);
+      }
+    }
+  }
+  const stage = await start();
   try {
-    const left = chosen.values();
-    await Promise.all(Array.from({ length: atOnce }, () => recordNext(windlass, left)));
+    await Promise.all(Array.from({ length: atOnce }, () => recordNext(stage)));
   } finally {
-    await windlass.stop();
+    await stage.stop();
   }
 }
 
-const [word = ''] = process.argv.slice(2);
-await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WINDLASS_KEEP === '1' }, () =>
-  recordAll(word),
-);
+const [workflow = '', word = ''] = process.argv.slice(2);
+await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WINDLASS_KEEP === '1' }, async () => {
+  const isWanted = (type: string) => workflow === '' || workflow === type;
+  if (isWanted(restartContainersType)) {
+    await recordAll(restartContainersType, scenarios, () => startWindlass({ instance }), word);
+  }
+  if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts(instance), word);
+});

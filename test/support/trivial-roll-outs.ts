@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { pino } from 'pino';
+import { KubeError } from '../../activities/kube/failures.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import { cloneSets } from '../../api/cloneset.ts';
@@ -41,6 +42,8 @@ export interface RollOuts {
   eventsOf(uid: string): readonly string[];
   /** Six pods that are ready and of revision `old`, while `new` is wanted; and the roll-out of that. */
   begin(overrides?: Partial<TrivialFleet>): Promise<TrivialRollOut>;
+  /** From now on the API server answers so when orders are written for this fleet; undefined: it writes them. */
+  refuseOrders(uid: string, refusal: 'Denied' | 'Superseded' | undefined): void;
   /** Ends the term of the watcher and begins the next one. */
   newTerm(): Promise<void>;
   stop(): Promise<void>;
@@ -58,6 +61,10 @@ export class TrivialRollOut {
 
   get handle(): WorkflowHandle<typeof rollOut> {
     return this.#rollOuts.client.workflow.getHandle(rollOutId(this.uid));
+  }
+
+  run(runId: string): WorkflowHandle<typeof rollOut> {
+    return this.#rollOuts.client.workflow.getHandle(rollOutId(this.uid), runId);
   }
 
   /** Makes the fleet as the caller wants it, and does what the watcher does then. */
@@ -120,8 +127,9 @@ export class TrivialRollOut {
   }
 }
 
-export async function startRollOuts(): Promise<RollOuts> {
-  const platform = testPlatform();
+/** Starts all that a roll-out needs on the instance of this name, or on the one that WINDLASS_INSTANCE names. */
+export async function startRollOuts(instance?: string): Promise<RollOuts> {
+  const platform = testPlatform(instance);
   prepareRoles(platform);
   const address = platform.temporalAddress;
   const connection = await NativeConnection.connect({ address });
@@ -154,6 +162,7 @@ export async function startRollOuts(): Promise<RollOuts> {
     metrics: createMetrics('watcher'),
     resourceOf: (wanted) => (wanted === kind ? cloneSets : undefined),
   });
+  const refusals = new Map<string, 'Denied' | 'Superseded'>();
   let term = beginTerm();
 
   function beginTerm() {
@@ -175,6 +184,9 @@ export async function startRollOuts(): Promise<RollOuts> {
 
   function writeOrders(body: unknown): void {
     const { metadata } = body as { metadata: { uid: string; annotations: Record<string, string> } };
+    const refusal = refusals.get(metadata.uid);
+    if (refusal === 'Denied') throw new KubeError({ status: 403, message: 'forbidden by the test' });
+    if (refusal) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
     cluster.order(metadata.uid, ordersOf({ metadata: { annotations: metadata.annotations } }));
   }
 
@@ -193,6 +205,10 @@ export async function startRollOuts(): Promise<RollOuts> {
       });
       await rollOut.want({ revision: 'new' });
       return rollOut;
+    },
+    refuseOrders(uid, refusal) {
+      if (refusal) refusals.set(uid, refusal);
+      else refusals.delete(uid);
     },
     async newTerm() {
       term.lost.abort(new Error('the lease is lost'));

@@ -126,6 +126,9 @@ describe('a roll-out', () => {
   it('ends when its object is gone, whatever else it hears', () => {
     const gone = hearing(start, { kind: 'changed', change: { withdrawn: true } }, command('resume'));
     expect(isOver(gone)).toBe(true);
+    const commanded = heard(heard(start, command('pause')), { kind: 'changed', change: { withdrawn: true } });
+    expect(unrecordedOrders(commanded)).toBeUndefined();
+    expect(isOver(commanded)).toBe(true);
     expect(wantedPermit(gone)).toBeUndefined();
   });
 

@@ -222,8 +222,9 @@ function withLine(log: readonly string[], line: string): readonly string[] {
   return [...log, line].slice(-logLines);
 }
 
-/** The orders that still have to be written into the object; undefined when they stand there. */
-export function unrecordedOrders({ orders, recorded }: RollOutProgress): RollOutOrders | undefined {
+/** The orders that still have to be written into the object; undefined when they stand there, or it is gone. */
+export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): RollOutOrders | undefined {
+  if (end === 'withdrawn') return undefined;
   return orders !== undefined && orders.version > recorded ? orders : undefined;
 }
 
@@ -257,8 +258,7 @@ export function permitText({ batch }: RollOutProgress, { paused, revision, undo,
 
 /** Whether it is over, and nothing is left to be written. */
 export function isOver(progress: RollOutProgress): boolean {
-  if (progress.end === undefined) return false;
-  return progress.end === 'withdrawn' || unrecordedOrders(progress) === undefined;
+  return progress.end !== undefined && unrecordedOrders(progress) === undefined;
 }
 
 /** In which phase people find it. */
