@@ -71,6 +71,7 @@ export const eventComponent = {
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',
+  launchPriority: 'windlass-container-launch-priority',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

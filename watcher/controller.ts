@@ -22,9 +22,14 @@ export interface WatcherHouse {
   readonly isLeading: () => boolean;
   /**
    * What there is of a resource: one reflector and one cache for all who ask, trimmed by `trim.ts`. Asked for before the
-   * watcher starts. Indexes of one name are the same to everybody.
+   * watcher starts. Indexes of one name are the same to everybody. With a label selector it is a cache beside the others,
+   * of what the selector finds.
    */
-  cache<T extends KubeObject>(resource: Resource, indexes?: Readonly<Record<string, IndexFunction<T>>>): Cache<T>;
+  cache<T extends KubeObject>(
+    resource: Resource,
+    indexes?: Readonly<Record<string, IndexFunction<T>>>,
+    selection?: { readonly labelSelector: string },
+  ): Cache<T>;
   /** A queue whose passes are made only while this process leads. */
   queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): KeyedQueue;
 }

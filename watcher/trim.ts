@@ -1,9 +1,10 @@
 /** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
 import { cloneSets } from '../api/cloneset.ts';
-import { hasInPlaceGate } from '../api/in-place-update.ts';
+import { launchMark } from '../api/container-launch-priority.ts';
+import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place-update.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
 import type { Node } from '../api/node.ts';
-import { type Container, isActive, type Pod } from '../api/pod.ts';
+import { type Container, type ContainerStatus, type EnvVar, isActive, type Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
@@ -14,14 +15,60 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 }
 
 /**
+/**
  * What is kept of a pod. Of one that a kind of ours controls, or that is updated in place, all that is read for that; of
- * others only whose it is, whether it goes, and what the shared gate says; and, while a marker may select it, what that is
- * decided on.
+ * one that is marked, what is read of its containers; of others only whose it is, whether it goes, and what the shared
+ * gate says; and, while a marker may select it, what that is decided on.
  */
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
-  const isOwn = (controller && isOurs(controller)) || hasInPlaceGate(pod);
-  return isOwn ? trimOwnPod(pod) : trimForeignPod(pod);
+  if ((controller && isOurs(controller)) || hasInPlaceGate(pod)) return trimOwnPod(pod);
+  return isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
+}
+
+/** Annotations and variables by which users ask for something, and that are read of any pod. */
+const markedBy: readonly string[] = [launchMark.annotation, launchMark.env, launchBarrierEnv];
+
+function isMarked({ metadata, spec }: Pod): boolean {
+  const names = [Object.keys(metadata.annotations ?? {}), spec.containers.flatMap(({ env = [] }) => env.map(nameOf))];
+  return names.flat().some((name) => markedBy.includes(name));
+}
+
+/** What marks are about: the containers with their marks, and how they are. */
+function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
+  const { nodeName, restartPolicy } = spec;
+  const containers = spec.containers.map(({ name, env = [] }) => {
+    const marks = env.filter((variable) => markedBy.includes(variable.name));
+    return { name, ...(marks.length > 0 && { env: marks }) };
+  });
+  const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, containerID, state }) => ({
+    name,
+    ready,
+    restartCount,
+    ...present({ containerID, state: state && trimState(state) }),
+  }));
+  return {
+    ...trimmed,
+    metadata: { ...trimmed.metadata, ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }) },
+    spec: { ...trimmed.spec, ...present({ nodeName, restartPolicy }), containers },
+    ...(status && { status: { ...trimmed.status, ...present({ phase: status.phase, containerStatuses }) } }),
+  };
+}
+
+const markAnnotations: readonly string[] = [launchMark.annotation, launchMark.completed, launchMark.status];
+
+/** Which state it is and how it ended; messages of runtimes are long and not read. */
+function trimState({ waiting, running, terminated }: ContainerState): ContainerState {
+  if (terminated) return { terminated: { exitCode: terminated.exitCode } };
+  if (running) return { running: {} };
+  return { waiting: present({ reason: waiting?.reason }) };
+}
+
+type ContainerState = NonNullable<ContainerStatus['state']>;
+
+function nameOf({ name }: EnvVar): string {
+  return name;
 }
 
 function isOurs({ apiVersion }: OwnerReference): boolean {
@@ -62,7 +109,7 @@ const unreadConditions: ReadonlySet<string> = new Set([
 
 function trimOwnPod({ metadata, spec, status }: Pod): Pod {
   const { generation, labels, annotations, finalizers, ownerReferences } = metadata;
-  const { nodeName, readinessGates, containers, initContainers } = spec;
+  const { nodeName, restartPolicy, readinessGates, containers, initContainers } = spec;
   const { phase, observedGeneration, podIP, conditions, containerStatuses } = status ?? {};
   return {
     apiVersion: 'v1',
@@ -72,21 +119,30 @@ function trimOwnPod({ metadata, spec, status }: Pod): Pod {
       ...present({ generation, labels, annotations, finalizers, ownerReferences }),
     },
     spec: {
-      ...present({ nodeName, readinessGates, initContainers: initContainers?.map(trimContainer) }),
+      ...present({ nodeName, restartPolicy, readinessGates, initContainers: initContainers?.map(trimContainer) }),
       containers: containers.map(trimContainer),
     },
     ...(status && { status: present({ phase, observedGeneration, podIP, conditions, containerStatuses }) }),
   };
 }
 
-/** Plain values of environment variables are not read, and may be anybody's secret. */
+/** Plain values of environment variables are not read but for our marks, and may be anybody's secret. */
 function trimContainer({ name, image, env, resources, resizePolicy }: Container): Container {
-  const read = env?.filter(({ valueFrom }) => valueFrom?.fieldRef !== undefined || valueFrom?.configMapKeyRef);
+  const read = env?.filter(
+    (variable) =>
+      variable.valueFrom?.fieldRef || variable.valueFrom?.configMapKeyRef || markedBy.includes(variable.name),
+  );
   return { name, ...present({ image, resources, resizePolicy }), ...(read && read.length > 0 && { env: read }) };
 }
 
 function identity({ name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp }: ObjectMeta) {
   return { name, uid, resourceVersion, creationTimestamp, ...present({ namespace, deletionTimestamp }) };
+}
+
+/** What is kept of a ConfigMap: whose it is, and what it says. */
+function trimConfigMap({ apiVersion, kind, metadata, ...rest }: KubeObject): KubeObject {
+  const { ownerReferences } = metadata;
+  return { ...rest, apiVersion, kind, metadata: { ...identity(metadata), ...present({ ownerReferences }) } };
 }
 
 /** What is kept of a node: that it is there, as which one, by what labels it is chosen, and whether it is ready. */
@@ -153,6 +209,7 @@ function keyOf(resource: Resource): string {
 const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.pods, trimPod),
   trimmed(kubeResource.nodes, trimNode),
+  trimmed(kubeResource.configMaps, trimConfigMap),
   trimmed(kubeResource.controllerRevisions, trimRevision),
   trimmed(kubeResource.persistentVolumeClaims, trimClaim),
   trimmed(kubeResource.endpointSlices, trimSlice),

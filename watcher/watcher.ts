@@ -74,7 +74,7 @@ export class Watcher {
       metrics,
       now: () => Date.now(),
       isLeading: () => this.isLeading,
-      cache: (resource, indexes) => this.#cache(resource, indexes),
+      cache: (resource, indexes, selection) => this.#cache(resource, indexes, selection?.labelSelector),
       queue: (name, pass) => this.#queue(name, pass),
     };
     this.#controllers = controllers.map((controllerOf) => controllerOf(this.#house));
@@ -198,16 +198,17 @@ export class Watcher {
   #cache<T extends KubeObject>(
     resource: Resource,
     indexes: Readonly<Record<string, IndexFunction<T>>> = {},
+    labelSelector = '',
   ): WritableCache<T> {
-    const key = `${apiVersionOf(resource)}/${resource.plural}`;
-    const { cache } = this.#caches.get(key) ?? this.#reflect(key, resource);
+    const key = `${apiVersionOf(resource)}/${resource.plural}?${labelSelector}`;
+    const { cache } = this.#caches.get(key) ?? this.#reflect(key, resource, labelSelector);
     // Whoever asks for a resource knows what its objects look like.
     const found = cache as unknown as WritableCache<T>;
     for (const [name, of] of Object.entries(indexes)) found.addIndex(name, of);
     return found;
   }
 
-  #reflect(key: string, resource: Resource) {
+  #reflect(key: string, resource: Resource, labelSelector: string) {
     if (this.#running !== undefined)
       throw new Error(`The watcher runs already and cannot begin to watch ${resource.plural}`);
     const { kube, log, metrics, config } = this.#deps;
@@ -221,6 +222,7 @@ export class Watcher {
       cache,
       log,
       namespace: resource.namespaced ? config.namespace : '',
+      ...(labelSelector !== '' && { labelSelector }),
       ...(trim && { trim }),
     });
     metrics.trackReflector(resource.plural, reflector);

@@ -89,8 +89,9 @@ describe('admission of a pod', () => {
     expect(await created(newPod([ours]), { operation: 'UPDATE' })).toEqual(newPod([ours]));
   });
 
-  it('FG-12: the readiness gate comes first, and what is said of probes last', () => {
-    expect(podChain.map(({ name }) => name)).toEqual(['readiness gate', 'enhanced liveness', 'serverless probes']);
+  it('FG-12, CLP-1: the readiness gate comes first, then the order of containers, and what is said of probes last', () => {
+    const names = ['readiness gate', 'container launch priority', 'enhanced liveness', 'serverless probes'];
+    expect(podChain.map(({ name }) => name)).toEqual(names);
   });
 
   it('FG-12: each step sees what the one before has made', async () => {
@@ -123,5 +124,119 @@ describe('admission of a pod', () => {
       'metadata.ownerReferences[0] is not an object',
     );
     await expect(review(newPod([{ ...ours, apiVersion: {} }]))).rejects.toThrow('ownerReferences[0].apiVersion');
+  });
+});
+
+describe('admission of a pod that asks for an order', () => {
+  const ordered = { 'apps.kruise.io/container-launch-priority': 'Ordered' };
+  const priority = (value: string) => ({ name: 'KRUISE_CONTAINER_PRIORITY', value });
+
+  function pod(containers: readonly object[], metadata: object = { name: 'web' }): JsonObject {
+    return {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: metadata as JsonObject,
+      spec: { containers: containers as JsonObject[] },
+    };
+  }
+
+  function barriersOf(made: JsonObject): readonly unknown[] {
+    const { containers } = made.spec as { containers: { env?: { name: string; valueFrom?: object }[] }[] };
+    return containers.map(({ env = [] }) => env.filter(({ name }) => name === 'KRUISE_CONTAINER_BARRIER'));
+  }
+
+  const barrier = (key: string, name = 'web-barrier') => [
+    { name: 'KRUISE_CONTAINER_BARRIER', valueFrom: { configMapKeyRef: { name, key } } },
+  ];
+
+  it('CLP-5: holds every container, also those without a priority, by a variable that comes last', async () => {
+    const mine = { name: 'MINE', value: 'x' };
+    const before = pod([
+      { name: 'app' },
+      { name: 'db', image: 'i', env: [priority('5'), mine] },
+      { name: 'log', env: [priority('-1')] },
+    ]);
+    const after = await created(before);
+    expect(barriersOf(after)).toEqual([barrier('p_0'), barrier('p_5'), barrier('p_-1')]);
+    const { containers } = after.spec as { containers: readonly object[] };
+    expect(containers[1]).toEqual({ name: 'db', image: 'i', env: [priority('5'), mine, ...barrier('p_5')] });
+    expect(after.metadata).toEqual({ name: 'web' });
+  });
+
+  it('CLP-3: Ordered holds them in the order of the list', async () => {
+    const after = await created(
+      pod([{ name: 'a' }, { name: 'b' }, { name: 'c' }], { name: 'web', annotations: ordered }),
+    );
+    expect(barriersOf(after)).toEqual([barrier('p_0'), barrier('p_-1'), barrier('p_-2')]);
+  });
+
+  it.each([
+    ['has one container', pod([{ name: 'a', env: [priority('5')] }], { name: 'web', annotations: ordered })],
+    [
+      'has equal priorities',
+      pod([
+        { name: 'a', env: [priority('5')] },
+        { name: 'b', env: [priority('5')] },
+      ]),
+    ],
+    ['asks for nothing', pod([{ name: 'a' }, { name: 'b' }])],
+    ['has neither a name nor the beginning of one', pod([{ name: 'a' }, { name: 'b' }], { annotations: ordered })],
+  ])('CLP-2, CLP-4: leaves a pod alone that %s', async (_what, alone) => {
+    expect(await created(alone)).toEqual(alone);
+  });
+
+  it('CLP-6: gives a pod with a generated name its name, with room for five characters', async () => {
+    const generateName = `${'x'.repeat(60)}-`;
+    const after = await created(pod([{ name: 'a' }, { name: 'b' }], { generateName, annotations: ordered }));
+    const { name } = after.metadata as { name: string };
+    expect(name).toMatch(/^x{58}[bcdfghjklmnpqrstvwxz2456789]{5}$/);
+    expect(barriersOf(after)[0]).toEqual(barrier('p_0', `${name}-barrier`));
+    const another = await created(pod([{ name: 'a' }, { name: 'b' }], { generateName, annotations: ordered }));
+    expect((another.metadata as { name: string }).name).not.toBe(name);
+  });
+
+  it('CLP-7: leaves init containers alone, native sidecars among them', async () => {
+    const initContainers = [{ name: 'first' }, { name: 'proxy', restartPolicy: 'Always', env: [priority('9')] }];
+    const before = pod([{ name: 'a' }, { name: 'b' }], { name: 'web', annotations: ordered });
+    const after = await created({ ...before, spec: { ...(before.spec as object), initContainers } });
+    expect((after.spec as JsonObject).initContainers).toEqual(initContainers);
+  });
+
+  it('replaces holds that came along, which nobody would ever lift', async () => {
+    const copied = {
+      name: 'a',
+      env: [...barrier('p_7', 'other-barrier'), { name: 'KRUISE_CONTAINER_BARRIER', value: '1' }],
+    };
+    const after = await created(pod([copied, { name: 'b' }], { name: 'web', annotations: ordered }));
+    expect(barriersOf(after)).toEqual([barrier('p_0'), barrier('p_-1')]);
+    expect(await created(after)).toEqual(after);
+  });
+
+  it('refuses what cannot be read as invalid, and names each field', async () => {
+    const bad = pod([
+      { name: 'a', env: [priority('high')] },
+      { name: 'b', env: [{ ...priority(''), valueFrom: {} }] },
+    ]);
+    const { body, outcome } = await review(bad);
+    expect(outcome).toBe('refused');
+    expect(body).toMatchObject({
+      response: {
+        allowed: false,
+        status: {
+          code: 422,
+          message: expect.stringContaining('KRUISE_CONTAINER_PRIORITY must be a whole number, not "high"'),
+          details: {
+            causes: [{ field: 'spec.containers[0].env[0].value' }, { field: 'spec.containers[1].env[0].value' }],
+          },
+        },
+      },
+    });
+  });
+
+  it('refuses a name that leaves no room for that of the ConfigMap', async () => {
+    const { body } = await review(pod([{ name: 'a' }, { name: 'b' }], { name: 'x'.repeat(246), annotations: ordered }));
+    expect(body).toMatchObject({
+      response: { allowed: false, status: { details: { causes: [{ field: 'metadata.name' }] } } },
+    });
   });
 });

@@ -11,7 +11,7 @@ import {
   type CustomResourceDefinition,
   configurationPatch,
   definitionPatch,
-  ownedPodsCondition,
+  podsToChangeCondition,
   podWebhookName,
   type Registration,
   type RegistrationWish,
@@ -68,7 +68,7 @@ describe('registrations', () => {
     expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath, cloneSetDefaultsPath]);
     expect(validating.webhooks?.map(({ name }) => name)).toEqual(['vcloneset.kb.io', 'vpodprobemarker.kb.io']);
     expect(registeredPaths(validating)).toEqual([cloneSetPath, podProbeMarkerPath]);
-    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [ownedPodsCondition] });
+    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [podsToChangeCondition] });
     for (const strict of [shipped.webhooks?.[1], shipped.webhooks?.[2], validating.webhooks?.[0]]) {
       expect(strict).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
     }
@@ -122,17 +122,17 @@ describe('registrations', () => {
     expect(patched(shipped, wish).webhooks?.[0]?.clientConfig.url).toBe('https://[fd00::1]:9876/mutate-pod');
   });
 
-  it('with gate KruisePodReadinessGate takes the condition on owners away, and puts it back without', () => {
+  it('with gate KruisePodReadinessGate takes the condition away, and puts it back without', () => {
     const [first, second] = shipped.webhooks ?? [];
     if (!first || !second) throw new Error('no webhooks');
     const mine = { name: 'mine', expression: 'true' };
-    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [mine, ownedPodsCondition] }, second] };
+    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [mine, podsToChangeCondition] }, second] };
     const all = patched(edited, { ...byService, allPods: true });
     expect(all.webhooks?.[0]?.matchConditions).toEqual([mine]);
-    expect(patched(all, byService).webhooks?.[0]?.matchConditions).toEqual([mine, ownedPodsCondition]);
+    expect(patched(all, byService).webhooks?.[0]?.matchConditions).toEqual([mine, podsToChangeCondition]);
     const { matchConditions: _, ...bare } = first;
     expect(patched({ ...shipped, webhooks: [bare, second] }, byService).webhooks?.[0]?.matchConditions).toEqual([
-      ownedPodsCondition,
+      podsToChangeCondition,
     ]);
   });
 
@@ -141,19 +141,19 @@ describe('registrations', () => {
     const more = patched(shipped, wish);
     expect(more.webhooks?.[0]?.matchConditions).toEqual([
       {
-        name: ownedPodsCondition.name,
-        expression: `${ownedPodsCondition.expression} || request.namespace in ['a'] || false`,
+        name: podsToChangeCondition.name,
+        expression: `${podsToChangeCondition.expression} || request.namespace in ['a'] || false`,
       },
     ]);
     expect(configurationPatch(more, wish)).toEqual([]);
-    expect(patched(more, byService).webhooks?.[0]?.matchConditions).toEqual([ownedPodsCondition]);
+    expect(patched(more, byService).webhooks?.[0]?.matchConditions).toEqual([podsToChangeCondition]);
     expect(patched(more, { ...wish, allPods: true }).webhooks?.[0]?.matchConditions).toEqual([]);
   });
 
   it('leaves a condition alone that somebody else has put in the place of ours', () => {
     const [first, ...others] = shipped.webhooks ?? [];
     if (!first) throw new Error('no webhooks');
-    const theirs = { ...ownedPodsCondition, expression: 'object.metadata.name != "x"' };
+    const theirs = { ...podsToChangeCondition, expression: 'object.metadata.name != "x"' };
     const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [theirs] }, ...others] };
     expect(patched(edited, byService).webhooks?.[0]?.matchConditions).toEqual([theirs]);
   });

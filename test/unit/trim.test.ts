@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
@@ -63,6 +64,59 @@ describe('trimPod', () => {
     expect(plain).not.toHaveProperty('status');
     expect(plain.spec).toEqual({ containers: [] });
     expect(plain.metadata.deletionTimestamp).toBe(createdAt);
+  });
+
+  it('keeps of a pod that is marked its marks and how its containers are, and no other variables', () => {
+    const hold = barrierEnv('web', 5);
+    const priority = { name: 'KRUISE_CONTAINER_PRIORITY', value: '5' };
+    const terminated = { exitCode: 1, reason: 'Error', message: 'long' };
+    const trimmed = trimPod(
+      gatedPod({
+        metadata: { annotations: { 'apps.kruise.io/container-launch-priority': 'Ordered', long: 'text' } },
+        spec: {
+          nodeName: 'node-1',
+          restartPolicy: 'Never',
+          containers: [
+            { name: 'app', image: 'nginx:1', env: [{ name: 'TOKEN', value: 'hidden' }, priority, hold] },
+            { name: 'log' },
+          ],
+        },
+        status: {
+          phase: 'Pending',
+          podIP: '10.0.0.1',
+          containerStatuses: [
+            {
+              name: 'app',
+              ready: false,
+              restartCount: 1,
+              containerID: 'containerd://1',
+              image: 'x',
+              state: { terminated },
+            },
+          ],
+        },
+      }),
+    );
+    expect(trimmed.metadata.annotations).toEqual({ 'apps.kruise.io/container-launch-priority': 'Ordered' });
+    expect(trimmed.spec).toEqual({
+      nodeName: 'node-1',
+      restartPolicy: 'Never',
+      containers: [{ name: 'app', env: [priority, hold] }, { name: 'log' }],
+      readinessGates: [{ conditionType: podReadinessGate }],
+    });
+    expect(trimmed.status).toEqual({
+      phase: 'Pending',
+      containerStatuses: [
+        {
+          name: 'app',
+          ready: false,
+          restartCount: 1,
+          containerID: 'containerd://1',
+          state: { terminated: { exitCode: 1 } },
+        },
+      ],
+      conditions: trimPod(gatedPod()).status?.conditions,
+    });
   });
 
   it('keeps of a pod that a kind of ours controls what its planner reads, and no plain values of variables', () => {

@@ -1,3 +1,4 @@
+import type { FieldError } from '../../api/failure.ts';
 import type { JsonObject } from '../../api/json.ts';
 import { MalformedBody } from './server.ts';
 
@@ -13,6 +14,17 @@ export class ChainFailed extends Error {
   override readonly name = 'ChainFailed';
 }
 
+/** What a step throws at an object that its user has to mend, with every problem of it. It is refused as invalid. */
+export class ChainRefused extends Error {
+  override readonly name = 'ChainRefused';
+  readonly errors: readonly FieldError[];
+
+  constructor(errors: readonly FieldError[]) {
+    super(errors.map(({ path, message }) => `${path}: ${message}`).join('; '));
+    this.errors = errors;
+  }
+}
+
 /** Runs the steps in their order, each on what the one before has made. The first that fails ends it (FG-12). */
 export async function runChain<Surroundings>(
   steps: readonly ChainStep<Surroundings>[],
@@ -24,7 +36,7 @@ export async function runChain<Surroundings>(
     try {
       changed = await step.change(changed, surroundings);
     } catch (error) {
-      if (error instanceof MalformedBody) throw error;
+      if (error instanceof MalformedBody || error instanceof ChainRefused) throw error;
       const why = error instanceof Error ? error.message : String(error);
       throw new ChainFailed(`Cannot apply ${step.name}: ${why}`, { cause: error });
     }

@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net';
 import type { Operation } from 'rfc6902';
 import type { KubeClient } from '../../activities/kube/client.ts';
+import { launchMark } from '../../api/container-launch-priority.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 
 /**
@@ -51,7 +52,7 @@ export interface RegistrationWish {
   readonly address: AdmissionAddress;
   /** PEM text of every authority to trust. */
   readonly bundle: string;
-  /** Send every new pod, not only those of the suite's workloads (gate KruisePodReadinessGate). */
+  /** Send every new pod, not only those that admission has to change (gate KruisePodReadinessGate). */
   readonly allPods: boolean;
   /** Which new pods to send besides, as CEL expressions of which one has to hold. */
   readonly alsoPods?: readonly string[];
@@ -59,12 +60,20 @@ export interface RegistrationWish {
 
 export const podWebhookName = 'mpod.kb.io';
 
-/** Limits the pod webhook to pods that a workload of the suite controls (PRG-1), so that no other pod waits for it. */
-export const ownedPodsCondition: MatchCondition = {
-  name: 'owned-by-the-suite',
+/**
+ * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that a workload
+ * of the suite controls (PRG-1), and those that ask for an order of their containers (CLP-3, CLP-4).
+ */
+export const podsToChangeCondition: MatchCondition = {
+  name: 'concerns-the-suite',
   expression:
-    'has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
-    "has(owner.controller) && owner.controller && owner.apiVersion.startsWith('apps.kruise.io/'))",
+    '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
+    "has(owner.controller) && owner.controller && owner.apiVersion.startsWith('apps.kruise.io/'))) || " +
+    '(object.spec.containers.size() > 1 && (' +
+    `(has(object.metadata.annotations) && '${launchMark.annotation}' in object.metadata.annotations && ` +
+    `object.metadata.annotations['${launchMark.annotation}'] == '${launchMark.ordered}') || ` +
+    'object.spec.containers.exists(container, has(container.env) && container.env.exists(variable, ' +
+    `variable.name == '${launchMark.env}'))))`,
 };
 
 /** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
@@ -140,17 +149,17 @@ function podConditionPatch(
   path: string,
   { allPods, alsoPods = [] }: RegistrationWish,
 ): readonly Operation[] {
-  const index = conditions?.findIndex(({ name }) => name === ownedPodsCondition.name) ?? -1;
+  const index = conditions?.findIndex(({ name }) => name === podsToChangeCondition.name) ?? -1;
   const place = `${path}/matchConditions/${index}`;
-  const isThere: Operation = { op: 'test', path: `${place}/name`, value: ownedPodsCondition.name };
+  const isThere: Operation = { op: 'test', path: `${place}/name`, value: podsToChangeCondition.name };
   if (allPods) return index >= 0 ? [isThere, { op: 'remove', path: place }] : [];
 
-  const expression = [ownedPodsCondition.expression, ...alsoPods].join(alternatively);
-  const wanted = { ...ownedPodsCondition, expression };
+  const expression = [podsToChangeCondition.expression, ...alsoPods].join(alternatively);
+  const wanted = { ...podsToChangeCondition, expression };
   if (index >= 0) {
     // What somebody else has put there stays; what was put there for the sake of other pods goes with them.
     const present = conditions?.[index]?.expression ?? '';
-    const isOurs = alsoPods.length > 0 || present.startsWith(`${ownedPodsCondition.expression}${alternatively}`);
+    const isOurs = alsoPods.length > 0 || present.startsWith(`${podsToChangeCondition.expression}${alternatively}`);
     return isOurs && present !== expression ? [isThere, { op: 'replace', path: place, value: wanted }] : [];
   }
   return conditions === undefined

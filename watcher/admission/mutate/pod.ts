@@ -1,5 +1,8 @@
+import { randomInt } from 'node:crypto';
+import { barrierEnv, launchMark, launchOrder, longestPodName } from '../../../api/container-launch-priority.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
+import { launchBarrierEnv } from '../../../api/in-place-update.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../../../api/json.ts';
 import {
   wantsEnhancedLiveness,
   withoutLivenessProbes,
@@ -8,7 +11,7 @@ import {
 import type { PodProbeMarker } from '../../../api/pod-probe-marker.ts';
 import { type NewPod, needsReadinessGate } from '../../../api/pod-readiness.ts';
 import { podReadinessGate } from '../../../api/well-known.ts';
-import { type ChainStep, runChain } from '../chain.ts';
+import { ChainRefused, type ChainStep, runChain } from '../chain.ts';
 import { objectOf, type Review } from '../review.ts';
 import { MalformedBody } from '../server.ts';
 
@@ -21,11 +24,14 @@ export interface PodSurroundings {
   readonly namespace: string;
   /** The markers of a namespace. Asked only with gate EnablePodProbeMarkerOnServerless. */
   readonly markers: (namespace: string) => readonly PodProbeMarker[] | Promise<readonly PodProbeMarker[]>;
+  /** A name for a pod that has only the beginning of one; another each time. */
+  readonly newName: (generateName: string) => string;
 }
 
 /** Everything that a new pod goes through, in the one order that there is (FG-12). */
 export const podChain: readonly ChainStep<PodSurroundings>[] = [
   { name: 'readiness gate', change: withReadinessGate },
+  { name: 'container launch priority', change: withLaunchBarriers },
   { name: 'enhanced liveness', change: withEnhancedLiveness },
   { name: 'serverless probes', change: withProbesForProviders },
 ];
@@ -40,9 +46,24 @@ export function reviewPod(
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
     if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is no pod: it has no spec');
-    return { kind: 'allowed', object: await runChain(steps, pod, { gates, namespace: request.namespace, markers }) };
+    const surroundings = { gates, namespace: request.namespace, markers, newName: generatedName };
+    try {
+      return { kind: 'allowed', object: await runChain(steps, pod, surroundings) };
+    } catch (error) {
+      // What asks for something that cannot be done is told so; it would not be carried out if it passed.
+      if (error instanceof ChainRefused) return { kind: 'refused', code: 422, errors: error.errors };
+      throw error;
+    }
   };
 }
+
+/** What the API server makes of `generateName`: room for five characters that spell no words. */
+function generatedName(generateName: string): string {
+  const suffix = Array.from({ length: 5 }, () => nameLetters[randomInt(nameLetters.length)]);
+  return `${generateName.slice(0, 58)}${suffix.join('')}`;
+}
+
+const nameLetters = 'bcdfghjklmnpqrstvwxz2456789';
 
 /** Appends the gate that operations take a pod out of service with (PRG-1). */
 export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
@@ -53,6 +74,38 @@ export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): 
     ...pod,
     spec: { ...spec, readinessGates: [...(seen.spec.readinessGates ?? []), { conditionType: podReadinessGate }] },
   };
+}
+
+/**
+ * Holds every container until its turn, where the pod asks for an order (CLP-1 to CLP-7). The hold names a ConfigMap
+ * after the pod, so a pod that has no name yet gets it here. Holds that came with the pod are replaced: one that was
+ * copied from another pod would never be lifted.
+ */
+export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings): JsonObject {
+  const metadata = objectOr(pod.metadata);
+  const spec = objectOr(pod.spec);
+  const containers = listAt('spec.containers', spec.containers).map((container, index) => {
+    const entry = objectAt(`spec.containers[${index}]`, container);
+    const path = `spec.containers[${index}].env`;
+    return { entry, env: listAt(path, entry.env).map((variable, at) => objectAt(`${path}[${at}]`, variable)) };
+  });
+  const order = launchOrder({ annotations: objectOr(metadata.annotations), containers });
+  if (order.kind === 'none') return pod;
+  if (order.kind === 'unreadable') throw new ChainRefused(order.errors);
+
+  const generateName = textAt('metadata.generateName', metadata.generateName);
+  const name = textAt('metadata.name', metadata.name) || (generateName && newName(generateName));
+  // The API server refuses it, in its own words.
+  if (name === '') return pod;
+  if (name.length > longestPodName) {
+    const message = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
+    throw new ChainRefused([{ path: 'metadata.name', message }]);
+  }
+  const held = containers.map(({ entry, env }, index) => {
+    const others = env.filter((variable) => variable.name !== launchBarrierEnv);
+    return { ...entry, env: [...others, { ...barrierEnv(name, order.priorities[index] ?? 0) }] };
+  });
+  return { ...pod, metadata: { ...metadata, name }, spec: { ...spec, containers: held } };
 }
 
 /** Takes liveness probes out of pods that say so (NPP §7). Nothing here carries them out yet. */

@@ -1,0 +1,161 @@
+// Container launch priority: the containers of one pod start in an order, each as soon as those before it are ready.
+// There is no object for it. Marks on the pod ask for it; admission gives every container a variable that refers to a
+// key of a ConfigMap that is not there yet, and the kubelet cannot start a container before its key exists.
+//
+//   annotation container-launch-priority, variable KRUISE_CONTAINER_PRIORITY      the user
+//   variable KRUISE_CONTAINER_BARRIER, metadata.name of generated names           admission, when the pod is created
+//   ConfigMap <pod>-barrier                                                       the watcher, gone with the pod
+//   annotations container-launch-priority-completed, windlass.io/container-launch the watcher
+import type { FieldError } from './failure.ts';
+import { launchBarrierEnv } from './in-place-update.ts';
+import type { KubeObject, ObjectMeta } from './meta.ts';
+import type { ContainerStatus, EnvVar, Pod } from './pod.ts';
+import type { WaitingFor } from './waiting-for.ts';
+
+/** What users write, and what is written back. */
+export const launchMark = {
+  /** On the pod: `Ordered` starts the containers in the order of the list. Any other value means nothing. */
+  annotation: 'apps.kruise.io/container-launch-priority',
+  ordered: 'Ordered',
+  /** On a container: a whole number. Higher starts first; absent is 0. */
+  env: 'KRUISE_CONTAINER_PRIORITY',
+  /** On the pod: `true` once every container may start. */
+  completed: 'apps.kruise.io/container-launch-priority-completed',
+  /** On the pod, as JSON: what the start of further containers waits for. Gone when it waits no more. */
+  status: 'windlass.io/container-launch',
+  /** Label of the ConfigMaps, by which they are found and explained. */
+  barrier: 'windlass.io/launch-barrier',
+} as const;
+
+/** The ConfigMap of one pod: a key for each priority whose containers may start. Keys are added, never taken back. */
+export interface LaunchBarrier extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** The ConfigMap of the pod of this name. */
+export function barrierName(podName: string): string {
+  return `${podName}-barrier`;
+}
+
+/** The names of ConfigMaps end at 253 characters. */
+export const longestPodName = 253 - barrierName('').length;
+
+/** The key of a priority: `p_10`, `p_-1`. */
+export function barrierKey(priority: number): string {
+  return `p_${priority}`;
+}
+
+/** What holds a container of this pod until its priority is published. */
+export function barrierEnv(podName: string, priority: number): EnvVar {
+  return {
+    name: launchBarrierEnv,
+    valueFrom: { configMapKeyRef: { name: barrierName(podName), key: barrierKey(priority) } },
+  };
+}
+
+/** What of a new pod says in which order its containers start. */
+export interface LaunchMarks {
+  readonly annotations: Readonly<Record<string, unknown>>;
+  readonly containers: readonly { readonly env: readonly { readonly name?: unknown; readonly value?: unknown }[] }[];
+}
+
+/** The order that a pod asks for: a priority for each container, no order at all, or one that nobody can read. */
+export type LaunchOrder =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'ordered'; readonly priorities: readonly number[] }
+  | { readonly kind: 'unreadable'; readonly errors: readonly FieldError[] };
+
+/** Reads the marks of a pod (CLP-2 to CLP-4). */
+export function launchOrder({ annotations, containers }: LaunchMarks): LaunchOrder {
+  if (containers.length < 2) return { kind: 'none' };
+  if (annotations[launchMark.annotation] === launchMark.ordered) {
+    return { kind: 'ordered', priorities: containers.map((_, index) => 0 - index) };
+  }
+  const read = containers.map(({ env }, container) =>
+    env.flatMap(({ name, value }, index) =>
+      name === launchMark.env ? [priorityOf(value, `spec.containers[${container}].env[${index}]`)] : [],
+    ),
+  );
+  const errors = read.flat().filter((found) => typeof found !== 'number');
+  if (errors.length > 0) return { kind: 'unreadable', errors };
+  // of several entries the last counts, as for every variable
+  const priorities = read.map((entries) => entries.findLast((found) => typeof found === 'number') ?? 0);
+  return new Set(priorities).size === 1 ? { kind: 'none' } : { kind: 'ordered', priorities };
+}
+
+function priorityOf(value: unknown, path: string): number | FieldError {
+  const priority = typeof value === 'string' && /^[-+]?\d+$/.test(value) ? Number(value) + 0 : Number.NaN;
+  if (Number.isSafeInteger(priority)) return priority;
+  const got =
+    typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : '; it cannot come from elsewhere';
+  return { path: `${path}.value`, message: `${launchMark.env} must be a whole number${got}` };
+}
+
+/** One container whose start is held, as the kubelet reports it now. */
+export interface LaunchContainer {
+  readonly name: string;
+  readonly priority: number;
+  /** `passed`: those behind it may start. `ended`: it has failed and is not started again, so they never will. */
+  readonly state: 'passed' | 'awaited' | 'ended';
+}
+
+/**
+ * The containers of a pod that are held by its own barrier, in the order of the pod; none when its launch is not ordered.
+ * Whoever wrote a variable of this name in another form holds nothing with it (CLP §6).
+ */
+export function heldContainers({ metadata, spec, status }: Pod): readonly LaunchContainer[] {
+  const statuses = new Map(status?.containerStatuses?.map((entry) => [entry.name, entry]));
+  return spec.containers.flatMap(({ name, env }) => {
+    const ref = env?.find((variable) => variable.name === launchBarrierEnv)?.valueFrom?.configMapKeyRef;
+    if (ref?.name !== barrierName(metadata.name) || !/^p_/.test(ref.key)) return [];
+    const priority = priorityOfKey(ref.key);
+    return [{ name, priority, state: launchState(statuses.get(name), spec.restartPolicy) }];
+  });
+}
+
+/** CLP-11: what follows the first two characters, and 0 where that is no number. */
+function priorityOfKey(key: string): number {
+  const text = key.slice(2);
+  return /^[-+]?\d+$/.test(text) ? Number(text) + 0 : 0;
+}
+
+/**
+ * CLP-14, CLP-15: ready, by the kubelet's own word; or done, where the kubelet does not start again what has ended well.
+ */
+function launchState(status: ContainerStatus | undefined, restartPolicy = 'Always'): LaunchContainer['state'] {
+  if (status?.ready) return 'passed';
+  const exitCode = status?.state?.terminated?.exitCode;
+  if (exitCode === undefined || restartPolicy === 'Always') return 'awaited';
+  if (exitCode === 0) return 'passed';
+  return restartPolicy === 'Never' ? 'ended' : 'awaited';
+}
+
+/** Whether everything of this pod's launch has been published before. */
+export function isLaunchCompleted({ metadata }: Pick<Pod, 'metadata'>): boolean {
+  return metadata.annotations?.[launchMark.completed] === 'true';
+}
+
+/** Reasons of `waitingFor` in the annotation, with what a person can do. */
+export const launchWaits = {
+  ContainerNotReady:
+    'Look at the logs and the readiness probe of these containers; CreateContainerConfigError of those behind is normal',
+  ContainerEnded: 'Delete the pod: these containers have failed, and its restart policy does not start them again',
+} as const;
+
+/** What the annotation `status` holds. */
+export interface LaunchStatus {
+  readonly waitingFor: WaitingFor;
+}
+
+/** Reads the annotation back; undefined when there is none, or none of ours. */
+export function launchStatusOf({ metadata }: Pick<Pod, 'metadata'>): LaunchStatus | undefined {
+  const text = metadata.annotations?.[launchMark.status];
+  if (text === undefined) return undefined;
+  try {
+    const status = JSON.parse(text) as Partial<LaunchStatus> | null;
+    return Array.isArray(status?.waitingFor?.blockedBy) ? (status as LaunchStatus) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,244 @@
+import { describe, expect, it } from '@jest/globals';
+import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { KubeWriter } from '../../watcher/fence.ts';
+import {
+  barrierIndexes,
+  isOrdered,
+  type LaunchPassDependencies,
+  passOverLaunch,
+} from '../../watcher/kinds/container-launch-priority.ts';
+import { trimPod } from '../../watcher/trim.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { orderedPod } from '../support/ordered-pod.ts';
+import { cacheOf, conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+
+const ref = { namespace: 'shop', name: 'web' };
+const barrierRef = { namespace: 'shop', name: 'web-barrier' };
+const inOrder = { order: { db: 10, app: 0 } };
+const completed = { 'apps.kruise.io/container-launch-priority-completed': 'true' };
+
+function barrierOf(podUid: string | undefined, data: Record<string, string> = {}, labelled = true): LaunchBarrier {
+  return {
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      ...barrierRef,
+      uid: `barrier-of-${podUid ?? 'nobody'}`,
+      resourceVersion: '1',
+      creationTimestamp: createdAt,
+      ...(labelled && { labels: { 'windlass.io/launch-barrier': 'true' } }),
+      ...(podUid && { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'web', uid: podUid }] }),
+    },
+    data,
+  };
+}
+
+/** A watcher whose caches hold what there was at the beginning of each pass. */
+function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: LaunchBarrier }) {
+  const cluster = new MemoryCluster();
+  if (pod) cluster.put(kubeResource.pods, pod);
+  if (barrier) cluster.put(kubeResource.configMaps, barrier);
+  const calls: SeenCall[] = [];
+  const told = new Set<string>();
+  let meet: (call: SeenCall) => void = () => undefined;
+  const kube = plainClient(cluster, (call) => {
+    calls.push(call);
+    meet(call);
+  }) as KubeWriter;
+
+  const livePod = () => cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
+  const liveBarrier = () => cluster.look(kubeResource.configMaps, barrierRef) as unknown as LaunchBarrier | undefined;
+  return {
+    cluster,
+    calls,
+    writes: () => calls.filter(({ verb, plural }) => verb !== 'get' && plural !== 'events'),
+    events: () => calls.filter(({ plural }) => plural === 'events').map(({ body }) => body as Record<string, unknown>),
+    meeting: (hook: typeof meet) => {
+      meet = hook;
+    },
+    annotations: () => livePod()?.metadata.annotations ?? {},
+    barrier: liveBarrier,
+    async pass(uid = 'pod-1') {
+      const [now, known] = [livePod(), liveBarrier()];
+      const isLabelled = known?.metadata.labels?.['windlass.io/launch-barrier'] !== undefined;
+      const barriers = cacheOf(known && isLabelled ? [known] : [], barrierIndexes);
+      const world: LaunchPassDependencies = {
+        kube,
+        pods: cacheOf(now ? [trimPod(now)] : []),
+        barriers: {
+          byName: barriers.byName.bind(barriers),
+          byIndex: barriers.byIndex.bind(barriers),
+          seen: async () => {},
+        },
+        now: () => Date.parse(createdAt),
+        told,
+      };
+      return await passOverLaunch(uid, world);
+    },
+    become(next: Pod) {
+      const annotations = livePod()?.metadata.annotations;
+      cluster.put(kubeResource.pods, { ...next, metadata: { ...next.metadata, ...(annotations && { annotations }) } });
+    },
+  };
+}
+
+describe('a pass over an ordered pod', () => {
+  it('CLP-10, CLP-12: makes the barrier of a new pod, owned by it, with the key of those that come first', async () => {
+    const house = watcher({ pod: orderedPod(inOrder) });
+    await house.pass();
+    expect(house.barrier()).toMatchObject({
+      metadata: {
+        labels: { 'windlass.io/launch-barrier': 'true', 'app.kubernetes.io/managed-by': 'windlass' },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'web', uid: 'pod-1' }],
+      },
+      data: { p_10: 'true' },
+    });
+    expect(house.barrier()?.metadata.ownerReferences?.[0]).not.toHaveProperty('controller');
+    expect(JSON.parse(house.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
+      waitingFor: { reason: 'ContainerNotReady', blockedBy: ['container/db'], since: createdAt },
+    });
+    expect(house.annotations()).not.toHaveProperty(Object.keys(completed)[0] ?? '');
+  });
+
+  it('CLP-13: publishes the next key once the container is ready, and marks the pod when it was the last', async () => {
+    const house = watcher({ pod: orderedPod({ order: { log: -1, app: 0, db: 10 } }) });
+    await house.pass();
+    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'running' } }));
+    const before = house.writes().length;
+    await house.pass();
+    expect(house.writes()).toHaveLength(before);
+
+    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready' } }));
+    await house.pass();
+    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(house.annotations()['windlass.io/container-launch']).toContain('container/app');
+
+    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready', app: 'ready' } }));
+    await house.pass();
+    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true', 'p_-1': 'true' });
+    expect(house.annotations()).toEqual(completed);
+    const done = house.calls.length;
+    await house.pass();
+    expect(house.calls).toHaveLength(done);
+  });
+
+  it('tells the order in the words of people, and each release; none of it is a warning', async () => {
+    const house = watcher({ pod: orderedPod(inOrder) });
+    await house.pass();
+    house.become(orderedPod({ ...inOrder, now: { db: 'ready' } }));
+    await house.pass();
+    await house.pass();
+    expect(house.events()).toMatchObject([
+      {
+        type: 'Normal',
+        reason: 'LaunchOrdered',
+        message:
+          'Containers start in this order, each when those before it are ready: db; app. ' +
+          'Until its turn a container shows CreateContainerConfigError, which is no failure',
+      },
+      { type: 'Normal', reason: 'LaunchReleased', message: 'Those before are ready: app may start' },
+    ]);
+  });
+
+  it('CLP-12: takes a barrier that is there without our label, and labels it', async () => {
+    const house = watcher({
+      pod: orderedPod({ ...inOrder, now: { db: 'ready' } }),
+      barrier: barrierOf('pod-1', { p_10: 'true' }, false),
+    });
+    await house.pass();
+    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(house.barrier()?.metadata.labels).toMatchObject({ 'windlass.io/launch-barrier': 'true' });
+  });
+
+  it('CLP-23: replaces the barrier that an earlier pod of the same name has left, labelled or not', async () => {
+    for (const labelled of [true, false]) {
+      const left = barrierOf('pod-0', { p_10: 'true', p_0: 'true' }, labelled);
+      const house = watcher({ pod: orderedPod(inOrder), barrier: left });
+      await house.pass().catch(() => undefined);
+      await house.pass();
+      expect(house.barrier()?.data).toEqual({ p_10: 'true' });
+      expect(house.barrier()?.metadata.ownerReferences?.[0]?.uid).toBe('pod-1');
+    }
+  });
+
+  it('leaves whose a ConfigMap is that somebody has made by hand, and only adds keys', async () => {
+    const house = watcher({ pod: orderedPod(inOrder), barrier: barrierOf(undefined, { mine: 'x' }, false) });
+    await house.pass();
+    expect(house.barrier()).toMatchObject({ data: { mine: 'x', p_10: 'true' } });
+    expect(house.barrier()?.metadata.ownerReferences).toBeUndefined();
+  });
+
+  it('CLP-21, CLP-22: a barrier that was deleted comes back with every key, also when all had started', async () => {
+    const pod = orderedPod({ ...inOrder, now: { db: undefined, app: 'ready' }, annotations: completed });
+    const house = watcher({ pod });
+    await house.pass();
+    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(house.writes()).toHaveLength(1);
+    expect(house.events()).toEqual([]);
+  });
+
+  it('CLP-20: the restart of a container changes nothing', async () => {
+    const barrier = barrierOf('pod-1', { p_10: 'true', p_0: 'true' });
+    const pod = orderedPod({ ...inOrder, now: { db: { exitCode: 1 }, app: 'ready' }, annotations: completed });
+    const house = watcher({ pod, barrier });
+    await house.pass();
+    expect(house.calls).toEqual([]);
+  });
+
+  it('CLP-25: removes the barrier of a pod that is gone, and that of no other', async () => {
+    const house = watcher({ barrier: barrierOf('pod-1', { p_10: 'true' }) });
+    await house.pass('pod-2');
+    expect(house.barrier()).toBeDefined();
+    await house.pass('pod-1');
+    expect(house.barrier()).toBeUndefined();
+  });
+
+  it.each([
+    ['is being deleted', orderedPod({ ...inOrder, metadata: { deletionTimestamp: createdAt } })],
+    ['has finished', orderedPod({ ...inOrder, phase: 'Failed' })],
+    ['has no order', { ...orderedPod(inOrder), spec: { containers: [{ name: 'app' }, { name: 'db' }] } }],
+  ])('CLP-10: does nothing for a pod that %s', async (_what, pod) => {
+    const house = watcher({ pod });
+    expect(await house.pass()).toBeUndefined();
+    expect(house.calls).toEqual([]);
+  });
+
+  it('looks again soon when somebody else wrote the pod first, and fails when the API server does', async () => {
+    const house = watcher({ pod: orderedPod(inOrder) });
+    house.meeting(({ plural }) => {
+      if (plural === 'pods') throw conflict();
+    });
+    expect(await house.pass()).toMatchObject({ againInMs: expect.any(Number) });
+    expect(house.events()).toMatchObject([{ reason: 'LaunchOrdered' }]);
+    house.meeting(() => {
+      throw unavailable();
+    });
+    await expect(house.pass()).rejects.toThrow('etcd is away');
+  });
+
+  it('CLP-24: a watcher that comes back goes on where the pod is', async () => {
+    const house = watcher({
+      pod: orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready', app: 'ready' } }),
+      barrier: barrierOf('pod-1', { p_10: 'true', p_0: 'true' }),
+    });
+    await house.pass();
+    expect(house.barrier()?.data).toHaveProperty('p_-1');
+    expect(house.annotations()).toEqual(completed);
+  });
+
+  it('says once of a pod that admission has missed that it starts without order', async () => {
+    const pod: Pod = {
+      ...orderedPod({ order: {}, annotations: { 'apps.kruise.io/container-launch-priority': 'Ordered' } }),
+      spec: { containers: [{ name: 'db' }, { name: 'app' }] },
+    };
+    expect(isOrdered(trimPod(pod))).toBe(true);
+    const house = watcher({ pod });
+    await house.pass();
+    await house.pass();
+    expect(house.events()).toMatchObject([{ type: 'Warning', reason: 'LaunchOrderMissed' }]);
+    expect(house.writes()).toEqual([]);
+    expect(isOrdered(trimPod({ ...pod, status: { phase: 'Running' } }))).toBe(false);
+  });
+});

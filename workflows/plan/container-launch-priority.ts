@@ -1,0 +1,48 @@
+/**
+ * Which containers of a pod may start now. The keys that are published only grow: of the containers that are not ready
+ * the highest priority may start, and with it everything above; what is below waits until they are ready. When every key
+ * is published the launch is over, whatever happens to the containers afterwards.
+ */
+import { barrierKey, type LaunchContainer, launchWaits } from '../../api/container-launch-priority.ts';
+import { type Wait, waitFor } from './decision.ts';
+
+/** What is known of one pod. */
+export interface Launch {
+  readonly containers: readonly LaunchContainer[];
+  /** The keys of its ConfigMap. */
+  readonly published: ReadonlySet<string>;
+}
+
+/** What to do for the pod now. */
+export interface LaunchStep {
+  /** Priorities to publish, highest first. */
+  readonly publish: readonly number[];
+  /** Whether all are published after that. */
+  readonly completed: boolean;
+  /** What the lower priorities wait for after that; absent when it is completed. */
+  readonly waitingFor?: Wait;
+}
+
+/** The step that is due. Nothing of what is published is ever taken back (CLP-16). */
+export function nextLaunch({ containers, published }: Launch): LaunchStep {
+  const missing = prioritiesOf(containers).filter((priority) => !published.has(barrierKey(priority)));
+  const [top, ...others] = containers.filter(({ state }) => state !== 'passed').toSorted(byPriority);
+  const publish = top === undefined ? missing : missing.filter((priority) => priority >= top.priority);
+  // CLP-13
+  if (top === undefined || publish.length === missing.length) return { publish, completed: true };
+
+  const awaited = [top, ...others].filter(({ priority }) => priority === top.priority);
+  const ended = awaited.filter(({ state }) => state === 'ended');
+  const reason = ended.length > 0 ? 'ContainerEnded' : 'ContainerNotReady';
+  const blockedBy = (ended.length > 0 ? ended : awaited).map(({ name }) => `container/${name}`);
+  return { publish, completed: false, waitingFor: waitFor(reason, blockedBy, launchWaits[reason]) };
+}
+
+/** Each priority once, highest first. */
+export function prioritiesOf(containers: readonly LaunchContainer[]): readonly number[] {
+  return [...new Set(containers.map(({ priority }) => priority))].toSorted((a, b) => b - a);
+}
+
+function byPriority(a: LaunchContainer, b: LaunchContainer): number {
+  return b.priority - a.priority;
+}
