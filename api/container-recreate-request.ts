@@ -102,8 +102,11 @@ export const labelValueLimit = 63;
 /** The conditions of a request; `Complete` and `Failed` exclude each other. */
 export const recreateCondition = { ...endCondition, preRecreateGrace: 'PreRecreateGrace' } as const;
 
-/** Reasons of `Complete`: every container was restarted, or failed to under `failurePolicy: Ignore`. */
-export const completeReasons = ['ContainersRecreated'] as const;
+/**
+ * Reasons of `Complete`: every container was restarted, or failed to under `failurePolicy: Ignore`; where sidecars are
+ * ended, stopped.
+ */
+export const completeReasons = ['ContainersRecreated', 'ContainersStopped'] as const;
 export type CompleteReason = (typeof completeReasons)[number];
 
 /** Reasons of `Failed`. */
@@ -406,7 +409,7 @@ export function fillRecreateRequest(input: { readonly request: JsonObject } & Re
   if (!isChecked(spec, problems)) return refuseSpec(problems, version);
 
   const { pod, node } = input;
-  const podErrors = podProblems(spec.podName, pod, node);
+  const podErrors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
   if (pod === undefined) return { kind: 'refused', code: 400, errors: podErrors };
 
   const containers = spec.containers.map((container, index) => fillContainer(container, index, pod));
@@ -448,6 +451,16 @@ function podProblems(podName: string, pod: Pod | undefined, node: Node | undefin
     return [{ path, message: `the name of node "${nodeName}" has more than ${labelValueLimit} characters` }];
   }
   return [];
+}
+
+/** A request that belongs to a pod is about that pod, and not about one that has taken its name since. */
+function ownerProblems({ metadata }: JsonObject, pod: Pod | undefined): readonly FieldError[] {
+  const owners = isJsonObject(metadata) && isJsonList(metadata.ownerReferences) ? metadata.ownerReferences : [];
+  return owners.flatMap((owner, index) => {
+    if (pod === undefined || !isJsonObject(owner) || owner.kind !== 'Pod' || owner.uid === pod.metadata.uid) return [];
+    const message = `is not pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}", which the request names`;
+    return [{ path: `metadata.ownerReferences[${index}]`, message }];
+  });
 }
 
 function sidecarsTerminated(pod: Pod): boolean {

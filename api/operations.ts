@@ -214,3 +214,15 @@ function isRef(value: unknown): value is ObjectRef {
 function refOf({ namespace, name, uid }: ObjectRef): ObjectRef {
   return { namespace, name, uid };
 }
+
+/** Ends the sidecars of one pod whose main containers are done. What it stops goes through `restartContainers`. */
+export const terminateSidecarsType = 'terminateSidecars';
+
+export function terminateSidecarsId(podUid: string): string {
+  return `terminate-sidecars/${podUid}`;
+}
+
+/** What a run of `terminateSidecars` is started with. */
+export interface SidecarOperation {
+  readonly pod: PodRef;
+}

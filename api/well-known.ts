@@ -72,6 +72,7 @@ export const eventComponent = {
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',
   launchPriority: 'windlass-container-launch-priority',
+  sidecarTerminator: 'windlass-sidecar-terminator',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

@@ -7,12 +7,20 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
-import { changedSignal, restartContainersType, rollOutType } from '../api/operations.ts';
+import {
+  changedSignal,
+  restartContainersId,
+  restartContainersType,
+  rollOutType,
+  terminateSidecarsType,
+} from '../api/operations.ts';
+import { kubeResource } from '../api/well-known.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
 import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';
 import { type Gate, newGate } from './support/gate.ts';
 import { recordedHistory } from './support/history.ts';
+import { type JobOptions, marks, startJob, type TestJob } from './support/jobs.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
 import { rollOutScenarios } from './support/recorded-roll-outs.ts';
 import type { RequestOptions, TestRequest } from './support/requests.ts';
@@ -74,7 +82,7 @@ async function currentRun({ client }: Windlass, { operation, workflowId }: TestR
   return client.workflow.getHandle(workflowId, runId);
 }
 
-const scenarios: Readonly<Record<string, Scenario>> = {
+const restarts: Readonly<Record<string, Scenario>> = {
   // these two take a minute, so they begin first
   async daemonAway(windlass) {
     const own = await NodePlayer.join(windlass.cluster);
@@ -258,6 +266,13 @@ const scenarios: Readonly<Record<string, Scenario>> = {
     return { reset: request.operation };
   },
 
+  async stopOnly(windlass) {
+    const job = await startJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops] } });
+    job.pod.exit('main');
+    await job.ended();
+    return { 'stop-only': windlass.client.workflow.getHandle(restartContainersId(job.pod.ref.uid)) };
+  },
+
   async terminated(windlass) {
     const { request, ready } = await playToTheMiddle(windlass, { strategy: { forceRecreate: true } });
     const first = await currentRun(windlass, request);
@@ -332,6 +347,98 @@ async function showsReason(operation: WorkflowHandle, reason: string): Promise<v
   });
 }
 
+/** A job whose sidecar the runtime refuses to stop. */
+async function stuckJob(windlass: Windlass, options: JobOptions = {}): Promise<TestJob> {
+  const job = await startJob(windlass, options);
+  for (const name of Object.keys(options.sidecars ?? { proxy: [] })) job.pod.script(name, { stopFails: 'not now' });
+  job.pod.exit('main');
+  await job.waitsFor('StopFailed');
+  return job;
+}
+
+const terminations: Readonly<Record<string, Scenario>> = {
+  async sidecarsStopped(windlass) {
+    const job = await startJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops] } });
+    job.pod.exit('main');
+    await job.ended();
+    return { stopped: job.operation };
+  },
+
+  async sidecarsIgnored(windlass) {
+    const job = await startJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops, marks.ignored] } });
+    job.pod.exit('main');
+    await job.ended();
+    return { 'exit-code-ignored': job.operation };
+  },
+
+  async sidecarsSwapped(windlass) {
+    const node = await NodePlayer.join(windlass.cluster);
+    const labels = { type: 'virtual-kubelet' };
+    await windlass.cluster.kube.patch(kubeResource.nodes, { name: node.ref.name }, 'merge', { metadata: { labels } });
+    const job = await startJob(windlass, { node, sidecars: { proxy: [marks.image] } });
+    job.pod.exit('main');
+    await job.waitsFor('QuickExitPending');
+    job.pod.exit('proxy');
+    await job.ended();
+    return { swapped: job.operation };
+  },
+
+  async sidecarsRetried(windlass) {
+    const job = await stuckJob(windlass);
+    job.pod.script('proxy', {});
+    await job.operation.signal('retry', { by: 'ann' });
+    await job.ended();
+    return { retried: job.operation };
+  },
+
+  async sidecarsTriedAgain(windlass) {
+    const job = await stuckJob(windlass);
+    job.pod.script('proxy', {});
+    await job.ended();
+    return { 'tried-again': job.operation };
+  },
+
+  async sidecarsPaused(windlass) {
+    const job = await stuckJob(windlass);
+    await job.operation.signal('pause');
+    await job.waitsFor('Paused');
+    job.pod.script('proxy', {});
+    await job.operation.signal('retry', { by: 'ann' });
+    await job.operation.signal('resume', { by: 'ann' });
+    await job.ended();
+    return { paused: job.operation };
+  },
+
+  async sidecarsSkipped(windlass) {
+    const job = await stuckJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops] } });
+    await job.operation.signal('skip', { by: 'ann', target: 'a' });
+    await job.operation.signal('skip', { by: 'ann' });
+    await job.ended();
+    return { skipped: job.operation };
+  },
+
+  async sidecarsAborted(windlass) {
+    const job = await stuckJob(windlass);
+    await job.operation.signal('abort');
+    await job.ended();
+    return { aborted: job.operation };
+  },
+
+  async sidecarsCancelled(windlass) {
+    const job = await stuckJob(windlass);
+    await job.operation.cancel();
+    await job.ended();
+    return { cancelled: job.operation };
+  },
+
+  async sidecarsPodGone(windlass) {
+    const job = await stuckJob(windlass);
+    await job.pod.delete();
+    await job.ended();
+    return { 'pod-gone': job.operation };
+  },
+};
+
 /** What plays the scenarios of one workflow. */
 type Played<Stage> = Readonly<Record<string, (stage: Stage) => Promise<Readonly<Record<string, WorkflowHandle>>>>>;
 
@@ -384,7 +491,10 @@ const [workflow = '', word = ''] = process.argv.slice(2);
 await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WINDLASS_KEEP === '1' }, async () => {
   const isWanted = (type: string) => workflow === '' || workflow === type;
   if (isWanted(restartContainersType)) {
-    await recordAll(restartContainersType, scenarios, () => startWindlass({ instance }), word);
+    await recordAll(restartContainersType, restarts, () => startWindlass({ instance }), word);
+  }
+  if (isWanted(terminateSidecarsType)) {
+    await recordAll(terminateSidecarsType, terminations, () => startWindlass({ instance }), word);
   }
   if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts(instance), word);
 });

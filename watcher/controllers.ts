@@ -2,6 +2,7 @@ import type { ControllerOf } from './controller.ts';
 import { cloneSetController } from './kinds/cloneset.ts';
 import { containerLaunches } from './kinds/container-launch-priority.ts';
 import { recreateRequests } from './kinds/container-recreate-request.ts';
+import { sidecarTerminations } from './kinds/job-sidecar-termination.ts';
 import { podProbes } from './kinds/pod-probe-marker.ts';
 import { readinessGates } from './kinds/readiness-gates.ts';
 
@@ -12,4 +13,5 @@ export const controllers: readonly ControllerOf[] = [
   cloneSetController,
   podProbes,
   containerLaunches,
+  sidecarTerminations,
 ];

@@ -2,9 +2,10 @@
 import { cloneSets } from '../api/cloneset.ts';
 import { launchMark } from '../api/container-launch-priority.ts';
 import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place-update.ts';
+import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
 import type { Node } from '../api/node.ts';
-import { type Container, type ContainerStatus, type EnvVar, isActive, type Pod } from '../api/pod.ts';
+import { type Container, type ContainerStatus, isActive, type Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
@@ -26,21 +27,35 @@ export function trimPod(pod: Pod): Pod {
   return isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
 }
 
-/** Annotations and variables by which users ask for something, and that are read of any pod. */
-const markedBy: readonly string[] = [launchMark.annotation, launchMark.env, launchBarrierEnv];
+/** Variables by which users ask for something, and that are read of any pod. */
+const launchEnv: readonly string[] = [launchMark.env, launchBarrierEnv];
+const sidecarEnv: readonly string[] = [
+  terminationMark.env,
+  terminationMark.imageEnv,
+  terminationMark.ignoreExitCodeEnv,
+];
+const markEnv: readonly string[] = [...launchEnv, ...sidecarEnv];
+const markAnnotations: readonly string[] = [
+  launchMark.annotation,
+  launchMark.completed,
+  launchMark.status,
+  terminationMark.status,
+];
 
 function isMarked({ metadata, spec }: Pod): boolean {
-  const names = [Object.keys(metadata.annotations ?? {}), spec.containers.flatMap(({ env = [] }) => env.map(nameOf))];
-  return names.flat().some((name) => markedBy.includes(name));
+  if (metadata.annotations?.[launchMark.annotation] !== undefined) return true;
+  // A pod that never ends has no sidecars that end with it.
+  const marks = (spec.restartPolicy ?? 'Always') === 'Always' ? launchEnv : markEnv;
+  return spec.containers.some(({ env = [] }) => env.some(({ name }) => marks.includes(name)));
 }
 
 /** What marks are about: the containers with their marks, and how they are. */
 function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
   const { nodeName, restartPolicy } = spec;
-  const containers = spec.containers.map(({ name, env = [] }) => {
-    const marks = env.filter((variable) => markedBy.includes(variable.name));
-    return { name, ...(marks.length > 0 && { env: marks }) };
+  const containers = spec.containers.map(({ name, image, env = [] }) => {
+    const marks = env.filter((variable) => markEnv.includes(variable.name));
+    return { name, ...present({ image }), ...(marks.length > 0 && { env: marks }) };
   });
   const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, containerID, state }) => ({
     name,
@@ -56,8 +71,6 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   };
 }
 
-const markAnnotations: readonly string[] = [launchMark.annotation, launchMark.completed, launchMark.status];
-
 /** Which state it is and how it ended; messages of runtimes are long and not read. */
 function trimState({ waiting, running, terminated }: ContainerState): ContainerState {
   if (terminated) return { terminated: { exitCode: terminated.exitCode } };
@@ -66,10 +79,6 @@ function trimState({ waiting, running, terminated }: ContainerState): ContainerS
 }
 
 type ContainerState = NonNullable<ContainerStatus['state']>;
-
-function nameOf({ name }: EnvVar): string {
-  return name;
-}
 
 function isOurs({ apiVersion }: OwnerReference): boolean {
   return apiVersion.startsWith(`${group.apps}/`);
@@ -130,7 +139,7 @@ function trimOwnPod({ metadata, spec, status }: Pod): Pod {
 function trimContainer({ name, image, env, resources, resizePolicy }: Container): Container {
   const read = env?.filter(
     (variable) =>
-      variable.valueFrom?.fieldRef || variable.valueFrom?.configMapKeyRef || markedBy.includes(variable.name),
+      variable.valueFrom?.fieldRef || variable.valueFrom?.configMapKeyRef || markEnv.includes(variable.name),
   );
   return { name, ...present({ image, resources, resizePolicy }), ...(read && read.length > 0 && { env: read }) };
 }

@@ -5,6 +5,7 @@ import { drainActivities } from '../activities/kube/drain.ts';
 import { environmentActivities } from '../activities/kube/environment.ts';
 import { operatorEventActivities } from '../activities/kube/operator-events.ts';
 import { requestActivities } from '../activities/kube/requests.ts';
+import { sidecarActivities } from '../activities/kube/sidecars.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
 import { queues } from '../api/operations.ts';
 import { observeActivities } from './activity-interceptor.ts';
@@ -37,6 +38,7 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
       ...drainActivities({ kube, now }),
       ...environmentActivities({ kube }),
       ...operatorEventActivities({ kube, now }),
+      ...sidecarActivities({ kube, now }),
       ...signalActivities({ client }),
     },
     interceptors: { activity: [observeActivities({ log, metrics })] },

@@ -1,2 +1,3 @@
 export { restartContainers } from './restart-containers.ts';
 export { rollOut } from './roll-out.ts';
+export { terminateSidecars } from './terminate-sidecars.ts';

@@ -9,6 +9,7 @@ import {
   recreateCondition,
   recreateDefault,
 } from '../../api/container-recreate-request.ts';
+import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import { sameJson } from '../../api/json.ts';
 import { apiVersionOf } from '../../api/meta.ts';
 import type { Node } from '../../api/node.ts';
@@ -306,7 +307,8 @@ function openRequest(
   return { ...look, containers, more: skip + containers.length < spec.containers.length };
 }
 
-function orderOf({ metadata, spec }: ContainerRecreateRequest, pod: Pod | undefined): RecreateOrder {
+function orderOf(request: ContainerRecreateRequest, pod: Pod | undefined): RecreateOrder {
+  const { metadata, spec } = request;
   const strategy = spec.strategy ?? {};
   return {
     request: metadata.name,
@@ -320,6 +322,7 @@ function orderOf({ metadata, spec }: ContainerRecreateRequest, pod: Pod | undefi
       ? {}
       : { unreadyGraceSeconds: strategy.unreadyGracePeriodSeconds }),
     ...(pod?.spec.restartPolicy === 'Never' ? { neverRestarts: true } : {}),
+    ...(isTerminationRequest(request) ? { stopOnly: true } : {}),
   };
 }
 

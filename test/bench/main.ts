@@ -6,7 +6,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { repository } from '../../deploy/local/instance.ts';
+import { findInstance, repository } from '../../deploy/local/instance.ts';
+import { partReady, startPart } from '../../deploy/local/parts.ts';
 import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
@@ -18,6 +19,7 @@ import { withSection } from './document.ts';
 import { type Figure, machine, median, table } from './figures.ts';
 import { usageOf, usageTable } from './processes.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
+import { sidecarFigures } from './sidecars.ts';
 import { partsTable, stepsTable } from './steps.ts';
 
 const samples = Number(process.argv[2] ?? 20);
@@ -37,6 +39,8 @@ try {
   const idleMinute = usageOf(now());
   const { figures, journeys } = await recreateFigures(cluster, samples);
   const crowd = await crowdFigures(cluster);
+  await withGate(name, 'SidecarTerminator');
+  const sidecars = await sidecarFigures(cluster, samples);
   const admission = await admissionFigures(cluster.kube, 500);
   const after = usageOf(now());
   await cluster.close();
@@ -76,6 +80,10 @@ try {
     '',
     stepsTable(journeys.three),
     '',
+    '## Ending the sidecars of a job',
+    '',
+    table(sidecars),
+    '',
     '## Admission',
     '',
     table(admission),
@@ -95,4 +103,12 @@ try {
   console.log(`\n${text}\nWritten to docs/performance.md`);
 } finally {
   await down(name, progress);
+}
+
+/** Has the watcher work with a feature gate that is off by default. */
+async function withGate(instanceName: string, gate: string): Promise<void> {
+  const instance = findInstance(instanceName);
+  if (!instance) throw new Error(`Instance "${instanceName}" is down`);
+  await startPart(instance, 'watcher', [`--feature-gates=${gate}=true`]);
+  await partReady(instance, 'watcher');
 }

@@ -19,7 +19,7 @@ import {
   staleContainers,
 } from '../../api/in-place-update.ts';
 import { queues } from '../../api/operations.ts';
-import type { Container, Pod } from '../../api/pod.ts';
+import type { Container, EnvVar, Pod } from '../../api/pod.ts';
 import type { NodeRef, PodRef } from '../../api/refs.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
@@ -36,6 +36,8 @@ export interface Script {
   readonly startTakes?: Promise<unknown>;
   /** The next instance is ready when this resolves. */
   readonly readyTakes?: Promise<unknown>;
+  /** What it exits with. Absent: 0. */
+  readonly exitCode?: number;
 }
 
 /** One stop that was begun. */
@@ -56,9 +58,11 @@ export interface PodOptions {
   /** The prefix of its container IDs; the node has `containerd` only. */
   readonly runtime?: string;
   /** `Never`: what has ended is not started again. */
-  readonly restartPolicy?: 'Always' | 'Never';
+  readonly restartPolicy?: 'Always' | 'OnFailure' | 'Never';
   /** Field paths that these containers have in their environment, as the variable SEEN. */
   readonly follows?: Readonly<Record<string, string>>;
+  /** Variables of containers, by name. */
+  readonly env?: Readonly<Record<string, readonly EnvVar[]>>;
   readonly labels?: Readonly<Record<string, string>>;
   /** How far the clock of the node is ahead of the cluster's, for times that it reports. */
   readonly clockAheadMs?: number;
@@ -72,6 +76,7 @@ interface Instance {
   envHash: number;
   running: boolean;
   ready: boolean;
+  exitCode: number;
 }
 
 const nodeRuntime = 'containerd';
@@ -132,11 +137,10 @@ export class PlayedPod {
   }
 
   /** For the node: the newest instance is over, and what the kubelet does about it begins. */
-  exit(container: string): void {
+  exit(container: string, exitCode = this.scriptOf(container).exitCode ?? 0): void {
     const instance = this.#containers.get(container)?.at(-1);
     if (!instance?.running) return;
-    instance.running = false;
-    instance.ready = false;
+    Object.assign(instance, { running: false, ready: false, exitCode });
     const restart = this.#restart(container, instance.restartCount + 1).finally(() => this.#restarts.delete(restart));
     this.#restarts.add(restart);
   }
@@ -164,7 +168,7 @@ export class PlayedPod {
   async #restart(container: string, restartCount: number): Promise<void> {
     const { startTakes, readyTakes } = this.scriptOf(container);
     await this.report();
-    if (this.#options.restartPolicy === 'Never') return;
+    if (!this.#isStartedAgain(container)) return;
     await startTakes;
     const instance = newInstance(restartCount, false);
     if (this.#options.follows) {
@@ -176,6 +180,20 @@ export class PlayedPod {
     await readyTakes;
     instance.ready = instance.running;
     await this.report();
+  }
+
+  #isStartedAgain(container: string): boolean {
+    const { restartPolicy = 'Always' } = this.#options;
+    if (restartPolicy === 'OnFailure') return this.newest(container)?.exitCode !== 0;
+    return restartPolicy === 'Always';
+  }
+
+  /** As a kubelet computes it; a phase that is final stays. */
+  #phase(known: string | undefined): string {
+    if (known === 'Succeeded' || known === 'Failed') return known;
+    const names = [...this.#containers.keys()];
+    if (names.some((name) => this.newest(name)?.running || this.#isStartedAgain(name))) return 'Running';
+    return names.every((name) => this.newest(name)?.exitCode === 0) ? 'Succeeded' : 'Failed';
   }
 
   async #report(): Promise<void> {
@@ -190,7 +208,8 @@ export class PlayedPod {
       { type: 'ContainersReady', status: String(containersReady).replace(/^./, upperCase) },
       { type: 'Ready', status: String(containersReady && gateOpen).replace(/^./, upperCase) },
     ];
-    const status = { phase: 'Running', podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
+    const phase = this.#phase(live.status?.phase);
+    const status = { phase, podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
     const metadata = this.#options.follows ? { annotations: this.#daemonReport() } : {};
     const body = { metadata, status };
     await this.#cluster.kube.patch(kubeResource.pods, this.ref, 'strategic', body, { subresource: 'status' });
@@ -217,11 +236,11 @@ export class PlayedPod {
 
   #statusOf(name: string, instances: readonly Instance[]) {
     const { runtime = nodeRuntime, clockAheadMs = 0 } = this.#options;
-    const { id, ready, running, restartCount, startedAtMs } = instances.at(-1) ?? newInstance(0, false);
+    const { id, ready, running, restartCount, startedAtMs, exitCode } = instances.at(-1) ?? newInstance(0, false);
     const startedAt = new Date(startedAtMs + clockAheadMs).toISOString();
     const containerID = `${runtime}://${id}`;
     const image = 'busybox:1.36';
-    const terminated = { exitCode: 0, containerID, startedAt, finishedAt: startedAt };
+    const terminated = { exitCode, containerID, startedAt, finishedAt: startedAt };
     const state = running ? { running: { startedAt } } : { terminated };
     return { name, image, imageID: image, ready, restartCount, containerID, state };
   }
@@ -282,7 +301,8 @@ export class NodePlayer {
       automountServiceAccountToken: false,
       containers: containers.map((container) => {
         const fieldPath = follows?.[container];
-        const env = fieldPath === undefined ? [] : [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }];
+        const seen = fieldPath === undefined ? [] : [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }];
+        const env = [...(options.env?.[container] ?? []), ...seen];
         return { name: container, image: 'busybox:1.36', env };
       }),
       readinessGates: [
@@ -439,7 +459,7 @@ function interrupted({ reason }: AbortSignal): Error {
 
 function newInstance(restartCount: number, ready: boolean): Instance {
   const id = (randomUUID() + randomUUID()).replaceAll('-', '');
-  return { id, restartCount, startedAtMs: Date.now(), envHash: 0, running: true, ready };
+  return { id, restartCount, startedAtMs: Date.now(), envHash: 0, running: true, ready, exitCode: 0 };
 }
 
 function upperCase(letter: string): string {

@@ -36,11 +36,13 @@ export interface RoleMeans {
 
 /** Shorter than in production, because a test waits for them. */
 const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
+const gates = '--feature-gates=SidecarTerminator=true';
 
 /** Starts a watcher in this process; it leads when no other does. */
 export async function startWatcher({ platform, client }: RoleMeans): Promise<RunningRole> {
   const { config, kube, log } = await prepare('watcher', platform, [
     ...periods,
+    gates,
     `--temporal-address=${platform.temporalAddress}`,
   ]);
   const leader = new Leader({

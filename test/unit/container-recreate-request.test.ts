@@ -269,6 +269,17 @@ describe('fillRecreateRequest', () => {
     }
   });
 
+  it('refuses a request that belongs to another pod than the one that has its name now', () => {
+    const owner = (uid: string, kind = 'Pod') => ({ ownerReferences: [{ apiVersion: 'v1', kind, name: 'web', uid }] });
+    expect(refused(request({}, owner('pod-before')))).toEqual({
+      kind: 'refused',
+      code: 400,
+      errors: [{ path: 'metadata.ownerReferences[0]', message: 'is not pod "shop/web", which the request names' }],
+    });
+    expect(filled(request({}, owner('pod-uid')))).toBeDefined();
+    expect(filled(request({}, owner('another', 'Job')))).toBeDefined();
+  });
+
   it('CRR-2: accepts a finished pod whose sidecars are being ended', () => {
     const conditions = [{ type: 'SidecarTerminated', status: 'True' }];
     const finished = pod({ status: { phase: 'Succeeded', conditions } });

@@ -769,3 +769,72 @@ describe('waitingSince', () => {
     expect(waitingSince(before, undefined, 'later')).toBeUndefined();
   });
 });
+
+describe('a request that only stops', () => {
+  const stopOnly = {
+    containers: ['app', 'proxy'],
+    order: { stopOnly: true, force: true, failurePolicy: 'Ignore' },
+  } as const;
+  const running = {
+    kind: 'looked',
+    containers: ['app', 'proxy'],
+    instances: [instance('app'), instance('proxy')],
+  } as const;
+
+  it('JST-26: is done when its containers are down, and waits for none of them', () => {
+    const seen = played(progressOf(stopOnly), running);
+    const recorded = played(seen, { kind: 'targetRecorded', container: 'app', containerId: 'app-0' });
+    expect(recorded.inFlight.stopping).toBe('app');
+    const next = played(recorded, { kind: 'stopEnded', container: 'app', result: { kind: 'stopped' } });
+    expect(next.inFlight.awaiting).toEqual([]);
+    const last = played(next, {
+      kind: 'looked',
+      containers: ['proxy'],
+      instances: [instance('proxy', { state: 'exited' })],
+    });
+    expect(isOver(last)).toBe(true);
+    expect(status(last)).toMatchObject({
+      phase: 'Completed',
+      states: [
+        { name: 'app', phase: 'Recreating', isKilled: true },
+        { name: 'proxy', phase: 'Recreating', isKilled: true },
+      ],
+      condition: {
+        type: 'Complete',
+        reason: 'ContainersStopped',
+        message: '2 of 2 containers of pod "web" were stopped',
+      },
+    });
+  });
+
+  it('JST-26: takes what the runtime no longer knows for stopped, and never stops what came after it', () => {
+    const taken = progressOf({
+      ...stopOnly,
+      phase: 'Recreating',
+      containers: [container('app', { targetId: 'app-0' }), container('proxy')],
+    });
+    const seen = played(taken, {
+      kind: 'looked',
+      containers: ['app', 'proxy'],
+      instances: [instance('app', { id: 'app-1', restartCount: 1 })],
+    });
+    expect(isOver(seen)).toBe(true);
+    expect(due(seen)).toEqual([]);
+  });
+
+  it('JST-25, JST-30: names what could not be stopped, and stops the rest', () => {
+    const seen = played(progressOf(stopOnly), running, {
+      kind: 'targetRecorded',
+      container: 'app',
+      containerId: 'app-0',
+    });
+    const failed = played(seen, { kind: 'stopEnded', container: 'app', result: { kind: 'failed', message: 'no' } });
+    expect(due(failed)).toEqual([]);
+    expect(failed.inFlight.looking).toBe(true);
+    const over = played(failed, { kind: 'looked', containers: ['proxy'], instances: [] });
+    expect(status(over).condition).toMatchObject({
+      reason: 'ContainersStopped',
+      message: '1 of 2 containers of pod "web" were stopped; not "app"; "app": kill container error: no',
+    });
+  });
+});

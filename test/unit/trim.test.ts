@@ -101,7 +101,7 @@ describe('trimPod', () => {
     expect(trimmed.spec).toEqual({
       nodeName: 'node-1',
       restartPolicy: 'Never',
-      containers: [{ name: 'app', env: [priority, hold] }, { name: 'log' }],
+      containers: [{ name: 'app', image: 'nginx:1', env: [priority, hold] }, { name: 'log' }],
       readinessGates: [{ conditionType: podReadinessGate }],
     });
     expect(trimmed.status).toEqual({

@@ -38,6 +38,8 @@ export interface RecreateOrder {
   readonly unreadyGraceSeconds?: number;
   /** The restart policy of the pod is `Never`: what is stopped stays stopped (CRR-46). */
   readonly neverRestarts?: boolean;
+  /** What is stopped is not expected back: a container is done once it is down. */
+  readonly stopOnly?: boolean;
 }
 
 /** One container of the request, as far as it is known. */
@@ -59,6 +61,8 @@ export interface ContainerProgress {
   readonly skippedBy?: string;
   /** The new instance is ready, and all that is missing is time (CRR-33). */
   readonly isYoung?: boolean;
+  /** It was stopped or is gone, and nobody waits for another instance. */
+  readonly isDown?: boolean;
   /** The instance that took over. */
   readonly replacement?: { readonly containerId: string; readonly restartCount: number };
 }
@@ -188,7 +192,7 @@ export const lookWindow = 12;
 const mostBytes = { containerMessage: 700, wait: 900, outcome: 1500 } as const;
 
 /** What a status tells of one container. */
-export type ContainerBefore = Omit<ContainerProgress, 'seen' | 'targetRecorded' | 'isYoung' | 'replacement'>;
+export type ContainerBefore = Omit<ContainerProgress, 'seen' | 'targetRecorded' | 'isYoung' | 'replacement' | 'isDown'>;
 
 /** Where a request stands when a run takes it up: what its status says, and what nobody has looked at yet. */
 export function newProgress(request: {
@@ -201,11 +205,13 @@ export function newProgress(request: {
   return settled({
     order: request.order,
     phase: request.phase,
-    containers: request.containers.map((container) => ({
-      ...container,
-      seen: false,
-      ...(container.targetId === undefined ? {} : { targetRecorded: true }),
-    })),
+    containers: request.containers.map((container) =>
+      downed(request.order, {
+        ...container,
+        seen: false,
+        ...(container.targetId === undefined ? {} : { targetRecorded: true }),
+      }),
+    ),
     nodeSilent: false,
     drain: request.order.unreadyGraceSeconds === undefined ? 'none' : 'due',
     paused,
@@ -452,7 +458,7 @@ function walk(progress: Progress): Position {
     }
     if (!container.seen) return { kind: 'unseen' };
     if (container.phase === 'Recreating') {
-      if (order.ordered) return { kind: 'hold' }; // CRR-38
+      if (order.ordered && !container.isDown) return { kind: 'hold' }; // CRR-38
       continue;
     }
     return container.targetId === undefined ? { kind: 'missing', container } : { kind: 'stop', container }; // CRR-39
@@ -491,11 +497,14 @@ function evaluate(container: ContainerProgress, instance: SeenInstance | undefin
 
 function afterLook(progress: Progress, news: Extract<News, { kind: 'looked' }>): Progress {
   const newest = new Map(news.instances.map((instance) => [instance.name, instance]));
-  const containers = progress.containers.map((container) =>
-    news.containers.includes(container.name)
-      ? evaluate(container, newest.get(container.name), progress.order.force)
-      : container,
-  );
+  const { order } = progress;
+  const containers = progress.containers.map((container) => {
+    if (!news.containers.includes(container.name)) return container;
+    const instance = newest.get(container.name);
+    const after = evaluate(container, instance, order.force);
+    const isGone = order.stopOnly && instance === undefined && !isSettled(container);
+    return downed(order, isGone ? { ...after, phase: 'Recreating', isKilled: true } : after);
+  });
   return settled({
     ...idle(progress, 'look'),
     containers,
@@ -512,9 +521,14 @@ function afterStop(progress: Progress, news: Extract<News, { kind: 'stopEnded' }
             phase: 'Failed',
             message: shortened(recreateMessage.killFailed(result.message), mostBytes.containerMessage),
           }
-        : { phase: 'Recreating', isKilled: true },
+        : { phase: 'Recreating', isKilled: true, ...(progress.order.stopOnly && { isDown: true }) },
     ),
   );
+}
+
+/** Where nobody waits for the next instance, a container is done with the one that it had. */
+function downed(order: RecreateOrder, container: ContainerProgress): ContainerProgress {
+  return order.stopOnly && container.phase === 'Recreating' ? { ...container, isDown: true } : container;
 }
 
 function afterAwait(progress: Progress, news: Extract<News, { kind: 'awaitEnded' }>): Progress {
@@ -639,16 +653,19 @@ function conditionOf(end: Exclude<End, { kind: 'withdrawn' }>, progress: Progres
 
 function outcomeOf(end: Exclude<End, { kind: 'withdrawn' }>, progress: Progress): RecreateOutcome {
   const { containers, order } = progress;
-  const succeeded = containers.filter(({ phase }) => phase === 'Succeeded').length;
-  const open = containers.filter(({ phase }) => phase !== 'Succeeded').map(({ name }) => `"${name}"`);
-  const done = `${succeeded} of ${containers.length} containers of pod "${order.pod}" were recreated`;
+  const isDone = ({ phase, isDown }: ContainerProgress) => phase === 'Succeeded' || isDown;
+  const succeeded = containers.filter(isDone).length;
+  const open = containers.filter((container) => !isDone(container)).map(({ name }) => `"${name}"`);
+  const verb = order.stopOnly ? 'stopped' : 'recreated';
+  const done = `${succeeded} of ${containers.length} containers of pod "${order.pod}" were ${verb}`;
   const left = open.length > 0 ? `; not ${listed(open)}` : '';
   switch (end.kind) {
     case 'settled': {
       const failed = containers.filter(({ phase, skippedBy }) => phase === 'Failed' && skippedBy === undefined);
       const why = failed.map(({ name, message }) => `; "${name}": ${message ?? ''}`).join('');
       if (failed.length === 0 || order.failurePolicy === 'Ignore') {
-        return { type: 'Complete', reason: 'ContainersRecreated', message: `${done}${left}${why}` };
+        const reason = order.stopOnly ? 'ContainersStopped' : 'ContainersRecreated';
+        return { type: 'Complete', reason, message: `${done}${left}${why}` };
       }
       return { type: 'Failed', reason: 'StopFailed', message: `${done}${left}${why}` };
     }
@@ -711,8 +728,8 @@ function outdated(progress: Progress): Progress {
   };
 }
 
-function isSettled(container: ContainerProgress): boolean {
-  return container.phase === 'Succeeded' || container.phase === 'Failed' || container.skippedBy !== undefined;
+function isSettled({ phase, skippedBy, isDown = false }: ContainerProgress): boolean {
+  return phase === 'Succeeded' || phase === 'Failed' || skippedBy !== undefined || isDown;
 }
 
 function unseen(progress: Progress): string[] {

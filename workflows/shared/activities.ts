@@ -5,6 +5,7 @@ import type { DrainActivities } from '../../activities/kube/drain.ts';
 import type { EnvironmentActivities } from '../../activities/kube/environment.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import type { RequestActivities } from '../../activities/kube/requests.ts';
+import type { SidecarActivities } from '../../activities/kube/sidecars.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
 import { queues } from '../../api/operations.ts';
 
@@ -12,7 +13,9 @@ import { queues } from '../../api/operations.ts';
 export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' } as const;
 
 /** Look-ups at the API server: run inside the worker that runs the workflow, so they cost no hop. */
-export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'> & EnvironmentActivities>({
+export const look = proxyLocalActivities<
+  Pick<RequestActivities, 'lookAtRequest'> & EnvironmentActivities & Pick<SidecarActivities, 'lookAtSidecars'>
+>({
   startToCloseTimeout: '45s',
   localRetryThreshold: '10s',
   retry: untilItWorks,
@@ -20,7 +23,10 @@ export const look = proxyLocalActivities<Pick<RequestActivities, 'lookAtRequest'
 
 /** Short writes to the API server. */
 export const kube = proxyActivities<
-  Omit<RequestActivities, 'lookAtRequest'> & DrainActivities & OperatorEventActivities
+  Omit<RequestActivities, 'lookAtRequest'> &
+    DrainActivities &
+    OperatorEventActivities &
+    Omit<SidecarActivities, 'lookAtSidecars'>
 >({
   taskQueue: queues.cluster,
   startToCloseTimeout: '45s',

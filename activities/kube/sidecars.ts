@@ -1,0 +1,229 @@
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import type { EventText } from '../../api/event.ts';
+import {
+  isTerminationRequest,
+  noMainEvent,
+  sidecarsOf,
+  sidecarTerminated,
+  type TerminationStatus,
+  terminatingEvent,
+  terminationMark,
+  terminationRequest,
+  terminationRequestName,
+  terminationStatusOf,
+} from '../../api/job-sidecar-termination.ts';
+import { isVirtual, type Node } from '../../api/node.ts';
+import { type CommandName, commandEvent } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { type PodRef, qualifiedName } from '../../api/refs.ts';
+import { timestamp } from '../../api/time.ts';
+import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/well-known.ts';
+import {
+  nextTermination,
+  phaseToWrite,
+  type SidecarDecision,
+  type SidecarStep,
+  type SidecarWorld,
+} from '../../workflows/plan/terminate-sidecars.ts';
+import type { KubeClient } from './client.ts';
+import { recordEvent } from './events.ts';
+import { isAlreadyExists, isConflict, isGone, toFailure } from './failures.ts';
+
+/** Names of containers in a verdict: more do not fit into a history event, and nobody reads more. */
+const mostNames = 20;
+
+/** What the pod says about the end of its sidecars, and what is to be done about it. */
+export interface SidecarLook {
+  readonly decision: SidecarDecision;
+  readonly status: TerminationStatus;
+}
+
+/** What the cluster worker does at the API server to end the sidecars of one pod. */
+export interface SidecarActivities {
+  /** Reads pod, node and request anew. */
+  lookAtSidecars(input: { readonly pod: PodRef }): Promise<SidecarLook>;
+  /** Does this step, if a look shows that it is still the one to do; else nothing. */
+  endSidecars(input: { readonly pod: PodRef; readonly step: SidecarStep }): Promise<void>;
+  /** Writes on the pod what the end of its sidecars waits for, and what people have decided. */
+  reportSidecars(input: { readonly pod: PodRef; readonly status: TerminationStatus }): Promise<void>;
+  /** Says in an Event about the pod who steered the operation. The same key is told once. */
+  announceOnPod(input: {
+    readonly pod: PodRef;
+    readonly command: CommandName;
+    readonly by: string;
+    readonly target?: string;
+    readonly key: string;
+  }): Promise<void>;
+}
+
+/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
+const attemptsAtOnce = 5;
+
+/** Every activity may run twice, and acts on the pod of the given UID only. */
+export function sidecarActivities({
+  kube,
+  now,
+}: {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create' | 'delete'>;
+  readonly now: () => Date;
+}): SidecarActivities {
+  return {
+    async lookAtSidecars({ pod }) {
+      try {
+        const world = await worldOf(pod);
+        return { decision: cut(nextTermination(world)), status: world.pod ? terminationStatusOf(world.pod) : {} };
+      } catch (error) {
+        throw toFailure(error, `Cannot look at the sidecars of pod "${qualifiedName(pod)}"`);
+      }
+    },
+
+    async endSidecars({ pod, step }) {
+      const attempted = `Cannot end sidecars of pod "${qualifiedName(pod)}"`;
+      for (let attempt = 1; ; attempt++) {
+        try {
+          const world = await worldOf(pod);
+          const decision = nextTermination(world);
+          const isDue = 'step' in decision && decision.step.kind === step.kind;
+          if (isDue && world.pod) await carryOut(decision.step, world.pod, world);
+          return;
+        } catch (error) {
+          // the pod has changed since it was read, so it is read again; the kubelet writes it, too
+          if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
+        }
+      }
+    },
+
+    async reportSidecars({ pod, status }) {
+      const attempted = `Cannot write on pod "${qualifiedName(pod)}" what the end of its sidecars waits for`;
+      const text = Object.keys(status).length === 0 ? null : JSON.stringify(status);
+      try {
+        const live = await found<Pod>(kube.get(kubeResource.pods, pod));
+        const before = live?.metadata.annotations?.[terminationMark.status] ?? null;
+        if (live?.metadata.uid !== pod.uid || before === text) return;
+        const { uid, resourceVersion } = live.metadata;
+        const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
+        await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
+      } catch (error) {
+        if (!isGone(error)) throw toFailure(error, attempted);
+      }
+    },
+
+    async announceOnPod({ pod, command, by, target, key }) {
+      const about = {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { ...pod, resourceVersion: '', creationTimestamp: '' },
+      };
+      const { reason, message } = commandEvent(command, by, target);
+      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
+    },
+  };
+
+  async function worldOf(ref: PodRef): Promise<SidecarWorld> {
+    const name = terminationRequestName(ref.uid);
+    const [pod, request] = await Promise.all([
+      found<Pod>(kube.get(kubeResource.pods, ref)),
+      found<ContainerRecreateRequest>(kube.get(crr, { namespace: ref.namespace, name })),
+    ]);
+    if (pod?.metadata.uid !== ref.uid) return {};
+    const nodeName = pod.spec.nodeName ?? '';
+    const node = nodeName === '' ? undefined : await found<Node>(kube.get(kubeResource.nodes, { name: nodeName }));
+    const isOurs = request !== undefined && isTerminationRequest(request);
+    return {
+      pod,
+      ...(node && { node: isVirtual(node) ? 'virtual' : 'real' }),
+      ...(isOurs && { request }),
+    };
+  }
+
+  async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld): Promise<void> {
+    switch (step.kind) {
+      case 'swapImages':
+        await swapImages(pod, step.containers);
+        return await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap');
+      case 'requestStop':
+        await requestStop(pod, step.containers);
+        // each instance that is stopped is told of once
+        await say(pod, terminatingEvent(step.containers, 'crr'), `stop-${restartsOf(pod, step.containers)}`);
+        if (sidecarsOf(pod).length === pod.spec.containers.length) await say(pod, noMainEvent, 'no-main');
+        return;
+      case 'finishPod':
+        return await finishPod(pod);
+      case 'withdrawRequest':
+        if (request) await withdraw(request);
+    }
+  }
+
+  /** JST-11 */
+  async function swapImages({ metadata, spec }: Pod, containers: readonly string[]): Promise<void> {
+    const images = new Map(sidecarsOf({ spec } as Pod).map(({ name, quickExitImage }) => [name, quickExitImage]));
+    const changes = spec.containers.flatMap(({ name }, index) => {
+      if (!containers.includes(name)) return [];
+      const path = `/spec/containers/${index}`;
+      return [
+        { op: 'test', path: `${path}/name`, value: name },
+        { op: 'replace', path: `${path}/image`, value: images.get(name) },
+      ];
+    });
+    const { namespace = '', name, uid, resourceVersion } = metadata;
+    const unchanged = [
+      { op: 'test', path: '/metadata/uid', value: uid },
+      { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    ];
+    await kube.patch(kubeResource.pods, { namespace, name }, 'json', [...unchanged, ...changes]);
+  }
+
+  /** JST-12 */
+  async function requestStop({ metadata }: Pod, containers: readonly string[]): Promise<void> {
+    try {
+      await kube.create(crr, terminationRequest(metadata, containers));
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+  }
+
+  /** JST-20: condition and phase in one write, on the pod as it was decided on. */
+  async function finishPod(pod: Pod): Promise<void> {
+    const { namespace = '', name, uid, resourceVersion } = pod.metadata;
+    const others = pod.status?.conditions?.filter(({ type }) => type !== sidecarTerminatedCondition) ?? [];
+    const conditions = [...others, sidecarTerminated(timestamp(now().getTime()))];
+    const body = { metadata: { uid, resourceVersion }, status: { conditions, phase: phaseToWrite(pod) } };
+    await kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
+  }
+
+  async function withdraw({ metadata }: ContainerRecreateRequest): Promise<void> {
+    const { namespace = '', name, uid } = metadata;
+    try {
+      await kube.delete(crr, { namespace, name }, { preconditions: { uid } });
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+  }
+
+  async function say(pod: Pod, text: EventText, key: string): Promise<void> {
+    await recordEvent(kube, { about: pod, component, ...text, at: now(), key: `${pod.metadata.uid}.${key}` });
+  }
+}
+
+const component = eventComponent.sidecarTerminator;
+
+function restartsOf({ status }: Pod, containers: readonly string[]): number {
+  const counts = status?.containerStatuses?.filter(({ name }) => containers.includes(name)) ?? [];
+  return counts.reduce((sum, { restartCount }) => sum + restartCount, 0);
+}
+
+function cut(decision: SidecarDecision): SidecarDecision {
+  if (!('step' in decision)) return decision;
+  const { step } = decision;
+  return { ...decision, step: { ...step, containers: step.containers.slice(0, mostNames) } };
+}
+
+/** The object, or nothing when it does not exist. */
+async function found<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  }
+}

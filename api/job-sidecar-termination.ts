@@ -1,0 +1,206 @@
+// Job sidecar termination: a pod that runs to completion is not kept alive by containers that never end by themselves.
+// There is no object for it. Variables of a container mark it as a sidecar; when all other containers are done, the
+// marked ones are ended.
+//
+//   variables KRUISE_TERMINATE_SIDECAR_…                        the user
+//   request sidecar-termination-<pod UID>, images of sidecars,
+//   condition SidecarTerminated with the phase of the pod,
+//   annotation windlass.io/sidecar-termination                  the workflow, by the cluster worker
+import type { ContainerRecreateRequest } from './container-recreate-request.ts';
+import type { EventText } from './event.ts';
+import { isJsonList, isJsonObject } from './json.ts';
+import type { OwnerReference } from './meta.ts';
+import type { Container, ContainerStatus, Pod, PodCondition } from './pod.ts';
+import type { WaitingFor } from './waiting-for.ts';
+import { sidecarTerminatedCondition } from './well-known.ts';
+
+/** What users write on containers, and what is written back on the pod. */
+export const terminationMark = {
+  /** `true` in any letter case: a sidecar, which is stopped. */
+  env: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
+  /** An image that exits with 0 at once: a sidecar, which is ended on virtual nodes by swapping its image for this one. */
+  imageEnv: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE',
+  /** `true` in any letter case, with the first: how the sidecar exits does not decide how the pod ends. */
+  ignoreExitCodeEnv: 'KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE',
+  /** On the pod, as JSON: what the end of its sidecars waits for, and what people have decided about it. */
+  status: 'windlass.io/sidecar-termination',
+} as const;
+
+/** A container that is to end when the others have. */
+export interface Sidecar {
+  readonly name: string;
+  /** It reacts to being stopped. */
+  readonly stops: boolean;
+  readonly quickExitImage?: string;
+  /** Only together with `stops`. */
+  readonly ignoresExitCode: boolean;
+}
+
+/** What the variables of a container say; undefined for a main container. Only literal values count. */
+export function sidecarOf({ name, env = [] }: Container): Sidecar | undefined {
+  const literal = (key: string): string => env.find((variable) => variable.name === key)?.value ?? '';
+  const isTrue = (key: string): boolean => literal(key).toLowerCase() === 'true';
+  const stops = isTrue(terminationMark.env);
+  const image = literal(terminationMark.imageEnv);
+  if (!stops && image === '') return undefined;
+  const ignoresExitCode = stops && isTrue(terminationMark.ignoreExitCodeEnv);
+  return { name, stops, ...(image !== '' && { quickExitImage: image }), ignoresExitCode };
+}
+
+/** The sidecars of a pod, in its order. Init containers are none. */
+export function sidecarsOf({ spec }: Pod): readonly Sidecar[] {
+  return spec.containers.flatMap((container) => sidecarOf(container) ?? []);
+}
+
+/** What people have decided about the end of one pod's sidecars, and what it waits for. */
+export interface TerminationStatus {
+  readonly waitingFor?: WaitingFor;
+  /** Sidecars that somebody wants to be left running. */
+  readonly skipped?: readonly string[];
+  /** Who wants none to be ended. Removing the annotation takes it back. */
+  readonly abortedBy?: string;
+}
+
+/** Reads the annotation. What nobody can read says nothing. */
+export function terminationStatusOf({ metadata }: Pick<Pod, 'metadata'>): TerminationStatus {
+  const text = metadata.annotations?.[terminationMark.status];
+  if (text === undefined) return {};
+  try {
+    const status: unknown = JSON.parse(text);
+    if (!isJsonObject(status)) return {};
+    const { waitingFor, skipped, abortedBy } = status;
+    const isWait =
+      isJsonObject(waitingFor) && typeof waitingFor.reason === 'string' && isJsonList(waitingFor.blockedBy);
+    return {
+      ...(isWait && { waitingFor: waitingFor as unknown as WaitingFor }),
+      ...(isJsonList(skipped) && { skipped: skipped.filter((name) => typeof name === 'string') }),
+      ...(typeof abortedBy === 'string' && { abortedBy }),
+    };
+  } catch {
+    return {};
+  }
+}
+
+/** Whether the phase of the pod will not change any more. */
+export function isFinished({ status }: Pod): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
+}
+
+export function statusOfContainer({ status }: Pod, name: string): ContainerStatus | undefined {
+  return status?.containerStatuses?.find((entry) => entry.name === name);
+}
+
+/** JST-3: ended for good, with any exit code where nothing is started again, else with 0. */
+export function isMainDone(pod: Pod, name: string): boolean {
+  const exitCode = statusOfContainer(pod, name)?.state?.terminated?.exitCode;
+  return exitCode !== undefined && (pod.spec.restartPolicy === 'Never' || exitCode === 0);
+}
+
+/**
+ * Whether the sidecars of this pod are to be ended now (JST-1 to JST-6), as far as the pod itself says so. A sidecar that
+ * has failed under `OnFailure` counts as not ended: the kubelet is about to start it again (JST-24).
+ */
+export function isTerminationDue(pod: Pod): boolean {
+  const { metadata, spec, status } = pod;
+  if (metadata.deletionTimestamp !== undefined || (status?.phase ?? 'Pending') === 'Pending') return false;
+  if (spec.restartPolicy !== 'Never' && spec.restartPolicy !== 'OnFailure') return false;
+  const { skipped = [], abortedBy } = terminationStatusOf(pod);
+  const sidecars = sidecarsOf(pod);
+  if (sidecars.length === 0 || abortedBy !== undefined) return false;
+  // JST-2
+  if ((status?.containerStatuses?.length ?? 0) < spec.containers.length) return false;
+  const mains = spec.containers.filter((container) => sidecarOf(container) === undefined);
+  if (!mains.every(({ name }) => isMainDone(pod, name))) return false;
+  return sidecars.some(({ name }) => !skipped.includes(name) && !isEnded(pod, name));
+}
+
+/** Whether a sidecar runs no more, and never will again. */
+export function isEnded(pod: Pod, name: string): boolean {
+  const exitCode = statusOfContainer(pod, name)?.state?.terminated?.exitCode;
+  if (exitCode === undefined) return false;
+  return exitCode === 0 || pod.spec.restartPolicy === 'Never' || isFinished(pod);
+}
+
+/** Whether it does not run at this moment, although it may again. */
+export function isDown(pod: Pod, name: string): boolean {
+  const state = statusOfContainer(pod, name)?.state;
+  return state?.terminated !== undefined || state?.waiting?.reason === 'CrashLoopBackOff';
+}
+
+/** The one request by which the sidecars of a pod are stopped. */
+export function terminationRequestName(podUid: string): string {
+  return `sidecar-termination-${podUid}`;
+}
+
+/** The UID in such a name; undefined for the name of any other request. */
+export function podUidOfTerminationRequest(name: string): string | undefined {
+  const prefix = terminationRequestName('');
+  return name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
+}
+
+/** Whether a request ends sidecars: it bears the name, and belongs to the pod of that name. */
+export function isTerminationRequest({ metadata }: Pick<ContainerRecreateRequest, 'metadata'>): boolean {
+  const podUid = podUidOfTerminationRequest(metadata.name);
+  return metadata.ownerReferences?.some(({ kind, uid }) => kind === 'Pod' && uid === podUid) ?? false;
+}
+
+/** That request, before admission fills it in (JST-12). The pod owns it, so it goes with the pod. */
+export function terminationRequest(
+  { namespace = '', name, uid }: { readonly namespace?: string; readonly name: string; readonly uid: string },
+  containers: readonly string[],
+) {
+  const owner: OwnerReference = { apiVersion: 'v1', kind: 'Pod', name, uid, controller: true };
+  return {
+    metadata: { namespace, name: terminationRequestName(uid), ownerReferences: [owner] },
+    spec: {
+      podName: name,
+      containers: containers.map((container) => ({ name: container })),
+      strategy: { forceRecreate: true, failurePolicy: 'Ignore' },
+    },
+  } as const;
+}
+
+/** How the pod ends when the exit codes of its sidecars do not count (JST-20). */
+export function phaseByMains(pod: Pod): 'Succeeded' | 'Failed' {
+  const mains = pod.spec.containers.filter((container) => sidecarOf(container) === undefined);
+  const isWell = mains.every(({ name }) => statusOfContainer(pod, name)?.state?.terminated?.exitCode === 0);
+  return isWell ? 'Succeeded' : 'Failed';
+}
+
+/** Marks a pod whose phase was written for it, and lets admission accept the request for it although it has finished. */
+export function sidecarTerminated(at: string): PodCondition {
+  return {
+    type: sidecarTerminatedCondition,
+    status: 'True',
+    message: 'Terminated by Sidecar Terminator',
+    lastTransitionTime: at,
+  };
+}
+
+/** What is said on the pod, word for word as OpenKruise says it. */
+export function terminatingEvent(containers: readonly string[], how: 'crr' | 'in-place update'): EventText {
+  const names = containers.toSorted().join(' ');
+  const message = `Kruise SidecarTerminator is trying to terminate sidecar [${names}] using ${how}`;
+  return { type: 'Normal', reason: 'SidecarTerminator', message };
+}
+
+/** Said on a pod that has no main container (JST-5). */
+export const noMainEvent: EventText = {
+  type: 'Warning',
+  reason: 'SidecarTerminator',
+  message: 'Every container is marked as a sidecar, so all of them are ended as soon as they run',
+};
+
+/** Reasons of `waitingFor`, with what a person can do. */
+export const terminationWaits = {
+  Paused: 'Signal resume, or abort',
+  NodeMissing: 'Bring the node back, or delete the pod',
+  NoQuickExitImage: `Delete the pod, or make the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,
+  QuickExitPending: 'Look at the events of the pod: its virtual node has yet to run the quick-exit image',
+  ContainerNotStarted: 'Look at the events of the pod: a container cannot be stopped before it has started',
+  Stopping: 'Look at this request: it says how far it is',
+  StopFailed: 'Nothing to do: it is tried again by itself, or at once after the signal retry',
+  RequestAborted: 'Signal retry to try again, or abort',
+  Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or abort',
+} as const;
+export type TerminationWaitReason = keyof typeof terminationWaits;

@@ -1,0 +1,225 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import type { Event } from '../../api/event.ts';
+import type { KubeObject } from '../../api/meta.ts';
+import { terminateSidecarsId } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { waitFor } from '../support/wait.ts';
+import { type LocalCluster, localCluster } from './local-cluster.ts';
+
+let cluster: LocalCluster;
+const gate = '--feature-gates=SidecarTerminator=true';
+
+beforeAll(async () => {
+  cluster = await localCluster();
+  await cluster.part.start('watcher', [gate]);
+});
+
+afterAll(async () => {
+  await cluster.part.stop('watcher');
+  await cluster.part.start('watcher');
+  await cluster.close();
+});
+
+const image = 'busybox:1.36';
+const stops = { name: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT', value: 'true' };
+const ignores = { name: 'KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE', value: 'true' };
+
+function container(name: string, script: string, rest: object = {}): object {
+  return { name, image, command: ['sh', '-c', script], ...rest };
+}
+
+/** A container that ends with this code when it is stopped, and not before. */
+function sidecar(name: string, exitCode: number, rest: object = {}): object {
+  return container(name, `trap 'exit ${exitCode}' TERM; sleep 99999 & wait`, { env: [stops], ...rest });
+}
+
+async function createPod(namespace: string, name: string, spec: object): Promise<Pod> {
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace },
+    spec: { restartPolicy: 'Never', terminationGracePeriodSeconds: 3, ...spec },
+  };
+  await cluster.ok(['create', '-f', '-'], JSON.stringify(pod));
+  return await cluster.get<Pod>('pod', namespace, name);
+}
+
+async function finished(namespace: string, name: string): Promise<Pod> {
+  return await waitFor(`pod ${name} to finish`, async (see) => {
+    const pod = await cluster.get<Pod>('pod', namespace, name);
+    see(pod.status);
+    return ['Succeeded', 'Failed'].includes(pod.status?.phase ?? '') && pod;
+  });
+}
+
+/** The only pod of a Job, once there is one. */
+async function podOf(namespace: string): Promise<Pod> {
+  return await waitFor('the pod of the job', async () => {
+    const text = await cluster.ok(['get', 'pods', '-n', namespace, '-o', 'json']);
+    return (JSON.parse(text) as { items: Pod[] }).items[0];
+  });
+}
+
+async function completeJob(namespace: string): Promise<void> {
+  await cluster.ok(['wait', '--for=condition=Complete', 'job/report', '-n', namespace, '--timeout=180s']);
+}
+
+function endOf(pod: Pod, name: string): { readonly exitCode: number; readonly at: number } {
+  const ended = pod.status?.containerStatuses?.find((status) => status.name === name)?.state?.terminated;
+  return { exitCode: ended?.exitCode ?? Number.NaN, at: Date.parse(ended?.finishedAt ?? '') };
+}
+
+async function eventsOf({ metadata: { namespace = '', uid } }: KubeObject): Promise<readonly Event[]> {
+  const selector = `involvedObject.uid=${uid}`;
+  const text = await cluster.ok(['get', 'events', '-n', namespace, '--field-selector', selector, '-o', 'json']);
+  return (JSON.parse(text) as { items: Event[] }).items;
+}
+
+async function requestOf({ metadata: { namespace = '', uid } }: Pod): Promise<ContainerRecreateRequest> {
+  return await cluster.get<ContainerRecreateRequest>('crr', namespace, `sidecar-termination-${uid}`);
+}
+
+describe('the end of sidecars', () => {
+  it.concurrent('JST-12, JST-25, JST-26: the Job of the sample becomes Complete, and it is told who stopped what', async () => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('job-with-sidecar.yaml', namespace);
+    await completeJob(namespace);
+    const pod = await podOf(namespace);
+    expect(pod.status?.phase).toBe('Succeeded');
+    const [main, proxy] = [endOf(pod, 'report'), endOf(pod, 'proxy')];
+    expect([main.exitCode, proxy.exitCode]).toEqual([0, 0]);
+    expect(proxy.at).toBeGreaterThanOrEqual(main.at);
+
+    const request = await waitFor('the request to complete', async (see) => {
+      const now = see(await requestOf(pod));
+      return now.status?.phase === 'Completed' && now;
+    });
+    expect(request.status).toMatchObject({
+      containerRecreateStates: [{ name: 'proxy', phase: 'Recreating', isKilled: true }],
+      conditions: [{ type: 'Complete', reason: 'ContainersStopped' }],
+    });
+    const messages = (await eventsOf(pod)).map(({ message }) => message);
+    expect(messages).toContain('Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr');
+    expect(messages).toContain(`Stopping container proxy by ContainerRecreateRequest ${request.metadata.name}`);
+    await waitFor('the operation to end', async (see) => {
+      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata.uid));
+      return see((await handle.describe()).status.name) === 'COMPLETED';
+    });
+  });
+
+  it.concurrent('JST-4, JST-24: a main container that fails once keeps its sidecars; one that fails when it is stopped does not keep the pod', async () => {
+    const namespace = await cluster.newNamespace();
+    const script = 'test -e /data/tried && exit 0; touch /data/tried; sleep 2; exit 1';
+    const data = { volumeMounts: [{ name: 'data', mountPath: '/data' }] };
+    const pod = await createPod(namespace, 'retried', {
+      restartPolicy: 'OnFailure',
+      volumes: [{ name: 'data', emptyDir: {} }],
+      containers: [container('main', script, data), sidecar('proxy', 143)],
+    });
+    const after = await finished(namespace, 'retried');
+    expect(after.status?.phase).toBe('Succeeded');
+    const main = after.status?.containerStatuses?.find(({ name }) => name === 'main');
+    expect(main).toMatchObject({ restartCount: 1, state: { terminated: { exitCode: 0 } } });
+    // the first stop comes after the second, successful run
+    const stopped = (await eventsOf(pod)).filter(({ message }) => message.startsWith('Stopping container proxy by'));
+    expect(stopped.length).toBeGreaterThanOrEqual(1);
+    const stoppedAt = Math.min(...stopped.map(({ firstTimestamp }) => Date.parse(firstTimestamp)));
+    expect(stoppedAt).toBeGreaterThanOrEqual(endOf(after, 'main').at);
+  });
+
+  it.concurrent('JST-20, JST-22: the exit code of a sidecar fails the pod, unless it is ignored', async () => {
+    const namespace = await cluster.newNamespace();
+    const main = container('main', 'sleep 1');
+    await Promise.all([
+      createPod(namespace, 'counts', { containers: [main, sidecar('proxy', 3)] }),
+      createPod(namespace, 'ignored', { containers: [main, sidecar('proxy', 3, { env: [stops, ignores] })] }),
+    ]);
+    const [counts, ignored] = await Promise.all([finished(namespace, 'counts'), finished(namespace, 'ignored')]);
+    expect(counts.status?.phase).toBe('Failed');
+    expect(ignored.status?.phase).toBe('Succeeded');
+    const condition = ignored.status?.conditions?.find(({ type }) => type === 'SidecarTerminated');
+    expect(condition).toMatchObject({ status: 'True', message: 'Terminated by Sidecar Terminator' });
+    // JST-21: the kubelet ends what still runs
+    await waitFor('the ignored sidecar to end', async (see) => {
+      const now = see((await cluster.get<Pod>('pod', namespace, 'ignored')).status);
+      return now?.phase === 'Succeeded' && now.containerStatuses?.every(({ state }) => state?.terminated !== undefined);
+    });
+  });
+
+  it.concurrent('JST-13, JST-21, JST-25: several sidecars, with a preStop hook and one that ignores SIGTERM', async () => {
+    const namespace = await cluster.newNamespace();
+    const hook = { preStop: { exec: { command: ['touch', '/tmp/asked'] } } };
+    const polite = "trap 'test -e /tmp/asked && exit 0; exit 9' TERM; sleep 99999 & wait";
+    const deaf = "trap '' TERM; while true; do sleep 1; done";
+    await createPod(namespace, 'several', {
+      containers: [
+        container('main', 'sleep 1'),
+        container('polite', polite, { env: [stops], lifecycle: hook }),
+        sidecar('logger', 0),
+        container('deaf', deaf, { env: [stops, ignores] }),
+      ],
+    });
+    const after = await finished(namespace, 'several');
+    expect(after.status?.phase).toBe('Succeeded');
+    expect([endOf(after, 'polite').exitCode, endOf(after, 'logger').exitCode]).toEqual([0, 0]);
+    await waitFor('the deaf one to be killed', async (see) => {
+      const now = see(await cluster.get<Pod>('pod', namespace, 'several'));
+      return endOf(now, 'deaf').exitCode === 137;
+    });
+  });
+
+  it.concurrent('JST-34: the operation of a pod that is deleted meanwhile ends with it', async () => {
+    const namespace = await cluster.newNamespace();
+    const deaf = "trap '' TERM; while true; do sleep 1; done";
+    const pod = await createPod(namespace, 'deleted', {
+      terminationGracePeriodSeconds: 600,
+      containers: [container('main', 'true'), container('deaf', deaf, { env: [stops] })],
+    });
+    await waitFor('the stop to be requested', async () => await requestOf(pod));
+    await cluster.ok(['delete', 'pod', 'deleted', '-n', namespace, '--grace-period=1', '--wait=true']);
+    await waitFor('the operation to end', async (see) => {
+      const handle = cluster.temporal.workflow.getHandle(terminateSidecarsId(pod.metadata.uid));
+      return see((await handle.describe()).status.name) === 'COMPLETED';
+    });
+  });
+
+  it('JST-11: on a virtual node the image is swapped for one that exits at once, and nothing is stopped', async () => {
+    const namespace = await cluster.newNamespace();
+    const script = "grep -q 1.35 /etc/busybox-version && exit 0; trap '' TERM; while true; do sleep 1; done";
+    const quick = { name: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE', value: 'busybox:1.35' };
+    await cluster.ok(['label', 'node', 'node-2', 'type=virtual-kubelet']);
+    try {
+      const pod = await createPod(namespace, 'virtual', {
+        nodeName: 'node-2',
+        terminationGracePeriodSeconds: 1,
+        containers: [container('main', 'true'), container('proxy', script, { env: [quick] })],
+      });
+      const after = await finished(namespace, 'virtual');
+      expect(after.status?.phase).toBe('Succeeded');
+      expect(after.spec.containers[1]?.image).toBe('busybox:1.35');
+      expect((await cluster.kubectl(['get', 'crr', '-n', namespace, '-o', 'name'])).stdout).toBe('');
+      const messages = (await eventsOf(pod)).map(({ message }) => message);
+      expect(messages).toContain(
+        'Kruise SidecarTerminator is trying to terminate sidecar [proxy] using in-place update',
+      );
+    } finally {
+      await cluster.ok(['label', 'node', 'node-2', 'type-']);
+    }
+  });
+
+  it.each(['worker', 'daemon', 'watcher'])('JST-33: comes also when the %s is killed in between', async (part) => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('job-with-sidecar.yaml', namespace);
+    const pod = await podOf(namespace);
+    await waitFor('the stop to be requested', async () => await requestOf(pod));
+    const { spec } = await podOf(namespace);
+    const name = part === 'daemon' ? `daemon-${spec.nodeName}` : part;
+    await cluster.part.kill(name);
+    await cluster.part.start(name, part === 'watcher' ? [gate] : []);
+    await completeJob(namespace);
+    const after = await podOf(namespace);
+    expect(endOf(after, 'proxy').at).toBeGreaterThanOrEqual(endOf(after, 'report').at);
+    expect([endOf(after, 'report').exitCode, endOf(after, 'proxy').exitCode]).toEqual([0, 0]);
+  });
+});

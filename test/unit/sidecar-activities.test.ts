@@ -1,0 +1,194 @@
+import { describe, expect, it } from '@jest/globals';
+import { KubeError } from '../../activities/kube/failures.ts';
+import { sidecarActivities } from '../../activities/kube/sidecars.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import type { Event } from '../../api/event.ts';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+
+const ref = { namespace: 'shop', name: 'job-1', uid: 'pod-1' };
+const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
+const requestName = { namespace: 'shop', name: 'sidecar-termination-pod-1' };
+
+function on(
+  given: JobPod,
+  { request, virtual = false }: { request?: ContainerRecreateRequest; virtual?: boolean } = {},
+) {
+  const cluster = new MemoryCluster();
+  cluster.put(kubeResource.pods, jobPod(given));
+  cluster.put(kubeResource.nodes, {
+    metadata: { name: 'node-1', ...(virtual && { labels: { type: 'virtual-kubelet' } }) },
+  });
+  if (request) cluster.put(crr, request);
+  const calls: SeenCall[] = [];
+  let meet: (call: SeenCall) => void = () => undefined;
+  const kube = plainClient(cluster, (call) => {
+    meet(call);
+    calls.push(call);
+  });
+  return {
+    ...sidecarActivities({ kube, now: () => new Date(createdAt) }),
+    cluster,
+    meeting: (hook: typeof meet) => {
+      meet = hook;
+    },
+    pod: () => cluster.look(kubeResource.pods, ref) as unknown as Pod,
+    request: () => cluster.look(crr, requestName) as unknown as ContainerRecreateRequest | undefined,
+    writes: () =>
+      calls
+        .filter(({ verb, plural }) => verb !== 'get' && plural !== 'events')
+        .map(({ verb, plural }) => `${verb} ${plural}`),
+    events: () => calls.filter(({ plural }) => plural === 'events').map(({ body }) => (body as Event).message),
+  };
+}
+
+const step = (kind: 'requestStop' | 'finishPod' | 'swapImages' | 'withdrawRequest', ...containers: string[]) => ({
+  pod: ref,
+  step: { kind, containers },
+});
+
+describe('lookAtSidecars', () => {
+  it('JST-33: says what is to be done from pod, node and request alone', async () => {
+    expect(await on(due).lookAtSidecars({ pod: ref })).toEqual({
+      decision: { kind: 'act', step: { kind: 'requestStop', containers: ['proxy'] } },
+      status: {},
+    });
+    const request = stopRequest(['proxy']);
+    expect((await on(due, { request }).lookAtSidecars({ pod: ref })).decision).toMatchObject({ kind: 'wait' });
+  });
+
+  it('JST-34: a pod of another UID is none', async () => {
+    const { decision } = await on(due).lookAtSidecars({ pod: { ...ref, uid: 'pod-2' } });
+    expect(decision).toEqual({ kind: 'done' });
+  });
+
+  it('takes a request of that name that somebody else has made for none', async () => {
+    const foreign = {
+      ...stopRequest(['proxy']),
+      metadata: { ...stopRequest(['proxy']).metadata, ownerReferences: [] },
+    };
+    expect((await on(due, { request: foreign }).lookAtSidecars({ pod: ref })).decision).toMatchObject({ kind: 'act' });
+  });
+
+  it('is tried again while the API server is away', async () => {
+    const house = on(due);
+    house.meeting(() => {
+      throw unavailable();
+    });
+    await expect(house.lookAtSidecars({ pod: ref })).rejects.toMatchObject({ type: 'Unreachable' });
+  });
+});
+
+describe('endSidecars', () => {
+  it('JST-12, JST-26: makes one request that the pod owns, forced, and with no limit of its own', async () => {
+    const house = on(due);
+    await house.endSidecars(step('requestStop', 'proxy'));
+    await house.endSidecars(step('requestStop', 'proxy'));
+    expect(house.request()).toMatchObject({
+      metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'job-1', uid: 'pod-1', controller: true }] },
+      spec: {
+        podName: 'job-1',
+        containers: [{ name: 'proxy' }],
+        strategy: { forceRecreate: true, failurePolicy: 'Ignore' },
+      },
+    });
+    expect(house.writes()).toEqual(['create containerrecreaterequests']);
+    expect(house.events()).toEqual(['Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr']);
+  });
+
+  it('does nothing that is no longer due', async () => {
+    const running = on({ ...due, now: {} });
+    await running.endSidecars(step('requestStop', 'proxy'));
+    const other = on(due);
+    await other.endSidecars(step('finishPod', 'proxy'));
+    await other.endSidecars({ ...step('requestStop', 'proxy'), pod: { ...ref, uid: 'pod-2' } });
+    expect([...running.writes(), ...other.writes()]).toEqual([]);
+  });
+
+  it('JST-20, JST-21: writes condition and phase at once, and leaves conditions of others alone', async () => {
+    const ready = { type: 'Ready', status: 'False' };
+    const pod = { marks: { main: 'main', proxy: 'ignored' }, now: due.now } as const;
+    const house = on(pod);
+    house.cluster.put(kubeResource.pods, { ...jobPod(pod), status: { ...jobPod(pod).status, conditions: [ready] } });
+    await house.endSidecars(step('finishPod', 'proxy'));
+    expect(house.pod().status).toMatchObject({
+      phase: 'Succeeded',
+      conditions: [ready, { type: 'SidecarTerminated', status: 'True', message: 'Terminated by Sidecar Terminator' }],
+    });
+    expect(house.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
+    expect(house.writes()).toEqual(['patch pods']);
+  });
+
+  it('JST-11: swaps the images of all sidecars in one write', async () => {
+    const pod = { marks: { main: 'main', a: 'image', b: 'both' }, now: due.now } as const;
+    const house = on(pod, { virtual: true });
+    await house.endSidecars(step('swapImages', 'a', 'b'));
+    expect(house.pod().spec.containers.map(({ image }) => image)).toEqual(['sidecar', 'quick-exit:1', 'quick-exit:1']);
+    expect(house.writes()).toEqual(['patch pods']);
+    expect(house.events()).toEqual([
+      'Kruise SidecarTerminator is trying to terminate sidecar [a b] using in-place update',
+    ]);
+  });
+
+  it('JST-11: reads the pod again when it has changed meanwhile', async () => {
+    const house = on({ marks: { main: 'main', a: 'image' }, now: due.now }, { virtual: true });
+    let conflicts = 2;
+    house.meeting(({ verb }) => {
+      if (verb === 'patch' && conflicts-- > 0) throw conflict();
+    });
+    await house.endSidecars(step('swapImages', 'a'));
+    expect(house.writes()).toEqual(['patch pods']);
+  });
+
+  it('JST-24, JST-30: withdraws the request that has ended, and no other', async () => {
+    const again = { ...due, restartPolicy: 'OnFailure', instances: { proxy: 1 } } as const;
+    const house = on(again, { request: stopRequest(['proxy'], { status: stoppedStatus('proxy') }) });
+    await house.endSidecars(step('withdrawRequest', 'proxy'));
+    expect(house.request()).toBeUndefined();
+    const running = on(again, { request: stopRequest(['proxy']) });
+    await running.endSidecars(step('withdrawRequest', 'proxy'));
+    expect(running.request()).toBeDefined();
+  });
+
+  it('JST-31: a refusal by admission is told as one, so that it is tried again later', async () => {
+    const house = on(due);
+    house.meeting(({ verb }) => {
+      if (verb === 'create') throw new KubeError({ status: 400, reason: 'BadRequest', message: 'not active' });
+    });
+    await expect(house.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({
+      type: 'Invalid',
+      message: 'Cannot end sidecars of pod "shop/job-1": not active',
+    });
+  });
+
+  it('JST-5: warns about a pod that has no main container', async () => {
+    const house = on({ marks: { proxy: 'sidecar' } });
+    await house.endSidecars(step('requestStop', 'proxy'));
+    expect(house.events()).toContain(
+      'Every container is marked as a sidecar, so all of them are ended as soon as they run',
+    );
+  });
+});
+
+describe('reportSidecars', () => {
+  it('writes what the pod waits for into its annotation, once, and takes it away', async () => {
+    const house = on(due);
+    const status = { skipped: ['proxy'] };
+    await house.reportSidecars({ pod: ref, status });
+    await house.reportSidecars({ pod: ref, status });
+    expect(house.pod().metadata.annotations).toEqual({ 'windlass.io/sidecar-termination': '{"skipped":["proxy"]}' });
+    await house.reportSidecars({ pod: ref, status: {} });
+    expect(house.pod().metadata.annotations).toEqual({});
+    expect(house.writes()).toHaveLength(2);
+  });
+
+  it('JST-34: writes nothing on a pod that is gone', async () => {
+    const house = on(due);
+    house.cluster.remove(kubeResource.pods, ref);
+    await house.reportSidecars({ pod: ref, status: { abortedBy: 'ann' } });
+    expect(house.writes()).toEqual([]);
+  });
+});

@@ -1,0 +1,120 @@
+/**
+ * Sees that an operation runs for each pod whose main containers are done and whose sidecars are not. Whether that is so
+ * stands in the pod, so a watcher that was away has missed nothing (JST-33).
+ */
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import {
+  isTerminationDue,
+  podUidOfTerminationRequest,
+  sidecarsOf,
+  terminationRequestName,
+  terminationStatusOf,
+} from '../../api/job-sidecar-termination.ts';
+import type { Node } from '../../api/node.ts';
+import { isVirtual } from '../../api/node.ts';
+import { queues, type SidecarOperation, terminateSidecarsId, terminateSidecarsType } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { OperationState } from '../../workers/metrics.ts';
+import type { Cache } from '../cache.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import type { Starter } from '../starter.ts';
+
+export interface TerminationPassDependencies {
+  readonly pods: Pick<Cache<Pod>, 'byUid'>;
+  readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
+  readonly nodes: Pick<Cache<Node>, 'byName'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell'>;
+  /** UIDs of the pods for which an operation is wanted in this term. */
+  readonly wanted: Set<string>;
+}
+
+/** Looks after pods whose sidecars end with their main containers (gate SidecarTerminator). */
+export function sidecarTerminations(house: WatcherHouse): Controller {
+  const { starter, config, isLeading, cache, queue } = house;
+  if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
+  const pods = cache<Pod>(kubeResource.pods);
+  const requests = cache<ContainerRecreateRequest>(crr);
+  const nodes = cache<Node>(kubeResource.nodes);
+  const wanted = new Set<string>();
+  const world: TerminationPassDependencies = { pods, requests, nodes, starter, wanted };
+  const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
+  const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod);
+
+  pods.onChange(({ before, after }) => {
+    const pod = after ?? before;
+    if (isLeading() && pod && concerns(pod)) passes.add(pod.metadata.uid);
+  });
+  requests.onChange(({ before, after }) => {
+    const podUid = podUidOfTerminationRequest((after ?? before)?.metadata.name ?? '');
+    if (isLeading() && podUid !== undefined) passes.add(podUid);
+  });
+  nodes.onChange(({ before, after }) => {
+    if (!isLeading() || (before && after && isVirtual(before) === isVirtual(after))) return;
+    for (const podUid of wanted) passes.add(podUid); // rare: a node came, went, or is of another sort
+  });
+  return {
+    wantAll() {
+      for (const pod of pods.all()) if (concerns(pod)) passes.add(pod.metadata.uid);
+      for (const podUid of wanted) passes.add(podUid);
+    },
+    begin: () => wanted.clear(),
+    workflowTypes: [terminateSidecarsType],
+    operations: () => ({
+      kind: 'JobSidecarTermination',
+      states: [...wanted].flatMap((podUid) => operationState(pods.byUid(podUid))),
+    }),
+  };
+}
+
+/** One pass over the sidecars of one pod: an operation runs exactly while there is something to end. */
+export async function passOverSidecars(podUid: string, world: TerminationPassDependencies): Promise<undefined> {
+  const { pods, requests, nodes, starter, wanted } = world;
+  const pod = pods.byUid(podUid);
+  const workflowId = terminateSidecarsId(podUid);
+  if (pod === undefined || !isTerminationDue(pod)) {
+    starter.forget(workflowId);
+    if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
+    return;
+  }
+  const { namespace = '', name } = pod.metadata;
+  const nodeName = pod.spec.nodeName ?? '';
+  const request = requests.byName(namespace, terminationRequestName(podUid));
+  const operation: SidecarOperation = { pod: { namespace, name, uid: podUid } };
+  wanted.add(podUid);
+  starter.want({
+    workflowId,
+    workflowType: terminateSidecarsType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change: null,
+    inputs: JSON.stringify([inputsOf(pod), nodeOf(nodes.byName('', nodeName)), requestOf(request)]),
+    summary: `end sidecars of pod ${namespace}/${name}`,
+    about: { kind: 'Pod', namespace, name, node: nodeName },
+  });
+}
+
+/** All of the pod that a decision rests on. */
+function inputsOf(pod: Pod): unknown {
+  const { skipped } = terminationStatusOf(pod);
+  const images = sidecarsOf(pod).map(
+    ({ name }) => pod.spec.containers.find((container) => container.name === name)?.image,
+  );
+  const containers = pod.status?.containerStatuses?.map(({ name, containerID, state }) => [name, containerID, state]);
+  return [pod.status?.phase, containers, images, skipped];
+}
+
+function nodeOf(node: Node | undefined): unknown {
+  return node && [node.metadata.uid, isVirtual(node)];
+}
+
+function requestOf(request: ContainerRecreateRequest | undefined): unknown {
+  return request && [request.metadata.uid, request.status?.phase === 'Completed'];
+}
+
+function operationState(pod: Pod | undefined): readonly OperationState[] {
+  if (pod === undefined) return [];
+  const { waitingFor } = terminationStatusOf(pod);
+  const waiting = waitingFor && { reason: waitingFor.reason, sinceMs: Date.parse(waitingFor.since) };
+  return [{ phase: 'Terminating', ...(waiting && { waiting }) }];
+}

@@ -1,0 +1,157 @@
+/**
+ * How the sidecars of one pod are ended once its main containers are done (JST-10 to JST-20).
+ *
+ * The pod, its node and the request of the stops are looked at anew each time, and say all that there is to know: which
+ * sidecars still run, what has been tried, and how it went. So nothing has to be remembered but what people have said, and
+ * an operation that was lost goes on where the cluster is.
+ */
+import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request.ts';
+import {
+  isDown,
+  isEnded,
+  isFinished,
+  isTerminationDue,
+  phaseByMains,
+  type Sidecar,
+  sidecarsOf,
+  statusOfContainer,
+  type TerminationWaitReason,
+  terminationStatusOf,
+  terminationWaits,
+} from '../../api/job-sidecar-termination.ts';
+import type { Pod } from '../../api/pod.ts';
+import { type Wait, waitFor } from './decision.ts';
+import { shortened } from './size.ts';
+
+/** What is looked at. */
+export interface SidecarWorld {
+  /** Absent when the pod of this UID is gone. */
+  readonly pod?: Pod;
+  /** Absent when the pod's Node cannot be found. */
+  readonly node?: 'real' | 'virtual';
+  /** The request by which its sidecars are being stopped, or were. */
+  readonly request?: ContainerRecreateRequest;
+}
+
+/** One thing to do, about these containers. */
+export interface SidecarStep {
+  readonly kind: 'swapImages' | 'requestStop' | 'finishPod' | 'withdrawRequest';
+  readonly containers: readonly string[];
+}
+
+export type SidecarDecision =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'act'; readonly step: SidecarStep }
+  /** Until something changes. */
+  | { readonly kind: 'wait'; readonly waitingFor: Wait }
+  /** As `wait`; after a pause, or when a person says so, `step` is due. */
+  | { readonly kind: 'tryAgain'; readonly waitingFor: Wait; readonly step: SidecarStep; readonly byItself: boolean };
+
+/** What is to be done now. */
+export function nextTermination({ pod, node, request }: SidecarWorld): SidecarDecision {
+  if (pod === undefined || !isTerminationDue(pod)) return { kind: 'done' };
+  const { skipped = [] } = terminationStatusOf(pod);
+  const live = sidecarsOf(pod).filter(({ name }) => !skipped.includes(name) && !isEnded(pod, name));
+  // JST-10
+  if (node === undefined) return wait('NodeMissing', [`node/${pod.spec.nodeName ?? ''}`]);
+  if (node === 'virtual') return swap(pod, live);
+
+  // JST-24: what fails each time it is stopped is started again for ever; while it is down, the pod can be ended
+  if (!isFinished(pod) && live.every(({ name }) => isDown(pod, name))) return act('finishPod', live);
+  const [ignored, others] = [live.filter(ignoresExitCode), live.filter((sidecar) => !ignoresExitCode(sidecar))];
+  if (others.length > 0) return stop(pod, others, request);
+  // JST-13, JST-20
+  return isFinished(pod) ? stop(pod, ignored, request) : act('finishPod', ignored);
+}
+
+/** The phase that step `finishPod` writes. */
+export function phaseToWrite(pod: Pod): 'Succeeded' | 'Failed' {
+  return phaseByMains(pod);
+}
+
+/** JST-11. A sidecar without a quick-exit image cannot be ended there; it is named, and the others are. */
+function swap(pod: Pod, live: readonly Sidecar[]): SidecarDecision {
+  const imageOf = (name: string) => pod.spec.containers.find((container) => container.name === name)?.image;
+  const due = live.filter(({ name, quickExitImage }) => quickExitImage && imageOf(name) !== quickExitImage);
+  if (due.length > 0) return act('swapImages', due);
+  const stuck = live.filter(({ quickExitImage }) => quickExitImage === undefined);
+  if (stuck.length > 0) return wait('NoQuickExitImage', stuck.map(asBlocker));
+  return wait('QuickExitPending', live.map(asBlocker));
+}
+
+function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequest | undefined): SidecarDecision {
+  const started = live.filter(({ name }) => instanceOf(pod, name) !== undefined);
+  // JST-32
+  if (started.length === 0) return wait('ContainerNotStarted', live.map(asBlocker));
+  if (request === undefined) return act('requestStop', started);
+  const blocker = [`crr/${request.metadata.name}`];
+  if (!isCompleted(request)) return wait('Stopping', blocker);
+
+  // what the request has stopped and the pod does not show yet is on its way
+  const left = started.filter(({ name }) => !wasStopped(request, name, instanceOf(pod, name)));
+  if (left.length === 0) return wait('Stopping', blocker);
+  const isNew = left.every(({ name }) => knownInstance(request, name) !== instanceOf(pod, name));
+  // JST-24: one that has come back before will come back again, so the second time the pod is ended instead
+  if (isNew && !isFinished(pod) && left.some(({ name }) => hadRestarted(request, name))) return act('finishPod', left);
+  if (isNew) return act('withdrawRequest', left);
+
+  // JST-30: it was tried, and did not work
+  const { reason = '', message = '' } = request.status?.conditions?.find(({ type }) => type === 'Failed') ?? {};
+  const failures = request.status?.containerRecreateStates?.flatMap((state) => state.message ?? []) ?? [];
+  const why = [reason === 'Aborted' ? '' : reason, message, ...failures].filter(Boolean).join(': ');
+  const told = reason === 'Aborted' ? 'RequestAborted' : 'StopFailed';
+  const { waitingFor } = wait(told, left.map(asBlocker), why);
+  const step = { kind: 'withdrawRequest', containers: left.map(({ name }) => name) } as const;
+  return { kind: 'tryAgain', waitingFor, step, byItself: told === 'StopFailed' };
+}
+
+/** Whether this very instance was stopped for the request. */
+function wasStopped(request: ContainerRecreateRequest, name: string, instance: string | undefined): boolean {
+  const state = request.status?.containerRecreateStates?.find((entry) => entry.name === name);
+  return state?.isKilled === true && instance === knownInstance(request, name);
+}
+
+/** Whether the instance that the request was made for was not the first one of its container. */
+function hadRestarted({ spec }: ContainerRecreateRequest, name: string): boolean {
+  return (spec.containers.find((entry) => entry.name === name)?.statusContext?.restartCount ?? 0) > 0;
+}
+
+/** The instance that the request is about: the one that it chose, else the one that ran when it was made. */
+function knownInstance({ spec, status }: ContainerRecreateRequest, name: string): string | undefined {
+  const chosen = status?.containerRecreateStates?.find((entry) => entry.name === name)?.targetContainerID;
+  return chosen ?? withoutRuntime(spec.containers.find((entry) => entry.name === name)?.statusContext?.containerID);
+}
+
+/** The instance that the pod shows, without `<runtime>://`. */
+function instanceOf(pod: Pod, name: string): string | undefined {
+  return withoutRuntime(statusOfContainer(pod, name)?.containerID);
+}
+
+function withoutRuntime(containerID: string | undefined): string | undefined {
+  return containerID ? containerID.slice(containerID.indexOf('://') + 3) : undefined;
+}
+
+function ignoresExitCode(sidecar: Sidecar): boolean {
+  return sidecar.ignoresExitCode;
+}
+
+function asBlocker({ name }: Sidecar): string {
+  return `container/${name}`;
+}
+
+function act(kind: SidecarStep['kind'], sidecars: readonly Sidecar[]): SidecarDecision {
+  return { kind: 'act', step: { kind, containers: sidecars.map(({ name }) => name) } };
+}
+
+/** Texts come from runtimes and people, and travel through histories. */
+const mostWhyBytes = 500;
+
+function wait(
+  reason: TerminationWaitReason,
+  blockedBy: readonly string[],
+  why = '',
+): Extract<SidecarDecision, { kind: 'wait' }> {
+  const unblock =
+    why === '' ? terminationWaits[reason] : `${terminationWaits[reason]}; ${shortened(why, mostWhyBytes)}`;
+  return { kind: 'wait', waitingFor: waitFor(reason, blockedBy, unblock) };
+}

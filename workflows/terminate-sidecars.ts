@@ -1,0 +1,219 @@
+import {
+  CancellationScope,
+  condition,
+  continueAsNew,
+  defineSignal,
+  setCurrentDetails,
+  setHandler,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { SidecarLook } from '../activities/kube/sidecars.ts';
+import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
+import { changedSignal, commandNames, type SidecarOperation, searchAttributes } from '../api/operations.ts';
+import { timestamp } from '../api/time.ts';
+import { type Wait, waitFor } from './plan/decision.ts';
+import { waitingSince } from './plan/recreate-containers.ts';
+import { shortened } from './plan/size.ts';
+import type { SidecarStep } from './plan/terminate-sidecars.ts';
+import { kube, look } from './shared/activities.ts';
+import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { reasonOf, refusedMs, unlessRefused } from './shared/refusals.ts';
+
+/** First and longest pause before a stop that did not work is tried again (JST-30). */
+const tryAgainMs = { first: 10_000, most: 300_000 } as const;
+
+/** Changes are told by signal; this finds what nobody has told. */
+const lookAgainMs = { first: 60_000, most: 600_000 } as const;
+
+/**
+ * Ends the sidecars of one pod whose main containers are done: looks, does the one step that is due, looks again, until
+ * nothing is left. All that it knows stands in the cluster, so a run that is lost is simply started again.
+ */
+export async function terminateSidecars(operation: SidecarOperation): Promise<void> {
+  const { pod } = operation;
+  const heard = { news: 0 };
+  const announcements: Promise<void>[] = [];
+  /** Who paused or aborted; empty until it is known. */
+  let pausedBy: string | undefined;
+  let abortedBy: string | undefined;
+  let skips: readonly (string | undefined)[] = [];
+  let mayTryAgain = false;
+  let isResumed = false;
+
+  setHandler(defineSignal<[unknown]>(changedSignal), () => void heard.news++);
+  listenToOperator(commandNames, { command: obey, identified: name });
+  CancellationScope.current().cancelRequested.catch(() => {
+    abortedBy = 'a cancellation of its workflow';
+    heard.news++;
+  });
+
+  await CancellationScope.nonCancellable(async () => {
+    const end = await untilEnded();
+    await Promise.all(announcements);
+    if (end === 'historyFull') await continueAsNew<typeof terminateSidecars>(operation);
+  });
+
+  async function untilEnded(): Promise<'ended' | 'historyFull'> {
+    let failures = 0;
+    let quiet = 0;
+    let tryAgainAt: number | undefined;
+    for (let isFirst = true; ; isFirst = false) {
+      const seenNews = heard.news;
+      const { decision, status } = await lookAt(pod);
+      // the status is what keeps a pause when a run is lost
+      if (isFirst && !isResumed && status.waitingFor?.reason === 'Paused') pausedBy ??= '';
+      if (decision.kind === 'done') {
+        if (heard.news !== seenNews) continue; // who was told of a change while it looked has not seen it
+        show(undefined);
+        await report(pod, status, { ...status, waitingFor: undefined });
+        return 'ended';
+      }
+      if (workflowInfo().continueAsNewSuggested) return 'historyFull';
+
+      if (skips.length > 0) {
+        const blocked = 'step' in decision ? decision.step.containers : namesIn(decision.waitingFor);
+        const names = skips.flatMap((target) => target ?? blocked[0] ?? []);
+        skips = [];
+        await report(pod, status, { ...status, skipped: [...new Set([...(status.skipped ?? []), ...names])] });
+        continue;
+      }
+      if (abortedBy !== undefined) {
+        await condition(() => abortedBy !== '');
+        await report(pod, status, { ...status, waitingFor: undefined, abortedBy });
+        return 'ended';
+      }
+      if (pausedBy !== undefined) {
+        const by = pausedBy === '' ? '' : `; paused by ${pausedBy}`;
+        await tellWait(status, waitFor('Paused', [], `${terminationWaits.Paused}${by}`));
+        await news(seenNews);
+        continue;
+      }
+
+      if (decision.kind === 'wait') {
+        await tellWait(status, decision.waitingFor);
+        const pauseMs = Math.min(lookAgainMs.first * 2 ** quiet, lookAgainMs.most);
+        quiet = (await news(seenNews, pauseMs)) ? 0 : quiet + 1;
+        continue;
+      }
+      if (decision.kind === 'tryAgain' && !mayTryAgain) {
+        await tellWait(status, decision.waitingFor);
+        tryAgainAt ??= Date.now() + Math.min(tryAgainMs.first * 2 ** failures, tryAgainMs.most);
+        const leftMs = decision.byItself ? tryAgainAt - Date.now() : undefined;
+        if ((leftMs === undefined || leftMs > 0) && (await news(seenNews, leftMs))) continue;
+        failures++;
+      }
+      mayTryAgain = false;
+      tryAgainAt = undefined;
+      const refusal = await attempt(pod, decision.step);
+      if (refusal === undefined) continue;
+      await tellWait(status, waitFor('Parked', [`pod/${pod.name}`], `${terminationWaits.Parked}; ${refusal}`));
+      await news(seenNews, Math.min(refusedMs.first * 2 ** failures++, refusedMs.most));
+    }
+  }
+
+  function obey({ name: command, target }: OperatorCommand): void {
+    heard.news++;
+    if (command === 'pause') pausedBy ??= '';
+    if (command === 'resume') {
+      pausedBy = undefined;
+      isResumed = true;
+    }
+    if (command === 'retry') mayTryAgain = true;
+    if (command === 'skip') skips = [...skips, target];
+    if (command === 'abort') abortedBy ??= '';
+  }
+
+  function name(command: OperatorCommand, by: string): void {
+    heard.news++;
+    if (command.name === 'pause' && pausedBy === '') pausedBy = by;
+    if (command.name === 'abort' && abortedBy === '') abortedBy = by;
+    announcements.push(announce(operation, command, by));
+  }
+
+  /** Waits until more has come than was seen; false when nothing has in that time. */
+  async function news(seen: number, ms?: number): Promise<boolean> {
+    const hasCome = () => heard.news !== seen;
+    if (ms !== undefined) return await condition(hasCome, ms);
+    await condition(hasCome);
+    return true;
+  }
+
+  async function tellWait(status: TerminationStatus, wait: Wait): Promise<void> {
+    show(wait);
+    const waitingFor = waitingSince(status.waitingFor, wait, timestamp(Date.now()));
+    // how far a stop is, its request says
+    await report(pod, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
+  }
+}
+
+async function lookAt(pod: SidecarOperation['pod']): Promise<SidecarLook> {
+  const summary = `look at ${pod.name}`;
+  return await unlessRefused(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]));
+}
+
+/** Does the step; answers why it was refused, if it was. */
+async function attempt(pod: SidecarOperation['pod'], step: SidecarStep): Promise<string | undefined> {
+  try {
+    const input = { pod, step };
+    await kube.endSidecars.executeWithOptions({ summary: summaryOf(step, pod.name) }, [input]);
+    return undefined;
+  } catch (error) {
+    const why = reasonOf(error);
+    return why.kind === 'refused' ? shortened(why.message, mostRefusalBytes) : undefined;
+  }
+}
+
+const mostRefusalBytes = 500;
+
+/** As people read it: `request the stop of proxy@job-7`. */
+function summaryOf({ kind, containers }: SidecarStep, pod: string): string {
+  const [first = '', ...others] = containers;
+  const target = `${first}${others.length > 0 ? ` and ${others.length} more` : ''}@${pod}`;
+  switch (kind) {
+    case 'requestStop':
+      return `request the stop of ${target}`;
+    case 'withdrawRequest':
+      return `withdraw the stop of ${target}`;
+    case 'swapImages':
+      return `swap the image of ${target}`;
+    case 'finishPod':
+      return `finish ${pod}`;
+  }
+}
+
+async function report(pod: SidecarOperation['pod'], before: TerminationStatus, status: Loose): Promise<void> {
+  const wanted = JSON.parse(JSON.stringify(status)) as TerminationStatus;
+  if (JSON.stringify(before) === JSON.stringify(wanted)) return;
+  const summary = `report ${pod.name} ${wanted.waitingFor?.reason ?? ''}`.trimEnd();
+  await unlessRefused(() => kube.reportSidecars.executeWithOptions({ summary }, [{ pod, status: wanted }])).catch(
+    (error: unknown) => {
+      if (reasonOf(error).kind !== 'superseded') throw error; // the pod is gone: the next look says so
+    },
+  );
+}
+
+/** A status of which a field may be taken away. */
+type Loose = { readonly [Field in keyof TerminationStatus]: TerminationStatus[Field] | undefined };
+
+async function announce({ pod }: SidecarOperation, command: OperatorCommand, by: string): Promise<void> {
+  const { name, target, id } = command;
+  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const input = { pod, command: name, by, key, ...(target === undefined ? {} : { target }) };
+  await kube.announceOnPod.executeWithOptions(options, [input]).catch(() => undefined);
+}
+
+/** Makes the operation findable by what it does now; without a wait it has ended. */
+function show(wait: Wait | undefined): void {
+  const reason = wait?.reason ?? '';
+  setCurrentDetails(wait ? `${reason}: ${wait.unblock}` : '');
+  upsertSearchAttributes({
+    [searchAttributes.phase]: [wait ? 'Terminating' : 'Completed'],
+    [searchAttributes.reason]: [reason],
+  });
+}
+
+function namesIn({ blockedBy }: Wait): readonly string[] {
+  return blockedBy.flatMap((blocker) => (blocker.startsWith('container/') ? blocker.slice('container/'.length) : []));
+}
