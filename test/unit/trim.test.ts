@@ -106,6 +106,7 @@ describe('trimPod', () => {
     });
     expect(trimmed.status).toEqual({
       phase: 'Pending',
+      podIP: '10.0.0.1',
       containerStatuses: [
         {
           name: 'app',
