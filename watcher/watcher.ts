@@ -130,7 +130,12 @@ export class Watcher {
         if (!(await this.#relist(ended))) continue;
         this.#term = term;
         for (const controller of this.#controllers) controller.begin?.(term);
-        this.#deps.workFleets({ ended, permitHolder: (kind) => this.permitHolder(kind), kube: this.#house.kube });
+        this.#deps.workFleets({
+          ended,
+          permitHolder: (kind) => this.permitHolder(kind),
+          kube: this.#house.kube,
+          seen: (resource, uid, version, signal) => this.#cache(resource).seen(uid, version, signal),
+        });
         metrics.isLeader.set(1);
         log.info('Leading');
         await this.#lead(ended);

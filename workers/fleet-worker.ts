@@ -77,12 +77,12 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
 
 async function createFleetWorker(
   connection: NativeConnection,
-  { permitHolder, kube }: FleetWork,
+  { permitHolder, kube, seen }: FleetWork,
   { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
 ): Promise<Worker> {
   const activities: FleetActivities = {
     advance: advanceActivity({ queueOf: permitHolder, attempt: () => currentAttempt(client) }),
-    recordOrders: recordOrdersActivity({ kube, resourceOf }),
+    recordOrders: recordOrdersActivity({ kube, seen, resourceOf }),
   };
   return await Worker.create({
     connection,

@@ -178,16 +178,22 @@ export async function startRollOuts(instance?: string): Promise<RollOuts> {
     });
     cluster.onShown = (uid) => queue.add(uid, 'changed');
     const kube = { patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body) };
-    fleets.work({ ended: lost.signal, permitHolder: () => queue, kube: kube as unknown as FleetWork['kube'] });
+    fleets.work({
+      ended: lost.signal,
+      permitHolder: () => queue,
+      kube: kube as unknown as FleetWork['kube'],
+      seen: async () => undefined,
+    });
     return { lost, queue };
   }
 
-  function writeOrders(body: unknown): void {
+  function writeOrders(body: unknown): unknown {
     const { metadata } = body as { metadata: { uid: string; annotations: Record<string, string> } };
     const refusal = refusals.get(metadata.uid);
     if (refusal === 'Denied') throw new KubeError({ status: 403, message: 'forbidden by the test' });
     if (refusal) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
     cluster.order(metadata.uid, ordersOf({ metadata: { annotations: metadata.annotations } }));
+    return { metadata: { ...metadata, resourceVersion: '1' } };
   }
 
   return {

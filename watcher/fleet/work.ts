@@ -1,4 +1,5 @@
 import type { PermitHolder } from '../../activities/fleet/advance.ts';
+import type { Resource } from '../../api/meta.ts';
 import type { KubeWriter } from '../fence.ts';
 
 /** What roll-outs ask of the leading watcher, for one term. */
@@ -9,6 +10,8 @@ export interface FleetWork {
   readonly permitHolder: (kind: string) => PermitHolder | undefined;
   /** Fenced. */
   readonly kube: KubeWriter;
+  /** Waits until the cache of a resource shows this version of an object, or a newer one. */
+  readonly seen: (resource: Resource, uid: string, resourceVersion: string, signal: AbortSignal) => Promise<void>;
 }
 
 /** Takes what roll-outs ask from Temporal until the term ends. Returns at once; Temporal may be away. */

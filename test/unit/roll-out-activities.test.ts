@@ -1,0 +1,78 @@
+import { describe, expect, it } from '@jest/globals';
+import { recordOrdersActivity } from '../../activities/fleet/orders.ts';
+import { KubeError } from '../../activities/kube/failures.ts';
+import { operatorEventActivities } from '../../activities/kube/operator-events.ts';
+import { fleetResource } from '../../api/fleet-kinds.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
+import { NotLeading } from '../../watcher/fence.ts';
+
+const target = { namespace: 'shop', name: 'web', uid: 'set-1' };
+const orders = { version: 3, revision: 'web-2', paused: { by: 'ann', at: '2026-11-21T06:00:00Z' } };
+
+/** Records orders with an API server that answers so. */
+async function record(input: { readonly kind?: string; readonly given?: typeof orders; readonly fails?: Error }) {
+  const calls: unknown[] = [];
+  const activity = recordOrdersActivity({
+    kube: {
+      patch: async (resource, name, type, body) => {
+        calls.push([resource.plural, name, type, body]);
+        if (input.fails) throw input.fails;
+        return { metadata: { resourceVersion: '7' } } as never;
+      },
+    },
+    seen: async (resource, uid, version) => void calls.push(['seen', resource.plural, uid, version]),
+    resourceOf: fleetResource,
+  });
+  await activity({ kind: input.kind ?? 'CloneSet', target, orders: input.given ?? orders });
+  return calls;
+}
+
+describe('recordOrders', () => {
+  it('writes one annotation of the object of this UID, and answers when the caches show it', async () => {
+    expect(await record({})).toEqual([
+      [
+        'clonesets',
+        { namespace: 'shop', name: 'web' },
+        'merge',
+        { metadata: { uid: 'set-1', annotations: { [windlassAnnotation.rollOut]: JSON.stringify(orders) } } },
+      ],
+      ['seen', 'clonesets', 'set-1', '7'],
+    ]);
+    const silent = { version: 4, revision: 'web-2' } as typeof orders;
+    expect(JSON.stringify(await record({ given: silent }))).toContain(`{"${windlassAnnotation.rollOut}":null}`);
+  });
+
+  it('is tried again by whoever leads, and not where the object is gone or nobody may write it', async () => {
+    const refused = (status: number, reason: string) =>
+      record({ fails: new KubeError({ status, reason, message: '' }) });
+    await expect(record({ fails: new NotLeading('no') })).rejects.toMatchObject({ type: 'Unreachable' });
+    await expect(refused(503, '')).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    await expect(refused(404, 'NotFound')).rejects.toMatchObject({ type: 'Superseded', nonRetryable: true });
+    await expect(refused(403, 'Forbidden')).rejects.toMatchObject({ type: 'Denied', nonRetryable: true });
+    await expect(record({ kind: 'Deployment' })).rejects.toMatchObject({ type: 'Invalid', nonRetryable: true });
+  });
+});
+
+describe('announceRollOutCommand', () => {
+  it('tells who steered a roll-out, or why a command had no effect', async () => {
+    const events: unknown[] = [];
+    const create = async (_resource: unknown, event: unknown) => {
+      events.push(event);
+      return event as never;
+    };
+    const { announceRollOutCommand } = operatorEventActivities({ kube: { create }, now: () => new Date(0) });
+    const about = { kind: 'CloneSet', target, by: 'ann', key: 'run-1' };
+    await announceRollOutCommand({ ...about, command: 'skip', pod: 'web-a' });
+    await announceRollOutCommand({ ...about, command: 'undo', refused: 'no earlier revision is kept' });
+    await announceRollOutCommand({ ...about, kind: 'Deployment', command: 'undo' });
+    expect(events).toMatchObject([
+      { type: 'Normal', reason: 'Skipped', message: 'Skipped web-a by ann', involvedObject: { kind: 'CloneSet' } },
+      {
+        type: 'Warning',
+        reason: 'CommandRefused',
+        message: 'Command undo by ann has no effect: no earlier revision is kept',
+        involvedObject: { apiVersion: 'apps.kruise.io/v1beta1', uid: 'set-1' },
+      },
+    ]);
+  });
+});

@@ -1,0 +1,251 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { RollOutFacts } from '../../api/operations.ts';
+import { isSaying, type RollOutOrders } from '../../api/roll-out-orders.ts';
+import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
+import {
+  begun,
+  type Handed,
+  heard,
+  isOver,
+  type RollOutNews,
+  type RollOutProgress,
+  unrecordedOrders,
+  wantedPermit,
+} from '../../workflows/plan/roll-out.ts';
+import {
+  isHeld,
+  type OrderCommand,
+  ordersFor,
+  permitUnder,
+  prunedOrders,
+  undoOf,
+} from '../../workflows/plan/roll-out-orders.ts';
+import '../support/property-seed.ts';
+
+const replicas = 6;
+
+interface Fleet {
+  readonly generation: number;
+  readonly revision: string;
+  readonly pods: readonly string[];
+  readonly orders: RollOutOrders | undefined;
+}
+
+interface Run {
+  readonly progress: RollOutProgress;
+  /** What it has heard and not yet read. */
+  readonly inbox: readonly RollOutNews[];
+}
+
+/**
+ * One fleet between a user, an operator, a watcher whose cache is behind, and runs of the roll-out that may be terminated
+ * or forgotten by Temporal at any time.
+ */
+class Play {
+  fleet: Fleet = { generation: 1, revision: 'r1', pods: Array(replicas).fill('r1'), orders: undefined };
+  cached: Fleet = this.fleet;
+  run: Run | undefined;
+  held: Handed | undefined;
+  readonly story: string[] = [];
+  #revisions = 1;
+  #ms = 0;
+
+  #say(what: string): void {
+    this.story.push(what);
+  }
+
+  changeSpec(): void {
+    const revision = `r${++this.#revisions}`;
+    this.#say(`the user wants ${revision}`);
+    this.fleet = { ...this.fleet, generation: this.fleet.generation + 1, revision };
+  }
+
+  /** By signal to the run, or by an annotation that starts one. */
+  command(name: OrderCommand['name']): void {
+    this.#say(`${name}${this.run ? '' : ', which starts a run'}`);
+    this.run ??= { progress: begun(this.#facts(), 0), inbox: [] };
+    const at = new Date(++this.#ms).toISOString();
+    const command: OrderCommand = { name, by: 'ann', at, ...(name === 'skip' && { target: 'pod-9' }) };
+    this.#put({ kind: 'command', id: this.#ms, command });
+  }
+
+  /** The workflow reads its news, writes what has to be written, and hands in what is to be handed in. */
+  workflow(): void {
+    if (!this.run) return;
+    const progress = this.run.inbox.reduce(heard, this.run.progress);
+    this.run = { progress, inbox: [] };
+    const wanted = wantedPermit(progress);
+    const of = wanted && { permit: wanted, generation: progress.facts.generation };
+    if (JSON.stringify(of) !== JSON.stringify(this.held)) this.held = of;
+    if (isOver(progress)) {
+      this.#say(`the run ends: ${progress.end}`);
+      this.run = undefined;
+      this.held = undefined;
+    }
+  }
+
+  /** The activity that writes orders. */
+  record(): void {
+    const orders = this.run && unrecordedOrders(this.run.progress);
+    if (!orders) return;
+    this.#say(`orders are written: ${JSON.stringify(orders)}`);
+    this.fleet = { ...this.fleet, orders: isSaying(orders) ? orders : undefined };
+    // the activity answers once the cache shows what it has written
+    this.watch();
+    this.#put({ kind: 'recorded', version: orders.version });
+  }
+
+  watch(): void {
+    this.cached = this.fleet;
+  }
+
+  /** A pass of the watcher: it disrupts at most one pod, and judges the permit. */
+  watcher(): void {
+    const { revision, pods } = this.cached;
+    const orders = ordersFor(this.cached.orders, revision);
+    const permit = this.held && permitUnder(this.held.permit, orders);
+    const undo = undoOf(orders) ?? permit?.undo;
+    const target = undo?.from === revision ? undo.to : revision;
+    const isAtGoal = (pod: string) => (undo?.from === revision ? pod !== revision : pod === revision);
+    const old = this.fleet.pods.findIndex((pod) => !isAtGoal(pod));
+
+    const isRolledOut = undo === undefined && pods.every((pod) => pod === revision);
+    const pruned = prunedOrders(this.cached.orders, { revision, isRolledOut });
+    // a write on an old copy is refused
+    if (pruned && this.cached === this.fleet) {
+      this.#say(`the watcher leaves of the orders ${JSON.stringify(pruned.orders)}`);
+      this.fleet = { ...this.fleet, orders: pruned.orders };
+    }
+    if (permit && this.held) this.#judge(permit, this.held, { target, old });
+    const isLeft = pods.some((pod) => !isAtGoal(pod));
+    if (isLeft && !this.run) this.run = { progress: begun(this.#facts(), 0), inbox: [] };
+    if (this.run) this.#put({ kind: 'changed', change: this.#facts() });
+  }
+
+  #judge(permit: Permit, of: Handed, { target, old }: { readonly target: string; readonly old: number }): void {
+    if (permit.revision !== target) {
+      this.#told(of, { kind: 'superseded' });
+    } else if (old < 0) {
+      this.#told(of, { kind: 'allDone', summary: '', arrived: replicas });
+    } else if (!permit.paused) {
+      this.#say(`pod ${old} becomes ${target}`);
+      this.fleet = { ...this.fleet, pods: this.fleet.pods.with(old, target) };
+    } else if (of.permit.paused) {
+      const waitingFor = { reason: 'Held', blockedBy: [], blockedCount: 0, since: '', unblock: '' };
+      this.#told(of, { kind: 'blocked', waitingFor });
+    }
+  }
+
+  #told(of: Handed, verdict: Verdict): void {
+    this.held = undefined;
+    this.#put({ kind: 'verdict', verdict, of, atMs: 0 });
+  }
+
+  timer(): void {
+    if (this.run?.progress.awaitsFacts) this.#put({ kind: 'noFacts' });
+  }
+
+  /** Terminated by hand, or forgotten with the database of Temporal. */
+  loseRun(): void {
+    if (!this.run) return;
+    this.#say('the run is lost');
+    this.run = undefined;
+    this.held = undefined;
+  }
+
+  settle(): void {
+    for (let round = 0; round < 60; round++) {
+      this.workflow();
+      this.record();
+      this.workflow();
+      this.watch();
+      this.watcher();
+      this.timer();
+    }
+  }
+
+  #facts(): RollOutFacts {
+    const { generation, revision, orders } = this.cached;
+    return { generation, revision, replicas, ...(revision !== 'r1' && { previous: 'r1' }), ...(orders && { orders }) };
+  }
+
+  #put(news: RollOutNews): void {
+    if (this.run) this.run = { ...this.run, inbox: [...this.run.inbox, news] };
+  }
+}
+
+type Step = (play: Play) => void;
+const commands = ['pause', 'resume', 'retry', 'skip', 'abort', 'undo'] as const;
+const steps: readonly Step[] = [
+  ...commands.map(
+    (name): Step =>
+      (play) =>
+        play.command(name),
+  ),
+  ...Array<Step>(8).fill((play) => play.workflow()),
+  ...Array<Step>(6).fill((play) => play.record()),
+  ...Array<Step>(8).fill((play) => play.watcher()),
+  ...Array<Step>(5).fill((play) => play.watch()),
+  (play) => play.timer(),
+  (play) => play.loseRun(),
+  (play) => play.changeSpec(),
+];
+const anySteps = fc.array(fc.constantFrom(...steps), { maxLength: 120 });
+const runs = { numRuns: Number(process.env.PLAYS ?? 400) };
+
+/** A roll-out under way, after these steps. */
+function played(taken: readonly Step[]): Play {
+  const play = new Play();
+  play.changeSpec();
+  for (const step of taken) step(play);
+  return play;
+}
+
+describe('a roll-out that is played', () => {
+  it('comes to rest, and when nobody holds it all pods are where they are wanted', () => {
+    fc.assert(
+      fc.property(anySteps, (taken) => {
+        const play = played(taken);
+        play.settle();
+        const { revision, pods, orders } = play.fleet;
+        const story = play.story.join('\n');
+        const now = ordersFor(orders, revision);
+        const undo = undoOf(now);
+        const isThere = (pod: string) => (undo ? pod !== revision : pod === revision);
+        const isDone = pods.every(isThere);
+        expect([story, isDone || isHeld(now)]).toEqual([story, true]);
+        // a run waits for whoever frees it, and else ends
+        expect([story, play.run === undefined]).toEqual([story, isDone]);
+      }),
+      runs,
+    );
+  });
+
+  it('holds what an operator has ordered, whatever is lost afterwards, until somebody frees it', () => {
+    fc.assert(
+      fc.property(anySteps, fc.constantFrom('pause', 'abort'), anySteps, (earlier, order, later) => {
+        const play = played(earlier);
+        play.settle();
+        play.changeSpec();
+        play.watch();
+        play.watcher();
+        play.command(order);
+        play.workflow();
+        play.record();
+        play.workflow();
+        const { pods } = play.fleet;
+        const isHarmless = (step: Step) => !steps.slice(0, 6).includes(step) && step !== steps.at(-1);
+        for (const step of later.filter(isHarmless)) step(play);
+        play.settle();
+        const story = play.story.join('\n');
+        expect([story, play.fleet.pods]).toEqual([story, pods]);
+        expect([story, isHeld(play.fleet.orders)]).toEqual([story, true]);
+        play.command('resume');
+        play.settle();
+        expect([story, play.fleet.pods.every((pod) => pod === play.fleet.revision)]).toEqual([story, true]);
+      }),
+      runs,
+    );
+  });
+});
