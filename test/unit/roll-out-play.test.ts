@@ -21,7 +21,6 @@ import {
   prunedOrders,
   undoOf,
 } from '../../workflows/plan/roll-out-orders.ts';
-import '../support/property-seed.ts';
 
 const replicas = 6;
 
