@@ -17,6 +17,7 @@ import { cacheFigures } from './cache.ts';
 import { benchCluster } from './cluster.ts';
 import { withSection } from './document.ts';
 import { type Figure, machine, median, table } from './figures.ts';
+import { probeFigures } from './probes.ts';
 import { usageOf, usageTable } from './processes.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
 import { sidecarFigures } from './sidecars.ts';
@@ -43,6 +44,7 @@ try {
   const sidecars = await sidecarFigures(cluster, samples);
   const admission = await admissionFigures(cluster.kube, 500);
   const after = usageOf(now());
+  const probes = await probeFigures(cluster, now);
   await cluster.close();
   const { bare, bareThree, one, three } = figures;
   const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
@@ -91,6 +93,13 @@ try {
     '## Watch cache',
     '',
     table(cacheFigures()),
+    '',
+    '## Probes',
+    '',
+    'On one node, for a minute, with every probe succeeding, so that nothing is reported. What the runtime does for commands',
+    'is not in the CPU of the daemon.',
+    '',
+    probes,
     '',
     '## Processes',
     '',
