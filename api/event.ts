@@ -44,8 +44,10 @@ export function containerFieldPath(container: string): string {
 
 /** An Event before it is written. */
 export interface NewEvent extends EventText {
-  readonly about: KubeObject;
+  readonly about: Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>;
   readonly component: string;
+  /** The node that it happened on, where it happened on one. */
+  readonly host?: string;
   readonly atMs: number;
   /** Two events of one object with the same key are one: the first. */
   readonly key: string;
@@ -53,8 +55,9 @@ export interface NewEvent extends EventText {
 
 /** The body that creates an Event. */
 export function eventBody(event: NewEvent): { apiVersion: string; kind: string } & Omit<Event, 'apiVersion' | 'kind'> {
-  const { about, component, type, reason, message, key } = event;
-  const namespace = about.metadata.namespace ?? 'default';
+  const { about, component, host, type, reason, message, key } = event;
+  // those about objects of the cluster lie in `default`
+  const namespace = about.metadata.namespace || 'default';
   const at = timestamp(event.atMs);
   return {
     apiVersion: 'v1',
@@ -63,14 +66,14 @@ export function eventBody(event: NewEvent): { apiVersion: string; kind: string }
     involvedObject: {
       apiVersion: about.apiVersion,
       kind: about.kind,
-      namespace,
+      namespace: about.metadata.namespace ?? '',
       name: about.metadata.name,
       uid: about.metadata.uid,
     },
     type,
     reason,
     message: message.slice(0, longestMessage),
-    source: { component },
+    source: { component, ...(host !== undefined && { host }) },
     reportingComponent: component,
     firstTimestamp: at,
     lastTimestamp: at,

@@ -13,6 +13,8 @@ export interface Node extends KubeObject {
 export interface NodeCondition {
   readonly type: string;
   readonly status: string;
+  /** RFC 3339 in UTC, when `status` last changed. */
+  readonly lastTransitionTime?: string;
   readonly reason?: string;
   readonly message?: string;
 }
@@ -20,4 +22,10 @@ export interface NodeCondition {
 /** A node that stands for something else, such as a cloud's pod service; no daemon of ours runs there. */
 export function isVirtual(node: Node): boolean {
   return node.metadata.labels?.[virtualNodeLabel.key] === virtualNodeLabel.value;
+}
+
+/** Since when the node is ready; undefined while it is not. */
+export function readySince(node: Node): string | undefined {
+  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready');
+  return ready?.status === 'True' ? (ready.lastTransitionTime ?? node.metadata.creationTimestamp) : undefined;
 }

@@ -226,3 +226,41 @@ export function terminateSidecarsId(podUid: string): string {
 export interface SidecarOperation {
   readonly pod: PodRef;
 }
+
+/** Keeps the images of one node true. The ID makes it the only path to a pull on that node. */
+export const pullImagesType = 'pullImages';
+
+export function pullImagesId(nodeImageUid: string): string {
+  return `pull-images/${nodeImageUid}`;
+}
+
+/** What a run of `pullImages` is started with. */
+export interface PullOperation {
+  readonly nodeImage: NodeRef;
+  /** The node as the watcher saw it last; a newer one comes with `changed`. */
+  readonly node: NodeRef;
+}
+
+/** What the `changed` signal of `pullImages` carries. */
+export interface PullChanged {
+  readonly node: NodeRef;
+}
+
+/** Reads the signal `changed`. All that the watcher does not send is a wish to look again. */
+export function parsePullChanged(payload: unknown): Partial<PullChanged> {
+  if (!isJsonObject(payload) || !isJsonObject(payload.node)) return {};
+  const { name, uid } = payload.node;
+  return typeof name === 'string' && typeof uid === 'string' ? { node: { name, uid } } : {};
+}
+
+/** Steers the pull of one image on many nodes, which the watcher carries out. */
+export const pullOnNodesType = 'pullOnNodes';
+
+export function pullOnNodesId(jobUid: string): string {
+  return `pull-on-nodes/${jobUid}`;
+}
+
+/** What a run of `pullOnNodes` is started with: an ImagePullJob. */
+export interface PullJobOperation {
+  readonly job: ObjectRef;
+}

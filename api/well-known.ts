@@ -46,6 +46,15 @@ export const windlassAnnotation = {
   plannedRestart: 'windlass.io/planned-restart',
 } as const;
 
+/** Annotations of the copy of a pull Secret in the namespace that daemons may read. */
+export const pullSecretAnnotation = {
+  /** The jobs that need it, sorted: `ns1/job1,ns2/job2`. */
+  references: 'imagepulljobs.kruise.io/references',
+  /** `namespace/name` of the Secret that it is a copy of. */
+  sourceKey: 'imagepulljobs.kruise.io/source-key',
+  mode: 'imagepulljobs.kruise.io/mode',
+} as const;
+
 /** Names that other tools rely on, so they are fixed; one installation per cluster. */
 export const installation = {
   namespace: 'kruise-system',
@@ -73,6 +82,10 @@ export const eventComponent = {
   cloneSet: 'cloneset-controller',
   launchPriority: 'windlass-container-launch-priority',
   sidecarTerminator: 'windlass-sidecar-terminator',
+  imagePuller: 'kruise-daemon-imagepuller',
+  nodeImage: 'nodeimage-controller',
+  imageListPullJob: 'imagelistpulljob-controller',
+  imagePullJob: 'windlass-image-pull-job',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

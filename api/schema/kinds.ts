@@ -1,6 +1,8 @@
 import { cloneSetKind } from './cloneset.ts';
 import { containerRecreateRequestKind } from './container-recreate-request.ts';
+import { imageListPullJobKind, imagePullJobKind } from './image-pull-job.ts';
 import type { KindDefinition } from './kind.ts';
+import { nodeImageKind } from './node-image.ts';
 import { nodePodProbeKind } from './node-pod-probe.ts';
 import { podProbeMarkerKind } from './pod-probe-marker.ts';
 
@@ -10,4 +12,7 @@ export const kinds: readonly KindDefinition[] = [
   cloneSetKind,
   podProbeMarkerKind,
   nodePodProbeKind,
+  imageListPullJobKind,
+  imagePullJobKind,
+  nodeImageKind,
 ];

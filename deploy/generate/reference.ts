@@ -120,6 +120,7 @@ function otherVersions(
       const fields = fieldsOf(schemaOf(kind, version));
       const missing = fieldsWithout(storedFields, fields).map(({ path }) => `- There is no \`${path}\`.`);
       const others = fields.filter((field) => version.limitsValues !== false && differs(field, storedFields));
+      if (missing.length === 0 && others.length === 0 && version.limitsValues !== false) return [];
       return [
         `## What is different in ${version.name}`,
         '',

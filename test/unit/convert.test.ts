@@ -156,6 +156,9 @@ describe('/convert', () => {
     expect(conversions.map(({ resource }) => definitionName(resource))).toEqual([
       'containerrecreaterequests.apps.kruise.io',
       'clonesets.apps.kruise.io',
+      'imagelistpulljobs.apps.kruise.io',
+      'imagepulljobs.apps.kruise.io',
+      'nodeimages.apps.kruise.io',
     ]);
   });
 });

@@ -14,6 +14,13 @@ import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
 import { lookUpsIn } from './look-ups.ts';
 import { cloneSetDefaultsPath, reviewCloneSetDefaults } from './mutate/cloneset.ts';
 import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
+import {
+  imageListPullJobPath,
+  imagePullJobPath,
+  reviewImageListPullJob,
+  reviewImagePullJob,
+} from './mutate/image-pull-job.ts';
+import { nodeImagePath, reviewNodeImage } from './mutate/node-image.ts';
 import { podChain, podPath, reviewPod } from './mutate/pod.ts';
 import { podTrialsIn } from './pod-trial.ts';
 import {
@@ -238,6 +245,9 @@ function routesOf(
     [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
     [cloneSetPath]: strictly(cloneSet),
     [podProbeMarkerPath]: strictly(reviewPodProbeMarker(featureGates)),
+    [imagePullJobPath]: strictly(reviewImagePullJob(featureGates)),
+    [imageListPullJobPath]: strictly(reviewImageListPullJob(featureGates)),
+    [nodeImagePath]: strictly(reviewNodeImage(featureGates)),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
     [podPath]: admissionRoute(pod, { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
     [installation.conversionPath]: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
