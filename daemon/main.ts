@@ -27,6 +27,7 @@ import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './contain
 import { RuntimeDetector, socketsToTry } from './cri/detection.ts';
 import { EventSender } from './event-sender.ts';
 import { getHook } from './http-hook.ts';
+import { nodeImagesOf } from './images.ts';
 import { InFlight } from './in-flight.ts';
 import { NodeWorker } from './node-worker.ts';
 import { podView, trimPod } from './pod-view.ts';
@@ -84,13 +85,23 @@ metrics.trackReflector('nodes', nodeReflector);
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
 const stops = new InFlight<StopResult, NodeProgress>();
 const pods = podView({ cache: podCache, isSynced: () => podReflector.isSynced, client: kube });
+const imagesOf = nodeImagesOf({
+  kube,
+  runtimes,
+  secretNamespace: config.images.secretNamespace,
+  pullsAtOnce: config.daemon.pullsAtOnce,
+  clock: systemClock,
+  attempt: currentAttempt,
+  log,
+});
 const worker = new NodeWorker({
   nodeName,
   namespace: config.temporal.namespace,
   connect: (signal) => workerConnection({ config: config.temporal, log, signal }),
   activities: (stopping) => {
     EventEmitter.setMaxListeners(0, stopping); // one for each wait
-    return containerActivities({
+    const images = imagesOf(stopping);
+    const containers = containerActivities({
       nodeName,
       runtimes,
       pods,
@@ -104,6 +115,7 @@ const worker = new NodeWorker({
       stopping,
       log,
     });
+    return { ...containers, ...images };
   },
   graceMs: endOfStopsMs,
   interceptors: observeActivities({ log, metrics }),
@@ -167,7 +179,7 @@ async function readPod(ref: PodRef): Promise<Pod | undefined> {
   }
 }
 
-function currentAttempt(): Attempt {
+function currentAttempt(): Attempt<object> {
   const context = Context.current();
   const { workflowExecution, activityId, scheduledTimestampMs } = context.info;
   const { workflowId, runId } = workflowExecution ?? { workflowId: '', runId: '' };

@@ -2,6 +2,7 @@ import { setTimeout as timeout } from 'node:timers/promises';
 import type { ActivityInterceptorsFactory, NativeConnection, WorkerOptions } from '@temporalio/worker';
 import { Worker } from '@temporalio/worker';
 import type { NodeActivities } from '../activities/cri/contract.ts';
+import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import { queues } from '../api/operations.ts';
 
 const retryMs = { first: 500, most: 10_000 } as const;
@@ -12,7 +13,7 @@ export interface NodeWorkerOptions {
   /** Resolves once Temporal has answered; rejects only when the signal aborts. */
   readonly connect: (signal: AbortSignal) => Promise<NativeConnection>;
   /** `stopping` aborts when the worker that runs them ends. */
-  readonly activities: (stopping: AbortSignal) => NodeActivities;
+  readonly activities: (stopping: AbortSignal) => NodeActivities & PullActivities;
   /** How long activities that do not heed `stopping` may go on. */
   readonly graceMs: number;
   readonly interceptors: ActivityInterceptorsFactory;

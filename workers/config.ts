@@ -25,6 +25,7 @@ export interface Config {
   readonly logLevel: string;
   readonly webhook: WebhookConfig;
   readonly daemon: DaemonConfig;
+  readonly images: ImagesConfig;
   readonly fullPassSeconds: number;
   readonly engineSilentSeconds: number;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
@@ -67,6 +68,16 @@ export interface WebhookConfig {
   readonly initializeTimeoutSeconds: number;
 }
 
+/** How images are kept on nodes. */
+export interface ImagesConfig {
+  /** A node gets its NodeImage when it has been ready for so long. */
+  readonly nodeImageDelaySeconds: number;
+  /** Tags of jobs of type Always stay on record so much longer than the job says. */
+  readonly tagTtlSeconds: number;
+  /** Where the copies of pull Secrets are, which daemons may read. */
+  readonly secretNamespace: string;
+}
+
 /** Which node this daemon serves, and where its runtime listens. */
 export interface DaemonConfig {
   /** Empty in every role but the daemon. */
@@ -74,6 +85,8 @@ export interface DaemonConfig {
   readonly socketLocation: string;
   /** Empty: the known sockets are tried. */
   readonly socketFile: string;
+  /** How many images it pulls at once. */
+  readonly pullsAtOnce: number;
   readonly address: string;
 }
 
@@ -164,7 +177,13 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
       nodeName: role === 'daemon' ? need(options.nodeName) : '',
       socketLocation: need(options.socketLocation),
       socketFile: need(options.socketFile),
+      pullsAtOnce: pullsAtOnce(need(options.pullWorkers)),
       address: daemonAddress,
+    },
+    images: {
+      nodeImageDelaySeconds: need(options.nodeImageDelay),
+      tagTtlSeconds: need(options.imageTagTtl),
+      secretNamespace: need(options.daemonConfigNamespace),
     },
     fullPassSeconds: need(options.fullPass),
     engineSilentSeconds: need(options.engineSilent),
@@ -172,6 +191,11 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
   };
   refuseContradictions(config);
   return config;
+}
+
+/** A node without a limit still has one: a registry and a disk serve eight pulls no slower than eighty. */
+function pullsAtOnce(given: number): number {
+  return given > 0 ? given : 8;
 }
 
 /** The options that a role uses, in the order of `--help`. */

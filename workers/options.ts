@@ -80,6 +80,16 @@ const number: Form<number> = {
   parse: (given) => (/^\d+(\.\d+)?$/.test(given) ? Number(given) : undefined),
 };
 
+const wholeNumber: Form<number> = {
+  expects: 'a whole number; below 0: as many as make sense',
+  parse: (given) => (/^-?\d{1,9}$/.test(given) ? Number(given) : undefined),
+};
+
+const secondsOfAMonth: Form<number> = {
+  expects: 'whole seconds from 0 to 2678400',
+  parse: (given) => (/^\d{1,7}$/.test(given) && Number(given) <= 2_678_400 ? Number(given) : undefined),
+};
+
 const durationUnits: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
 
 /** Go's form of a duration, as Kubernetes' flags have it; in seconds. */
@@ -203,6 +213,19 @@ export const options = {
     leading,
   ),
 
+  nodeImageDelay: option('nodeimage-creation-delay', durationSeconds, '30s', 'A node is ready so long first', leading),
+  imageTagTtl: option(
+    'default-ttlseconds-for-always-nodeimage',
+    secondsOfAMonth,
+    '300',
+    'Pulled tags stay on record so much longer',
+    leading,
+  ),
+  daemonConfigNamespace: option('daemon-config-namespace', text, 'kruise-daemon-config', 'Secrets for daemons', {
+    env: ['KRUISE_DAEMON_CONFIG_NS'],
+    roles: ['watcher', 'daemon', 'all'],
+  }),
+
   webhookHost: option('webhook-host', text, undefined, 'Admission by URL at this host; absent: by Service', {
     env: ['WEBHOOK_HOST'],
     roles: admission,
@@ -236,17 +259,18 @@ export const options = {
   }),
   socketLocation: option('socket-location', text, '/hostvarrun', 'Folder of the runtime sockets', onNodes),
   socketFile: option('socket-file', textOrNothing, '', 'Runtime socket in it; empty: the known ones', onNodes),
+  pullWorkers: option('max-workers-for-pull-image', wholeNumber, '-1', 'Pulls at once; below 0: 8', onNodes),
   daemonAddress: option('addr', listenAddress, ':10221', 'Serves /healthz, /readyz and /metrics', onNodes),
 } as const;
 
 /** Flags of OpenKruise's manager and node agent that have no meaning here: accepted, and named in the log. */
 export const ignoredFlags: readonly string[] = [
   ...['enable-pprof', 'pprof-addr', 'allow-privileged', 'sync-period', 'controller-cache-sync-timeout'],
-  ...['default-ttlseconds-for-always-nodeimage', 'nodeimage-creation-delay', 'expectation-timeout'],
+  'expectation-timeout',
   ...['rate-limiter-base-delay', 'rate-limiter-max-delay', 'rate-limiter-qps', 'rate-limiter-bucket-size'],
   ...['protection-log-path', 'disable-no-deepcopy', 'ws-enabled-versioned-status', 'logging-format'],
   ...['assign-pods-by-scheduler', 'assign-bcj-pods-by-scheduler', 'cloneset-scaling-exclude-preparing-delete'],
-  ...['plugin-config-file', 'plugin-bin-dir', 'max-workers-for-pull-image'],
+  ...['plugin-config-file', 'plugin-bin-dir'],
   ...[
     'v',
     'vmodule',

@@ -2,12 +2,12 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { NodeProgress } from './contract.ts';
 
 /** One attempt of Temporal's at an activity. */
-export interface Attempt {
+export interface Attempt<Progress = NodeProgress> {
   /** The same for all attempts at one activity, and for no other activity. */
   readonly operation: string;
   /** Aborted when this attempt is no longer wanted; the reason is the failure to end with. */
   readonly cancellation: AbortSignal;
-  heartbeat(progress: NodeProgress): void;
+  heartbeat(progress: Progress): void;
 }
 
 /** Time as the activities of a node see it. */
@@ -24,12 +24,12 @@ export interface Clock {
 export const heartbeatMs = 3_000;
 
 /** Sends heartbeats until it is stopped: one now, one every few seconds, and one whenever it is told to. */
-export class Heartbeats {
-  readonly #attempt: Attempt;
+export class Heartbeats<Progress = NodeProgress> {
+  readonly #attempt: Attempt<Progress>;
   readonly #timer: NodeJS.Timeout;
-  readonly #progress: () => NodeProgress;
+  readonly #progress: () => Progress;
 
-  constructor(attempt: Attempt, progress: () => NodeProgress) {
+  constructor(attempt: Attempt<Progress>, progress: () => Progress) {
     this.#attempt = attempt;
     this.#progress = progress;
     this.#timer = setInterval(() => this.beat(), heartbeatMs);
@@ -46,7 +46,10 @@ export class Heartbeats {
 }
 
 /** Waits for something that goes on by itself, for as long as this attempt is wanted. */
-export async function unlessCancelled<Value>(attempt: Attempt, outcome: Promise<Value>): Promise<Value> {
+export async function unlessCancelled<Value>(
+  attempt: Pick<Attempt, 'cancellation'>,
+  outcome: Promise<Value>,
+): Promise<Value> {
   const { cancellation } = attempt;
   if (cancellation.aborted) throw cancelledFailure(cancellation);
   const cancelled = Promise.withResolvers<never>();

@@ -7,6 +7,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
+import type { ImageRuntime } from '../../activities/cri/image-runtime.ts';
 import {
   type ContainerRuntime,
   type ContainerState,
@@ -18,6 +19,7 @@ import {
 } from '../../activities/cri/runtime.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
+import { pullErrorOf } from './pull-errors.ts';
 import type * as wire from './wire.ts';
 
 /** The file must lie beside this one, also in a bundle. */
@@ -48,7 +50,7 @@ export interface RuntimeVersion {
  * A connection to one runtime over its Unix socket. It dials again by itself, so that a runtime which went away is
  * used again within a second of its return; calls in between fail at once as `unreachable`.
  */
-export interface CriClient extends Omit<ContainerRuntime, 'name'>, ProbeRuntime {
+export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRuntime, 'name'>, ProbeRuntime {
   version(): Promise<RuntimeVersion>;
   imageFsInfo(): Promise<void>;
   listImages(): Promise<number>;
@@ -70,7 +72,8 @@ const channelOptions: ChannelOptions = {
 /** Prepares a connection; the socket need not exist yet. */
 export function createCriClient(socketPath: string, deadlines: CriDeadlines = criDeadlines): CriClient {
   const client = new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), channelOptions);
-  const call: Call = (name, request, deadlineMs = deadlines.call) => unary(client, name, request, deadlineMs);
+  const call: Call = (name, request, deadlineMs = deadlines.call, signal = undefined) =>
+    unary(client, name, request, deadlineMs, signal);
 
   return {
     async version() {
@@ -135,6 +138,29 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       await call('StopContainer', { containerId: id, timeout: graceSeconds }, deadlineMs);
     },
 
+    async imageId(reference) {
+      const answer = await call('ImageStatus', { image: { image: reference }, verbose: false });
+      return answer.image?.id || undefined;
+    },
+
+    async imageFolder() {
+      const answer = await call('ImageFsInfo', {}, deadlines.imageFsInfo);
+      return answer.imageFilesystems[0]?.fsId?.mountpoint || undefined;
+    },
+
+    async pullImage({ reference, auth, labels, annotations, timeoutMs, signal }) {
+      const request = {
+        image: { image: reference },
+        ...(auth && { auth }),
+        sandboxConfig: { labels, annotations },
+      };
+      try {
+        return (await call('PullImage', request, timeoutMs, signal)).imageRef;
+      } catch (error) {
+        throw pullErrorOf(error, signal);
+      }
+    },
+
     close() {
       client.close();
     },
@@ -166,6 +192,7 @@ export type Call = <Name extends keyof wire.CriCalls>(
   name: Name,
   request: wire.CriCalls[Name]['request'],
   deadlineMs?: number,
+  signal?: AbortSignal,
 ) => Promise<wire.CriCalls[Name]['response']>;
 
 function unary<Response>(
@@ -173,15 +200,22 @@ function unary<Response>(
   call: string,
   request: object,
   deadlineMs: number,
+  signal?: AbortSignal,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
+    let cancel: (() => void) | undefined;
     const settle = (error: ServiceError | null, response: Response) => {
+      if (cancel) signal?.removeEventListener('abort', cancel);
       if (error === null) resolve(response);
       else reject(toCriError(call, error, deadlineMs));
     };
     try {
       // The methods are made at run time, by the names in runtime.proto.
-      client[call]?.(request, { deadline: deadlineIn(deadlineMs) }, settle);
+      const made: unknown = client[call]?.(request, { deadline: deadlineIn(deadlineMs) }, settle);
+      if (signal === undefined || !isCancellable(made)) return;
+      cancel = () => made.cancel();
+      signal.addEventListener('abort', cancel);
+      if (signal.aborted) cancel();
     } catch (error) {
       // The client has been closed.
       reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
@@ -196,6 +230,10 @@ async function unlessNotFound<Answer>(call: Promise<Answer>): Promise<Answer | u
     if (error instanceof CriError && error.failure === 'notFound') return undefined;
     throw error;
   }
+}
+
+function isCancellable(made: unknown): made is { cancel(): void } {
+  return typeof made === 'object' && made !== null && 'cancel' in made && typeof made.cancel === 'function';
 }
 
 /** grpc-js refuses deadlines that are too far away, which grace periods can be. */
@@ -215,7 +253,7 @@ function toCriError(call: string, error: ServiceError, deadlineMs: number): CriE
 function failureOf(code: status): CriFailure {
   switch (code) {
     case status.UNAVAILABLE:
-    // We never cancel a call, so this is a connection that broke, or a runtime that shuts down.
+    // Only pulls are cancelled, and know of it: else this is a connection that broke, or a runtime that shuts down.
     case status.CANCELLED:
       return 'unreachable';
     case status.DEADLINE_EXCEEDED:

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as timeout } from 'node:timers/promises';
+import type { ImageRuntime } from '../../activities/cri/image-runtime.ts';
 import { type ContainerRuntime, CriError, type Runtimes } from '../../activities/cri/runtime.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { type CriClient, createCriClient } from './client.ts';
@@ -95,6 +96,19 @@ export class RuntimeDetector implements Runtimes {
   /** The one that is probed, where a node has several (ND-6); undefined while there is none. */
   get first(): ProbeRuntime | undefined {
     return this.#usable()[0];
+  }
+
+  /** The runtime that pulls: the first usable one (ND-6). */
+  firstImages(): ImageRuntime | undefined {
+    for (const state of this.#states.values()) {
+      if (state.kind === 'usable') return { ...state.client, name: state.runtime.name };
+    }
+    return undefined;
+  }
+
+  /** Why there is no usable runtime at all, for people. */
+  get noneMessage(): string {
+    return this.#noneMessage();
   }
 
   absence(name: string): { readonly final: boolean; readonly message: string } {

@@ -12,7 +12,9 @@ export interface CriCalls {
   readonly ExecSync: { readonly request: ExecSyncRequest; readonly response: ExecSyncResponse };
   readonly StopContainer: { readonly request: StopContainerRequest; readonly response: Empty };
   readonly ListImages: { readonly request: Empty; readonly response: ListImagesResponse };
-  readonly ImageFsInfo: { readonly request: Empty; readonly response: Empty };
+  readonly ImageStatus: { readonly request: ImageStatusRequest; readonly response: ImageStatusResponse };
+  readonly PullImage: { readonly request: PullImageRequest; readonly response: PullImageResponse };
+  readonly ImageFsInfo: { readonly request: Empty; readonly response: ImageFsInfoResponse };
 }
 
 export type Empty = Readonly<Record<string, never>>;
@@ -85,8 +87,8 @@ export interface ExecSyncRequest {
 }
 
 export interface ExecSyncResponse {
-  readonly stdout: Uint8Array;
   readonly exitCode: number;
+  readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
 }
 
@@ -97,4 +99,27 @@ export interface StopContainerRequest {
 
 export interface ListImagesResponse {
   readonly images: readonly { readonly id: string }[];
+}
+
+export interface ImageStatusRequest {
+  readonly image: { readonly image: string };
+  readonly verbose: boolean;
+}
+
+export interface ImageStatusResponse {
+  readonly image: { readonly id: string } | null;
+}
+
+export interface PullImageRequest {
+  readonly image: { readonly image: string };
+  readonly auth?: { readonly username?: string; readonly password?: string; readonly identityToken?: string };
+  readonly sandboxConfig: { readonly labels: Labels; readonly annotations: Labels };
+}
+
+export interface PullImageResponse {
+  readonly imageRef: string;
+}
+
+export interface ImageFsInfoResponse {
+  readonly imageFilesystems: readonly { readonly fsId: { readonly mountpoint: string } | null }[];
 }

@@ -1,0 +1,116 @@
+// Which credentials a registry gets to see: the kubelet's rules, on Secrets of the two Docker types (NP-13).
+
+import { parseImageReference } from '../../api/image-reference.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
+import type { RegistryAuth } from './image-runtime.ts';
+
+/** A Secret as the API server shows it. */
+export interface PullSecret {
+  readonly type?: string;
+  /** Base64. */
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** Credentials for the registries that a pattern stands for. */
+export interface Keyring {
+  readonly entries: readonly { readonly pattern: string; readonly auth: RegistryAuth }[];
+}
+
+/** A Secret that is no list of credentials. The message never quotes it. */
+export class MalformedSecret extends Error {
+  override readonly name = 'MalformedSecret';
+}
+
+/** Reads the credentials of one Secret; of a Secret of another type there are none. Throws `MalformedSecret`. */
+export function keyringOf(name: string, secret: PullSecret): Keyring {
+  switch (secret.type) {
+    case 'kubernetes.io/dockerconfigjson':
+      return { entries: entriesOf(name, objectOr(parsed(name, secret, '.dockerconfigjson').auths)) };
+    case 'kubernetes.io/dockercfg':
+      return { entries: entriesOf(name, parsed(name, secret, '.dockercfg')) };
+    default:
+      return { entries: [] };
+  }
+}
+
+function parsed(name: string, { data }: PullSecret, key: string): JsonObject {
+  const text = data?.[key];
+  if (text === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(Buffer.from(text, 'base64').toString('utf8'));
+    if (isJsonObject(value)) return value;
+  } catch {
+    // said below, without the text: it holds passwords
+  }
+  throw new MalformedSecret(`Secret "${name}" has no JSON object under ${key}`);
+}
+
+function entriesOf(name: string, auths: JsonObject): Keyring['entries'] {
+  return Object.entries(auths).flatMap(([pattern, entry]) => {
+    const auth = authOf(name, objectOr(entry));
+    return auth === undefined ? [] : [{ pattern, auth }];
+  });
+}
+
+function authOf(name: string, { username, password, auth, identitytoken }: JsonObject): RegistryAuth | undefined {
+  if (typeof identitytoken === 'string' && identitytoken !== '') return { identityToken: identitytoken };
+  if (typeof username === 'string' && username !== '') {
+    return { username, password: typeof password === 'string' ? password : '' };
+  }
+  if (typeof auth !== 'string' || auth === '') return undefined;
+  const text = Buffer.from(auth, 'base64').toString('utf8');
+  const colon = text.indexOf(':');
+  if (colon < 0) throw new MalformedSecret(`Secret "${name}" has an auth that is no "user:password" in base64`);
+  return { username: text.slice(0, colon), password: text.slice(colon + 1) };
+}
+
+/** The credentials to try for an image, the closest pattern first; none: anonymously. */
+export function credentialsFor(reference: string, keyrings: readonly Keyring[]): readonly RegistryAuth[] {
+  const repository = parseImageReference(reference)?.repository;
+  if (repository === undefined) return [];
+  const matching = keyrings
+    .flatMap(({ entries }) => entries)
+    .map((entry) => ({ ...entry, place: placeOf(entry.pattern) }))
+    .filter(({ place }) => matches(place, placeOf(repository)))
+    .sort((left, right) => right.place.path.length - left.place.path.length);
+  const seen = new Set<string>();
+  return matching.flatMap(({ auth }) => {
+    const key = JSON.stringify(auth);
+    if (seen.has(key)) return [];
+    seen.add(key);
+    return [auth];
+  });
+}
+
+interface Place {
+  readonly host: string;
+  readonly port: string;
+  readonly path: string;
+}
+
+/** Scheme, a trailing `/v1/` or `/v2/` and the old name of Docker's registry do not count. */
+function placeOf(text: string): Place {
+  const plain = text.replace(/^https?:\/\//, '').replace(/\/(v[12]\/?)?$/, '');
+  const slash = plain.indexOf('/');
+  const authority = slash < 0 ? plain : plain.slice(0, slash);
+  const colon = authority.lastIndexOf(':');
+  const host = colon < 0 ? authority : authority.slice(0, colon);
+  return {
+    host: host === 'index.docker.io' || host === 'registry-1.docker.io' ? 'docker.io' : host,
+    port: colon < 0 ? '' : authority.slice(colon + 1),
+    path: slash < 0 ? '' : plain.slice(slash + 1),
+  };
+}
+
+/** Host by host part, where `*` stands for any text within a part; the same port; the path as a prefix. */
+function matches(pattern: Place, image: Place): boolean {
+  const [patternParts, parts] = [pattern.host.split('.'), image.host.split('.')];
+  if (pattern.port !== image.port || patternParts.length !== parts.length) return false;
+  if (!patternParts.every((part, index) => globOf(part).test(parts[index] ?? ''))) return false;
+  return image.path.startsWith(pattern.path);
+}
+
+function globOf(part: string): RegExp {
+  const pieces = part.split('*').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${pieces.join('.*')}$`);
+}

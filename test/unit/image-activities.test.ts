@@ -1,0 +1,180 @@
+import { describe, expect, it } from '@jest/globals';
+import { type ImagePull, type ImageRuntime, PullError } from '../../activities/cri/image-runtime.ts';
+import { type ImageActivityMeans, imageActivities, leastFreeBytes } from '../../activities/cri/images.ts';
+import type { PullInput } from '../../activities/cri/pull-contract.ts';
+import { CriError } from '../../activities/cri/runtime.ts';
+import type { NodeImage } from '../../api/node-image.ts';
+import { NodePulls } from '../../daemon/shared-pulls.ts';
+import { nodeImage, tagOf } from '../support/pull-objects.ts';
+
+const input: PullInput = {
+  nodeImage: { name: 'a', uid: 'uid-a' },
+  image: { name: 'r.io/app', tag: '1' },
+  version: 0,
+  always: false,
+  timeoutSeconds: 60,
+};
+const live: NodeImage = {
+  ...nodeImage('a'),
+  spec: {
+    images: {
+      'r.io/app': {
+        tags: [tagOf('1'), tagOf('sha256:ab')],
+        pullSecrets: [{ namespace: 'kruise-daemon-config', name: 's' }],
+        sandboxConfig: { labels: { team: 'x' }, annotations: { note: 'y' } },
+      },
+    },
+  },
+};
+const auths = { 'r.io': { username: 'ann', password: 'a' }, 'r.io/app': { username: 'bob', password: 'b' } };
+const secret = {
+  type: 'kubernetes.io/dockerconfigjson',
+  data: { '.dockerconfigjson': Buffer.from(JSON.stringify({ auths })).toString('base64') },
+};
+
+interface World {
+  readonly has?: string;
+  readonly pull?: (pull: ImagePull) => Promise<string>;
+  readonly secret?: object | undefined;
+  readonly free?: number;
+  readonly nodeImage?: NodeImage | undefined;
+  readonly imageId?: () => Promise<string | undefined>;
+}
+
+function play(world: World = {}) {
+  const asked: ImagePull[] = [];
+  const runtime: ImageRuntime = {
+    name: 'containerd',
+    imageId: world.imageId ?? (async () => (asked.length > 0 ? 'sha256:new' : world.has)),
+    imageFolder: async () => '/images',
+    pullImage: async (pull) => {
+      asked.push(pull);
+      return await (world.pull ?? (async () => 'sha256:new'))(pull);
+    },
+  };
+  const means: ImageActivityMeans = {
+    runtime: () => runtime,
+    noRuntime: () => '',
+    readNodeImage: async () => ('nodeImage' in world ? world.nodeImage : live),
+    readSecret: async () => ('secret' in world ? world.secret : undefined),
+    freeBytes: async () => world.free,
+    pulls: new NodePulls({ slots: 1 }),
+    clock: { monotonicMs: () => 0 },
+    attempt: () => ({ operation: 'o', cancellation: new AbortController().signal, heartbeat: () => undefined }),
+    stopping: new AbortController().signal,
+  };
+  const pull = (more: Partial<PullInput> = {}) => imageActivities(means)['node.v1.pullImage']({ ...input, ...more });
+  return { asked, pull };
+}
+
+describe('node.v1.pullImage', () => {
+  it('NP-10: pulls what is not there and answers its ID', async () => {
+    const { asked, pull } = play();
+    expect(await pull()).toEqual({ kind: 'succeeded', imageId: 'r.io/app@sha256:new', pulled: true });
+    expect(asked).toHaveLength(1);
+  });
+
+  it('NP-11: does not pull what is there, unless the policy is Always', async () => {
+    const { asked, pull } = play({ has: 'sha256:old' });
+    expect(await pull()).toEqual({ kind: 'succeeded', imageId: 'r.io/app@sha256:old', pulled: false });
+    expect(asked).toEqual([]);
+    expect(await pull({ always: true })).toMatchObject({ pulled: true });
+    expect(asked).toHaveLength(1);
+  });
+
+  it('NP-12: hands on the sandbox as it is given, and always says who pulls', async () => {
+    const { asked, pull } = play();
+    await pull();
+    expect(asked[0]).toMatchObject({
+      reference: 'r.io/app:1',
+      labels: { team: 'x' },
+      annotations: { note: 'y', 'apps.kruise.io/pulling-image-by': 'kruise-daemon' },
+      timeoutMs: 60_000,
+    });
+  });
+
+  it('NP-15: asks for a digest as a digest', async () => {
+    const { asked, pull } = play();
+    await pull({ image: { name: 'r.io/app', tag: 'sha256:ab' } });
+    expect(asked[0]?.reference).toBe('r.io/app@sha256:ab');
+  });
+
+  it('NP-13: tries one credential after the other, the closest first, and never without', async () => {
+    const { asked, pull } = play({
+      secret,
+      pull: async () => {
+        throw new PullError('authentication', '401');
+      },
+    });
+    expect(await pull()).toMatchObject({ kind: 'failed', failure: 'authentication', final: true });
+    expect(asked.map(({ auth }) => auth?.username)).toEqual(['bob', 'ann']);
+  });
+
+  it('NP-13: a Secret that cannot be parsed fails the attempt before anybody is asked', async () => {
+    const { asked, pull } = play({ secret: { ...secret, data: { '.dockerconfigjson': 'bm8=' } } });
+    expect(await pull()).toMatchObject({ kind: 'failed', failure: 'authentication', final: false });
+    expect(asked).toEqual([]);
+  });
+
+  it('SEC-8: goes without a Secret that cannot be read, and says so is not final', async () => {
+    const { asked, pull } = play({
+      pull: async () => {
+        throw new PullError('authentication', '401');
+      },
+    });
+    expect(await pull()).toMatchObject({ failure: 'authentication', final: false });
+    expect(asked).toEqual([expect.not.objectContaining({ auth: expect.anything() })]);
+  });
+
+  it('tells what no further attempt can mend', async () => {
+    for (const [failure, final] of [
+      ['notFound', true],
+      ['invalid', true],
+      ['registryUnreachable', false],
+      ['throttled', false],
+      ['timeout', false],
+      ['other', false],
+    ] as const) {
+      const { pull } = play({
+        pull: async () => {
+          throw new PullError(failure, 'x'.repeat(5_000));
+        },
+      });
+      const result = await pull();
+      expect(result).toMatchObject({ failure, final });
+      expect(JSON.stringify(result).length).toBeLessThan(800);
+    }
+  });
+
+  it('does not begin on a disk that is full, and begins where nobody can tell', async () => {
+    const full = play({ free: leastFreeBytes - 1 });
+    expect(await full.pull()).toMatchObject({ failure: 'diskFull', final: false });
+    expect(full.asked).toEqual([]);
+    expect(await play({ free: leastFreeBytes }).pull()).toMatchObject({ kind: 'succeeded' });
+  });
+
+  it('does nothing for a NodeImage that is gone, a tag that is gone, or another version', async () => {
+    const gone = play({ nodeImage: undefined });
+    expect(await gone.pull()).toEqual({ kind: 'superseded' });
+    const { asked, pull } = play({ has: 'sha256:old' });
+    expect(await pull({ version: 1 })).toEqual({ kind: 'superseded' });
+    expect(await pull({ image: { name: 'r.io/app', tag: '9' } })).toEqual({ kind: 'superseded' });
+    expect([...gone.asked, ...asked]).toEqual([]);
+  });
+
+  it('a runtime that does not answer is no failed attempt', async () => {
+    const silent = play({
+      imageId: async () => Promise.reject(new CriError('unreachable', 'ImageStatus', 'no socket')),
+    });
+    await expect(silent.pull()).rejects.toMatchObject({ type: 'Unreachable' });
+    const dying = play({
+      pull: async () => {
+        throw new PullError('runtimeUnreachable', 'connection dropped');
+      },
+    });
+    await expect(dying.pull()).rejects.toMatchObject({
+      type: 'Unreachable',
+      message: 'Cannot pull image "r.io/app:1": PullImage of containerd: connection dropped',
+    });
+  });
+});
