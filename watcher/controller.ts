@@ -14,7 +14,7 @@ export interface WatcherHouse {
   /** Each write first makes sure that this process leads; else it throws NotLeading. */
   readonly kube: KubeWriter;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
-  readonly config: Pick<Config, 'namespace' | 'featureGates'>;
+  readonly config: Pick<Config, 'namespace' | 'featureGates' | 'images'>;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** The wall clock. */

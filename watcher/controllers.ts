@@ -2,7 +2,10 @@ import type { ControllerOf } from './controller.ts';
 import { cloneSetController } from './kinds/cloneset.ts';
 import { containerLaunches } from './kinds/container-launch-priority.ts';
 import { recreateRequests } from './kinds/container-recreate-request.ts';
+import { imageListPullJobRunner } from './kinds/image-list-pull-job.ts';
+import { imagePullJobRunner } from './kinds/image-pull-job.ts';
 import { sidecarTerminations } from './kinds/job-sidecar-termination.ts';
+import { nodeImageKeeper } from './kinds/node-image.ts';
 import { podProbes } from './kinds/pod-probe-marker.ts';
 import { readinessGates } from './kinds/readiness-gates.ts';
 
@@ -14,4 +17,7 @@ export const controllers: readonly ControllerOf[] = [
   podProbes,
   containerLaunches,
   sidecarTerminations,
+  nodeImageKeeper,
+  imagePullJobRunner,
+  imageListPullJobRunner,
 ];

@@ -4,7 +4,7 @@ import { launchMark } from '../api/container-launch-priority.ts';
 import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place-update.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
-import type { Node } from '../api/node.ts';
+import type { Node, NodeCondition } from '../api/node.ts';
 import { type Container, type ContainerStatus, isActive, type Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
@@ -154,15 +154,20 @@ function trimConfigMap({ apiVersion, kind, metadata, ...rest }: KubeObject): Kub
   return { ...rest, apiVersion, kind, metadata: { ...identity(metadata), ...present({ ownerReferences }) } };
 }
 
-/** What is kept of a node: that it is there, as which one, by what labels it is chosen, and whether it is ready. */
+/** What is kept of a node: that it is there, as which one, by what labels it is chosen, and since when it is ready. */
 function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  const ready = status?.conditions?.filter(({ type }) => type === 'Ready').map(trimCondition) ?? [];
   return {
     apiVersion,
     kind,
     metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) },
-    ...(ready && { status: { conditions: [{ type: ready.type, status: ready.status }] } }),
+    ...(ready.length > 0 && { status: { conditions: ready } }),
   };
+}
+
+/** Without the heartbeat, and the text that nobody reads. */
+function trimCondition({ type, status, lastTransitionTime }: NodeCondition): NodeCondition {
+  return { type, status, ...present({ lastTransitionTime }) };
 }
 
 /** What is kept of a revision: of one that may be ours all but who wrote it, of others whose it is. */

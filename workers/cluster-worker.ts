@@ -3,7 +3,9 @@ import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { KubeClient } from '../activities/kube/client.ts';
 import { drainActivities } from '../activities/kube/drain.ts';
 import { environmentActivities } from '../activities/kube/environment.ts';
+import { nodeImageActivities } from '../activities/kube/node-images.ts';
 import { operatorEventActivities } from '../activities/kube/operator-events.ts';
+import { pullJobActivities } from '../activities/kube/pull-jobs.ts';
 import { requestActivities } from '../activities/kube/requests.ts';
 import { sidecarActivities } from '../activities/kube/sidecars.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
@@ -39,6 +41,8 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
       ...environmentActivities({ kube }),
       ...operatorEventActivities({ kube, now }),
       ...sidecarActivities({ kube, now }),
+      ...nodeImageActivities({ kube, now }),
+      ...pullJobActivities({ kube, now }),
       ...signalActivities({ client }),
     },
     interceptors: { activity: [observeActivities({ log, metrics })] },

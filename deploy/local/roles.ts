@@ -40,6 +40,9 @@ export interface RoleSetting {
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
 
+/** Features that are off by default, and that a cluster for trials is to have. */
+export const featureGates = 'ImagePullJobGate=true';
+
 /** Namespace of Windlass itself. */
 export const systemNamespace = 'kruise-system';
 
@@ -54,6 +57,8 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
       join(repository, role.entry),
       `--kubeconfig=${setting.kubeconfig}`,
       ...(role.name === 'webhook' ? [] : [`--temporal-address=${setting.temporalAddress}`]),
+      // as the chart has it (FG-30)
+      ...(role.name === 'webhook' || role.name === 'watcher' ? [`--feature-gates=${featureGates}`] : []),
       ...(role.name === 'daemon'
         ? [`--addr=${healthAddress}`]
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),

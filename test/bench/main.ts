@@ -19,6 +19,7 @@ import { withSection } from './document.ts';
 import { type Figure, machine, median, table } from './figures.ts';
 import { probeFigures } from './probes.ts';
 import { usageOf, usageTable } from './processes.ts';
+import { pullFigures } from './pull.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
 import { sidecarFigures } from './sidecars.ts';
 import { partsTable, stepsTable } from './steps.ts';
@@ -42,6 +43,7 @@ try {
   const crowd = await crowdFigures(cluster);
   await withGate(name, 'SidecarTerminator');
   const sidecars = await sidecarFigures(cluster, samples);
+  const pull = await pullFigures(cluster, name, samples);
   const admission = await admissionFigures(cluster.kube, 500);
   const after = usageOf(now());
   const probes = await probeFigures(cluster, now);
@@ -85,6 +87,10 @@ try {
     '## Ending the sidecars of a job',
     '',
     table(sidecars),
+    '',
+    '## Pulling images',
+    '',
+    table(pull),
     '',
     '## Admission',
     '',

@@ -162,7 +162,9 @@ function matches(path: string, resource: Resource, { namespace = '', fieldSelect
 
 function patched(object: Stored, type: string, body: unknown): Stored {
   if (type === 'json') {
-    const failures = applyPatch(object, body as Operation[]).filter((failure) => failure !== null);
+    // what comes through structuredClone has lists of another realm, which are none to the library
+    const operations = JSON.parse(JSON.stringify(body)) as Operation[];
+    const failures = applyPatch(object, operations).filter((failure) => failure !== null);
     if (failures.length > 0) {
       const message = `the server rejected our request: testing value ${failures[0]?.message} failed`;
       throw new KubeError({ status: 422, reason: 'Invalid', message });

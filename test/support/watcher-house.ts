@@ -25,6 +25,8 @@ export interface HouseOptions {
   readonly cluster?: MemoryCluster;
   readonly gates?: string;
   readonly now?: () => number;
+  /** Absent: nothing is ever started. */
+  readonly starter?: Partial<WatcherHouse['starter']>;
   /** Sees each call before it takes effect; what it throws, the call fails with. */
   readonly meet?: (call: SeenCall) => void;
 }
@@ -36,6 +38,7 @@ export async function runController(
     cluster = new MemoryCluster(),
     gates = '',
     now = () => Date.parse('2026-01-01T00:01:00Z'),
+    starter = {},
     meet,
   }: HouseOptions = {},
 ): Promise<RunningController> {
@@ -64,8 +67,12 @@ export async function runController(
 
   const house: WatcherHouse = {
     kube: { ...client, ...kube },
-    starter: noStarter,
-    config: { namespace: '', featureGates: parseFeatureGates(gates) },
+    starter: { ...noStarter, ...starter },
+    config: {
+      namespace: '',
+      featureGates: parseFeatureGates(gates),
+      images: { nodeImageDelaySeconds: 30, tagTtlSeconds: 300, secretNamespace: 'kruise-daemon-config' },
+    },
     log,
     metrics,
     now,

@@ -1,9 +1,12 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { NodeActivities } from '../../activities/cri/contract.ts';
+import type { PullActivities } from '../../activities/cri/pull-contract.ts';
 import type { FleetActivities } from '../../activities/fleet/contract.ts';
 import type { DrainActivities } from '../../activities/kube/drain.ts';
 import type { EnvironmentActivities } from '../../activities/kube/environment.ts';
+import type { NodeImageActivities } from '../../activities/kube/node-images.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
+import type { PullJobActivities } from '../../activities/kube/pull-jobs.ts';
 import type { RequestActivities } from '../../activities/kube/requests.ts';
 import type { SidecarActivities } from '../../activities/kube/sidecars.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
@@ -14,7 +17,11 @@ export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, m
 
 /** Look-ups at the API server: run inside the worker that runs the workflow, so they cost no hop. */
 export const look = proxyLocalActivities<
-  Pick<RequestActivities, 'lookAtRequest'> & EnvironmentActivities & Pick<SidecarActivities, 'lookAtSidecars'>
+  Pick<RequestActivities, 'lookAtRequest'> &
+    Pick<SidecarActivities, 'lookAtSidecars'> &
+    Pick<NodeImageActivities, 'lookAtNodeImage'> &
+    Pick<PullJobActivities, 'lookAtPullJob'> &
+    EnvironmentActivities
 >({
   startToCloseTimeout: '45s',
   localRetryThreshold: '10s',
@@ -54,6 +61,30 @@ export const fleetWrites = proxyActivities<Pick<FleetActivities, 'recordOrders'>
   startToCloseTimeout: '45s',
   retry: untilItWorks,
 });
+
+/** Short writes about images. */
+export const images = proxyActivities<
+  Omit<NodeImageActivities, 'lookAtNodeImage'> & Omit<PullJobActivities, 'lookAtPullJob'>
+>({
+  taskQueue: queues.cluster,
+  startToCloseTimeout: '45s',
+  retry: untilItWorks,
+});
+
+/**
+ * The daemon of one node, for pulls. What it does not begin within `silenceMs` is a silent node; what it cannot begin for
+ * want of a runtime comes back after so many attempts, to be told.
+ */
+export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number) {
+  return proxyActivities<PullActivities>({
+    taskQueue: queues.node(nodeUid),
+    scheduleToStartTimeout: silenceMs,
+    startToCloseTimeout: '24h',
+    heartbeatTimeout: '15s',
+    retry: { ...untilItWorks, maximumAttempts: attempts },
+    cancellationType: ActivityCancellationType.TRY_CANCEL,
+  });
+}
 
 /** Questions to Temporal itself. They only serve messages, so they give up soon. */
 export const temporal = proxyActivities<SignalActivities>({

@@ -1,0 +1,175 @@
+import { referenceOf } from '../../api/familiar-image.ts';
+import { fnv1a } from '../../api/fnv.ts';
+import { sameJson } from '../../api/json.ts';
+import type { KubeObject } from '../../api/meta.ts';
+import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image.ts';
+import type { PullOperation } from '../../api/operations.ts';
+import type { NodeRef } from '../../api/refs.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { eventComponent } from '../../api/well-known.ts';
+import { mergedStatus, type OpenTag, openTagsOf, type TagReport } from '../../workflows/plan/pull-images.ts';
+import { fitting } from '../../workflows/plan/size.ts';
+import type { KubeClient } from './client.ts';
+import { recordEvent } from './events.ts';
+import { isConflict, isGone, toFailure } from './failures.ts';
+
+/** The most that one look answers as JSON, so that it fits into a history event. */
+const lookBytes = 3_500;
+
+/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
+const attemptsAtOnce = 5;
+
+/** What is open on a node now. */
+export type NodeImageLook =
+  /** No NodeImage of this UID, or one that is being deleted. */
+  | { readonly kind: 'gone' }
+  | {
+      readonly kind: 'open';
+      /** Parts of one look have the same. */
+      readonly resourceVersion: string;
+      readonly generation: number;
+      readonly waitingFor?: WaitingFor;
+      /** The status speaks of what the spec does not have any more. */
+      readonly stale: boolean;
+      readonly tags: readonly OpenTag[];
+      /** Whether there are more than these. */
+      readonly more: boolean;
+    };
+
+/** What the cluster worker does for one NodeImage at the API server. */
+export interface NodeImageActivities {
+  /** What has not ended, after the first `skip`. */
+  lookAtNodeImage(input: { readonly operation: PullOperation; readonly skip: number }): Promise<NodeImageLook>;
+  /** Writes these reports into the status, and tells of ends in Events. What has ended stays. */
+  reportPulls(input: {
+    readonly nodeImage: NodeRef;
+    readonly tags: readonly TagReport[];
+    /** Absent: it waits for nothing. */
+    readonly waitingFor?: WaitingFor;
+  }): Promise<void>;
+}
+
+/** Every activity may run twice and acts on the NodeImage of the given UID only. */
+export function nodeImageActivities({
+  kube,
+  now,
+}: {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
+  readonly now: () => Date;
+}): NodeImageActivities {
+  async function find({ name, uid }: NodeRef): Promise<NodeImage | undefined> {
+    try {
+      const found = await kube.get<NodeImage>(nodeImages, { name });
+      return found.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
+    } catch (error) {
+      if (isGone(error)) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    async lookAtNodeImage({ operation: { nodeImage }, skip }) {
+      try {
+        const live = await find(nodeImage);
+        if (live === undefined) return { kind: 'gone' };
+        const left = openTagsOf(live).slice(skip);
+        const tags = fitting(left, lookBytes);
+        const { waitingFor } = live.status ?? {};
+        return {
+          kind: 'open',
+          resourceVersion: live.metadata.resourceVersion,
+          generation: live.metadata.generation ?? 0,
+          ...(skip === 0 && waitingFor && { waitingFor: { ...waitingFor, unblock: waitingFor.unblock.slice(0, 200) } }),
+          stale: isStale(live),
+          tags,
+          more: tags.length < left.length,
+        };
+      } catch (error) {
+        throw toFailure(error, `Cannot look at NodeImage "${nodeImage.name}"`);
+      }
+    },
+
+    async reportPulls({ nodeImage, tags, waitingFor }) {
+      const attempted = `Cannot write the status of NodeImage "${nodeImage.name}"`;
+      try {
+        for (let attempt = 1; ; attempt++) {
+          const live = await find(nodeImage);
+          if (live === undefined) return;
+          const status = mergedStatus(live, tags, waitingFor);
+          if (sameJson(live.status, status)) return;
+          const { resourceVersion } = live.metadata;
+          const patch = [
+            { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+            { op: 'add', path: '/status', value: status },
+          ];
+          try {
+            await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
+          } catch (error) {
+            if (isConflict(error) && attempt < attemptsAtOnce) continue;
+            throw error;
+          }
+          // not waited for: nobody depends on them
+          void tell(live, tags);
+          return;
+        }
+      } catch (error) {
+        if (isGone(error)) return;
+        throw toFailure(error, attempted);
+      }
+    },
+  };
+
+  async function tell(live: NodeImage, tags: readonly TagReport[]): Promise<void> {
+    for (const report of tags.filter(({ completionTime }) => completionTime !== undefined)) {
+      const { version, phase, message = '', elapsedMs = 0 } = report;
+      const what = referenceOf(report);
+      const event =
+        phase === 'Succeeded'
+          ? ({
+              type: 'Normal',
+              reason: 'PullImageSucceed',
+              message: `Image ${what}, ecalpsedTime ${durationText(elapsedMs)}`,
+            } as const)
+          : ({ type: 'Warning', reason: 'PullImageFailed', message: `Image ${what} ${message}` } as const);
+      const shared = {
+        ...event,
+        component: eventComponent.imagePuller,
+        host: live.metadata.name,
+        at: now(),
+      };
+      const mark = `${live.metadata.uid.slice(0, 8)}.${fnv1a(what).toString(16)}.${version}`;
+      await recordEvent(kube, { ...shared, about: live, key: mark });
+      if (phase !== 'Failed') continue;
+      for (const owner of findTag(live, report.name, report.tag)?.ownerReferences ?? []) {
+        await recordEvent(kube, {
+          ...shared,
+          about: objectOf(owner),
+          key: `${mark}.${live.metadata.name}`.slice(0, 60),
+        });
+      }
+    }
+  }
+}
+
+function objectOf(owner: NonNullable<NonNullable<ReturnType<typeof findTag>>['ownerReferences']>[number]): KubeObject {
+  const { apiVersion = '', kind = '', namespace, name = '', uid = '' } = owner;
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      name,
+      uid,
+      resourceVersion: '',
+      creationTimestamp: '',
+      ...(namespace !== undefined && { namespace }),
+    },
+  };
+}
+
+/** As Go prints durations: `820ms`, `3.2s`, `1m5s`. */
+function durationText(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)}ms`;
+  const seconds = ms / 1_000;
+  if (seconds < 60) return `${Number(seconds.toFixed(3))}s`;
+  return `${Math.floor(seconds / 60)}m${Number((seconds % 60).toFixed(3))}s`;
+}

@@ -1,0 +1,130 @@
+import { withCondition } from '../../api/conditions.ts';
+import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '../../api/image-pull-job.ts';
+import { sameJson } from '../../api/json.ts';
+import { apiVersionOf } from '../../api/meta.ts';
+import { type CommandName, commandEvent } from '../../api/operations.ts';
+import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
+import { timestamp } from '../../api/time.ts';
+import { eventComponent } from '../../api/well-known.ts';
+import type { KubeClient } from './client.ts';
+import { recordEvent } from './events.ts';
+import { isConflict, isGone, toFailure } from './failures.ts';
+
+/** Whether a job still goes on. */
+export type PullJobLook = 'gone' | 'finished' | 'open';
+
+/** What the cluster worker does for one ImagePullJob at the API server. */
+export interface PullJobActivities {
+  lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
+  /** Writes down what an operator has commanded, for the watcher to obey. A job that has ended stays as it is. */
+  steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
+  /** Says in an Event about a job, or about a node's images, who steered it. The same key is told once. */
+  announceSteering(input: {
+    readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' };
+    readonly command: CommandName;
+    readonly by: string;
+    readonly target?: string;
+    readonly key: string;
+  }): Promise<void>;
+}
+
+/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
+const attemptsAtOnce = 5;
+
+/** Every activity may run twice and acts on the job of the given UID only. */
+export function pullJobActivities({
+  kube,
+  now,
+}: {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
+  readonly now: () => Date;
+}): PullJobActivities {
+  async function find(ref: ObjectRef): Promise<ImagePullJob | undefined> {
+    try {
+      const found = await kube.get<ImagePullJob>(imagePullJobs, ref);
+      return found.metadata.uid === ref.uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
+    } catch (error) {
+      if (isGone(error)) return undefined;
+      throw error;
+    }
+  }
+
+  return {
+    async lookAtPullJob(job) {
+      try {
+        const live = await find(job);
+        if (live === undefined) return 'gone';
+        return isFinished(live) ? 'finished' : 'open';
+      } catch (error) {
+        throw toFailure(error, `Cannot look at ImagePullJob "${qualifiedName(job)}"`);
+      }
+    },
+
+    async steerPullJob({ job, command, by }) {
+      try {
+        for (let attempt = 1; ; attempt++) {
+          const live = await find(job);
+          if (live === undefined || isFinished(live)) return;
+          const before = live.status?.conditions ?? [];
+          const conditions = steered(before, command, by, timestamp(now().getTime()));
+          if (sameJson(before, conditions)) return;
+          const { uid, resourceVersion } = live.metadata;
+          const body = { metadata: { uid, resourceVersion }, status: { conditions } };
+          try {
+            await kube.patch(imagePullJobs, job, 'merge', body, { subresource: 'status' });
+            return;
+          } catch (error) {
+            if (isConflict(error) && attempt < attemptsAtOnce) continue;
+            throw error;
+          }
+        }
+      } catch (error) {
+        if (isGone(error)) return;
+        throw toFailure(error, `Cannot ${command} ImagePullJob "${qualifiedName(job)}"`);
+      }
+    },
+
+    async announceSteering({ about: { kind, namespace, name, uid }, command, by, target, key }) {
+      const about = {
+        apiVersion: apiVersionOf(imagePullJobs),
+        kind,
+        metadata: { ...(namespace !== '' && { namespace }), name, uid, resourceVersion: '', creationTimestamp: '' },
+      };
+      const { reason, message } = commandEvent(command, by, target);
+      const component = kind === 'NodeImage' ? eventComponent.nodeImage : eventComponent.imagePullJob;
+      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
+    },
+  };
+}
+
+type Conditions = Parameters<typeof withCondition>[0];
+
+/** The conditions after a command. `skip` and `undo` have no meaning for a job: nothing but themselves holds its nodes up. */
+function steered(before: Conditions, command: CommandName, by: string, at: string): Conditions {
+  const { paused, retrying, aborted } = pullJobCondition;
+  switch (command) {
+    case 'pause':
+      return withCondition(before, { type: paused, status: 'True', reason: 'Paused', message: `Paused by ${by}` }, at);
+    case 'resume':
+      return withCondition(
+        before,
+        { type: paused, status: 'False', reason: 'Resumed', message: `Resumed by ${by}` },
+        at,
+      );
+    case 'retry':
+      return withCondition(
+        before,
+        { type: retrying, status: 'True', reason: 'Retried', message: `Retried by ${by}` },
+        at,
+      );
+    case 'abort':
+      return withCondition(
+        before,
+        { type: aborted, status: 'True', reason: 'Aborted', message: `Aborted by ${by}` },
+        at,
+      );
+    case 'skip':
+    case 'undo':
+      return before;
+  }
+}

@@ -1,0 +1,327 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job.ts';
+import { currentTagStatus, findTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
+import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
+import { findInstance, instanceName } from '../../deploy/local/instance.ts';
+import { newGate } from '../support/gate.ts';
+import { TestRegistry } from '../support/test-registry.ts';
+import { waitFor } from '../support/wait.ts';
+import { type LocalCluster, localCluster } from './local-cluster.ts';
+
+let cluster: LocalCluster;
+let host: string;
+const registry = new TestRegistry();
+
+beforeAll(async () => {
+  cluster = await localCluster();
+  await registry.start();
+  host = reachableByNodes(registry.port);
+  await waitFor('a NodeImage for each node', async (see) => {
+    const names = see(await cluster.ok(['get', 'nodeimages', '-o', 'name'])).split('\n');
+    return ['node-1', 'node-2'].every((name) => names.includes(`nodeimage.apps.kruise.io/${name}`));
+  });
+});
+
+afterAll(async () => {
+  await registry.stop();
+  await cluster.close();
+});
+
+/** Tells the runtimes of both nodes that the test's own registry speaks HTTP, and answers how it is called there. */
+function reachableByNodes(port: number): string {
+  const instance = findInstance(instanceName(process.env));
+  if (!instance) throw new Error('there is no cluster');
+  const address = `${instance.addresses.machine}:${port}`;
+  for (const node of ['node-1', 'node-2']) {
+    const folder = join(instance.folder, 'nodes', node, 'registries', address);
+    mkdirSync(folder, { recursive: true });
+    const lines = [
+      `server = "http://${address}"`,
+      `[host."http://${address}"]`,
+      '  capabilities = ["pull", "resolve"]',
+    ];
+    writeFileSync(join(folder, 'hosts.toml'), `${lines.join('\n')}\n`);
+  }
+  return address;
+}
+
+interface JobOptions {
+  readonly name?: string;
+  readonly spec?: object;
+}
+
+async function applyJob(
+  namespace: string,
+  image: string,
+  { name = 'pull', spec = {} }: JobOptions = {},
+): Promise<void> {
+  const job = {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'ImagePullJob',
+    metadata: { name, namespace },
+    spec: { image, parallelism: 10, ...spec },
+  };
+  await cluster.ok(['apply', '-f', '-'], JSON.stringify(job));
+}
+
+async function job(namespace: string, name = 'pull'): Promise<ImagePullJob> {
+  return await cluster.get<ImagePullJob>('imagepulljob', namespace, name);
+}
+
+async function ended(namespace: string, name = 'pull'): Promise<ImagePullJob> {
+  return await waitFor(`job ${name} to end`, async (see) => {
+    const found = see(await job(namespace, name));
+    return found.status?.completionTime !== undefined && found;
+  });
+}
+
+async function tagStatus(node: string, image: string, tag = '1'): Promise<ImageTagStatus | undefined> {
+  const nodeImage = await cluster.get<NodeImage>('nodeimage', 'default', node);
+  const found = findTag(nodeImage, image, tag);
+  return found && currentTagStatus(nodeImage, { name: image, tag: found });
+}
+
+async function summariesOf(workflowId: string): Promise<readonly string[]> {
+  const history = await cluster.temporal.workflow.getHandle(workflowId).fetchHistory();
+  return (history.events ?? []).flatMap(({ userMetadata }) =>
+    userMetadata?.summary?.data ? [String(JSON.parse(Buffer.from(userMetadata.summary.data).toString()))] : [],
+  );
+}
+
+describe('the samples', () => {
+  it.concurrent('IPJ-20: a job pulls on both nodes, and tells so everywhere that people look', async () => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('image-pull-job.yaml', namespace);
+    await cluster.ok([
+      'wait',
+      '--for=condition=Complete',
+      'imagepulljob/warm-busybox',
+      '-n',
+      namespace,
+      '--timeout=180s',
+    ]);
+    const { status } = await job(namespace, 'warm-busybox');
+    expect(status).toMatchObject({ desired: 2, active: 0, succeeded: 2, failed: 0, message: 'job has completed' });
+    expect(status?.waitingFor).toBeUndefined();
+    const table = await cluster.ok(['get', 'imagepulljob', '-n', namespace]);
+    expect(table).toMatch(/NAME\s+TOTAL\s+ACTIVE\s+SUCCEED\s+FAILED\s+AGE\s+MESSAGE/);
+    expect(table).toMatch(/warm-busybox\s+2\s+0\s+2\s+0\s+\S+\s+job has completed/);
+
+    for (const node of ['node-1', 'node-2']) {
+      const nodeImage = await cluster.get<NodeImage>('nodeimage', 'default', node);
+      expect(await tagStatus(node, 'busybox', '1.36')).toMatchObject({ phase: 'Succeeded', progress: 100 });
+      expect(await summariesOf(pullImagesId(nodeImage.metadata.uid))).toContain(`look at ${node}`);
+    }
+    expect(await cluster.ok(['get', 'nodeimages'])).toMatch(/NAME\s+DESIRED\s+PULLING\s+SUCCEED\s+FAILED\s+AGE/);
+  });
+
+  it.concurrent('ILP-1: a list makes a job for each image, and ends when they have', async () => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('image-list-pull-job.yaml', namespace);
+    const list = await waitFor('the list to end', async (see) => {
+      const found = see(await cluster.get<ImageListPullJob>('imagelistpulljob', namespace, 'warm-tools'));
+      return found.status?.completionTime !== undefined && found;
+    });
+    expect(list.status).toMatchObject({ desired: 2, completed: 2, succeeded: 2, active: 0 });
+    const jobs = JSON.parse(await cluster.ok(['get', 'imagepulljobs', '-n', namespace, '-o', 'json'])) as {
+      items: ImagePullJob[];
+    };
+    expect(jobs.items.map(({ spec }) => spec.image).sort((a, b) => a.localeCompare(b))).toEqual([
+      'busybox:1.35',
+      'busybox:1.36',
+    ]);
+    expect(jobs.items.map(({ status }) => status?.desired)).toEqual([1, 1]);
+  });
+
+  it.concurrent('IPJ-24: a job of type Never, in the older version of the API, goes on', async () => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('image-pull-job-v1alpha1.yaml', namespace);
+    await waitFor('both nodes', async (see) => see(await job(namespace, 'keep-busybox')).status?.succeeded === 2);
+    const kind = 'imagepulljobs.v1alpha1.apps.kruise.io';
+    const old = await cluster.get<ImagePullJob>(kind, namespace, 'keep-busybox');
+    expect(old).toMatchObject({ apiVersion: 'apps.kruise.io/v1alpha1', status: { desired: 2, succeeded: 2 } });
+    expect(old.status?.completionTime).toBeUndefined();
+    await cluster.ok(['delete', 'imagepulljob', 'keep-busybox', '-n', namespace]);
+  });
+});
+
+describe('registries', () => {
+  it.concurrent('NP-13, SEC-3, SEC-5: a pull Secret reaches the nodes, and its copy goes with the job', async () => {
+    const user = { name: 'ann', password: 'a:b c' };
+    registry.serve('private/app', { user });
+    const namespace = await cluster.newNamespace();
+    const auths = { [host]: { username: user.name, password: user.password } };
+    const secret = {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'credentials', namespace },
+      type: 'kubernetes.io/dockerconfigjson',
+      stringData: { '.dockerconfigjson': JSON.stringify({ auths }) },
+    };
+    await cluster.ok(['apply', '-f', '-'], JSON.stringify(secret));
+    await applyJob(namespace, `${host}/private/app:1`, { spec: { pullSecrets: ['credentials'] } });
+    expect((await ended(namespace)).status).toMatchObject({ succeeded: 2, failed: 0 });
+    await waitFor('the copy to go', async (see) => {
+      const copies = see(await cluster.ok(['get', 'secrets', '-n', 'kruise-daemon-config', '-o', 'json']));
+      return !copies.includes(`${namespace}/credentials`);
+    });
+    expect((await job(namespace)).metadata.finalizers ?? []).toEqual([]);
+
+    await applyJob(namespace, `${host}/private/app:2`, { name: 'without', spec: { pullPolicy: { backoffLimit: 0 } } });
+    const refused = await ended(namespace, 'without');
+    expect(refused.status).toMatchObject({ failed: 2, failedNodes: ['node-1', 'node-2'] });
+    expect((await tagStatus('node-1', `${host}/private/app`, '2'))?.message).toMatch(/401|authorization/i);
+  });
+
+  it.concurrent('NP-9: what does not exist fails at once, what is broken after its attempts', async () => {
+    registry.serve('missing/app', { answers: { status: 404 } });
+    registry.serve('broken/app', { answers: { status: 500 } });
+    const namespace = await cluster.newNamespace();
+    const spec = { pullPolicy: { backoffLimit: 1 }, selector: { names: ['node-1'] } };
+    await applyJob(namespace, `${host}/missing/app:1`, { name: 'missing', spec });
+    await applyJob(namespace, `${host}/broken/app:1`, { name: 'broken', spec });
+
+    const missing = await ended(namespace, 'missing');
+    expect(missing.status).toMatchObject({ desired: 1, failed: 1, failedNodes: ['node-1'] });
+    expect(missing.status?.conditions).toMatchObject([{ type: 'Failed', reason: 'NodesFailed' }]);
+    await ended(namespace, 'broken');
+    const [once, twice] = [registry.callsFor('missing/app', 'manifest'), registry.callsFor('broken/app', 'manifest')];
+    expect(twice.length).toBeGreaterThan(once.length);
+    await waitFor('the Event about the job', async (see) => {
+      const events = see(await cluster.ok(['get', 'events', '-n', namespace, '-o', 'json']));
+      return events.includes('PullImageFailed') && events.includes('kruise-daemon-imagepuller');
+    });
+  });
+
+  it.concurrent('NP-7: 429 and connections that break half way are tried again', async () => {
+    registry.serve('busy/app', { answers: { status: 429, times: 2 } });
+    registry.serve('cut/app', { cuts: 1, bytes: 1_000_000 });
+    const namespace = await cluster.newNamespace();
+    const spec = { selector: { names: ['node-2'] } };
+    await applyJob(namespace, `${host}/busy/app:1`, { name: 'busy', spec });
+    await applyJob(namespace, `${host}/cut/app:1`, { name: 'cut', spec });
+    expect((await ended(namespace, 'busy')).status).toMatchObject({ succeeded: 1 });
+    expect((await ended(namespace, 'cut')).status).toMatchObject({ succeeded: 1 });
+  });
+
+  it.concurrent('NP-15: an image can be named by its digest', async () => {
+    registry.serve('digest/app');
+    const digest = registry.digest('digest/app');
+    const namespace = await cluster.newNamespace();
+    await applyJob(namespace, `${host}/digest/app@${digest}`);
+    expect((await ended(namespace)).status).toMatchObject({ succeeded: 2 });
+    expect(await tagStatus('node-2', `${host}/digest/app`, digest)).toMatchObject({ phase: 'Succeeded' });
+  });
+});
+
+describe('an operator', () => {
+  it.concurrent('pauses a job by annotation, resumes it by signal, and no further node starts in between', async () => {
+    const gate = newGate();
+    registry.serve('paused/app', { until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    await applyJob(namespace, `${host}/paused/app:1`, { spec: { parallelism: 1 } });
+    await waitFor('the first node to pull', () => registry.callsFor('paused/app', 'layer').length === 1);
+    await cluster.ok(['annotate', 'imagepulljob', 'pull', '-n', namespace, 'windlass.io/command=pause']);
+    await waitFor('the pause', async (see) =>
+      see(await job(namespace)).status?.conditions?.some(({ type, status }) => type === 'Paused' && status === 'True'),
+    );
+    gate.open();
+    const paused = await waitFor('the wait', async (see) => {
+      const found = see(await job(namespace));
+      return found.status?.waitingFor?.reason === 'Paused' && found;
+    });
+    expect(paused.status).toMatchObject({ desired: 2, succeeded: 1, active: 0 });
+    await cluster.temporal.workflow.getHandle(pullOnNodesId(paused.metadata.uid)).signal('resume', { by: 'ann' });
+    expect((await ended(namespace)).status).toMatchObject({ succeeded: 2 });
+  });
+
+  it.concurrent('aborts a job, and is told which nodes have the image', async () => {
+    const gate = newGate();
+    registry.serve('aborted/app', { until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    await applyJob(namespace, `${host}/aborted/app:1`);
+    const { metadata } = await waitFor('both nodes to pull', async (see) => {
+      const found = see(await job(namespace));
+      return registry.callsFor('aborted/app', 'layer').length === 2 && found.status?.active === 2 && found;
+    });
+    await cluster.temporal.workflow.getHandle(pullOnNodesId(metadata.uid)).signal('abort', { by: 'ann' });
+    const { status } = await ended(namespace);
+    expect(status?.message).toBe('aborted by ann; the image is on no node');
+    expect(status?.conditions).toContainEqual(expect.objectContaining({ type: 'Failed', reason: 'Aborted' }));
+    await waitFor('the nodes to want nothing any more', async (see) => {
+      const nodeImage = see(await cluster.get<NodeImage>('nodeimage', 'default', 'node-1'));
+      return findTag(nodeImage, `${host}/aborted/app`, '1') === undefined;
+    });
+    gate.open();
+  });
+
+  it.concurrent('retries what failed, and only that', async () => {
+    const gate = newGate();
+    registry.serve('retried/app', { answers: { status: 404, times: 2 } });
+    registry.serve('held/app', { until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    // one node after the other: the first fails while the second still pulls
+    await applyJob(namespace, `${host}/retried/app:1`, { spec: { parallelism: 0, selector: { names: ['node-1'] } } });
+    await cluster.ok([
+      'patch',
+      'imagepulljob',
+      'pull',
+      '-n',
+      namespace,
+      '--type=merge',
+      '-p',
+      '{"spec":{"completionPolicy":{"type":"Never"},"parallelism":1}}',
+    ]);
+    await waitFor('the failure', async (see) => see(await job(namespace)).status?.failed === 1);
+    await cluster.ok(['annotate', 'imagepulljob', 'pull', '-n', namespace, 'windlass.io/command=retry']);
+    await waitFor('the success', async (see) => see(await job(namespace)).status?.succeeded === 1);
+    gate.open();
+    await cluster.ok(['delete', 'imagepulljob', 'pull', '-n', namespace]);
+  });
+});
+
+describe('durability', () => {
+  it.concurrent('shares the pull of two jobs that overlap, and drops what a deleted job wanted', async () => {
+    const gate = newGate();
+    registry.serve('shared/app', { until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    const spec = { selector: { names: ['node-1'] } };
+    await applyJob(namespace, `${host}/shared/app:1`, { name: 'one', spec });
+    await waitFor('the pull', () => registry.callsFor('shared/app', 'layer').length === 1);
+    await applyJob(namespace, `${host}/shared/app:1`, { name: 'two', spec });
+    await waitFor('both jobs to be active', async (see) => see(await job(namespace, 'two')).status?.active === 1);
+    gate.open();
+    await ended(namespace, 'one');
+    await ended(namespace, 'two');
+    expect(registry.callsFor('shared/app', 'layer')).toHaveLength(1);
+
+    await cluster.ok(['delete', 'imagepulljob', 'one', 'two', '-n', namespace]);
+    await waitFor('the tag to go', async (see) => {
+      const nodeImage = see(await cluster.get<NodeImage>('nodeimage', 'default', 'node-1'));
+      return findTag(nodeImage, `${host}/shared/app`, '1') === undefined;
+    });
+  });
+});
+
+describe('the death of processes', () => {
+  for (const part of ['daemon-node-1', 'worker', 'watcher', 'webhook'] as const) {
+    it(`of ${part} in the middle of a pull leaves one pull at a time, and the job ends well`, async () => {
+      const gate = newGate();
+      const repository = `killed/${part}`;
+      registry.serve(repository, { until: gate.opened });
+      const namespace = await cluster.newNamespace();
+      await applyJob(namespace, `${host}/${repository}:1`, { spec: { selector: { names: ['node-1'] } } });
+      await waitFor('the pull', () => registry.callsFor(repository, 'layer').length === 1);
+      await cluster.part.kill(part);
+      gate.open();
+      await cluster.part.start(part);
+      expect((await ended(namespace)).status).toMatchObject({ succeeded: 1, failed: 0 });
+      const most = [...registry.mostAtOnce]
+        .filter(([key]) => key.startsWith(`${repository} `))
+        .map(([, count]) => count);
+      expect(most).toEqual([1]);
+    });
+  }
+});

@@ -1,0 +1,185 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { tarFile } from '../../deploy/local/images.ts';
+
+/** How a registry treats one of its repositories. */
+export interface RepositoryScript {
+  /** Absent: 64 KiB. */
+  readonly bytes?: number;
+  /** Whoever asks has to be this one. */
+  readonly user?: { readonly name: string; readonly password: string };
+  /** Answers so many questions for the manifest with this status first; absent `times`: all of them. */
+  readonly answers?: { readonly status: number; readonly times?: number };
+  /** Breaks the connection in the middle of the layer, so often. */
+  readonly cuts?: number;
+  /** The layer takes so long. */
+  readonly takesMs?: number;
+  /** The layer is held back until this resolves. */
+  readonly until?: Promise<void>;
+}
+
+/** What somebody asked a repository for. */
+export interface RegistryCall {
+  readonly repository: string;
+  readonly what: 'manifest' | 'layer';
+  /** By the address of who asked. */
+  readonly from: string;
+}
+
+interface Repository {
+  readonly script: RepositoryScript;
+  readonly blobs: ReadonlyMap<string, Buffer>;
+  readonly layer: string;
+  readonly manifest: Buffer;
+  left: number;
+  cutsLeft: number;
+}
+
+/**
+ * A registry that can be slow, forbidding, busy and broken, as it is told for each repository. It serves one image in
+ * each, under any tag, and keeps who asked for what, and how many layers were under way at once.
+ */
+export class TestRegistry {
+  readonly calls: RegistryCall[] = [];
+  /** The most layers of one repository that one client had under way at once. */
+  readonly mostAtOnce = new Map<string, number>();
+  readonly #underWay = new Map<string, number>();
+  readonly #repositories = new Map<string, Repository>();
+  readonly #server = createServer((request, response) => {
+    void this.#answer(request, response).catch(() => response.destroy());
+  });
+  #port = 0;
+
+  get port(): number {
+    return this.#port;
+  }
+
+  async start(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, '0.0.0.0', resolve));
+    const address = this.#server.address();
+    this.#port = typeof address === 'object' && address !== null ? address.port : 0;
+  }
+
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  /** Has a repository from now on, with a fresh image in it. */
+  serve(repository: string, script: RepositoryScript = {}): void {
+    const tar = tarFile([{ kind: 'file', path: 'data', content: randomBytes(script.bytes ?? 65_536) }]);
+    const config = Buffer.from(
+      JSON.stringify({
+        architecture: 'amd64',
+        os: 'linux',
+        config: {},
+        rootfs: { type: 'layers', diff_ids: [digestOf(tar)] },
+      }),
+    );
+    const manifest = Buffer.from(
+      JSON.stringify({
+        schemaVersion: 2,
+        mediaType: 'application/vnd.oci.image.manifest.v1+json',
+        config: descriptor('application/vnd.oci.image.config.v1+json', config),
+        layers: [descriptor('application/vnd.oci.image.layer.v1.tar', tar)],
+      }),
+    );
+    const blobs = new Map([tar, config].map((blob) => [digestOf(blob), blob]));
+    const left = script.answers === undefined ? 0 : (script.answers.times ?? Number.POSITIVE_INFINITY);
+    const known = { script, blobs, layer: digestOf(tar), manifest, left, cutsLeft: script.cuts ?? 0 };
+    this.#repositories.set(repository, known);
+  }
+
+  /** The digest by which the image of a repository can be asked for. */
+  digest(repository: string): string {
+    return digestOf(this.#repositories.get(repository)?.manifest ?? Buffer.alloc(0));
+  }
+
+  /** How often, and by how many, something of a repository was asked for. */
+  callsFor(repository: string, what: RegistryCall['what']): readonly RegistryCall[] {
+    return this.calls.filter((call) => call.repository === repository && call.what === what);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.url ?? '';
+    if (path === '/v2/') return void response.end('{}');
+    const [, repository = '', kind = '', reference = ''] = /^\/v2\/(.+)\/(manifests|blobs)\/(.+)$/.exec(path) ?? [];
+    const found = this.#repositories.get(repository);
+    if (found === undefined) return refuse(response, 404, 'NAME_UNKNOWN');
+    const { user, answers } = found.script;
+    if (user !== undefined && !isFrom(request, user)) {
+      response.setHeader('www-authenticate', 'Basic realm="test"');
+      return refuse(response, 401, 'UNAUTHORIZED');
+    }
+    const from = request.socket.remoteAddress ?? '';
+    if (kind === 'manifests') {
+      this.calls.push({ repository, what: 'manifest', from });
+      if (answers !== undefined && found.left > 0) {
+        found.left -= 1;
+        if (answers.status === 429) response.setHeader('retry-after', '1');
+        return refuse(response, answers.status, answers.status === 404 ? 'MANIFEST_UNKNOWN' : 'UNAVAILABLE');
+      }
+      response.setHeader('content-type', 'application/vnd.oci.image.manifest.v1+json');
+      response.setHeader('docker-content-digest', digestOf(found.manifest));
+      return send(request, response, found.manifest);
+    }
+    const blob = found.blobs.get(reference);
+    if (blob === undefined) return refuse(response, 404, 'BLOB_UNKNOWN');
+    if (reference !== found.layer || request.method === 'HEAD') return send(request, response, blob);
+    this.calls.push({ repository, what: 'layer', from });
+    await this.#sendLayer(found, `${repository} ${from}`, response, blob);
+  }
+
+  async #sendLayer(found: Repository, key: string, response: ServerResponse, blob: Buffer): Promise<void> {
+    const now = (this.#underWay.get(key) ?? 0) + 1;
+    this.#underWay.set(key, now);
+    this.mostAtOnce.set(key, Math.max(now, this.mostAtOnce.get(key) ?? 0));
+    let isOver = false;
+    const over = (): void => {
+      if (!isOver) this.#underWay.set(key, (this.#underWay.get(key) ?? 1) - 1);
+      isOver = true;
+    };
+    response.on('close', over);
+    response.writeHead(200, { 'content-length': blob.length, 'content-type': 'application/octet-stream' });
+    const half = Math.floor(blob.length / 2);
+    response.write(blob.subarray(0, half));
+    if (found.cutsLeft > 0) {
+      found.cutsLeft -= 1;
+      await pause(50);
+      response.destroy();
+      return;
+    }
+    await found.script.until;
+    if (found.script.takesMs !== undefined) await pause(found.script.takesMs);
+    response.end(blob.subarray(half), over);
+  }
+}
+
+function isFrom(request: IncomingMessage, { name, password }: { name: string; password: string }): boolean {
+  const [scheme, text = ''] = (request.headers.authorization ?? '').split(' ');
+  return scheme === 'Basic' && Buffer.from(text, 'base64').toString() === `${name}:${password}`;
+}
+
+function send(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
+  response.setHeader('content-length', body.length);
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+function refuse(response: ServerResponse, status: number, code: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ errors: [{ code, message: code.toLowerCase().replaceAll('_', ' ') }] }));
+}
+
+function descriptor(mediaType: string, blob: Buffer): { mediaType: string; digest: string; size: number } {
+  return { mediaType, digest: digestOf(blob), size: blob.length };
+}
+
+function digestOf(bytes: Buffer): string {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

@@ -1,0 +1,341 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  type ImageListPullJob,
+  type ImagePullJob,
+  imageListPullJobs,
+  imagePullJobs,
+} from '../../api/image-pull-job.ts';
+import { currentTagStatus, findTag, type NodeImage, nodeImages, tagsOf } from '../../api/node-image.ts';
+import { kubeResource, pullSecretAnnotation } from '../../api/well-known.ts';
+import { imageListPullJobRunner } from '../../watcher/kinds/image-list-pull-job.ts';
+import { imagePullJobRunner } from '../../watcher/kinds/image-pull-job.ts';
+import { nodeImageKeeper } from '../../watcher/kinds/node-image.ts';
+import type { WantedOperation } from '../../watcher/starter.ts';
+import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { bornAt, bornMs, endedTag, listJob, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
+import { waitFor } from '../support/wait.ts';
+import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
+
+jest.setTimeout(120_000);
+
+const gates = 'ImagePullJobGate=true';
+const secretNamespace = 'kruise-daemon-config';
+const running: RunningController[] = [];
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((controller) => controller.stop()));
+});
+
+async function run(...[of, options]: Parameters<typeof runController>): Promise<RunningController> {
+  const controller = await runController(of, { gates, now: () => bornMs + 60_000, ...options });
+  running.push(controller);
+  return controller;
+}
+
+function put(
+  cluster: MemoryCluster,
+  resource: Parameters<MemoryCluster['put']>[0],
+  ...objects: readonly object[]
+): void {
+  for (const object of objects) cluster.put(resource, object as Parameters<MemoryCluster['put']>[1]);
+}
+
+function node(
+  name: string,
+  more: { readonly labels?: object; readonly readySince?: string; readonly going?: boolean } = {},
+) {
+  const { labels = { zone: 'one' }, readySince = bornAt, going = false } = more;
+  const ready = { type: 'Ready', status: 'True', lastTransitionTime: readySince };
+  return {
+    metadata: { name, labels, ...(going && { deletionTimestamp: bornAt }) },
+    status: { conditions: [ready] },
+  };
+}
+
+function imageOf(cluster: MemoryCluster, name: string): NodeImage | undefined {
+  return cluster.look(nodeImages, { name }) as unknown as NodeImage | undefined;
+}
+
+function jobIn(cluster: MemoryCluster, name = 'warm'): ImagePullJob | undefined {
+  return cluster.look(imagePullJobs, { namespace: 'shop', name }) as unknown as ImagePullJob | undefined;
+}
+
+/** The node answers: everything that is asked of it ends so. */
+function answer(cluster: MemoryCluster, name: string, phase: 'Succeeded' | 'Failed'): void {
+  const live = imageOf(cluster, name);
+  if (!live) throw new Error(`no NodeImage ${name}`);
+  const imageStatuses: Record<string, object> = {};
+  for (const { name: image, tag } of tagsOf(live)) {
+    imageStatuses[image] = { tags: [endedTag(tag.tag, phase, tag.version ?? 0)] };
+  }
+  put(cluster, nodeImages, { ...live, status: { desired: 1, succeeded: 0, failed: 0, pulling: 0, imageStatuses } });
+}
+
+describe('NodeImages', () => {
+  it('NI-1: come for nodes that have been ready for a while and are no virtual ones', async () => {
+    const cluster = new MemoryCluster();
+    put(
+      cluster,
+      kubeResource.nodes,
+      node('a'),
+      node('young', { readySince: '2026-11-21T10:00:40Z' }),
+      node('virtual', { labels: { type: 'virtual-kubelet' } }),
+      node('going', { going: true }),
+      { metadata: { name: 'down' }, status: { conditions: [{ type: 'Ready', status: 'False' }] } },
+    );
+    const { writes } = await run(nodeImageKeeper, { cluster });
+    await waitFor('the NodeImage', () => imageOf(cluster, 'a'));
+    expect(writes.map(({ verb, name }) => `${verb} ${name}`)).toEqual(['create a']);
+    expect(imageOf(cluster, 'a')).toMatchObject({ metadata: { labels: { zone: 'one' } }, spec: {} });
+  });
+
+  it('NI-2, NI-3: have the labels of the node, and go with it unless they are marked', async () => {
+    const cluster = new MemoryCluster();
+    put(cluster, kubeResource.nodes, node('a', { labels: { zone: 'two' } }));
+    const fake = nodeImage('fake', {}, {}, { 'apps.kruise.io/fake-nodeimage': 'true' });
+    put(cluster, nodeImages, nodeImage('a', {}, {}, { zone: 'one', own: 'x' }), nodeImage('gone'), fake);
+    await run(nodeImageKeeper, { cluster });
+    await waitFor('the labels', () => imageOf(cluster, 'a')?.metadata.labels?.zone === 'two');
+    expect(imageOf(cluster, 'a')?.metadata.labels).toEqual({ zone: 'two' });
+    await waitFor('the one without a node to go', () => imageOf(cluster, 'gone') === undefined);
+    expect(imageOf(cluster, 'fake')).toBeDefined();
+  });
+
+  it('NI-5, IPJ-25: lose what only a deleted job wanted, and their operation runs while something is open', async () => {
+    const cluster = new MemoryCluster();
+    put(cluster, kubeResource.nodes, node('a'));
+    put(cluster, imagePullJobs, pullJob());
+    put(cluster, nodeImages, nodeImage('a', { nginx: [tagOf('1.27')] }, {}, { zone: 'one' }));
+    const wanted: WantedOperation[] = [];
+    const forgotten: string[] = [];
+    const starter: HouseOptions['starter'] = {
+      want: (operation) => void wanted.push(operation),
+      forget: (workflowId) => void forgotten.push(workflowId),
+    };
+    await run(nodeImageKeeper, { cluster, starter });
+    await waitFor('the operation', () => wanted.length > 0);
+    expect(wanted[0]).toMatchObject({
+      workflowId: 'pull-images/uid-a',
+      workflowType: 'pullImages',
+      summary: 'images of a',
+      about: { kind: 'NodeImage', name: 'a', node: 'a' },
+    });
+    cluster.remove(imagePullJobs, { namespace: 'shop', name: 'warm' });
+    await waitFor('the tag to go', () => tagsOf(imageOf(cluster, 'a') as NodeImage).length === 0);
+    await waitFor('the operation to be forgotten', () => forgotten.includes('pull-images/uid-a'));
+  });
+});
+
+describe('ImagePullJobs', () => {
+  function nodesOf(cluster: MemoryCluster, ...names: readonly string[]): void {
+    put(cluster, nodeImages, ...names.map((name) => nodeImage(name, {}, {}, { zone: 'one' })));
+  }
+  const asked = (cluster: MemoryCluster, name: string) => {
+    const live = imageOf(cluster, name);
+    const tag = live && findTag(live, 'nginx', '1.27');
+    return tag !== undefined && live !== undefined && currentTagStatus(live, { name: 'nginx', tag }) === undefined;
+  };
+
+  it('IPJ-10, IPJ-17, IPJ-20: tell node after node, count them, and end', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a', 'b', 'c');
+    put(cluster, imagePullJobs, pullJob({ parallelism: 2 }));
+    const wanted: string[] = [];
+    const { failures } = await run(imagePullJobRunner, {
+      cluster,
+      starter: { want: ({ workflowId }) => void wanted.push(workflowId) },
+    });
+    await waitFor('the first two', () => asked(cluster, 'a') && asked(cluster, 'b'));
+    await waitFor('the status', () => jobIn(cluster)?.status?.active === 2);
+    expect(findTag(imageOf(cluster, 'c') as NodeImage, 'nginx', '1.27')).toBeUndefined();
+    expect(wanted).toContain('pull-on-nodes/job-1');
+
+    answer(cluster, 'a', 'Succeeded');
+    await waitFor('the third', () => asked(cluster, 'c'));
+    answer(cluster, 'b', 'Failed');
+    answer(cluster, 'c', 'Succeeded');
+    await waitFor('the end', () => jobIn(cluster)?.status?.completionTime);
+    expect(jobIn(cluster)?.status).toMatchObject({
+      desired: 3,
+      succeeded: 2,
+      failed: 1,
+      failedNodes: ['b'],
+      active: 0,
+    });
+    expect(failures).toEqual([]);
+  });
+
+  it('IPJ-5: mean nodes that come later, until they have ended', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a');
+    put(cluster, imagePullJobs, pullJob({ parallelism: 5 }));
+    await run(imagePullJobRunner, { cluster });
+    await waitFor('the first', () => asked(cluster, 'a'));
+    nodesOf(cluster, 'b');
+    await waitFor('the second', () => asked(cluster, 'b'));
+    await waitFor('both', () => jobIn(cluster)?.status?.desired === 2);
+  });
+
+  it('IPJ-6: are woken for the image that they pull, and not for another', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a');
+    put(cluster, imagePullJobs, pullJob());
+    const { writes } = await run(imagePullJobRunner, { cluster });
+    await waitFor('the status', () => jobIn(cluster)?.status?.active === 1);
+    const before = writes.length;
+    const live = imageOf(cluster, 'a') as NodeImage;
+    put(cluster, nodeImages, { ...live, spec: { images: { ...live.spec.images, redis: { tags: [tagOf('7')] } } } });
+    answer(cluster, 'a', 'Succeeded');
+    await waitFor('the end', () => jobIn(cluster)?.status?.completionTime);
+    expect(writes.slice(before).filter(({ plural }) => plural === 'nodeimages')).toEqual([]);
+  });
+
+  it('IPJ-23: are deleted when their TTL is over, those of a list by the list', async () => {
+    const cluster = new MemoryCluster();
+    const status = { desired: 0, active: 0, succeeded: 0, failed: 0, completionTime: bornAt };
+    const policy = { completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 30 } };
+    const { metadata } = pullJob();
+    const owner = { apiVersion: 'x', kind: 'ImageListPullJob', name: 'l', uid: 'l', controller: true };
+    put(
+      cluster,
+      imagePullJobs,
+      pullJob(policy, { status }),
+      pullJob(policy, { status, metadata: { ...metadata, name: 'listed', uid: 'job-2', ownerReferences: [owner] } }),
+    );
+    await run(imagePullJobRunner, { cluster });
+    await waitFor('the deletion', () => jobIn(cluster) === undefined);
+    expect(jobIn(cluster, 'listed')).toBeDefined();
+  });
+
+  it('do nothing while their gate is off, and still release what they hold when they go', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a');
+    const { metadata } = pullJob();
+    const going = {
+      ...metadata,
+      name: 'going',
+      uid: 'job-2',
+      deletionTimestamp: bornAt,
+      finalizers: ['apps.kruise.io/deletion-protection', 'x'],
+    };
+    put(cluster, imagePullJobs, pullJob(), pullJob({ pullSecrets: ['s'] }, { metadata: going }));
+    await run(imagePullJobRunner, { cluster, gates: '' });
+    await waitFor('the finalizer to go', () => jobIn(cluster, 'going')?.metadata.finalizers?.length === 1);
+    expect(jobIn(cluster)?.status).toBeUndefined();
+    expect(asked(cluster, 'a')).toBe(false);
+  });
+
+  describe('with pull Secrets', () => {
+    const source = {
+      metadata: {
+        namespace: 'shop',
+        name: 'credentials',
+        labels: { team: 'x' },
+        annotations: { 'kubectl.kubernetes.io/last-applied-configuration': 'secret' },
+      },
+      type: 'kubernetes.io/dockerconfigjson',
+      data: { '.dockerconfigjson': 'e30=' },
+    };
+    const secretsIn = async (cluster: MemoryCluster) => {
+      const { items } = await cluster.client().list(kubeResource.secrets, { namespace: secretNamespace });
+      return items as unknown as (typeof source & { metadata: { annotations: Record<string, string> } })[];
+    };
+    const finalizers = ['apps.kruise.io/deletion-protection'];
+    const named = (name: string, uid: string) =>
+      pullJob({ pullSecrets: ['credentials'] }, { metadata: { ...pullJob().metadata, name, uid, finalizers } });
+
+    it('SEC-1, SEC-3, SEC-5: share one copy that daemons may read, which goes with the last of them', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, named('one', 'job-1'), named('two', 'job-2'));
+      const { failures } = await run(imagePullJobRunner, { cluster });
+      const copy = await waitFor('the copy for both', async (see) => {
+        const [first, ...others] = see(await secretsIn(cluster));
+        if (others.length > 0) throw new Error('two copies');
+        return first?.metadata.annotations[pullSecretAnnotation.references] === 'shop/one,shop/two' && first;
+      });
+      expect(copy).toMatchObject({ type: source.type, data: source.data, metadata: { labels: { team: 'x' } } });
+      expect(copy.metadata.name).toMatch(/^credentials-[0-9a-f]{6}$/);
+      expect(JSON.stringify(copy)).not.toContain('last-applied');
+      await waitFor('the node to be told', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toEqual([
+        { namespace: secretNamespace, name: copy.metadata.name, mode: 'batch' },
+      ]);
+
+      await waitFor(
+        'both owners',
+        () => findTag(imageOf(cluster, 'a') as NodeImage, 'nginx', '1.27')?.ownerReferences?.length === 2,
+      );
+      answer(cluster, 'a', 'Succeeded');
+      await waitFor('the copy to go', async () => (await secretsIn(cluster)).length === 0);
+      await waitFor('the finalizers to go', () =>
+        ['one', 'two'].every((name) => (jobIn(cluster, name)?.metadata.finalizers ?? []).length === 0),
+      );
+      // several jobs write one copy: whoever comes second looks again
+      expect(failures.filter((failure) => !/modified|exists|rejected/.test(failure))).toEqual([]);
+    });
+
+    it('SEC-2: of the namespace that daemons read uses them as they are', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      const { metadata } = pullJob();
+      put(
+        cluster,
+        imagePullJobs,
+        pullJob({ pullSecrets: ['own'] }, { metadata: { ...metadata, namespace: secretNamespace } }),
+      );
+      await run(imagePullJobRunner, { cluster });
+      await waitFor('the node to be told', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toEqual([
+        { namespace: secretNamespace, name: 'own' },
+      ]);
+      expect(await secretsIn(cluster)).toEqual([]);
+    });
+
+    it('SEC-4, SEC-7: go on without one that is missing, tell of it when it comes, and copy what changes', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, imagePullJobs, named('one', 'job-1'));
+      const { controller } = await run(imagePullJobRunner, { cluster });
+      await waitFor('the node to be told', () => asked(cluster, 'a'));
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toBeUndefined();
+      put(cluster, kubeResource.secrets, source);
+      await waitFor('the Secret', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
+      expect(findTag(imageOf(cluster, 'a') as NodeImage, 'nginx', '1.27')?.version).toBe(0);
+
+      put(cluster, kubeResource.secrets, { ...source, data: { '.dockerconfigjson': 'e31=' } });
+      controller.wantAll();
+      await waitFor('the change', async () => (await secretsIn(cluster))[0]?.data['.dockerconfigjson'] === 'e31=');
+    });
+  });
+});
+
+describe('ImageListPullJobs', () => {
+  const jobsOf = async (cluster: MemoryCluster) => {
+    const { items } = await cluster.client().list<ImagePullJob>(imagePullJobs, { namespace: 'shop' });
+    return items;
+  };
+
+  it('ILP-1, ILP-2, ILP-5: get their jobs, end with them, and then change nothing any more', async () => {
+    const cluster = new MemoryCluster();
+    const images = ['a:1', 'b:1', 'c:1', 'd:1'];
+    put(cluster, imageListPullJobs, listJob(images));
+    const { writes } = await run(imageListPullJobRunner, { cluster });
+    await waitFor('the jobs', async () => (await jobsOf(cluster)).length === 4);
+    const list = () =>
+      cluster.look(imageListPullJobs, { namespace: 'shop', name: 'tools' }) as unknown as ImageListPullJob;
+    await waitFor('the status', () => list().status?.desired === 4);
+    for (const job of await jobsOf(cluster)) {
+      const status = { desired: 1, active: 0, succeeded: 1, failed: 0, startTime: bornAt, completionTime: bornAt };
+      put(cluster, imagePullJobs, { ...job, status });
+    }
+    await waitFor('the end', () => list().status?.completionTime);
+    expect(list().status).toMatchObject({ desired: 4, completed: 4, succeeded: 4 });
+    const created = writes.filter(({ plural, verb }) => plural === 'imagepulljobs' && verb === 'create').length;
+    put(cluster, imageListPullJobs, { ...list(), spec: { ...list().spec, images: ['z:1'] } });
+    await waitFor('the change to be seen', () => list().spec.images.length === 1);
+    expect(writes.filter(({ plural, verb }) => plural === 'imagepulljobs' && verb === 'create')).toHaveLength(created);
+    expect(await jobsOf(cluster)).toHaveLength(4);
+  });
+});

@@ -1,0 +1,506 @@
+import { describe, expect, it } from '@jest/globals';
+import { familiarImage, referenceOf } from '../../api/familiar-image.ts';
+import {
+  defaultListPullJob,
+  defaultPullJob,
+  type ImagePullJob,
+  type ImagePullJobSpec,
+  parallelismOf,
+  pullJobCondition,
+  pullSecretFinalizer,
+  validateListPullJob,
+  validatePullJob,
+  validatePullJobUpdate,
+} from '../../api/image-pull-job.ts';
+import type { JsonObject } from '../../api/json.ts';
+import { findTag, type NodeImage } from '../../api/node-image.ts';
+import type { Pod } from '../../api/pod.ts';
+import {
+  jobStatus,
+  meantNodes,
+  nodesToRetry,
+  nodesToTell,
+  retryTold,
+  standings,
+} from '../../workflows/plan/image-pull-job.ts';
+import { pruned, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
+import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
+
+const nginx = { name: 'nginx', tag: '1.27' };
+
+describe('the name of an image', () => {
+  const cases: readonly (readonly [string, string, string])[] = [
+    ['nginx:1.9.1', 'nginx', '1.9.1'],
+    ['docker.io/library/nginx', 'nginx', 'latest'],
+    ['docker.io/foo/bar', 'foo/bar', 'latest'],
+    ['foo/bar:2', 'foo/bar', '2'],
+    ['registry.example.com:5000/team/app:3', 'registry.example.com:5000/team/app', '3'],
+    [`nginx@sha256:${'a'.repeat(64)}`, 'nginx', `sha256:${'a'.repeat(64)}`],
+    [`nginx:1.9@sha256:${'a'.repeat(64)}`, 'nginx', `sha256:${'a'.repeat(64)}`],
+  ];
+  it.each(cases)('IPJ-11: %s is filed as %s, %s', (text, name, tag) => {
+    expect(familiarImage(text)).toEqual({ name, tag });
+  });
+
+  it('NP-15: a digest is asked for by @, a tag by a colon', () => {
+    expect(referenceOf({ name: 'nginx', tag: '1' })).toBe('nginx:1');
+    expect(referenceOf({ name: 'nginx', tag: 'sha256:ab' })).toBe('nginx@sha256:ab');
+  });
+});
+
+describe('admission of a job', () => {
+  const apply = (spec: object): JsonObject => ({
+    apiVersion: 'apps.kruise.io/v1beta1',
+    spec: { image: 'nginx', ...spec },
+  });
+  const problems = (spec: object) => validatePullJob(defaultPullJob(apply(spec), true));
+
+  it('fills what users leave out', () => {
+    expect(defaultPullJob(apply({}), true).spec).toEqual({
+      image: 'nginx',
+      imagePullPolicy: 'IfNotPresent',
+      pullPolicy: { timeoutSeconds: 600, backoffLimit: 3 },
+      completionPolicy: { type: 'Always' },
+    });
+    expect(defaultListPullJob({ spec: { images: ['a'] } }).spec).not.toHaveProperty('imagePullPolicy');
+  });
+
+  it('IPJ-23: gives a finalizer to a new job that names Secrets, and to no other', () => {
+    const named = defaultPullJob(apply({ pullSecrets: ['a'] }), true);
+    expect(named.metadata).toEqual({ finalizers: [pullSecretFinalizer] });
+    expect(defaultPullJob(named, true)).toEqual(named);
+    expect(defaultPullJob(apply({}), true)).not.toHaveProperty('metadata');
+    expect(defaultPullJob(apply({ pullSecrets: ['a'] }), false)).not.toHaveProperty('metadata');
+  });
+
+  const bad: readonly (readonly [object, string, RegExp])[] = [
+    [{ image: '' }, 'spec.image', /image can not be empty/],
+    [{ image: 'not an image' }, 'spec.image', /invalid image not an image/],
+    [
+      { selector: { names: ['a'], matchLabels: { b: 'c' } } },
+      'spec.selector',
+      /can not set both names and labelSelector/,
+    ],
+    [{ selector: { names: ['a', 'a'] } }, 'spec.selector', /duplicated name in selector names/],
+    [{ selector: { matchExpressions: [{ key: 'a', operator: 'In' }] } }, 'spec.selector', /invalid selector/],
+    [{ selector: {}, podSelector: {} }, 'spec', /can not set both selector and podSelector/],
+    [{ podSelector: { matchExpressions: [{ key: 'a', operator: 'x' }] } }, 'spec.podSelector', /invalid podSelector/],
+    [{ parallelism: '10%' }, 'spec.parallelism', /does not support percentage/],
+    [{ parallelism: 'many' }, 'spec.parallelism', /must be a valid integer/],
+    [{ parallelism: -1 }, 'spec.parallelism', /must be non-negative/],
+    [{ completionPolicy: { type: 'Sometimes' } }, 'spec.completionPolicy.type', /unknown type of completionPolicy/],
+    [
+      { completionPolicy: { type: 'Never', ttlSecondsAfterFinished: 1 } },
+      'spec.completionPolicy',
+      /can only work with Always/,
+    ],
+    [
+      { completionPolicy: { activeDeadlineSeconds: 599 } },
+      'spec.completionPolicy.activeDeadlineSeconds',
+      /must be greater than pullPolicy.timeoutSeconds/,
+    ],
+  ];
+  it.each(bad)('refuses %j at %s', (spec, path, message) => {
+    expect(problems(spec)).toEqual([expect.objectContaining({ path, message: expect.stringMatching(message) })]);
+  });
+
+  it('lets pass what OpenKruise lets pass', () => {
+    const fine = [
+      { parallelism: '3', selector: { names: ['nobody'] } },
+      { imagePullPolicy: 'Sometimes', pullPolicy: { backoffLimit: -2 } },
+      { completionPolicy: { activeDeadlineSeconds: 600, ttlSecondsAfterFinished: -5 } },
+    ];
+    for (const spec of fine) expect(problems(spec)).toEqual([]);
+  });
+
+  it('keeps pullSecrets as they are', () => {
+    const [before, after] = [apply({ pullSecrets: ['a'] }), apply({ pullSecrets: ['b'] })];
+    expect(validatePullJobUpdate(before, before)).toEqual([]);
+    expect(validatePullJobUpdate(before, after)).toMatchObject([
+      { path: 'spec.pullSecrets', message: expect.stringContaining('spec.pullSecrets is immutable') },
+    ]);
+  });
+
+  it('bounds a list, and refuses what it names twice', () => {
+    const check = (images: readonly string[]) =>
+      validateListPullJob(defaultListPullJob({ spec: { images } })).map(({ message }) => message);
+    expect(check([])).toEqual([expect.stringContaining('image can not be empty')]);
+    expect(check(['a', 'a'])).toEqual([expect.stringContaining('duplicate')]);
+    expect(check(Array.from({ length: 256 }, (_, index) => `a:${index}`))).toEqual([expect.stringContaining('> 255')]);
+    expect(check(['a', 'b:2'])).toEqual([]);
+  });
+
+  it('reads parallelism as a number, and as 1 where there is none', () => {
+    expect(
+      [undefined, 0, 7, '12'].map((parallelism) =>
+        parallelismOf({ spec: { ...(parallelism !== undefined && { parallelism }) } }),
+      ),
+    ).toEqual([1, 0, 7, 12]);
+  });
+});
+
+describe('the nodes that are meant', () => {
+  const nodes = [
+    nodeImage('b', {}, {}, { zone: 'two' }),
+    nodeImage('a', {}, {}, { zone: 'one' }),
+    nodeImage('c', {}, {}, { zone: 'one' }),
+  ];
+  const pod = (name: string, nodeName: string | undefined, more: Partial<Pod> = {}): Pod => ({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      namespace: 'shop',
+      name,
+      uid: name,
+      resourceVersion: '1',
+      creationTimestamp: bornAt,
+      labels: { app: 'web' },
+    },
+    spec: { containers: [], ...(nodeName && { nodeName }) },
+    ...more,
+  });
+  const named = (spec: Partial<ImagePullJobSpec>, pods: readonly Pod[] = []) =>
+    meantNodes(pullJob(spec), {
+      nodeImages: nodes,
+      byName: (name) => nodes.find(({ metadata }) => metadata.name === name),
+      pods: () => pods,
+    }).map(({ metadata }) => metadata.name);
+
+  it('IPJ-1: are those of matching, active pods of the namespace, each once', () => {
+    const other = pod('x', 'c');
+    const pods = [
+      pod('1', 'a'),
+      pod('2', 'a'),
+      pod('3', undefined),
+      pod('4', 'unknown'),
+      pod('5', 'b', { status: { phase: 'Succeeded' } }),
+      { ...other, metadata: { ...other.metadata, namespace: 'else' } },
+    ];
+    expect(named({ podSelector: { matchLabels: { app: 'web' } } }, pods)).toEqual(['a']);
+    expect(named({ podSelector: {} }, pods)).toEqual(['a']);
+  });
+  it('IPJ-2: are all without a selector', () => expect(named({})).toEqual(['a', 'b', 'c']));
+  it('IPJ-3: are the named ones that exist', () =>
+    expect(named({ selector: { names: ['c', 'x', 'a'] } })).toEqual(['a', 'c']));
+  it('IPJ-4: are those with the labels, and all for an empty selector', () => {
+    expect(named({ selector: { matchLabels: { zone: 'one' } } })).toEqual(['a', 'c']);
+    expect(named({ selector: {} })).toEqual(['a', 'b', 'c']);
+  });
+});
+
+/** Nodes a, b, c … as the job stands to them. */
+function nodesAs(...states: readonly ('unasked' | 'active' | 'succeeded' | 'failed')[]): readonly NodeImage[] {
+  return states.map((state, index) => {
+    const name = String.fromCharCode(97 + index);
+    if (state === 'unasked') return nodeImage(name);
+    if (state === 'active') return nodeImage(name, { nginx: [tagOf('1.27')] });
+    const phase = state === 'failed' ? 'Failed' : 'Succeeded';
+    return nodeImage(name, { nginx: [tagOf('1.27')] }, { nginx: [endedTag('1.27', phase)] });
+  });
+}
+
+function stand(job: ImagePullJob, nodes: readonly NodeImage[]) {
+  return standings(job, nginx, nodes, []);
+}
+
+describe('the nodes that are told next', () => {
+  const told = (spec: Partial<ImagePullJobSpec>, nodes: readonly NodeImage[], more: Partial<ImagePullJob> = {}) => {
+    const job = pullJob(spec, more);
+    return nodesToTell(job, stand(job, nodes));
+  };
+
+  it('IPJ-10: come in order of their names, never more at once than parallelism says', () => {
+    const nodes = nodesAs('unasked', 'active', 'succeeded', 'unasked', 'unasked');
+    expect(told({ parallelism: 3 }, nodes)).toEqual(['a', 'd']);
+    expect(told({ parallelism: 1 }, nodes)).toEqual([]);
+    expect(told({ parallelism: 0 }, nodes)).toEqual([]);
+    expect(told({}, nodesAs('failed', 'unasked', 'unasked'))).toEqual(['b']);
+  });
+
+  it('IPJ-10: a node counts until the status speaks of the present version of the tag', () => {
+    const again = nodeImage(
+      'a',
+      { nginx: [tagOf('1.27', { version: 4 })] },
+      { nginx: [endedTag('1.27', 'Failed', 3)] },
+    );
+    expect(told({ parallelism: 1 }, [again, ...nodesAs('unasked')])).toEqual([]);
+  });
+
+  it('SEC-4: a node that lacks a Secret which came late is told of it, whatever parallelism says', () => {
+    const job = pullJob({ parallelism: 1, pullSecrets: ['a'] });
+    const refs = [{ namespace: 'kruise-daemon-config', name: 'a-1', mode: 'batch' }];
+    expect(nodesToTell(job, standings(job, nginx, nodesAs('active', 'unasked'), refs))).toEqual(['a']);
+  });
+
+  it('are none while the job is paused, and none any more when it is aborted', () => {
+    const status = (type: string) => ({
+      desired: 0,
+      active: 0,
+      succeeded: 0,
+      failed: 0,
+      conditions: [
+        { type, status: 'True' as const, reason: 'X', message: 'Paused by ann', lastTransitionTime: bornAt },
+      ],
+    });
+    expect(told({}, nodesAs('unasked'), { status: status(pullJobCondition.paused) })).toEqual([]);
+    expect(told({}, nodesAs('unasked'), { status: status(pullJobCondition.aborted) })).toEqual([]);
+    const retrying = pullJob({}, { status: status(pullJobCondition.retrying) });
+    expect(nodesToRetry(retrying, stand(retrying, nodesAs('failed', 'active', 'succeeded')))).toEqual(['a']);
+    expect(nodesToRetry(pullJob(), stand(pullJob(), nodesAs('failed')))).toEqual([]);
+  });
+});
+
+describe('what a job writes for a node', () => {
+  const wish = (job: ImagePullJob = pullJob(), spread = 0) => ({
+    job,
+    image: nginx,
+    secrets: [],
+    nowMs: bornMs,
+    tagTtlSeconds: 300,
+    spread,
+  });
+  const wished = (live: NodeImage, job?: ImagePullJob, spread?: number) => ({
+    ...live,
+    spec: withWish(live, wish(job, spread)),
+  });
+
+  it('IPJ-12, IPJ-16: a new tag one version above the status, owned by the job', () => {
+    const before = nodeImage('a', {}, { nginx: [endedTag('1.27', 'Succeeded', 6)] });
+    expect(findTag(wished(before), 'nginx', '1.27')).toEqual({
+      tag: '1.27',
+      version: 7,
+      createdAt: bornAt,
+      imagePullPolicy: 'IfNotPresent',
+      pullPolicy: { timeoutSeconds: 600, backoffLimit: 3, ttlSecondsAfterFinished: 2100 },
+      ownerReferences: [
+        { apiVersion: 'apps.kruise.io/v1beta1', kind: 'ImagePullJob', namespace: 'shop', name: 'warm', uid: 'job-1' },
+      ],
+    });
+    expect(findTag(wished(nodeImage('a')), 'nginx', '1.27')?.version).toBe(0);
+  });
+
+  it("IPJ-13: somebody else's tag gets a new version and one more owner, and keeps its policy", () => {
+    const other = tagOf('1.27', { ownerReferences: [{ kind: 'ImagePullJob', uid: 'other' }], createdAt: 'before' });
+    const after = findTag(
+      wished(nodeImage('a', { nginx: [other] }), pullJob({ imagePullPolicy: 'Always' })),
+      'nginx',
+      '1.27',
+    );
+    expect(after).toMatchObject({
+      version: 1,
+      createdAt: bornAt,
+      imagePullPolicy: 'Always',
+      pullPolicy: other.pullPolicy,
+    });
+    expect(after?.ownerReferences?.map(({ uid }) => uid)).toEqual(['other', 'job-1']);
+  });
+
+  it('IPJ-14: its own tag stays as it is, and gets a Secret that it lacks', () => {
+    const own = nodeImage('a', { nginx: [tagOf('1.27')] });
+    expect(withWish(own, wish())).toBe(own.spec);
+    const secret = { namespace: 'n', name: 's', mode: 'batch' };
+    const after = withWish(own, { ...wish(), secrets: [secret] });
+    expect(after.images?.nginx).toEqual({ tags: own.spec.images?.nginx?.tags, pullSecrets: [secret] });
+  });
+
+  it('IPJ-15: the sandbox of the image is that of the last job, also none', () => {
+    const sandboxConfig = { labels: { a: 'b' } };
+    const first = wished(nodeImage('a'), pullJob({ sandboxConfig }));
+    expect(first.spec.images?.nginx?.sandboxConfig).toEqual(sandboxConfig);
+    const second = pullJob({}, { metadata: { ...pullJob().metadata, uid: 'job-2' } });
+    expect(wished(first, second).spec.images?.nginx).not.toHaveProperty('sandboxConfig');
+  });
+
+  it('IPJ-18: a changed policy of the job reaches nodes that are told later, not those told before', () => {
+    const own = nodeImage('a', { nginx: [tagOf('1.27')] });
+    expect(wished(own, pullJob({ imagePullPolicy: 'Always' })).spec).toBe(own.spec);
+  });
+
+  it('IPJ-30, IPJ-31: timeout and retries are those of the job, the record lasts a little longer than the job', () => {
+    const ttlOf = (spec: Partial<ImagePullJobSpec>, spread = 0) =>
+      findTag(wished(nodeImage('a'), pullJob(spec), spread), 'nginx', '1.27')?.pullPolicy;
+    const policy = { timeoutSeconds: 60, backoffLimit: 2 };
+    expect(ttlOf({ pullPolicy: policy })).toEqual({ ...policy, ttlSecondsAfterFinished: 420 });
+    expect(ttlOf({ pullPolicy: policy }, 0.999)?.ttlSecondsAfterFinished).toBe(718);
+    const deadline = { type: 'Always', activeDeadlineSeconds: 1000 };
+    expect(ttlOf({ completionPolicy: deadline })).toMatchObject({
+      ttlSecondsAfterFinished: 1300,
+      activeDeadlineSeconds: 1000,
+    });
+    expect(ttlOf({ completionPolicy: { ...deadline, ttlSecondsAfterFinished: 5 } })?.ttlSecondsAfterFinished).toBe(305);
+  });
+
+  it('IPJ-32: type Never pulls again after a day, with a deadline that all attempts fit into', () => {
+    const policyOf = (backoffLimit: number, spread: number) =>
+      findTag(
+        wished(
+          nodeImage('a'),
+          pullJob({ completionPolicy: { type: 'Never' }, pullPolicy: { timeoutSeconds: 900, backoffLimit } }),
+          spread,
+        ),
+        'nginx',
+        '1.27',
+      )?.pullPolicy;
+    expect(policyOf(0, 0.5)).toMatchObject({ ttlSecondsAfterFinished: 86_400, activeDeadlineSeconds: 1800 });
+    expect(policyOf(3, 0)).toMatchObject({ ttlSecondsAfterFinished: 85_800, activeDeadlineSeconds: 3720 });
+    expect(policyOf(3, 1)?.ttlSecondsAfterFinished).toBe(87_000);
+  });
+});
+
+describe('what goes from a node', () => {
+  const nobodyIsGone = { isGone: () => false, nowMs: bornMs };
+  const namesOf = (spec: NodeImage['spec']) => Object.keys(spec.images ?? {});
+
+  it('NI-4, NI-7: a tag that says not since when, and an image without tags', () => {
+    const { createdAt: _, ...timeless } = tagOf('1');
+    const live = nodeImage('a', { nginx: [timeless], redis: [tagOf('7')], empty: [] });
+    expect(namesOf(pruned(live, nobodyIsGone).spec)).toEqual(['redis']);
+  });
+
+  it('NI-5: a job that is gone, and with the last job the tag; never what people wrote by hand', () => {
+    const both = tagOf('1', {
+      ownerReferences: [
+        { kind: 'ImagePullJob', uid: 'gone' },
+        { kind: 'ImagePullJob', uid: 'here' },
+      ],
+    });
+    const one = tagOf('2', { ownerReferences: [{ kind: 'ImagePullJob', uid: 'gone' }] });
+    const foreign = tagOf('3', { ownerReferences: [{ kind: 'Else', uid: 'gone' }] });
+    const { ownerReferences: _, ...byHand } = tagOf('4');
+    const live = nodeImage('a', { nginx: [both, one, foreign, byHand] });
+    const { spec } = pruned(live, { isGone: ({ uid }) => uid === 'gone', nowMs: bornMs });
+    expect(spec.images?.nginx?.tags?.map(({ tag }) => tag)).toEqual(['1', '3', '4']);
+    expect(spec.images?.nginx?.tags?.[0]?.ownerReferences).toEqual([{ kind: 'ImagePullJob', uid: 'here' }]);
+    expect(pruned(live, nobodyIsGone).spec).toBe(live.spec);
+  });
+
+  it('NI-6: a tag whose record has lasted its time, and not before; one that is pulled again stays', () => {
+    const live = nodeImage(
+      'a',
+      { nginx: [tagOf('1'), tagOf('2', { version: 1 })] },
+      { nginx: [endedTag('1', 'Succeeded'), endedTag('2', 'Failed')] },
+    );
+    expect(pruned(live, { ...nobodyIsGone, nowMs: bornMs + 299_000 })).toEqual({ spec: live.spec, againInMs: 1000 });
+    const { spec } = pruned(live, { ...nobodyIsGone, nowMs: bornMs + 300_000 });
+    expect(spec.images?.nginx?.tags?.map(({ tag }) => tag)).toEqual(['2']);
+  });
+
+  it('an aborted job wants nothing any more of nodes that have not ended, and others still do', () => {
+    const shared = tagOf('1.27', { ownerReferences: [{ uid: 'job-1' }, { uid: 'job-2' }] });
+    expect(withoutWish(nodeImage('a', { nginx: [tagOf('1.27')] }), nginx, 'job-1').images).toEqual({});
+    const left = withoutWish(nodeImage('a', { nginx: [shared] }), nginx, 'job-1');
+    expect(left.images?.nginx?.tags?.[0]?.ownerReferences).toEqual([{ uid: 'job-2' }]);
+    const [done] = nodesAs('succeeded');
+    if (done) expect(withoutWish(done, nginx, 'job-1')).toEqual(done.spec);
+  });
+
+  it('a retry is a new version of the tag', () => {
+    const [failed] = nodesAs('failed');
+    if (!failed) throw new Error('no node');
+    const after = { ...failed, spec: withRetry(failed, nginx, bornMs + 1000) };
+    expect(findTag(after, 'nginx', '1.27')).toMatchObject({ version: 1, createdAt: '2026-11-21T10:00:01Z' });
+    expect(stand(pullJob(), [after])).toMatchObject([{ state: 'active' }]);
+  });
+});
+
+describe('the status of a job', () => {
+  const report = (job: ImagePullJob, nodes: readonly NodeImage[], nowMs = bornMs, engineSilent = false) =>
+    jobStatus(job, stand(job, nodes), { nowMs, engineSilent });
+
+  it('counts nodes and says what it waits for', () => {
+    const { status } = report(pullJob({ parallelism: 2 }), nodesAs('succeeded', 'failed', 'active', 'active'));
+    expect(status).toMatchObject({
+      desired: 4,
+      active: 2,
+      succeeded: 1,
+      failed: 1,
+      failedNodes: ['b'],
+      startTime: bornAt,
+      message: 'job is running, progress 50.0%',
+      waitingFor: { reason: 'Pulling', blockedBy: ['nodeimage/c', 'nodeimage/d'], blockedCount: 2 },
+    });
+  });
+
+  it('IPJ-20: is Completed when every node has ended, and with no node at all at once', () => {
+    expect(report(pullJob(), nodesAs('succeeded', 'succeeded')).status).toMatchObject({
+      completionTime: bornAt,
+      message: 'job has completed',
+      conditions: [{ type: 'Complete', reason: 'ImagePulled' }],
+    });
+    expect(report(pullJob(), []).status).toMatchObject({ desired: 0, completionTime: bornAt });
+  });
+
+  it('IPJ-22: nodes that failed stay so, and are named', () => {
+    expect(report(pullJob(), nodesAs('failed', 'succeeded', 'failed')).status).toMatchObject({
+      completionTime: bornAt,
+      failed: 2,
+      failedNodes: ['a', 'c'],
+      conditions: [{ type: 'Failed', reason: 'NodesFailed', message: expect.stringContaining('a, c') }],
+    });
+  });
+
+  it('IPJ-21: ends at its deadline, counts what has not succeeded as failed, and comes back for it in time', () => {
+    const job = pullJob({ completionPolicy: { type: 'Always', activeDeadlineSeconds: 600 } });
+    const begun = report(job, nodesAs('active', 'unasked', 'succeeded'), bornMs);
+    expect(begun.againInMs).toBe(600_000);
+    const late = report({ ...job, status: begun.status }, nodesAs('active', 'unasked', 'succeeded'), bornMs + 600_000);
+    expect(late.status).toMatchObject({
+      active: 0,
+      failed: 2,
+      succeeded: 1,
+      failedNodes: ['a', 'b'],
+      message: 'job exceeds activeDeadlineSeconds',
+      conditions: [{ type: 'Failed', reason: 'DeadlineExceeded' }],
+    });
+    expect(late.status.completionTime).toBeDefined();
+  });
+
+  it('IPJ-24: type Never never ends', () => {
+    const never = pullJob({ completionPolicy: { type: 'Never' } });
+    const { status } = report(never, nodesAs('succeeded', 'failed'));
+    expect(status.completionTime).toBeUndefined();
+    expect(status.message).toBe('job is running, progress 100.0%');
+    expect(report(never, []).status).toMatchObject({
+      message: 'job is running, no progress',
+      waitingFor: { reason: 'NoNodes' },
+    });
+  });
+
+  it('says what holds it up: no parallelism, a silent engine, silent nodes', () => {
+    expect(report(pullJob({ parallelism: 0 }), nodesAs('unasked')).status.waitingFor?.reason).toBe('NoParallelism');
+    expect(report(pullJob(), nodesAs('active'), bornMs, true).status.waitingFor?.reason).toBe('EngineSilent');
+    const waitingFor = { reason: 'NodeSilent', blockedBy: [], blockedCount: 0, since: bornAt, unblock: '' };
+    const [live] = nodesAs('active');
+    if (!live?.status) throw new Error('no node');
+    const silent = { ...live, status: { ...live.status, waitingFor } };
+    expect(report(pullJob(), [silent]).status.waitingFor).toMatchObject({
+      reason: 'NodeSilent',
+      blockedBy: ['node/a'],
+    });
+  });
+
+  it('an aborted job ends at once and says which nodes have the image', () => {
+    const condition = {
+      type: 'Aborted',
+      status: 'True',
+      reason: 'Aborted',
+      message: 'Aborted by ann',
+      lastTransitionTime: bornAt,
+    } as const;
+    const status = { desired: 0, active: 0, succeeded: 0, failed: 0, conditions: [condition] };
+    expect(report(pullJob({}, { status }), nodesAs('succeeded', 'active')).status).toMatchObject({
+      message: 'aborted by ann; the image is on a',
+      completionTime: bornAt,
+      conditions: [{ type: 'Aborted' }, { type: 'Failed', reason: 'Aborted' }],
+    });
+  });
+
+  it('keeps since when it waits, and takes a retry back once the nodes are told', () => {
+    const first = report(pullJob(), nodesAs('active', 'unasked')).status;
+    const later = report(pullJob({}, { status: first }), nodesAs('succeeded', 'active'), bornMs + 60_000).status;
+    expect(later.waitingFor).toMatchObject({ reason: 'Pulling', since: bornAt, blockedBy: ['nodeimage/b'] });
+    expect(retryTold([], 2, bornMs)).toMatchObject([
+      { type: 'Retrying', status: 'False', message: '2 nodes pull again' },
+    ]);
+  });
+});

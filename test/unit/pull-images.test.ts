@@ -1,0 +1,267 @@
+import { describe, expect, it } from '@jest/globals';
+import type { NodeImage } from '../../api/node-image.ts';
+import { defaultNodeImage, isStale, openTags, validateNodeImage } from '../../api/node-image.ts';
+import {
+  begun,
+  heard,
+  mergedStatus,
+  newPull,
+  nextStep,
+  nodeWaitingFor,
+  type OpenTag,
+  openTagsOf,
+  type Pull,
+  type PullNews,
+  reportOf,
+} from '../../workflows/plan/pull-images.ts';
+import { bornAt, bornMs, endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
+
+const tag: OpenTag = {
+  name: 'nginx',
+  tag: '1.27',
+  version: 2,
+  createdAt: bornAt,
+  always: false,
+  timeoutSeconds: 600,
+  backoffLimit: 3,
+};
+const failed: PullNews = { kind: 'failed', final: false, message: 'connection refused' };
+const silence = 60_000;
+
+/** Lets a pull fail again and again, and answers the pauses in between. */
+function pausesOf(pull: Pull): { readonly pauses: readonly number[]; readonly pull: Pull } {
+  const pauses: number[] = [];
+  let nowMs = bornMs;
+  let now = pull;
+  for (;;) {
+    const { pull: after, step } = nextStep(now, nowMs, silence);
+    if (step.kind === 'ended') return { pauses, pull: after };
+    if (step.kind === 'backOff') {
+      pauses.push(step.ms);
+      nowMs += step.ms;
+      now = after;
+    } else now = heard(begun(after, nowMs), failed, nowMs);
+  }
+}
+
+describe('a pull', () => {
+  it('NP-7: is tried once and backoffLimit times more, after 1, 2, 4 … and at most 30 seconds', () => {
+    expect(pausesOf(newPull(tag)).pauses).toEqual([1000, 2000, 4000]);
+    const { pauses } = pausesOf(newPull({ ...tag, backoffLimit: 7 }));
+    expect(pauses).toEqual([1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
+  });
+
+  it('NP-9: fails with the last error when all attempts have', () => {
+    const { pull } = pausesOf(newPull(tag));
+    expect(pull).toMatchObject({ phase: 'Failed', message: 'connection refused' });
+  });
+
+  it('fails at once where no further attempt can help', () => {
+    const pull = heard(begun(newPull(tag), bornMs), { ...failed, final: true }, bornMs);
+    expect(nextStep(pull, bornMs, silence).step.kind).toBe('ended');
+  });
+
+  it('NP-7, NP-8: an attempt has no longer than the deadline leaves, and none follows it', () => {
+    const pull = begun(newPull({ ...tag, deadlineSeconds: 700 }), bornMs);
+    expect(nextStep(pull, bornMs, silence).step).toMatchObject({ kind: 'attempt', timeoutSeconds: 600 });
+    expect(nextStep(pull, bornMs + 650_000, silence).step).toMatchObject({ kind: 'attempt', timeoutSeconds: 50 });
+    const { pull: late, step } = nextStep(pull, bornMs + 700_000, silence);
+    expect(step.kind).toBe('ended');
+    expect(late).toMatchObject({ phase: 'Failed', message: 'pulling exceeds the activeDeadlineSeconds' });
+  });
+
+  it('NP-7: counts its deadline from its turn, also when another run takes it over', () => {
+    const waited = { ...tag, createdAt: '2026-11-21T09:00:00Z', deadlineSeconds: 700 };
+    expect(nextStep(newPull(waited), bornMs, silence).step.kind).toBe('attempt');
+    const taken = newPull({ ...waited, startTime: bornAt });
+    expect(taken.phase).toBe('Pulling');
+    expect(nextStep(taken, bornMs + 701_000, silence).step.kind).toBe('ended');
+  });
+
+  it('NI-8: a node that leaves it lying for ten minutes is given up, and asked until then', () => {
+    let pull = heard(begun(newPull(tag), bornMs), { kind: 'silent' }, bornMs + 60_000);
+    expect(nextStep(pull, bornMs + 60_000, silence).step).toMatchObject({ kind: 'attempt', silenceMs: 60_000 });
+    expect(nextStep(pull, bornMs + 590_000, silence).step).toMatchObject({ kind: 'attempt', silenceMs: 10_000 });
+    pull = nextStep(pull, bornMs + 600_000, silence).pull;
+    expect(pull).toMatchObject({ phase: 'Failed', message: 'node has not responded for a long time' });
+  });
+
+  it('NI-8: a node that has answered meanwhile has ten minutes again', () => {
+    const answered = heard(begun(newPull(tag), bornMs), failed, bornMs + 500_000);
+    const pull = heard(begun(answered, bornMs + 501_000), { kind: 'silent' }, bornMs + 561_000);
+    expect(nextStep(pull, bornMs + 700_000, silence).step.kind).toBe('attempt');
+  });
+
+  it('a runtime that is away costs no attempt', () => {
+    const away: PullNews = { kind: 'away', reason: 'RuntimeUnreachable', message: 'no socket' };
+    const pull = heard(begun(newPull({ ...tag, backoffLimit: 0 }), bornMs), away, bornMs);
+    expect(nextStep(pull, bornMs, silence).step).toEqual({ kind: 'backOff', ms: 2000 });
+    expect(nextStep(pull, bornMs + 2000, silence).step.kind).toBe('attempt');
+  });
+});
+
+describe('what is open on a node', () => {
+  it('NP-2: is every tag whose status does not speak of an end of its version', () => {
+    const live = nodeImage(
+      'a',
+      { nginx: [tagOf('1'), tagOf('2', { version: 1 }), tagOf('3')] },
+      { nginx: [endedTag('1', 'Failed'), endedTag('2', 'Succeeded')] },
+    );
+    expect(openTags(live).map(({ tag: { tag: name } }) => name)).toEqual(['2', '3']);
+  });
+
+  it('NP-11: asks the registry for every policy but IfNotPresent', () => {
+    const { imagePullPolicy: _, ...silent } = tagOf('3');
+    const live = nodeImage('a', { nginx: [tagOf('1'), tagOf('2', { imagePullPolicy: 'Always' }), silent] });
+    expect(openTagsOf(live).map(({ always }) => always)).toEqual([false, true, true]);
+  });
+
+  it('comes in the order in which it was wished for, with defaults for what nobody said', () => {
+    const live = nodeImage('a', {
+      nginx: [tagOf('1', { createdAt: '2026-11-21T10:00:02Z', pullPolicy: { backoffLimit: -1 } })],
+      redis: [tagOf('7', { createdAt: '2026-11-21T10:00:01Z' })],
+    });
+    expect(openTagsOf(live)).toMatchObject([
+      { name: 'redis' },
+      { name: 'nginx', timeoutSeconds: 600, backoffLimit: 3 },
+    ]);
+  });
+});
+
+describe('what a node waits for', () => {
+  const waitOf = (pulls: readonly Pull[], pausedBy?: string) =>
+    nodeWaitingFor(pulls, { node: 'a', before: undefined, nowMs: bornMs, ...(pausedBy && { pausedBy }) });
+  const pulling = begun(newPull(tag), bornMs);
+
+  it('is what a person can do something about, before what only takes time', () => {
+    const silent = heard(pulling, { kind: 'silent' }, bornMs);
+    const resting = heard(pulling, failed, bornMs);
+    expect(waitOf([])).toBeUndefined();
+    expect(waitOf([pulling])).toMatchObject({ reason: 'Pulling', blockedBy: ['image/nginx:1.27'] });
+    expect(waitOf([pulling, resting])).toMatchObject({
+      reason: 'BackingOff',
+      unblock: expect.stringContaining('connection refused'),
+    });
+    expect(waitOf([resting, silent])).toMatchObject({ reason: 'NodeSilent', blockedBy: ['node/a'] });
+    expect(waitOf([pulling], 'ann')).toMatchObject({ reason: 'Paused', blockedBy: ['operator/ann'] });
+  });
+
+  it('keeps since when as long as the reason is the same', () => {
+    const before = { reason: 'Pulling', blockedBy: [], blockedCount: 0, since: '2026-11-21T09:00:00Z', unblock: '' };
+    const wait = nodeWaitingFor([pulling], { node: 'a', before, nowMs: bornMs });
+    expect(wait?.since).toBe('2026-11-21T09:00:00Z');
+  });
+});
+
+describe('the status of a node', () => {
+  const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })], redis: [tagOf('7')] });
+  const merge = (nodeImages: NodeImage, pull: Pull) => mergedStatus(nodeImages, [reportOf(pull)], undefined);
+
+  it('NP-6, NP-10: shows Pulling before the end, and progress 100 with the ID at it', () => {
+    const pulling = begun(newPull(tag), bornMs);
+    expect(merge(live, newPull(tag))).toMatchObject({ desired: 2, waiting: 1, pulling: 0 });
+    expect(merge(live, pulling)).toMatchObject({
+      pulling: 1,
+      imageStatuses: { nginx: { tags: [{ phase: 'Pulling', startTime: bornAt }] } },
+    });
+    const done = heard(pulling, { kind: 'succeeded', imageId: 'nginx@sha256:1' }, bornMs + 3000);
+    expect(merge(live, done)).toEqual({
+      desired: 2,
+      succeeded: 1,
+      failed: 0,
+      pulling: 0,
+      waiting: 0,
+      observedGeneration: 1,
+      imageStatuses: {
+        nginx: {
+          tags: [
+            {
+              tag: '1.27',
+              phase: 'Succeeded',
+              version: 2,
+              progress: 100,
+              startTime: bornAt,
+              completionTime: '2026-11-21T10:00:03Z',
+              imageID: 'nginx@sha256:1',
+            },
+          ],
+        },
+      },
+    });
+  });
+
+  it('never lets what has ended begin again, and believes nothing about another version', () => {
+    const ended = nodeImage(
+      'a',
+      { nginx: [tagOf('1.27', { version: 2 })] },
+      { nginx: [endedTag('1.27', 'Succeeded', 2)] },
+    );
+    expect(merge(ended, begun(newPull(tag), bornMs)).imageStatuses?.nginx?.tags).toEqual([
+      endedTag('1.27', 'Succeeded', 2),
+    ]);
+    const moved = nodeImage('a', { nginx: [tagOf('1.27', { version: 3 })] });
+    expect(merge(moved, begun(newPull(tag), bornMs)).imageStatuses).toBeUndefined();
+  });
+
+  it('NI-11: forgets what the spec does not have any more', () => {
+    const old = nodeImage(
+      'a',
+      { redis: [tagOf('7')] },
+      { nginx: [endedTag('1', 'Failed')], redis: [endedTag('7', 'Succeeded')] },
+    );
+    expect(isStale(old)).toBe(true);
+    const status = mergedStatus(old, [], undefined);
+    expect(Object.keys(status.imageStatuses ?? {})).toEqual(['redis']);
+    expect(isStale({ ...old, status })).toBe(false);
+  });
+});
+
+describe('admission of a NodeImage', () => {
+  const given = (tags: readonly object[]) => ({ spec: { images: { nginx: { tags } } } }) as never;
+
+  it('fills in what a tag leaves out, and sorts tags', () => {
+    const pullPolicy = { ttlSecondsAfterFinished: 60 };
+    expect(
+      defaultNodeImage(
+        given([
+          { tag: 'b', pullPolicy },
+          { tag: 'a', createdAt: bornAt },
+        ]),
+        bornMs,
+      ),
+    ).toEqual(
+      given([
+        { tag: 'a', createdAt: bornAt },
+        {
+          tag: 'b',
+          createdAt: bornAt,
+          pullPolicy: { timeoutSeconds: 600, backoffLimit: 3, ttlSecondsAfterFinished: 60 },
+        },
+      ]),
+    );
+  });
+
+  const good = { tag: '1', createdAt: bornAt, pullPolicy: { ttlSecondsAfterFinished: 1 } };
+  const bad: readonly (readonly [object, RegExp])[] = [
+    [{ ...good, tag: '' }, /tag can not be empty/],
+    [{ ...good, version: -1 }, /must not be negative/],
+    [{ tag: '1', createdAt: bornAt }, /pullPolicy field for nginx:1 must set/],
+    [{ ...good, pullPolicy: {} }, /pullPolicy.ttlSecondsAfterFinished for nginx:1 must set/],
+    [{ ...good, createdAt: undefined }, /createAt field for nginx:1 can not be empty/],
+  ];
+  it.each(bad)('refuses %j', (one, message) => {
+    expect(validateNodeImage(given([one]))).toEqual([
+      expect.objectContaining({
+        path: expect.stringContaining('spec.images[nginx].tags[0]'),
+        message: expect.stringMatching(message),
+      }),
+    ]);
+  });
+
+  it('refuses a tag twice, and more images than 256', () => {
+    expect(validateNodeImage(given([good, good]))).toMatchObject([{ path: 'spec.images[nginx].tags[1].tag' }]);
+    const images = Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`i${index}`, {}]));
+    expect(validateNodeImage({ spec: { images } })).toMatchObject([{ path: 'spec.images' }]);
+    expect(validateNodeImage(given([good]))).toEqual([]);
+  });
+});

@@ -1,0 +1,321 @@
+/**
+ * What the watcher does for ImagePullJobs: it chooses nodes, writes the job's wish into their NodeImages, never into more
+ * at once than parallelism says, and counts what comes back. What operators command stands in the job's conditions.
+ */
+import { failureTypeOf } from '../../api/failure.ts';
+import { familiarImage } from '../../api/familiar-image.ts';
+import {
+  type ImagePullJob,
+  type ImagePullJobStatus,
+  imageListPullJobs,
+  imagePullJobs,
+  isFinished,
+  pullSecretFinalizer,
+  steeringOf,
+} from '../../api/image-pull-job.ts';
+import { sameJson } from '../../api/json.ts';
+import { isSelected } from '../../api/label-selector.ts';
+import { type NodeImage, nodeImages } from '../../api/node-image.ts';
+import { commandNames, type PullJobOperation, pullOnNodesId, pullOnNodesType, queues } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { qualifiedName } from '../../api/refs.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import {
+  jobStatus,
+  meantNodes,
+  type NodeStanding,
+  nodesToRetry,
+  nodesToTell,
+  retryTold,
+  standings,
+} from '../../workflows/plan/image-pull-job.ts';
+import { imageOf, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import { hasCommand, passOnCommand } from '../operator-commands.ts';
+import type { WantedOperation } from '../starter.ts';
+import { nodeImageIndexes, nodeImagesByOwner } from './node-image.ts';
+import { NodeImageEdits } from './node-image-edits.ts';
+import { releasePullSecrets, type SyncedSecrets, syncPullSecrets } from './pull-secrets.ts';
+
+const byImage = 'image';
+const byPodNamespace = 'podNamespace';
+
+/** The indexes of the cache of jobs. */
+export const imagePullJobIndexes = {
+  /** By the name under which NodeImages file the image. */
+  [byImage]: (job: ImagePullJob): readonly string[] => {
+    const image = familiarImage(job.spec.image);
+    return image === undefined || isFinished(job) ? [] : [image.name];
+  },
+  /** Jobs that choose nodes by pods, by their namespace. */
+  [byPodNamespace]: ({ spec, metadata }: ImagePullJob): readonly string[] =>
+    spec.podSelector === undefined ? [] : [metadata.namespace ?? ''],
+};
+
+/** A Secret that is not there yet is looked for so often: nobody watches the Secrets of a cluster for it. */
+const missingSecretMs = 3_000;
+
+const seenWithinMs = 30_000;
+
+/** Sees that jobs are told to nodes, counted and ended. */
+export function imagePullJobRunner(house: WatcherHouse): Controller {
+  const { kube, starter, config, now, isLeading, cache, queue, log } = house;
+  const jobs = cache<ImagePullJob>(imagePullJobs, imagePullJobIndexes);
+  const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
+  const pods = cache<Pod>(kubeResource.pods);
+  const edits = new NodeImageEdits(kube, images);
+  const secretMeans = { kube, namespace: config.images.secretNamespace };
+  const isOn = config.featureGates.KruiseDaemon && config.featureGates.ImagePullJobGate;
+  const passes = queue('image-pull-jobs', async (uid) => {
+    const job = jobs.byUid(uid);
+    return job === undefined ? gone(uid) : await pass(job);
+  });
+
+  jobs.onChange(({ before, after }) => {
+    const uid = (after ?? before)?.metadata.uid;
+    if (uid !== undefined && isLeading()) passes.add(uid);
+  });
+  images.onChange(({ before, after }) => {
+    if (!isLeading()) return;
+    if (before === undefined || after === undefined || !sameJson(before.metadata.labels, after.metadata.labels)) {
+      wantOpen();
+      return;
+    }
+    // IPJ-6: a job is woken for what it pulls, not for everything that a node does
+    for (const name of changedImages(before, after)) {
+      for (const { metadata } of jobs.byIndex(byImage, name)) passes.add(metadata.uid);
+    }
+  });
+  pods.onChange(({ before, after }) => {
+    const pod = after ?? before;
+    if (pod === undefined || !isLeading() || samePlace(before, after)) return;
+    for (const { spec, metadata } of jobs.byIndex(byPodNamespace, pod.metadata.namespace ?? '')) {
+      const isMeant = [before, after].some((seen) => seen && isSelected(spec.podSelector ?? {}, seen.metadata.labels));
+      if (isMeant) passes.add(metadata.uid);
+    }
+  });
+
+  return {
+    wantAll() {
+      for (const { metadata } of jobs.all()) passes.add(metadata.uid);
+    },
+    workflowTypes: [pullOnNodesType],
+    operations: () => ({
+      kind: imagePullJobs.kind,
+      states: [...jobs.all()].map((job) => ({
+        phase: isFinished(job) ? 'Completed' : (job.status?.active ?? 0) > 0 ? 'Pulling' : 'New',
+        ...(job.status?.waitingFor && {
+          waiting: { reason: job.status.waitingFor.reason, sinceMs: Date.parse(job.status.waitingFor.since) },
+        }),
+      })),
+    }),
+  };
+
+  function wantOpen(): void {
+    for (const job of jobs.all()) if (!isFinished(job)) passes.add(job.metadata.uid);
+  }
+
+  function gone(uid: string): undefined {
+    end(uid);
+    return undefined;
+  }
+
+  async function pass(job: ImagePullJob): Promise<PassResult | undefined> {
+    const { metadata } = job;
+    if (metadata.deletionTimestamp !== undefined) {
+      end(metadata.uid);
+      await release(job);
+      return undefined;
+    }
+    const commanded = hasCommand(job) ? await command(job) : undefined;
+    if (isFinished(job)) {
+      end(metadata.uid);
+      await release(job);
+      await withdraw(job);
+      return earliest(await expire(job), commanded);
+    }
+    if (!isOn) return undefined;
+    return earliest(await carryOn(job), commanded);
+  }
+
+  /** Tells nodes, counts them, and writes down how it stands. */
+  async function carryOn(job: ImagePullJob): Promise<PassResult | undefined> {
+    const image = imageOf(job);
+    if (image === undefined) return undefined; // admission lets none pass
+    let secrets: SyncedSecrets = { refs: [], missing: [] };
+    let secretTrouble: string | undefined;
+    try {
+      secrets = await syncPullSecrets(job, secretMeans);
+    } catch (error) {
+      const type = failureTypeOf(error);
+      if (type !== 'Denied' && type !== 'Invalid') throw error;
+      secretTrouble = `Let the watcher write Secrets of namespace "${secretMeans.namespace}"`;
+      log.warn({ job: qualifiedName(metadataOf(job)), err: error }, 'Cannot copy pull Secrets');
+    }
+
+    const before = stand(job, secrets);
+    const retry = nodesToRetry(job, before);
+    const tell = nodesToTell(job, before);
+    const nowMs = now();
+    const { tagTtlSeconds } = config.images;
+    await Promise.all([
+      ...retry.map((node) =>
+        edits.edit(node, (live) => (hasFailed(job, live) ? withRetry(live, image, nowMs) : live.spec)),
+      ),
+      ...tell.map((node) => {
+        const spread = Math.random();
+        const wish = { job, image, secrets: secrets.refs, nowMs, tagTtlSeconds, spread };
+        return edits.edit(node, (live) => withWish(live, wish));
+      }),
+    ]);
+
+    const after = tell.length + retry.length > 0 ? stand(job, secrets) : before;
+    const context = { nowMs: now(), engineSilent: starter.silent, ...(secretTrouble && { secretTrouble }) };
+    const { status, againInMs } = jobStatus(job, after, context);
+    const retrying = steeringOf(job).retrying && status.completionTime === undefined;
+    const told = retrying ? { ...status, conditions: retryTold(status.conditions, retry.length, now()) } : status;
+    await writeStatus(job, told);
+    if (told.completionTime === undefined) starter.want(operationOf(job));
+    return earliest(
+      againInMs === undefined ? undefined : { againInMs },
+      secrets.missing.length > 0 ? { againInMs: missingSecretMs } : undefined,
+    );
+  }
+
+  function stand(job: ImagePullJob, secrets: SyncedSecrets): readonly NodeStanding[] {
+    const image = imageOf(job);
+    if (image === undefined) return [];
+    const meant = meantNodes(job, {
+      nodeImages: images.all(),
+      byName: (name) => images.byName('', name),
+      pods: () => pods.all(),
+    });
+    return standings(job, image, meant, secrets.refs);
+  }
+
+  function hasFailed(job: ImagePullJob, live: NodeImage): boolean {
+    const image = imageOf(job);
+    return image !== undefined && standings(job, image, [live], []).some(({ state }) => state === 'failed');
+  }
+
+  async function writeStatus(job: ImagePullJob, status: ImagePullJobStatus): Promise<void> {
+    if (sameJson(job.status, status)) return;
+    const { namespace = '', name, uid, resourceVersion } = job.metadata;
+    const patch = [
+      { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+      { op: 'add', path: '/status', value: status },
+    ];
+    const written = await unlessMovedOn(
+      kube.patch<ImagePullJob>(imagePullJobs, { namespace, name }, 'json', patch, { subresource: 'status' }),
+    );
+    if (written) await jobs.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
+  }
+
+  /** Its operation has nothing left to hear. */
+  function end(uid: string): void {
+    const workflowId = pullOnNodesId(uid);
+    if (starter.isSent(workflowId)) void starter.tell(workflowId, null);
+    starter.forget(workflowId);
+  }
+
+  /** IPJ-23: the copies of Secrets, and then the finalizer that says there are some. */
+  async function release(job: ImagePullJob): Promise<void> {
+    const { namespace = '', name, uid, resourceVersion, finalizers = [] } = job.metadata;
+    if (!finalizers.includes(pullSecretFinalizer)) return;
+    await releasePullSecrets(job, secretMeans);
+    const left = finalizers.filter((finalizer) => finalizer !== pullSecretFinalizer);
+    const body = { metadata: { uid, resourceVersion, finalizers: left } };
+    await unlessMovedOn(kube.patch(imagePullJobs, { namespace, name }, 'merge', body));
+  }
+
+  /** An aborted job wants nothing any more of nodes that have not ended. */
+  async function withdraw(job: ImagePullJob): Promise<void> {
+    const image = imageOf(job);
+    if (image === undefined || steeringOf(job).abortedBy === undefined) return;
+    const { uid } = job.metadata;
+    const open = images.byIndex(nodeImagesByOwner, uid).filter((live) => withoutWish(live, image, uid) !== live.spec);
+    await Promise.all(open.map(({ metadata }) => edits.edit(metadata.name, (live) => withoutWish(live, image, uid))));
+  }
+
+  /** IPJ-23. A job of a list waits for the list, which counts it (ILP-8). */
+  async function expire(job: ImagePullJob): Promise<PassResult | undefined> {
+    const { spec, status, metadata } = job;
+    const { ttlSecondsAfterFinished } = spec.completionPolicy;
+    if (ttlSecondsAfterFinished === undefined || status?.completionTime === undefined) return undefined;
+    if (metadata.ownerReferences?.some(({ kind, controller }) => controller && kind === imageListPullJobs.kind)) {
+      return undefined;
+    }
+    const leftMs = Date.parse(status.completionTime) + ttlSecondsAfterFinished * 1_000 - now();
+    if (leftMs > 0) return { againInMs: leftMs };
+    const { namespace = '', name, uid } = metadata;
+    await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
+    return undefined;
+  }
+
+  async function command(job: ImagePullJob): Promise<PassResult | undefined> {
+    const workflowId = pullOnNodesId(job.metadata.uid);
+    const commanded = isFinished(job) ? ({ kind: 'nobody' } as const) : ({ kind: 'running', workflowId } as const);
+    return await passOnCommand(job, imagePullJobs, commandNames, commanded, { kube, starter });
+  }
+}
+
+function operationOf(job: ImagePullJob): WantedOperation {
+  const { namespace = '', name, uid } = job.metadata;
+  const argument: PullJobOperation = { job: { namespace, name, uid } };
+  return {
+    workflowId: pullOnNodesId(uid),
+    workflowType: pullOnNodesType,
+    taskQueue: queues.cluster,
+    argument,
+    change: null,
+    inputs: uid,
+    summary: `pull ${job.spec.image} for ${namespace}/${name}`,
+    about: { kind: imagePullJobs.kind, namespace, name, node: '' },
+  };
+}
+
+function metadataOf({ metadata: { namespace = '', name } }: ImagePullJob) {
+  return { namespace, name };
+}
+
+function changedImages(before: NodeImage, after: NodeImage): readonly string[] {
+  const names = new Set(
+    [before, after].flatMap(({ spec, status }) => [
+      ...Object.keys(spec.images ?? {}),
+      ...Object.keys(status?.imageStatuses ?? {}),
+    ]),
+  );
+  const waits = before.status?.waitingFor?.reason !== after.status?.waitingFor?.reason;
+  return [...names].filter(
+    (name) =>
+      waits ||
+      !sameJson(before.spec.images?.[name], after.spec.images?.[name]) ||
+      !sameJson(before.status?.imageStatuses?.[name], after.status?.imageStatuses?.[name]),
+  );
+}
+
+function samePlace(before: Pod | undefined, after: Pod | undefined): boolean {
+  return (
+    before?.spec.nodeName === after?.spec.nodeName &&
+    before?.status?.phase === after?.status?.phase &&
+    before?.metadata.deletionTimestamp === after?.metadata.deletionTimestamp &&
+    sameJson(before?.metadata.labels, after?.metadata.labels)
+  );
+}
+
+function earliest(...results: readonly (PassResult | undefined)[]): PassResult | undefined {
+  const times = results.flatMap((result) => result?.againInMs ?? []);
+  return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
+}
+
+/** A write on an old copy is no error: the event that made it old brings the next pass. */
+async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
+  try {
+    return await write;
+  } catch (error) {
+    const type = failureTypeOf(error);
+    if (type === 'Conflict' || type === 'Superseded') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,93 @@
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { failureTypeOf } from '../../api/failure.ts';
+import { type NodeImage, type NodeImageSpec, nodeImages } from '../../api/node-image.ts';
+import type { Cache } from '../cache.ts';
+
+/** What changes in the spec of a NodeImage, asked anew on whatever it is by then; the same value: nothing. */
+export type NodeImageEdit = (nodeImage: NodeImage) => NodeImageSpec;
+
+interface Wanted {
+  readonly edit: NodeImageEdit;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A write that somebody else got in the way of is made again on what is there now, so often. */
+const attemptsAtOnce = 5;
+
+/** The API server has answered, so its watch will tell soon. */
+const seenWithinMs = 30_000;
+
+/**
+ * Writes what each node is to have. Many jobs want something of one node at once: their edits become one write, and
+ * whoever wanted one goes on when the cache shows it.
+ */
+export class NodeImageEdits {
+  readonly #kube: Pick<KubeClient, 'get' | 'patch'>;
+  readonly #cache: Cache<NodeImage>;
+  readonly #waiting = new Map<string, Wanted[]>();
+  readonly #running = new Set<string>();
+
+  constructor(kube: Pick<KubeClient, 'get' | 'patch'>, cache: Cache<NodeImage>) {
+    this.#kube = kube;
+    this.#cache = cache;
+  }
+
+  /** Resolves when the edit is written and seen, or the NodeImage is gone. */
+  edit(name: string, edit: NodeImageEdit): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const wanted = { edit, resolve, reject };
+      const waiting = this.#waiting.get(name);
+      if (waiting) waiting.push(wanted);
+      else this.#waiting.set(name, [wanted]);
+      if (!this.#running.has(name)) void this.#run(name);
+    });
+  }
+
+  async #run(name: string): Promise<void> {
+    this.#running.add(name);
+    try {
+      // what is wanted in the same moment is written together
+      await Promise.resolve();
+      for (;;) {
+        const batch = this.#waiting.get(name);
+        if (batch === undefined) return;
+        this.#waiting.delete(name);
+        try {
+          await this.#write(
+            name,
+            batch.map(({ edit }) => edit),
+          );
+          for (const { resolve } of batch) resolve();
+        } catch (error) {
+          for (const { reject } of batch) reject(error);
+        }
+      }
+    } finally {
+      this.#running.delete(name);
+    }
+  }
+
+  async #write(name: string, edits: readonly NodeImageEdit[]): Promise<void> {
+    let live = this.#cache.byName('', name);
+    for (let attempt = 1; live !== undefined; attempt++) {
+      const before: NodeImage = live;
+      const spec = edits.reduce((seen, edit) => edit({ ...before, spec: seen }), before.spec);
+      if (spec === before.spec) return;
+      const { uid, resourceVersion } = before.metadata;
+      const patch = [
+        { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+        { op: 'add', path: '/spec', value: spec },
+      ];
+      try {
+        const written = await this.#kube.patch<NodeImage>(nodeImages, { name }, 'json', patch);
+        return await this.#cache.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
+      } catch (error) {
+        const type = failureTypeOf(error);
+        if (type === 'Superseded') return;
+        if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
+        live = await this.#kube.get<NodeImage>(nodeImages, { name });
+      }
+    }
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * What the watcher does for NodeImages: there is one for each node that is ready, with the labels of the node; it loses
+ * what has outlived its use; and its operation runs while something is to be pulled.
+ */
+import { failureTypeOf } from '../../api/failure.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
+import { sameJson } from '../../api/json.ts';
+import { isVirtual, type Node, readySince } from '../../api/node.ts';
+import {
+  fakeNodeImageLabel,
+  type ImageOwner,
+  isStale,
+  type NodeImage,
+  nodeImages,
+  openTags,
+  pullWait,
+  tagsOf,
+} from '../../api/node-image.ts';
+import {
+  commandNames,
+  type PullChanged,
+  type PullOperation,
+  pullImagesId,
+  pullImagesType,
+  queues,
+} from '../../api/operations.ts';
+import { timestamp } from '../../api/time.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { pruned } from '../../workflows/plan/node-image.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import { hasCommand, passOnCommand } from '../operator-commands.ts';
+import type { WantedOperation } from '../starter.ts';
+import { NodeImageEdits } from './node-image-edits.ts';
+
+/** The index of NodeImages by the UIDs of the jobs that want something of them. */
+export const nodeImagesByOwner = 'ownerUid';
+
+export const nodeImageIndexes = {
+  [nodeImagesByOwner]: (nodeImage: NodeImage): readonly string[] => {
+    const owners = tagsOf(nodeImage).flatMap(({ tag }) => tag.ownerReferences?.map(({ uid = '' }) => uid) ?? []);
+    return [...new Set(owners)];
+  },
+};
+
+/** Sees that each node has its NodeImage, and that what stands in it is pulled. */
+export function nodeImageKeeper(house: WatcherHouse): Controller {
+  const { kube, starter, config, now, isLeading, cache, queue } = house;
+  const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
+  const nodes = cache<Node>(kubeResource.nodes);
+  const jobs = cache<ImagePullJob>(imagePullJobs);
+  const edits = new NodeImageEdits(kube, images);
+  const passes = queue('node-images', pass);
+  const isOn = config.featureGates.KruiseDaemon;
+
+  nodes.onChange(({ before, after }) => {
+    const name = (after ?? before)?.metadata.name;
+    if (name === undefined || !isLeading()) return;
+    const isSame =
+      before?.metadata.uid === after?.metadata.uid &&
+      before?.metadata.deletionTimestamp === after?.metadata.deletionTimestamp &&
+      sameJson(before?.metadata.labels, after?.metadata.labels) &&
+      sameJson(before?.status, after?.status);
+    if (!isSame) passes.add(name);
+  });
+  images.onChange(({ before, after }) => {
+    const name = (after ?? before)?.metadata.name;
+    if (name !== undefined && isLeading()) passes.add(name);
+  });
+  jobs.onChange(({ before, after }) => {
+    if (after !== undefined || before === undefined || !isLeading()) return;
+    for (const { metadata } of images.byIndex(nodeImagesByOwner, before.metadata.uid)) passes.add(metadata.name);
+  });
+
+  return {
+    wantAll() {
+      for (const { metadata } of nodes.all()) passes.add(metadata.name);
+      for (const { metadata } of images.all()) passes.add(metadata.name);
+    },
+    workflowTypes: [pullImagesType],
+    operations: () => ({
+      kind: nodeImages.kind,
+      states: [...images.all()].map(({ status }) => ({
+        phase: (status?.pulling ?? 0) > 0 ? 'Pulling' : 'Idle',
+        ...(status?.waitingFor && {
+          waiting: { reason: status.waitingFor.reason, sinceMs: Date.parse(status.waitingFor.since) },
+        }),
+      })),
+    }),
+  };
+
+  async function pass(name: string): Promise<PassResult | undefined> {
+    if (!isOn) return undefined;
+    const node = nodes.byName('', name);
+    const nodeImage = images.byName('', name);
+    if (nodeImage === undefined) return await create(node);
+    if (nodeImage.metadata.deletionTimestamp !== undefined) return undefined;
+    if (isWithoutNode(node) && nodeImage.metadata.labels?.[fakeNodeImageLabel] === undefined) {
+      starter.forget(pullImagesId(nodeImage.metadata.uid));
+      await unlessMovedOn(kube.delete(nodeImages, { name }, { preconditions: { uid: nodeImage.metadata.uid } }));
+      return undefined;
+    }
+    if (node !== undefined) await copyLabels(nodeImage, node);
+    const judge = { isGone, nowMs: now() };
+    const left = pruned(nodeImage, judge);
+    if (left.spec !== nodeImage.spec) {
+      // the change brings the next pass
+      await edits.edit(name, (live) => pruned(live, judge).spec);
+      return { againInMs: 1_000 };
+    }
+    wantOperation(nodeImage, node);
+    await tellSilence(nodeImage);
+    const commanded = hasCommand(nodeImage) ? await command(nodeImage) : undefined;
+    const due = [left.againInMs, commanded?.againInMs].filter((ms) => ms !== undefined);
+    return due.length > 0 ? { againInMs: Math.min(...due) } : undefined;
+  }
+
+  /** NI-1: a node that has been ready for a while, and is one. */
+  async function create(node: Node | undefined): Promise<PassResult | undefined> {
+    if (node === undefined || isWithoutNode(node) || isVirtual(node)) return undefined;
+    const since = readySince(node);
+    if (since === undefined) return undefined;
+    const leftMs = Date.parse(since) + config.images.nodeImageDelaySeconds * 1_000 - now();
+    if (leftMs > 0) return { againInMs: leftMs };
+    const { name, labels } = node.metadata;
+    try {
+      await kube.create(nodeImages, { metadata: { name, ...(labels && { labels }) }, spec: {} });
+    } catch (error) {
+      // a create that was answered twice: the other one is in the cache soon
+      if (failureTypeOf(error) !== 'Conflict') throw error;
+    }
+    return undefined;
+  }
+
+  /** NI-2: those of the node, and no others. */
+  async function copyLabels({ metadata }: NodeImage, node: Node): Promise<void> {
+    const { name, resourceVersion, labels = {} } = metadata;
+    const wanted = node.metadata.labels ?? {};
+    if (sameJson(labels, wanted)) return;
+    const patch = [
+      { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+      { op: 'add', path: '/metadata/labels', value: wanted },
+    ];
+    await unlessMovedOn(kube.patch(nodeImages, { name }, 'json', patch));
+  }
+
+  /** NI-5. Of a namespace that is not watched nobody knows, so its jobs count as there. */
+  function isGone({ namespace = '', name = '', uid }: ImageOwner): boolean {
+    if (config.namespace !== '' && namespace !== config.namespace) return false;
+    return jobs.byName(namespace, name)?.metadata.uid !== uid;
+  }
+
+  function wantOperation(nodeImage: NodeImage, node: Node | undefined): void {
+    const operation = operationOf(nodeImage, node);
+    if (openTags(nodeImage).length > 0 || isStale(nodeImage)) starter.want(operation);
+    else starter.forget(operation.workflowId);
+  }
+
+  async function command(nodeImage: NodeImage): Promise<PassResult | undefined> {
+    const isOpen = openTags(nodeImage).length > 0;
+    const workflowId = pullImagesId(nodeImage.metadata.uid);
+    const commanded = isOpen ? ({ kind: 'running', workflowId } as const) : ({ kind: 'nobody' } as const);
+    return await passOnCommand(nodeImage, nodeImages, commandNames, commanded, { kube, starter });
+  }
+
+  async function tellSilence(nodeImage: NodeImage): Promise<void> {
+    const { metadata, status } = nodeImage;
+    if (!starter.silent || openTags(nodeImage).length === 0) return;
+    if (status?.waitingFor?.reason === 'EngineSilent' || status?.waitingFor?.reason === 'Paused') return;
+    const waitingFor = pullWait('EngineSilent', { blockedBy: ['temporal'], since: timestamp(now()) });
+    const body = { metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion }, status: { waitingFor } };
+    await unlessMovedOn(kube.patch(nodeImages, { name: metadata.name }, 'merge', body, { subresource: 'status' }));
+  }
+}
+
+function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperation {
+  const { name, uid, generation = 0 } = nodeImage.metadata;
+  // a node that is gone keeps its name in the queue's name, where nobody listens: its silence is then noticed
+  const nodeRef = { name, uid: node?.metadata.uid ?? `gone-${name}` };
+  const argument: PullOperation = { nodeImage: { name, uid }, node: nodeRef };
+  const change: PullChanged = { node: nodeRef };
+  const isWrittenOver = nodeImage.status?.waitingFor?.reason === 'EngineSilent';
+  return {
+    workflowId: pullImagesId(uid),
+    workflowType: pullImagesType,
+    taskQueue: queues.cluster,
+    argument,
+    change,
+    inputs: JSON.stringify([generation, nodeRef.uid, isWrittenOver]),
+    summary: `images of ${name}`,
+    about: { kind: nodeImages.kind, namespace: '', name, node: name },
+  };
+}
+
+function isWithoutNode(node: Node | undefined): boolean {
+  return node === undefined || node.metadata.deletionTimestamp !== undefined;
+}
+
+/** A write on an old copy is no error: the event that made it old brings the next pass. */
+async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
+  try {
+    return await write;
+  } catch (error) {
+    const type = failureTypeOf(error);
+    if (type === 'Conflict' || type === 'Superseded') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,211 @@
+// Changes of what a node is to have: a job's wish, its end, and what has outlived its use. All of them take the spec as
+// it is and answer the spec as it should be; the very same value means that nothing changes.
+import { type FamiliarImage, familiarImage } from '../../api/familiar-image.ts';
+import { endsByItself, type ImagePullJob, imagePullJobs, ownerOf } from '../../api/image-pull-job.ts';
+import { sameJson } from '../../api/json.ts';
+import { compareGoStrings } from '../../api/json-go.ts';
+import {
+  currentTagStatus,
+  findTagStatus,
+  type ImageEntry,
+  type ImageOwner,
+  type ImageTag,
+  type ImageTagPullPolicy,
+  imageEntry,
+  type NodeImage,
+  type NodeImageSpec,
+  type PullSecretRef,
+  pullDefault,
+} from '../../api/node-image.ts';
+import { timestamp } from '../../api/time.ts';
+
+/** What a job wants of a node, beside what stands in the job. */
+export interface Wish {
+  readonly job: ImagePullJob;
+  readonly image: FamiliarImage;
+  readonly secrets: readonly PullSecretRef[];
+  readonly nowMs: number;
+  /** How much longer than the job says a tag stays on record (IPJ-31). */
+  readonly tagTtlSeconds: number;
+  /** From 0 to 1, at random: records of many nodes do not end in the same moment. */
+  readonly spread: number;
+}
+
+/** The image entry of a tag as the job wants it: a new tag, a new version of one, or only its secrets (IPJ-12 to 15). */
+export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
+  const { spec } = nodeImage;
+  const { job, image, secrets } = wish;
+  const entry = imageEntry(spec, image.name) ?? {};
+  const { tags = [] } = entry;
+  const known = tags.find(({ tag }) => tag === image.tag);
+  const pullSecrets = withSecrets(entry.pullSecrets ?? [], secrets);
+  if (known !== undefined && isOwnedBy(known, job.metadata.uid)) {
+    if (!lacksSecret(entry, secrets)) return spec;
+    return withEntry(spec, image.name, { ...entry, pullSecrets });
+  }
+
+  const owner = ownerOf(job);
+  const shared = {
+    createdAt: timestamp(wish.nowMs),
+    imagePullPolicy: job.spec.imagePullPolicy ?? 'IfNotPresent',
+  };
+  const wished: ImageTag =
+    known === undefined
+      ? {
+          tag: image.tag,
+          version: (findTagStatus(nodeImage, image.name, image.tag)?.version ?? -1) + 1,
+          ...shared,
+          pullPolicy: tagPolicy(wish),
+          ownerReferences: [owner],
+        }
+      : {
+          ...known,
+          version: (known.version ?? 0) + 1,
+          ...shared,
+          ownerReferences: [...(known.ownerReferences ?? []), owner],
+        };
+  const { sandboxConfig: _, ...others } = entry;
+  const { sandboxConfig } = job.spec;
+  return withEntry(spec, image.name, {
+    ...others,
+    tags: [...tags.filter((tag) => tag !== known), wished].sort((left, right) => compareGoStrings(left.tag, right.tag)),
+    ...(pullSecrets.length > 0 && { pullSecrets }),
+    // IPJ-15: also with nothing
+    ...(sandboxConfig && { sandboxConfig }),
+  });
+}
+
+/** Whether the job of this UID wants the tag. */
+export function isOwnedBy({ ownerReferences = [] }: ImageTag, uid: string): boolean {
+  return ownerReferences.some((owner) => owner.uid === uid);
+}
+
+/** Whether the image entry lacks one of these secrets. */
+export function lacksSecret(entry: ImageEntry | undefined, secrets: readonly PullSecretRef[]): boolean {
+  return secrets.some((wanted) => !entry?.pullSecrets?.some((known) => sameSecret(known, wanted)));
+}
+
+function withSecrets(before: readonly PullSecretRef[], wanted: readonly PullSecretRef[]): readonly PullSecretRef[] {
+  const missing = wanted.filter((secret) => !before.some((known) => sameSecret(known, secret)));
+  return missing.length === 0 ? before : [...before, ...missing];
+}
+
+function sameSecret(left: PullSecretRef, right: PullSecretRef): boolean {
+  return left.namespace === right.namespace && left.name === right.name;
+}
+
+/** IPJ-30 to IPJ-32. */
+function tagPolicy({ job, tagTtlSeconds, spread }: Wish): ImageTagPullPolicy {
+  const { timeoutSeconds = pullDefault.timeoutSeconds, backoffLimit = pullDefault.backoffLimit } =
+    job.spec.pullPolicy ?? {};
+  const { ttlSecondsAfterFinished, activeDeadlineSeconds } = job.spec.completionPolicy;
+  if (!endsByItself(job)) {
+    // every attempt and every pause between two fits into the deadline
+    const attempts = (backoffLimit < 0 ? pullDefault.backoffLimit : backoffLimit) + 1;
+    return {
+      timeoutSeconds,
+      backoffLimit,
+      ttlSecondsAfterFinished: Math.round(24 * 3600 + (spread - 0.5) * 1200),
+      activeDeadlineSeconds: Math.max(1800, attempts * (timeoutSeconds + 30)),
+    };
+  }
+  const base = ttlSecondsAfterFinished ?? activeDeadlineSeconds ?? timeoutSeconds * backoffLimit;
+  return {
+    timeoutSeconds,
+    backoffLimit,
+    ttlSecondsAfterFinished: Math.max(0, base) + tagTtlSeconds + Math.floor(spread * 299),
+    ...(activeDeadlineSeconds !== undefined && { activeDeadlineSeconds }),
+  };
+}
+
+/** The spec with the tag to be pulled once more: an operator's `retry`. */
+export function withRetry(nodeImage: NodeImage, { name, tag }: FamiliarImage, nowMs: number): NodeImageSpec {
+  const { spec } = nodeImage;
+  const entry = imageEntry(spec, name);
+  if (!entry?.tags?.some((known) => known.tag === tag)) return spec;
+  const tags = entry.tags.map((known) =>
+    known.tag === tag ? { ...known, version: (known.version ?? 0) + 1, createdAt: timestamp(nowMs) } : known,
+  );
+  return withEntry(spec, name, { ...entry, tags });
+}
+
+/** The spec without the wish of a job for a tag that has not ended. What the node has already stays on record. */
+export function withoutWish(nodeImage: NodeImage, image: FamiliarImage, jobUid: string): NodeImageSpec {
+  const { spec } = nodeImage;
+  const entry = imageEntry(spec, image.name);
+  const tags = (entry?.tags ?? []).flatMap((tag) => {
+    if (tag.tag !== image.tag || !isOwnedBy(tag, jobUid)) return [tag];
+    if (currentTagStatus(nodeImage, { name: image.name, tag })?.completionTime !== undefined) return [tag];
+    const ownerReferences = (tag.ownerReferences ?? []).filter(({ uid }) => uid !== jobUid);
+    return ownerReferences.length === 0 ? [] : [{ ...tag, ownerReferences }];
+  });
+  return entry === undefined ? spec : withEntry(spec, image.name, { ...entry, tags });
+}
+
+/** What of a node's wishes is left, and when to look again. */
+export interface Pruned {
+  readonly spec: NodeImageSpec;
+  readonly againInMs?: number;
+}
+
+/** Takes away what has outlived its use (NI-4 to NI-7). A job that cannot be judged keeps its wish. */
+export function pruned(
+  nodeImage: NodeImage,
+  judge: { readonly isGone: (owner: ImageOwner) => boolean; readonly nowMs: number },
+): Pruned {
+  const due: number[] = [];
+  const images = Object.entries(nodeImage.spec.images ?? {}).flatMap(([name, entry]): [string, ImageEntry][] => {
+    const { tags = [] } = entry;
+    const kept = tags.flatMap((tag) => {
+      const left = stillWanted(tag, judge.isGone);
+      if (left === undefined) return [];
+      const leftMs = expiresInMs(nodeImage, name, tag, judge.nowMs);
+      if (leftMs !== undefined && leftMs <= 0) return [];
+      if (leftMs !== undefined) due.push(leftMs);
+      return [left];
+    });
+    if (kept.length === 0) return []; // NI-7
+    return [
+      [
+        name,
+        kept.length === tags.length && kept.every((tag, at) => tag === tags[at]) ? entry : { ...entry, tags: kept },
+      ],
+    ];
+  });
+  const spec = { ...nodeImage.spec, images: Object.fromEntries(images) };
+  const isSame = sameJson(spec.images, nodeImage.spec.images ?? {});
+  return {
+    spec: isSame ? nodeImage.spec : spec,
+    ...(due.length > 0 && { againInMs: Math.max(Math.min(...due), 1_000) }),
+  };
+}
+
+function stillWanted(tag: ImageTag, isGone: (owner: ImageOwner) => boolean): ImageTag | undefined {
+  if (tag.createdAt === undefined) return undefined; // NI-4
+  const owners = tag.ownerReferences ?? [];
+  if (owners.length === 0) return tag;
+  const left = owners.filter((owner) => owner.kind !== imagePullJobs.kind || !isGone(owner));
+  if (left.length === owners.length) return tag;
+  return left.length === 0 ? undefined : { ...tag, ownerReferences: left };
+}
+
+/** NI-6: undefined while it has not ended. */
+function expiresInMs(nodeImage: NodeImage, name: string, tag: ImageTag, nowMs: number): number | undefined {
+  const completionTime = currentTagStatus(nodeImage, { name, tag })?.completionTime;
+  const ttlSeconds = tag.pullPolicy?.ttlSecondsAfterFinished;
+  if (completionTime === undefined || ttlSeconds === undefined) return undefined;
+  return Date.parse(completionTime) + ttlSeconds * 1_000 - nowMs;
+}
+
+function withEntry(spec: NodeImageSpec, name: string, entry: ImageEntry): NodeImageSpec {
+  const { [name]: before, ...others } = spec.images ?? {};
+  if (entry.tags === undefined || entry.tags.length === 0) {
+    return before === undefined ? spec : { ...spec, images: others };
+  }
+  return { ...spec, images: { ...others, [name]: entry } };
+}
+
+/** The image of a job, as NodeImages file it; undefined for what no runtime takes, which admission does not let pass. */
+export function imageOf({ spec }: Pick<ImagePullJob, 'spec'>): FamiliarImage | undefined {
+  return familiarImage(spec.image);
+}

@@ -1,0 +1,400 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  CancellationScope,
+  condition,
+  continueAsNew,
+  defineSignal,
+  isCancellation,
+  setCurrentDetails,
+  setHandler,
+  TimeoutFailure,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { NodeImageLook } from '../activities/kube/node-images.ts';
+import { referenceOf } from '../api/familiar-image.ts';
+import { sameJson } from '../api/json.ts';
+import { nodeImages, pullMessage } from '../api/node-image.ts';
+import {
+  changedSignal,
+  commandNames,
+  type PullOperation,
+  parsePullChanged,
+  searchAttributes,
+} from '../api/operations.ts';
+import type { WaitingFor } from '../api/waiting-for.ts';
+import {
+  begun,
+  failedWith,
+  heard,
+  newPull,
+  nextStep,
+  nodeWaitingFor,
+  type OpenTag,
+  type Pull,
+  type PullNews,
+  pullKey,
+  reportOf,
+  type TagReport,
+} from './plan/pull-images.ts';
+import { fitting } from './plan/size.ts';
+import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
+import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
+
+/** One pull that this run looks after. */
+interface Run {
+  pull: Pull;
+  readonly scope: CancellationScope;
+  /** Of the attempt that is under way. */
+  attempt?: CancellationScope;
+  /** Its turn has come, and is not over. */
+  hasTurn: boolean;
+  /** The pause that it makes is to end now. */
+  hurry: boolean;
+}
+
+/** So many pulls of one node are asked for at once; how many of them the node does at once is its own business. */
+const atOnce = 16;
+
+/** Reports travel together, as far as they fit into one event of the history. */
+const reportBytes = 2_400;
+
+/**
+ * Keeps the images of one node true: pulls what the NodeImage asks for and writes down how that went. It ends when nothing
+ * is open. While it runs, nothing else pulls on that node for Windlass.
+ */
+export async function pullImages(operation: PullOperation): Promise<void> {
+  const { nodeImage } = operation;
+  let node = operation.node;
+  let wantsLook = true;
+  let pausedBy: string | undefined;
+  let isDraining = false;
+  const runs = new Map<string, Run>();
+  /** Those that wait for their turn, first come, first served. */
+  const queue: Run[] = [];
+  /** What has ended in this run. A look that is older than the report of it must not begin it again. */
+  const over = new Set<string>();
+  const reports = new Map<string, TagReport>();
+  let isWriting = false;
+  let written: WaitingFor | undefined;
+  let shownReason = '';
+  let isStale = false;
+
+  setHandler(defineSignal<[unknown]>(changedSignal), (payload) => {
+    const change = parsePullChanged(payload);
+    wantsLook = true;
+    if (change.node === undefined || change.node.uid === node.uid) return;
+    node = change.node;
+    // nobody listens for the old one any more
+    for (const { attempt } of runs.values()) attempt?.cancel();
+  });
+  const announcements: Promise<void>[] = [];
+  listenToOperator(commandNames, {
+    command: (command) => obeyAtOnce(command),
+    identified: (command, by) => {
+      obey(command, by);
+      announcements.push(announce(operation, command, by));
+    },
+  });
+  CancellationScope.current().cancelRequested.catch(() =>
+    endAll(pullMessage.aborted('a cancellation of its workflow')),
+  );
+
+  await CancellationScope.nonCancellable(async () => {
+    for (;;) {
+      if (wantsLook) {
+        wantsLook = false;
+        const open = await lookAtAll();
+        if (open === undefined) {
+          for (const key of [...runs.keys()]) stop(key);
+          return;
+        }
+        takeIn(open);
+        if (isStale) await untilAllowed(() => images.reportPulls.executeWithOptions({ summary: 'tidy up' }, [tidy()]));
+        isStale = false;
+      }
+      await condition(() => wantsLook || isQuiet() || mayHandOver());
+      if (wantsLook) continue;
+      await Promise.all(announcements.splice(0));
+      if (mayHandOver() && !isQuiet()) {
+        // all progress is in the cluster, so the next run needs only the same references
+        await continueAsNew<typeof pullImages>({ nodeImage, node });
+      }
+      if (!wantsLook && isQuiet() && announcements.length === 0) return;
+    }
+  });
+
+  function isQuiet(): boolean {
+    return runs.size === 0 && reports.size === 0 && !isWriting;
+  }
+
+  function mayHandOver(): boolean {
+    isDraining ||= workflowInfo().continueAsNewSuggested;
+    if (!isDraining) return false;
+    return reports.size === 0 && !isWriting && [...runs.values()].every(({ attempt }) => attempt === undefined);
+  }
+
+  /** Everything that is open, read in parts that fit into history; undefined when there is nothing to look after. */
+  async function lookAtAll(): Promise<readonly OpenTag[] | undefined> {
+    for (;;) {
+      const tags: OpenTag[] = [];
+      let version: string | undefined;
+      for (;;) {
+        const summary = `look at ${nodeImage.name}`;
+        const part: NodeImageLook = await untilAllowed(() =>
+          look.lookAtNodeImage.executeWithOptions({ summary }, [{ operation, skip: tags.length }]),
+        );
+        if (part.kind === 'gone') return undefined;
+        // it has changed between two parts: what was at the seam may be missing
+        if (version !== undefined && version !== part.resourceVersion) break;
+        version = part.resourceVersion;
+        isStale = part.stale;
+        if (tags.length === 0 && !isWriting) written = part.waitingFor;
+        tags.push(...part.tags);
+        if (!part.more) return tags;
+      }
+    }
+  }
+
+  function takeIn(open: readonly OpenTag[]): void {
+    const wanted = new Map(open.map((tag) => [pullKey(tag), tag]));
+    for (const key of [...runs.keys()]) if (!wanted.has(key)) stop(key); // NP-3
+    for (const [key, tag] of wanted) if (!runs.has(key) && !over.has(key)) start(key, tag);
+    // a status that says Waiting or Pulling of what has ended here meanwhile is written over by what is under way
+    void tell();
+  }
+
+  function start(key: string, tag: OpenTag): void {
+    const run: Run = { pull: newPull(tag), scope: new CancellationScope(), hasTurn: false, hurry: false };
+    runs.set(key, run);
+    reports.set(key, reportOf(run.pull));
+    void run.scope
+      .run(() => work(key, run))
+      .catch((error: unknown) => {
+        if (!isCancellation(error)) throw error;
+      });
+  }
+
+  /** It is not wanted any more, so nothing is said about it either. */
+  function stop(key: string): void {
+    runs.get(key)?.scope.cancel();
+    runs.delete(key);
+    reports.delete(key);
+    giveTurns();
+  }
+
+  async function work(key: string, run: Run): Promise<void> {
+    for (;;) {
+      const { pull, step } = nextStep(run.pull, Date.now(), nodeSilenceMs);
+      run.pull = pull;
+      switch (step.kind) {
+        case 'ended':
+          end(key, run);
+          return;
+        case 'backOff':
+          run.hurry = false;
+          await condition(() => run.hurry, step.ms);
+          if (run.hurry) run.pull = { ...run.pull, notBeforeMs: Date.now() };
+          break;
+        case 'attempt': {
+          queue.push(run);
+          giveTurns();
+          await condition(() => run.hasTurn);
+          const attempt = new CancellationScope();
+          run.attempt = attempt;
+          const before = run.pull;
+          run.pull = begun(run.pull, Date.now());
+          // a node that was silent, or a runtime that was away, still is until it answers
+          if (before.wait !== undefined && before.wait.reason !== 'BackingOff')
+            run.pull = { ...run.pull, wait: before.wait };
+          say(key, run);
+          try {
+            const news = await attempt.run(() => tryOnce(run.pull, step));
+            if (news === 'superseded') {
+              wantsLook = true;
+              runs.delete(key);
+              reports.delete(key);
+              return;
+            }
+            run.pull = heard(run.pull, news, Date.now());
+          } catch (error) {
+            // the node is another one now: the next attempt goes there
+            if (!isCancellation(error) || run.scope.consideredCancelled) throw error;
+          } finally {
+            delete run.attempt;
+            run.hasTurn = false;
+            giveTurns();
+          }
+          if (run.pull.completedAtMs === undefined) say(key, run);
+        }
+      }
+    }
+  }
+
+  /** A pull that pauses has given its place to the next. */
+  function giveTurns(): void {
+    if (pausedBy !== undefined || isDraining) return;
+    let free = atOnce - [...runs.values()].filter(({ hasTurn }) => hasTurn).length;
+    while (free > 0) {
+      const next = queue.shift();
+      if (next === undefined) return;
+      if (next.scope.consideredCancelled) continue;
+      next.hasTurn = true;
+      free -= 1;
+    }
+  }
+
+  async function tryOnce(
+    pull: Pull,
+    step: { readonly timeoutSeconds: number; readonly silenceMs: number },
+  ): Promise<PullNews | 'superseded'> {
+    const { tag } = pull;
+    const { name, version, always } = tag;
+    const attempts = pull.wait?.reason === 'RuntimeUnreachable' ? 30 : 5;
+    try {
+      const result = await pullOnNode(node.uid, step.silenceMs, attempts)['node.v1.pullImage'].executeWithOptions(
+        { summary: `pull ${referenceOf(tag)}@${node.name}` },
+        [{ nodeImage, image: { name, tag: tag.tag }, version, always, timeoutSeconds: step.timeoutSeconds }],
+      );
+      return result.kind === 'superseded' ? 'superseded' : result;
+    } catch (error) {
+      return newsOf(error);
+    }
+  }
+
+  function end(key: string, run: Run): void {
+    reports.set(key, reportOf(run.pull));
+    runs.delete(key);
+    over.add(key);
+    void tell();
+  }
+
+  function say(key: string, run: Run): void {
+    reports.set(key, reportOf(run.pull));
+    void tell();
+  }
+
+  /** Writes what there is to say, one write at a time; what is overtaken is never written. */
+  function tell(): Promise<void> {
+    if (isWriting) return Promise.resolve();
+    isWriting = true;
+    // whoever has something to say may be cancelled; what is said is not
+    return CancellationScope.nonCancellable(write);
+  }
+
+  async function write(): Promise<void> {
+    try {
+      // what begins in the same moment is told together
+      await Promise.resolve();
+      for (;;) {
+        const waitingFor = waitingNow();
+        const waiting = [...reports.entries()];
+        const fit = fitting(
+          waiting.map(([, report]) => report),
+          reportBytes,
+        );
+        const batch = waiting.slice(0, Math.max(1, fit.length));
+        if (batch.length === 0 && sameJson(waitingFor, written)) return;
+        for (const [key] of batch) reports.delete(key);
+        showReason(waitingFor);
+        const tags = batch.map(([, report]) => report);
+        const summary = `report ${tags.length === 1 && tags[0] ? `${referenceOf(tags[0])} ${tags[0].phase}` : `${tags.length} tags`}`;
+        await untilAllowed(() =>
+          images.reportPulls.executeWithOptions({ summary: summary.slice(0, 180) }, [
+            { nodeImage, tags, ...(waitingFor && { waitingFor }) },
+          ]),
+        );
+        written = waitingFor;
+      }
+    } finally {
+      isWriting = false;
+    }
+  }
+
+  function tidy() {
+    const waitingFor = waitingNow();
+    return { nodeImage, tags: [], ...(waitingFor && { waitingFor }) };
+  }
+
+  function waitingNow(): WaitingFor | undefined {
+    const pulls = [...runs.values()].map(({ pull }) => pull);
+    return nodeWaitingFor(pulls, {
+      node: node.name,
+      before: written,
+      nowMs: Date.now(),
+      ...(pausedBy !== undefined && [...runs.values()].every(({ hasTurn }) => !hasTurn) && { pausedBy }),
+    });
+  }
+
+  function showReason(waitingFor: WaitingFor | undefined): void {
+    const reason = waitingFor?.reason ?? '';
+    setCurrentDetails(waitingFor ? `${reason}: ${waitingFor.blockedBy.join(', ')}: ${waitingFor.unblock}` : '');
+    if (reason === shownReason) return;
+    shownReason = reason;
+    upsertSearchAttributes({ [searchAttributes.reason]: [reason] });
+  }
+
+  function obeyAtOnce({ name, by, target }: OperatorCommand): void {
+    if (name === 'pause') pausedBy = by ?? 'an operator';
+    if (name === 'resume') {
+      pausedBy = undefined;
+      giveTurns();
+    }
+    if (name === 'retry') {
+      for (const run of runs.values())
+        if (target === undefined || referenceOf(run.pull.tag) === target) run.hurry = true;
+    }
+    void tell();
+  }
+
+  function obey({ name, target }: OperatorCommand, by: string): void {
+    if (name === 'pause' && pausedBy !== undefined) pausedBy = by;
+    if (name === 'abort') endAll(pullMessage.aborted(by));
+    if (name === 'skip') endAll(pullMessage.skipped(by), target);
+    void tell();
+  }
+
+  function endAll(message: string, target?: string): void {
+    for (const [key, run] of runs) {
+      if (target !== undefined && referenceOf(run.pull.tag) !== target) continue;
+      run.pull = failedWith(run.pull, message, Date.now());
+      run.scope.cancel();
+      end(key, run);
+    }
+  }
+}
+
+/** What a failed attempt says: about the node, or about what it needs. */
+function newsOf(error: unknown): PullNews | 'superseded' {
+  if (isCancellation(error)) throw error;
+  const cause = error instanceof ActivityFailure ? error.cause : error;
+  if (cause instanceof TimeoutFailure) return { kind: 'silent' };
+  if (!(cause instanceof ApplicationFailure)) throw error;
+  const { message } = cause;
+  switch (cause.type) {
+    case 'Unreachable':
+    case 'Throttled':
+    case 'Conflict':
+    case 'Held':
+      return { kind: 'away', reason: 'RuntimeUnreachable', message };
+    case 'Denied':
+    case 'Invalid':
+      return { kind: 'refused', message };
+    case 'Superseded':
+      return 'superseded';
+    default:
+      throw error; // a bug: holds the workflow until it is fixed
+  }
+}
+
+/** Tells in an Event who steered it. Nothing depends on it, and nothing waits for it for long. */
+async function announce({ nodeImage }: PullOperation, command: OperatorCommand, by: string): Promise<void> {
+  const { name, target, id } = command;
+  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const about = { kind: nodeImages.kind, namespace: '', ...nodeImage };
+  const input = { about, command: name, by, key, ...(target === undefined ? {} : { target }) };
+  await images.announceSteering.executeWithOptions(options, [input]).catch(() => undefined);
+}

@@ -1,0 +1,67 @@
+import {
+  CancellationScope,
+  condition,
+  continueAsNew,
+  defineSignal,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { imagePullJobs } from '../api/image-pull-job.ts';
+import { changedSignal, commandNames, type PullJobOperation } from '../api/operations.ts';
+import { images, look } from './shared/activities.ts';
+import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
+
+/**
+ * Steers one job that pulls an image on many nodes. The watcher chooses the nodes and counts them; this hears pause,
+ * resume, retry and abort and writes them down on the job, where the watcher obeys them, and ends when the job has.
+ */
+export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
+  const { job } = operation;
+  const commands: { readonly command: OperatorCommand; readonly by: string }[] = [];
+  let identifying = 0;
+  let wantsLook = true;
+
+  setHandler(defineSignal<[unknown]>(changedSignal), () => {
+    wantsLook = true;
+  });
+  listenToOperator(commandNames, {
+    command: () => {
+      identifying += 1;
+    },
+    identified: (command, by) => {
+      identifying -= 1;
+      commands.push({ command, by });
+    },
+  });
+  CancellationScope.current().cancelRequested.catch(() =>
+    commands.push({ command: { id: 0, name: 'abort' }, by: 'a cancellation of its workflow' }),
+  );
+
+  await CancellationScope.nonCancellable(async () => {
+    for (;;) {
+      for (const { command, by } of commands.splice(0)) await carryOut(command, by);
+      if (wantsLook) {
+        wantsLook = false;
+        const summary = `look at ${job.name}`;
+        const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]));
+        if (seen !== 'open') return;
+      }
+      const hasNews = () => wantsLook || commands.length > 0;
+      await condition(() => hasNews() || (workflowInfo().continueAsNewSuggested && identifying === 0));
+      // all that counts is written down on the job
+      if (!hasNews()) await continueAsNew<typeof pullOnNodes>(operation);
+    }
+  });
+
+  async function carryOut(command: OperatorCommand, by: string): Promise<void> {
+    const { name } = command;
+    await untilAllowed(() => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]));
+    const key = `${workflowInfo().runId.slice(0, 8)}-${command.id}`;
+    const about = { kind: imagePullJobs.kind, ...job };
+    const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+    await images.announceSteering
+      .executeWithOptions(options, [{ about, command: name, by, key }])
+      .catch(() => undefined);
+  }
+}
