@@ -22,7 +22,7 @@ import { usageOf, usageTable } from './processes.ts';
 import { pullFigures } from './pull.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
 import { sidecarFigures } from './sidecars.ts';
-import { partsTable, stepsTable } from './steps.ts';
+import { orchestration, partsTable, stepsTable } from './steps.ts';
 
 const samples = Number(process.argv[2] ?? 20);
 const name = 'bench';
@@ -48,7 +48,7 @@ try {
   const after = usageOf(now());
   const probes = await probeFigures(cluster, now);
   await cluster.close();
-  const { bare, bareThree, one, three } = figures;
+  const { bareStop, bare, bareThree, one, three } = figures;
   const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
   const text = [
     'Written by `npm run bench`. Times in milliseconds unless a row says otherwise.',
@@ -60,7 +60,7 @@ try {
     '',
     'Fresh containers for every sample; busybox that ends at once on TERM; grace period 1 s.',
     '',
-    table([bare, bareThree, one, three, ...crowd]),
+    table([bareStop, bare, bareThree, one, three, ...crowd]),
     '',
     `Medians: a request adds ${Math.round(added(one, bare))} ms to the bare restart of one container, and ` +
       `${Math.round(added(three, bareThree))} ms to that of three in order: ` +
@@ -68,7 +68,10 @@ try {
     '',
     '## Where the time goes',
     '',
-    'From the histories of these runs. Of one container:',
+    `From the histories of these runs: beside the stop on the node and what the kubelet does, a request for one container ` +
+      `takes ${Math.round(orchestration(journeys.one).request)} ms, and one for three in order ` +
+      `${Math.round(orchestration(journeys.three).request)} ms and ${Math.round(orchestration(journeys.three).further)} ms ` +
+      'between one container and the next (medians). Of one container:',
     '',
     partsTable(journeys.one),
     '',

@@ -8,6 +8,7 @@ import type { Journey } from './steps.ts';
 /** Figures of single requests, and what their histories say. */
 export interface RecreateFigures {
   readonly figures: {
+    readonly bareStop: Figure;
     readonly bare: Figure;
     readonly bareThree: Figure;
     readonly one: Figure;
@@ -31,13 +32,16 @@ export async function recreateFigures(cluster: BenchCluster, samples: number): P
     return journey.seenMs - journey.createdMs;
   }
 
+  const stops: number[] = [];
   /** What nobody can be faster than: the runtime's stop, and the kubelet's start until the pod's status says ready. */
   async function bare(phase: number, containers: number): Promise<number> {
     const pod = await cluster.readyPod(nextName(), containers);
     await delay(phase * relistMs);
     const startedAt = performance.now();
     for (const { name, containerID = '' } of pod.status?.containerStatuses ?? []) {
+      const stopsAt = performance.now();
       await cluster.runtime.stopContainer(containerID.split('://')[1] ?? '', 1);
+      if (containers === 1) stops.push(performance.now() - stopsAt);
       await cluster.podIs(pod.metadata.uid, `container ${name} runs again`, ({ status }) => {
         const now = status?.containerStatuses?.find((container) => container.name === name);
         return now?.ready === true && now.containerID !== containerID;
@@ -50,6 +54,7 @@ export async function recreateFigures(cluster: BenchCluster, samples: number): P
 
   const journeys: Record<'one' | 'three', Journey[]> = { one: [], three: [] };
   const figures = {
+    bareStop: { what: 'bare: the CRI stop alone', samples: stops, dropped: 0 },
     bare: await sample('bare: CRI stop → pod status shows the new container ready', samples, (phase) => bare(phase, 1)),
     bareThree: await sample('bare: the same for three containers, one after the other', samples, (phase) =>
       bare(phase, 3),

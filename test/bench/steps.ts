@@ -106,6 +106,20 @@ function partsOf({ createdMs, seenMs, steps }: Journey): Parts {
   };
 }
 
+/**
+ * What is neither the stop on the node nor the kubelet's part: of the request as a whole, and of each container but the
+ * first. Milliseconds, the median of these requests.
+ */
+export function orchestration(journeys: readonly Journey[]): { readonly request: number; readonly further: number } {
+  const parts = journeys.map(partsOf);
+  const further = journeys.map(({ steps }) => steps.filter(({ type }) => type === 'stop').length - 1);
+  const request = parts.map(
+    (part) => part['created → its first stop begins on the node'] + part['the last is ready → Completed is seen'],
+  );
+  const between = parts.map((part, index) => part['ready → the next stop begins on the node'] / (further[index] ?? 1));
+  return { request: quantile(request, 0.5), further: quantile(between, 0.5) };
+}
+
 /** Markdown: each step of the run that took the median time. */
 export function stepsTable(journeys: readonly Journey[]): string {
   const byLength = journeys.toSorted((a, b) => a.seenMs - a.createdMs - (b.seenMs - b.createdMs));

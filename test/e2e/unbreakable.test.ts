@@ -27,6 +27,6 @@ describe(`each container is restarted exactly once, and in order (CHAOS_SEED=${r
       say(summary([result]));
       expect(result.violations).toEqual([]);
     },
-    900_000,
+    1_500_000,
   );
 });
