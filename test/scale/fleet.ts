@@ -19,22 +19,27 @@ export interface Fleet {
   remove(): Promise<void>;
 }
 
+const patienceMs = 300_000;
+
 /** A set of so many pods, which is not there yet. */
 export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
   const name = `fleet-${pods}`;
   const ref = { namespace: scaleNamespace, name };
-  const patienceMs = 240_000 + pods * 240;
   let image = 1;
 
-  async function until(step: string, holds: (set: CloneSet) => boolean): Promise<number> {
-    const startedAt = performance.now();
+  /** However slow the machine: it is given up only when nothing has moved for long. */
+  async function until(step: string, holds: (set: CloneSet) => boolean): Promise<void> {
+    let [counts, movedAt] = ['', performance.now()];
     for (;;) {
       const set = await kube.get<CloneSet>(cloneSets, ref);
       const isSeen = set.status?.observedGeneration === set.metadata.generation;
-      const ms = performance.now() - startedAt;
-      if (isSeen && holds(set)) return ms;
-      if (ms > patienceMs)
-        throw new Error(`${name}: ${step} took longer than ${patienceMs / 1000} s: ${JSON.stringify(set.status)}`);
+      if (isSeen && holds(set)) return;
+      const { waitingFor: _, conditions: __, ...now } = set.status ?? {};
+      if (JSON.stringify(now) !== counts) [counts, movedAt] = [JSON.stringify(now), performance.now()];
+      if (performance.now() - movedAt > patienceMs) {
+        const seconds = patienceMs / 1000;
+        throw new Error(`${name}: ${step} has not moved for ${seconds} s: ${JSON.stringify(set.status)}`);
+      }
       await delay(100);
     }
   }
