@@ -80,6 +80,11 @@ class Fleet {
     const fleet = new Fleet(namespace, set, watch);
     await fleet.until('all pods to be ready', ({ status }) => status?.readyReplicas === replicas);
     watch.take();
+    for (const pod of fleet.pods().values()) {
+      for (const { name, restartCount } of pod.status?.containerStatuses ?? []) {
+        restartsBefore.set(`${pod.metadata.uid}/${name}`, restartCount);
+      }
+    }
     return fleet;
   }
 
@@ -173,8 +178,12 @@ class Fleet {
   }
 }
 
-function restartsOf({ status }: Pod, name: string): number | undefined {
-  return status?.containerStatuses?.find((container) => container.name === name)?.restartCount;
+/** How often containers had been started again before anything was asked of them: a loaded kubelet may do that. */
+const restartsBefore = new Map<string, number>();
+
+function restartsOf({ metadata, status }: Pod, name: string): number | undefined {
+  const count = status?.containerStatuses?.find((container) => container.name === name)?.restartCount;
+  return count === undefined ? undefined : count - (restartsBefore.get(`${metadata.uid}/${name}`) ?? 0);
 }
 
 function startedAt({ status }: Pod, name: string): number {

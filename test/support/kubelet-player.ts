@@ -90,6 +90,8 @@ export class PlayedPod {
   readonly #changed: EventEmitter;
   readonly #containers = new Map<string, Instance[]>();
   readonly #scripts = new Map<string, Script>();
+  /** The pod is finished, whoever has written that: a kubelet starts nothing in it any more. */
+  #isOver = false;
   readonly #restarts = new Set<Promise<void>>();
   #writes: Promise<unknown> = Promise.resolve();
 
@@ -183,6 +185,7 @@ export class PlayedPod {
   }
 
   #isStartedAgain(container: string): boolean {
+    if (this.#isOver) return false;
     const { restartPolicy = 'Always' } = this.#options;
     if (restartPolicy === 'OnFailure') return this.newest(container)?.exitCode !== 0;
     return restartPolicy === 'Always';
@@ -209,6 +212,7 @@ export class PlayedPod {
       { type: 'Ready', status: String(containersReady && gateOpen).replace(/^./, upperCase) },
     ];
     const phase = this.#phase(live.status?.phase);
+    this.#isOver ||= phase === 'Succeeded' || phase === 'Failed';
     const status = { phase, podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }], containerStatuses, conditions };
     const metadata = this.#options.follows ? { annotations: this.#daemonReport() } : {};
     const body = { metadata, status };
