@@ -41,6 +41,9 @@ const blockedAfterMs = 5_000;
 const concurrency = 16;
 const parallelSteps = 64;
 
+/** Pods that one pass creates: those that have come up meanwhile must not wait for the last of thousands. */
+const mostCreations = 64;
+
 /** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
 const byController = 'controller';
 
@@ -171,7 +174,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     this.#noteRollOut(seen.set, plan);
     const { status, upkeep, disruption, standing, againInMs } = plan;
     return {
-      upkeep: [...(status ? [{ kind: 'writeStatus', status } as const] : []), ...upkeep],
+      upkeep: [...(status ? [{ kind: 'writeStatus', status } as const] : []), ...boundCreations(upkeep)],
       disruption,
       standing,
       ...(againInMs !== undefined && { againInMs }),
@@ -294,6 +297,12 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       this.#house.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
     }
   }
+}
+
+/** The steps without the creations that are left to the next pass. */
+function boundCreations(steps: CloneSetPlan['upkeep']): CloneSetPlan['upkeep'] {
+  let room = mostCreations;
+  return steps.filter(({ kind }) => kind !== 'createPod' || room-- > 0);
 }
 
 function controllerOf({ metadata }: KubeObject): readonly string[] {
