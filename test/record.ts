@@ -266,7 +266,7 @@ const restarts: Readonly<Record<string, Scenario>> = {
     return { reset: request.operation };
   },
 
-  async stopOnly(windlass) {
+  async sidecarsStopOnly(windlass) {
     const job = await startJob(windlass, { sidecars: { a: [marks.stops], b: [marks.stops] } });
     job.pod.exit('main');
     await job.ended();

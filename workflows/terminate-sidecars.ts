@@ -73,9 +73,13 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
 
       if (skips.length > 0) {
         const blocked = 'step' in decision ? decision.step.containers : namesIn(decision.waitingFor);
-        const names = skips.flatMap((target) => target ?? blocked[0] ?? []);
+        const skipped = [...(status.skipped ?? [])];
+        for (const target of skips) {
+          const name = target ?? blocked.find((one) => !skipped.includes(one));
+          if (name !== undefined && !skipped.includes(name)) skipped.push(name);
+        }
         skips = [];
-        await report(pod, status, { ...status, skipped: [...new Set([...(status.skipped ?? []), ...names])] });
+        await report(pod, status, { ...status, skipped });
         continue;
       }
       if (abortedBy !== undefined) {
