@@ -22,7 +22,7 @@ let unbound: KubeClient;
 /** With the token of a daemon, bound to this node. */
 async function daemonOn(node?: NodeRef): Promise<KubeClient> {
   const kubeconfig = await testPlatform().accessOf(roles.daemon, node);
-  return createKubeClient({ kubeconfig, userAgent: 'kruise-daemon', qps: 100, burst: 100 });
+  return createKubeClient({ kubeconfig, userAgent: 'windlass-test', qps: 100, burst: 100 });
 }
 
 async function podOn(node: NodeRef, name: string): Promise<Pod> {
