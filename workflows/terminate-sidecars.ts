@@ -58,6 +58,8 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
     let failures = 0;
     let quiet = 0;
     let tryAgainAt: number | undefined;
+    let lastStep = '';
+    let repeats = 0;
     for (let isFirst = true; ; isFirst = false) {
       const seenNews = heard.news;
       const { decision, status } = await lookAt(pod);
@@ -109,6 +111,11 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
       }
       mayTryAgain = false;
       tryAgainAt = undefined;
+      // a step that had no effect is not repeated all the time, whatever the reason may be
+      const step = JSON.stringify(decision.step);
+      repeats = step === lastStep ? repeats + 1 : 0;
+      lastStep = step;
+      if (repeats > 0) await news(seenNews, Math.min(1_000 * 2 ** repeats, lookAgainMs.first));
       const refusal = await attempt(pod, decision.step);
       if (refusal === undefined) continue;
       await tellWait(status, waitFor('Parked', [`pod/${pod.name}`], `${terminationWaits.Parked}; ${refusal}`));

@@ -170,7 +170,7 @@ export class PlayedPod {
   async #restart(container: string, restartCount: number): Promise<void> {
     const { startTakes, readyTakes } = this.scriptOf(container);
     await this.report();
-    if (!this.#isStartedAgain(container)) return;
+    if (!this.#isStartedAgain(container) || isFinal((await this.read())?.status?.phase)) return;
     await startTakes;
     const instance = newInstance(restartCount, false);
     if (this.#options.follows) {
@@ -193,7 +193,7 @@ export class PlayedPod {
 
   /** As a kubelet computes it; a phase that is final stays. */
   #phase(known: string | undefined): string {
-    if (known === 'Succeeded' || known === 'Failed') return known;
+    if (isFinal(known)) return known;
     const names = [...this.#containers.keys()];
     if (names.some((name) => this.newest(name)?.running || this.#isStartedAgain(name))) return 'Running';
     return names.every((name) => this.newest(name)?.exitCode === 0) ? 'Succeeded' : 'Failed';
@@ -434,6 +434,11 @@ export class NodePlayer {
     played.exit(container);
     return { kind: 'stopped' };
   }
+}
+
+/** Nothing is started in a pod that has finished. */
+function isFinal(phase: string | undefined): phase is 'Succeeded' | 'Failed' {
+  return phase === 'Succeeded' || phase === 'Failed';
 }
 
 /** Waits with heartbeats. A daemon that ends leaves the stop to itself and lets the next attempt join it. */

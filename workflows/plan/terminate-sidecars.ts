@@ -90,16 +90,23 @@ function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequ
   // what the request has stopped and the pod does not show yet is on its way
   const left = started.filter(({ name }) => !wasStopped(request, name, instanceOf(pod, name)));
   if (left.length === 0) return wait('Stopping', blocker);
-  const isNew = left.every(({ name }) => knownInstance(request, name) !== instanceOf(pod, name));
+  const known = (name: string) => knownInstance(request, name);
+  const isBack = left.some(({ name }) => known(name) !== undefined && known(name) !== instanceOf(pod, name));
+  if (isBack && isFinished(pod)) return stopAgainLater(left, 'StopFailed', 'it has been started again');
   // JST-24: one that has come back before will come back again, so the second time the pod is ended instead
-  if (isNew && !isFinished(pod) && left.some(({ name }) => hadRestarted(request, name))) return act('finishPod', left);
-  if (isNew) return act('withdrawRequest', left);
+  if (isBack && left.some(({ name }) => hadRestarted(request, name))) return act('finishPod', left);
+  if (left.every(({ name }) => known(name) !== instanceOf(pod, name))) return act('withdrawRequest', left);
 
   // JST-30: it was tried, and did not work
   const { reason = '', message = '' } = request.status?.conditions?.find(({ type }) => type === 'Failed') ?? {};
   const failures = request.status?.containerRecreateStates?.flatMap((state) => state.message ?? []) ?? [];
   const why = [reason === 'Aborted' ? '' : reason, message, ...failures].filter(Boolean).join(': ');
   const told = reason === 'Aborted' ? 'RequestAborted' : 'StopFailed';
+  return stopAgainLater(left, told, why);
+}
+
+/** After a pause, so that a stop without effect is not repeated all the time; what a person has ended, only on demand. */
+function stopAgainLater(left: readonly Sidecar[], told: 'StopFailed' | 'RequestAborted', why: string): SidecarDecision {
   const { waitingFor } = wait(told, left.map(asBlocker), why);
   const step = { kind: 'withdrawRequest', containers: left.map(({ name }) => name) } as const;
   return { kind: 'tryAgain', waitingFor, step, byItself: told === 'StopFailed' };
