@@ -115,7 +115,8 @@ describe('the samples', () => {
   it.concurrent('begin anew with each instance of a container and with each pod of the name', async () => {
     const { namespace, pod } = await probedRoom();
     const [before] = (await listed(pod)).states;
-    await inRoom(namespace, 'kill', '1');
+    // kubectl may lose the container before it has the answer; what follows shows whether it has ended
+    await inRoom(namespace, 'kill', '1').catch(() => undefined);
     const restarted = await waitFor('results of the next instance', async (see) => {
       const { states } = see(await listed(pod));
       const isNew = states.every(({ containerID }) => containerID !== before?.containerID);
