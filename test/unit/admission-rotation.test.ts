@@ -145,12 +145,12 @@ describe('admission as a whole', () => {
 
   it('FG-16: says what is missing when it is not ready in time, and is ready when that comes later', async () => {
     const cluster = new MemoryCluster();
-    const timing = { host: '127.0.0.1', port: 0, secretName: 's', serviceName: 'x', initializeTimeoutSeconds: 0.5 };
+    const timing = { host: '127.0.0.1', port: 0, secretName: 's', serviceName: 'x', initializeTimeoutSeconds: 5 };
     const admission = start(cluster, {
       webhook: { ...timing, renewBeforeSeconds: 3600, certificateLifetimeSeconds: 7200 },
     });
     await expect(admission.ready).rejects.toThrow(
-      /^Admission is not ready after 0.5s: .*MutatingWebhookConfiguration "kruise-mutating-webhook-configuration" is missing/,
+      /^Admission is not ready after 5s: .*MutatingWebhookConfiguration "kruise-mutating-webhook-configuration" is missing/,
     );
     install(cluster);
     await waitFor('readiness', async () => {
