@@ -149,8 +149,15 @@ export class Starter {
     }
   }
 
+  /** An answer is due though there is nothing to tell: what makes sure that Temporal is usable has begun to ask. */
+  expectAnswer(): void {
+    if (this.#options.mayStart()) this.#asked();
+  }
+
   /** Forgets everything: another watcher may lead from now on. */
   reset(): void {
+    clearTimeout(this.#silenceTimer);
+    this.#silenceTimer = undefined;
     this.#wanted.clear();
     this.#sent.clear();
     this.#strays = new Map();

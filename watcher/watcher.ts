@@ -176,6 +176,8 @@ export class Watcher {
   /** Finds what Temporal has lost: operations that were ended by hand, or all of them with its database. */
   async #catchUp(signal: AbortSignal): Promise<void> {
     try {
+      // It waits for Temporal as long as it takes, and nothing else may have a reason to ask.
+      this.#starter.expectAnswer();
       await this.#deps.prepareTemporal(signal);
       const types = new Set(this.#controllers.flatMap(({ workflowTypes = [] }) => workflowTypes));
       for (const type of types) await this.#starter.restartMissing(type);

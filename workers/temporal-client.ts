@@ -4,9 +4,16 @@ import { Client, Connection } from '@temporalio/client';
 import type { TemporalConfig } from './config.ts';
 import { dataConverter } from './payload-limit.ts';
 
+/**
+ * Left to itself, gRPC asks ever more rarely whether a server is back, in the end every two minutes; a permit that nobody
+ * can confirm is worthless for as long.
+ */
+const channelArgs = { 'grpc.initial_reconnect_backoff_ms': 200, 'grpc.max_reconnect_backoff_ms': 3_000 };
+
 /** A client whose connection is made at its first call, so that it exists while Temporal is away. */
 export async function temporalClient({ config }: { readonly config: TemporalConfig }): Promise<Client> {
-  const connection = Connection.lazy({ ...(await connectionOptions(config)), connectTimeout: '10s' });
+  const options = await connectionOptions(config);
+  const connection = Connection.lazy({ ...options, channelArgs, connectTimeout: '10s' });
   return new Client({ connection, namespace: config.namespace, dataConverter });
 }
 

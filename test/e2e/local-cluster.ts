@@ -77,7 +77,7 @@ export async function localCluster(): Promise<LocalCluster> {
   if (!instance || !now) throw new Error(`Instance "${name}" is down: run "npm test -- e2e"`);
   const { kubeconfig } = now;
   const debian = await ensureDebianTools(silentProgress);
-  const connection = await Connection.connect({ address: now.temporal });
+  const connection = await Connection.connect({ address: now.temporal, connectTimeout: '120s' });
   const env = { ...process.env, KUBECONFIG: kubeconfig };
 
   async function kubectl(args: readonly string[], input = ''): Promise<Answer> {

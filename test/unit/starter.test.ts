@@ -311,6 +311,21 @@ describe('Starter', () => {
     expect(silence).toEqual([true]);
   });
 
+  it('hears of a silence though there is nothing to tell, and not of one in which it did not lead', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, silence } = starterOn(temporal);
+    starter.expectAnswer();
+    await elapse(30_000);
+    starter.reset();
+    await elapse(60_000);
+    expect(silence).toEqual([]);
+    starter.expectAnswer();
+    await elapse(60_000);
+    expect(silence).toEqual([true]);
+    await starter.restartMissing('restartContainers');
+    expect(silence).toEqual([true, false]);
+  });
+
   it('starts what a command is for, if that is asked and it does not run', async () => {
     const temporal = new FakeTemporal();
     const { starter } = starterOn(temporal);
