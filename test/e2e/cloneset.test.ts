@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../activities/kube/client.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { JsonObject } from '../../api/json.ts';
@@ -190,6 +190,9 @@ function startedAt({ status }: Pod, name: string): number {
   const found = status?.containerStatuses?.find((container) => container.name === name);
   return Date.parse(found?.state?.running?.startedAt ?? '');
 }
+
+// Each has several waits, all run at once, and a machine may stall.
+jest.setTimeout(600_000);
 
 describe('a CloneSet', () => {
   it.concurrent('updated in place keeps UID, IP, node and the other containers of its pods, and goes back so', async () => {
