@@ -13,6 +13,8 @@ export interface RuntimeInstance {
   readonly id: string;
   readonly podUid: string;
   readonly container: string;
+  /** The sandbox that it was made in; when the kubelet replaces that, it ends and makes all containers of the pod anew. */
+  readonly sandbox: string;
   readonly createdAt: string;
   readonly running: boolean;
 }
@@ -133,14 +135,19 @@ interface ContainerInfo {
   readonly ID: string;
   readonly CreatedAt: string;
   readonly Labels: Readonly<Record<string, string>>;
+  readonly Spec?: { readonly annotations?: Readonly<Record<string, string>> };
 }
 
-function instanceOf({ ID: id, CreatedAt: createdAt, Labels: labels }: ContainerInfo, running: ReadonlySet<string>) {
+function instanceOf(
+  { ID: id, CreatedAt: createdAt, Labels: labels, Spec: spec }: ContainerInfo,
+  running: ReadonlySet<string>,
+): RuntimeInstance {
   return {
     id,
     createdAt,
     podUid: labels['io.kubernetes.pod.uid'] ?? '',
     container: labels['io.kubernetes.container.name'] ?? '',
+    sandbox: spec?.annotations?.['io.kubernetes.cri.sandbox-id'] ?? '',
     running: running.has(id),
   };
 }

@@ -19,7 +19,7 @@ function version(resourceVersion: number, ...containers: readonly ContainerVersi
 }
 
 function instance(name: string, number: 0 | 1 | 2, running: boolean): RuntimeInstance {
-  return { id: `${name}-${number}`, podUid: 'pod-1', container: name, createdAt: '', running };
+  return { id: `${name}-${number}`, podUid: 'pod-1', container: name, sandbox: 'sandbox-0', createdAt: '', running };
 }
 
 function evidenceOf(name: string, more: Partial<ContainerEvidence> = {}): ContainerEvidence {
@@ -88,6 +88,14 @@ function good(more: Partial<Evidence> = {}): Evidence {
 }
 
 describe('the judge of the chaos campaign', () => {
+  it('says nothing of restarts in a pod whose sandbox the kubelet has replaced, and all of the rest', () => {
+    const instances = [...good().instances, { ...instance('second', 2, true), sandbox: 'sandbox-1' }];
+    const pod = podWith([container('first', 2), container('second', 2)]);
+    expect(violationsIn(good({ instances, pod }))).toEqual([]);
+    expect(violationsIn(good({ instances, pod, operationOpen: true }))).toHaveLength(1);
+    expect(violationsIn(good({ instances: good().instances, pod }))).not.toEqual([]);
+  });
+
   it('has nothing to say when each container was restarted once, in order, and nothing is held', () => {
     expect(violationsIn(good())).toEqual([]);
   });
