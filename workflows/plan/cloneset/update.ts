@@ -72,8 +72,8 @@ export function updateLine(
   scene: Scene,
   { updateNum }: Numbers,
 ): { readonly marked: readonly FleetPod[]; readonly line: readonly FleetPod[] } {
-  const { counted, permit, rollingUpdate = {} } = scene;
-  const skip = new Set(permit?.skip);
+  const { counted, permit, orders, rollingUpdate = {} } = scene;
+  const skip = new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
   const candidates = counted.filter(
     (pod) => isAtGoal(scene, pod) === updateNum < 0 && pod.state !== 'PreparingDelete' && !isInGrace(pod.pod),
   );

@@ -103,7 +103,8 @@ function partitionReached({ scene, update }: Situation): Wait | undefined {
 }
 
 function skipped({ scene, update }: Situation): Wait | undefined {
-  const left = scene.counted.filter((pod) => scene.permit?.skip.includes(pod.name) && !isAtGoal(scene, pod));
+  const skip = [...(scene.permit?.skip ?? []), ...(scene.orders?.skip ?? [])];
+  const left = scene.counted.filter((pod) => skip.includes(pod.name) && !isAtGoal(scene, pod));
   return update.stop.kind === 'started' && left.length > 0 ? wait('Skipped', left) : undefined;
 }
 
