@@ -156,6 +156,9 @@ describe('what a CloneSet waits for', () => {
     const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
     expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
     expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
+    // and is told of when nothing is rolled out any more
+    const over = { pods: given.pods, set: ordered({ version: 1, revision: newName, skip: ['web-o1'] }) };
+    expect(wait(over)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
   });
 
   it('Aborted, PausedByOperator: tell who said so and what has been changed, with a permit or without', () => {
