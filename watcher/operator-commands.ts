@@ -1,10 +1,10 @@
 /** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
 import type { KubeClient } from '../activities/kube/client.ts';
-import { failureTypeOf } from '../api/failure.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
 import { type CommandName, parseCommandText } from '../api/operations.ts';
 import { windlassAnnotation } from '../api/well-known.ts';
 import type { PassResult } from './keyed-queue.ts';
+import { unlessMovedOn } from './moved-on.ts';
 import type { Starter, WantedOperation } from './starter.ts';
 
 /** Whom a command is passed on to. */
@@ -58,13 +58,7 @@ export async function passOnCommand(
     { op: 'test', path, value: text },
     { op: 'remove', path },
   ];
-  try {
-    await kube.patch(resource, { namespace, name }, 'json', removal);
-  } catch (error) {
-    // a removal from an old copy is no error: the event that made it old brings the next pass
-    const type = failureTypeOf(error);
-    if (type !== 'Conflict' && type !== 'Superseded') throw error;
-  }
+  await unlessMovedOn(kube.patch(resource, { namespace, name }, 'json', removal));
   return undefined;
 }
 

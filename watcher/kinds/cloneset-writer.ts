@@ -3,9 +3,8 @@
  * about by UID and version; one that finds another version writes nothing, since the event that brings it is a reason for
  * another look anyway.
  */
-import { randomUUID } from 'node:crypto';
 import { type CloneSet, type CloneSetStatus, cloneSetEvent, cloneSets } from '../../api/cloneset.ts';
-import { type EventText, eventBody } from '../../api/event.ts';
+import type { EventText } from '../../api/event.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
@@ -19,8 +18,10 @@ import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workfl
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
 import type { Cache } from '../cache.ts';
 import type { Drains } from '../drained.ts';
+import { tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
+import { hasMovedOn } from '../moved-on.ts';
 import { trimPod } from '../trim.ts';
 
 /** One thing to do for a CloneSet. */
@@ -339,12 +340,9 @@ export class CloneSetWriter {
     await this.#say(pod, { type: 'Warning', reason: 'NotDrained', message });
   }
 
-  /** Nothing depends on an Event, so nobody waits for it, and a failure to tell is swallowed. */
   async #say(about: KubeObject, text: EventText): Promise<undefined> {
     const { kube, now } = this.#options;
-    const key = randomUUID().slice(0, 13);
-    const body = eventBody({ ...text, about, component: eventComponent.cloneSet, atMs: now(), key });
-    await kube.create(kubeResource.events, body, { deadlineMs: 5_000 }).catch(() => undefined);
+    await tellEvent(kube, { ...text, about, component: eventComponent.cloneSet, atMs: now() });
     return undefined;
   }
 }
@@ -361,12 +359,6 @@ function all(seen: readonly Seen[]): Seen {
   return async (signal) => {
     await Promise.all(seen.map((each) => each(signal)));
   };
-}
-
-/** The object is gone, is another one, or has changed since it was looked at. */
-function hasMovedOn(error: unknown): boolean {
-  const type = failureTypeOf(error);
-  return type === 'Conflict' || type === 'Superseded';
 }
 
 function isTaken(error: unknown): boolean {

@@ -15,7 +15,6 @@ import {
   launchStatusOf,
 } from '../../api/container-launch-priority.ts';
 import type { EventText } from '../../api/event.ts';
-import { failureTypeOf } from '../../api/failure.ts';
 import type { ObjectMeta } from '../../api/meta.ts';
 import { isActive, type Pod } from '../../api/pod.ts';
 import { timestamp } from '../../api/time.ts';
@@ -27,6 +26,7 @@ import type { Controller, WatcherHouse } from '../controller.ts';
 import { tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { hasMovedOn, unlessMovedOn } from '../moved-on.ts';
 
 /** The index of barriers by the UID of the pod that they belong to. */
 export const barriersByPod = 'pod';
@@ -119,7 +119,7 @@ async function publishDue(
   try {
     return { step, version: (await publish(pod, barrier, step.publish.map(barrierKey), world)).metadata };
   } catch (error) {
-    if (barrier || !isOvertaken(error)) throw error;
+    if (barrier || !hasMovedOn(error)) throw error;
     // one without our label: left behind, made by hand, or by OpenKruise
     const { namespace = '', name } = pod.metadata;
     const ref = { namespace, name: barrierName(name) };
@@ -156,7 +156,7 @@ async function own(
   const owners = podOwnersOf(found);
   if (owners.length === 0 || owners.includes(pod.metadata.uid)) return found;
   const { namespace = '', name, uid } = found.metadata;
-  await unlessGone(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
+  await unlessMovedOn(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
   return undefined;
 }
 
@@ -203,7 +203,7 @@ async function tell(pod: Pod, step: LaunchStep, { kube, now }: LaunchPassDepende
     await kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
     return true;
   } catch (error) {
-    if (isOvertaken(error)) return false;
+    if (hasMovedOn(error)) return false;
     throw error;
   }
 }
@@ -261,25 +261,10 @@ async function sayOf(pod: Pod, text: EventText, key: string, { kube, now }: Laun
 async function removeBarriers(podUid: string, { kube, barriers }: LaunchPassDependencies): Promise<undefined> {
   for (const { metadata } of barriers.byIndex(barriersByPod, podUid)) {
     const { namespace = '', name, uid } = metadata;
-    await unlessGone(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
+    await unlessMovedOn(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
   }
 }
 
 function podOwnersOf({ metadata }: LaunchBarrier): readonly string[] {
   return (metadata.ownerReferences ?? []).filter(({ kind }) => kind === 'Pod').map(({ uid }) => uid);
-}
-
-function isOvertaken(error: unknown): boolean {
-  const type = failureTypeOf(error);
-  return type === 'Conflict' || type === 'Superseded';
-}
-
-/** Nothing, where the object is gone or another one by now. */
-async function unlessGone<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isOvertaken(error)) return undefined;
-    throw error;
-  }
 }

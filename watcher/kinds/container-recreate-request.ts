@@ -17,7 +17,6 @@ import {
   recreateMessage,
   recreateWait,
 } from '../../api/container-recreate-request.ts';
-import { failureTypeOf } from '../../api/failure.ts';
 import type { Node } from '../../api/node.ts';
 import {
   commandNames,
@@ -37,6 +36,7 @@ import { type RequestQueue, requestQueue } from '../../workflows/plan/request-qu
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import { type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
 import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
@@ -342,15 +342,4 @@ async function removeExpired(
 
 function nameOf({ metadata }: ContainerRecreateRequest): { readonly namespace: string; readonly name: string } {
   return { namespace: metadata.namespace ?? '', name: metadata.name };
-}
-
-/** A write on an old copy is no error: the event that made it old brings the next pass. */
-async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
-  try {
-    return await write;
-  } catch (error) {
-    const type = failureTypeOf(error);
-    if (type === 'Conflict' || type === 'Superseded') return undefined;
-    throw error;
-  }
 }

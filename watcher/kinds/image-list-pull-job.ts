@@ -1,6 +1,4 @@
 /** What the watcher does for ImageListPullJobs: a job for each image, counted, and deleted with the list. */
-import { randomUUID } from 'node:crypto';
-import { eventBody } from '../../api/event.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import {
   type ImageListPullJob,
@@ -11,7 +9,7 @@ import {
   templateHashLabel,
 } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
-import { eventComponent, kubeResource } from '../../api/well-known.ts';
+import { eventComponent } from '../../api/well-known.ts';
 import {
   type ImagePullJobDraft,
   listStatus,
@@ -19,7 +17,9 @@ import {
   templateHash,
 } from '../../workflows/plan/image-list-pull-job.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 
 const byList = 'list';
 
@@ -151,7 +151,7 @@ export function imageListPullJobRunner(house: WatcherHouse): Controller {
   }
 
   async function tell(list: ImageListPullJob, verb: 'create' | 'delete', count: number): Promise<void> {
-    const event = eventBody({
+    await tellEvent(kube, {
       about: {
         apiVersion: `${imageListPullJobs.group}/${imageListPullJobs.version}`,
         kind: imageListPullJobs.kind,
@@ -162,20 +162,6 @@ export function imageListPullJobRunner(house: WatcherHouse): Controller {
       reason: `Successful ${verb} ImagePullJob`,
       message: `${verb === 'create' ? 'Create' : 'Delete'} ${count} ImagePullJob`,
       atMs: now(),
-      key: randomUUID().slice(0, 13),
     });
-    // nothing depends on it
-    await kube.create(kubeResource.events, event, { deadlineMs: 5_000 }).catch(() => undefined);
-  }
-}
-
-/** A write on an old copy is no error: the event that made it old brings the next pass. */
-async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
-  try {
-    return await write;
-  } catch (error) {
-    const type = failureTypeOf(error);
-    if (type === 'Conflict' || type === 'Superseded') return undefined;
-    throw error;
   }
 }

@@ -32,6 +32,7 @@ import {
 import { imageOf, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import { nodeImageIndexes, nodeImagesByOwner } from './node-image.ts';
@@ -307,15 +308,4 @@ function samePlace(before: Pod | undefined, after: Pod | undefined): boolean {
 function earliest(...results: readonly (PassResult | undefined)[]): PassResult | undefined {
   const times = results.flatMap((result) => result?.againInMs ?? []);
   return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
-}
-
-/** A write on an old copy is no error: the event that made it old brings the next pass. */
-async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
-  try {
-    return await write;
-  } catch (error) {
-    const type = failureTypeOf(error);
-    if (type === 'Conflict' || type === 'Superseded') return undefined;
-    throw error;
-  }
 }

@@ -29,6 +29,7 @@ import { kubeResource } from '../../api/well-known.ts';
 import { pruned } from '../../workflows/plan/node-image.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
@@ -194,15 +195,4 @@ function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperat
 
 function isWithoutNode(node: Node | undefined): boolean {
   return node === undefined || node.metadata.deletionTimestamp !== undefined;
-}
-
-/** A write on an old copy is no error: the event that made it old brings the next pass. */
-async function unlessMovedOn<T>(write: Promise<T>): Promise<T | undefined> {
-  try {
-    return await write;
-  } catch (error) {
-    const type = failureTypeOf(error);
-    if (type === 'Conflict' || type === 'Superseded') return undefined;
-    throw error;
-  }
 }

@@ -30,6 +30,7 @@ import {
 } from '../../workflows/plan/pod-probes.ts';
 import type { Cache } from '../cache.ts';
 import type { WatcherHouse } from '../controller.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import type { PodStatusWriter } from './pod-readiness.ts';
 
 /** The caches that everything about probes is decided on. */
@@ -234,15 +235,4 @@ function nameOf({ metadata }: NodePodProbe): { readonly name: string } {
 
 function uidOf({ metadata }: NodePodProbe) {
   return { preconditions: { uid: metadata.uid } };
-}
-
-/** A call about something that has moved on is no error: the event that tells of it brings the next pass. */
-export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
-  try {
-    return await call;
-  } catch (error) {
-    const type = failureTypeOf(error);
-    if (type === 'Conflict' || type === 'Superseded') return undefined;
-    throw error;
-  }
 }

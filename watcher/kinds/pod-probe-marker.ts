@@ -16,6 +16,7 @@ import type { WaitingFor } from '../../api/waiting-for.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { mayBeProbed } from '../../workflows/plan/pod-probes.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import {
   markerIndexes,
   NodeProbeMemory,
@@ -25,7 +26,6 @@ import {
   passOverPod,
   podsReportedAnew,
   probedPodIndexes,
-  unlessMovedOn,
 } from './node-pod-probe.ts';
 
 /** Nodes that have yet to be told of a generation of a marker. */

@@ -10,8 +10,8 @@ import {
 } from '../../../api/cloneset.ts';
 import { sameJson } from '../../../api/json.ts';
 import { formatSelector } from '../../../api/label-selector.ts';
-import type { WaitingFor } from '../../../api/waiting-for.ts';
 import type { Wait } from '../decision.ts';
+import { waitingSince } from '../waiting-since.ts';
 import { type FleetPod, isOfRevision } from './fleet.ts';
 import { replicasOf, type Scene } from './goal.ts';
 import { partitionOf } from './numbers.ts';
@@ -44,7 +44,7 @@ export function cloneSetStatus(scene: Scene, news: PassNews): CloneSetStatus {
     expectedUpdatedReplicas: wanted - partition,
   };
   const conditions = conditionsOf(scene, { ...counts, currentRevision, updateRevision }, news);
-  const waitingFor = waitingSince(set.status?.waitingFor, news.wait, scene.now);
+  const waitingFor = news.wait && waitingSince(set.status?.waitingFor, news.wait, scene.now);
   return {
     ...(set.metadata.generation !== undefined && { observedGeneration: set.metadata.generation }),
     ...counts,
@@ -150,9 +150,4 @@ function deadlineOf({ spec }: CloneSet): number | undefined {
 
 function find(conditions: readonly CloneSetCondition[] | undefined, wanted: string): CloneSetCondition | undefined {
   return conditions?.find(({ type }) => type === wanted);
-}
-
-/** A wait for the same reason goes on, though other pods may be in the way by now. */
-function waitingSince(before: WaitingFor | undefined, wait: Wait | undefined, now: string): WaitingFor | undefined {
-  return wait && { ...wait, since: before?.reason === wait.reason ? before.since : now };
 }

@@ -1,0 +1,17 @@
+import { failureTypeOf } from '../api/failure.ts';
+
+/** Whether a call was refused because its object is gone, is another one, or has changed since it was looked at. */
+export function hasMovedOn(error: unknown): boolean {
+  const type = failureTypeOf(error);
+  return type === 'Conflict' || type === 'Superseded';
+}
+
+/** A call about something that has moved on is no error: the event that tells of it brings the next pass. */
+export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (hasMovedOn(error)) return undefined;
+    throw error;
+  }
+}
