@@ -92,6 +92,20 @@ describe('the permit of a roll-out', () => {
   });
 });
 
+describe('a verdict on a permit from before the last command', () => {
+  it('neither holds nor ends what the command has freed', () => {
+    const paused = hearing(start, command('pause'));
+    const held = verdict(paused, blocked('PausedByOperator'));
+    const undoing = hearing(paused, command('undo'), held);
+    expect(undoing).toMatchObject({ isParked: false });
+    expect(wantedPermit(undoing)).toMatchObject({ revision: 'web-1', paused: false });
+
+    const undone = hearing(start, command('undo'), verdict(start, allDone));
+    expect(isOver(undone)).toBe(false);
+    expect(wantedPermit(undone)).toMatchObject({ revision: 'web-1' });
+  });
+});
+
 describe('a roll-out', () => {
   it('ends when all is done, unless it was told of something newer meanwhile', () => {
     const done = verdict(start, allDone);

@@ -181,7 +181,7 @@ function judged(
   { verdict, of, atMs }: Extract<RollOutNews, { kind: 'verdict' }>,
 ): RollOutProgress {
   const { facts, batch } = progress;
-  const isOutdated = facts.generation > of.generation;
+  const isOutdated = facts.generation > of.generation || !isSameLeave(of.permit, leaveOf(progress));
   switch (verdict.kind) {
     case 'batchDone': {
       const { waitingFor: _, ...others } = progress;
@@ -211,6 +211,8 @@ function judged(
       // The caches of the watcher may be a moment behind what this roll-out has written, or it behind them.
       return isOutdated ? askedAnew(progress) : { ...progress, awaitsFacts: true, misses: progress.misses + 1 };
     case 'blocked': {
+      // What held it may be what somebody has taken back since.
+      if (isOutdated) return askedAnew(progress);
       const { waitingFor } = verdict;
       const isParked = of.permit.paused || untilChanged.includes(waitingFor.reason);
       return { ...progress, waitingFor, isParked, misses: 0, round: progress.round + 1 };
@@ -233,20 +235,30 @@ export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): Ro
  * behind it stand in the object; what takes leave back does not wait.
  */
 export function wantedPermit(progress: RollOutProgress): Permit | undefined {
-  const { facts, orders, batch, waitingFor } = progress;
+  const { batch, waitingFor } = progress;
   if (progress.end || progress.isParked || progress.awaitsFacts) return undefined;
-  const paused = isHeld(orders);
-  if (!paused && unrecordedOrders(progress)) return undefined;
-  const undo = undoOf(orders);
+  const leave = leaveOf(progress);
+  if (!leave.paused && unrecordedOrders(progress)) return undefined;
   return {
-    revision: undo?.to ?? facts.revision,
-    paused,
-    skip: orders?.skip ?? [],
+    ...leave,
     batch: everyPod,
-    ...(!paused && { milestone: batch.milestone }),
+    ...(!leave.paused && { milestone: batch.milestone }),
     ...(waitingFor && { told: waitingFor.reason }),
-    ...(undo && { undo }),
   };
+}
+
+/** What the object and the orders of operators leave to be done. */
+type Leave = Pick<Permit, 'revision' | 'paused' | 'skip' | 'undo'>;
+
+function leaveOf({ facts, orders }: RollOutProgress): Leave {
+  const undo = undoOf(orders);
+  const revision = undo?.to ?? facts.revision;
+  return { revision, paused: isHeld(orders), skip: orders?.skip ?? [], ...(undo && { undo }) };
+}
+
+function isSameLeave(one: Leave, other: Leave): boolean {
+  const told = ({ revision, paused, skip, undo }: Leave) => JSON.stringify([revision, paused, skip, undo]);
+  return told(one) === told(other);
 }
 
 /** What the permit is for, as people read it in the history. */
