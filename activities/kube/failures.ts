@@ -80,11 +80,6 @@ export function isGone(error: unknown): boolean {
   return error instanceof KubeError && error.type === 'Superseded';
 }
 
-/** True when somebody wrote in between: read again, decide again. */
-export function isConflict(error: unknown): boolean {
-  return error instanceof KubeError && error.type === 'Conflict';
-}
-
 /** True when an object of this name exists already, so that it cannot be created. */
 export function isAlreadyExists(error: unknown): boolean {
   return error instanceof KubeError && error.reason === 'AlreadyExists';

@@ -1,3 +1,4 @@
+import { despiteConflicts } from '../../api/conflicts.ts';
 import { referenceOf } from '../../api/familiar-image.ts';
 import { fnv1a } from '../../api/fnv.ts';
 import { sameJson } from '../../api/json.ts';
@@ -11,13 +12,10 @@ import { mergedStatus, type OpenTag, openTagsOf, type TagReport } from '../../wo
 import { fitting } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
-import { isConflict, isGone, toFailure } from './failures.ts';
+import { isGone, toFailure } from './failures.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event. */
 const lookBytes = 3_500;
-
-/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
-const attemptsAtOnce = 5;
 
 /** What is open on a node now. */
 export type NodeImageLook =
@@ -92,7 +90,7 @@ export function nodeImageActivities({
     async reportPulls({ nodeImage, tags, waitingFor }) {
       const attempted = `Cannot write the status of NodeImage "${nodeImage.name}"`;
       try {
-        for (let attempt = 1; ; attempt++) {
+        await despiteConflicts(async () => {
           const live = await find(nodeImage);
           if (live === undefined) return;
           const status = mergedStatus(live, tags, waitingFor);
@@ -102,16 +100,10 @@ export function nodeImageActivities({
             { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
             { op: 'add', path: '/status', value: status },
           ];
-          try {
-            await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
-          } catch (error) {
-            if (isConflict(error) && attempt < attemptsAtOnce) continue;
-            throw error;
-          }
+          await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
           // not waited for: nobody depends on them
           void tell(live, tags);
-          return;
-        }
+        });
       } catch (error) {
         if (isGone(error)) return;
         throw toFailure(error, attempted);

@@ -1,4 +1,5 @@
 import { withCondition } from '../../api/conditions.ts';
+import { despiteConflicts } from '../../api/conflicts.ts';
 import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
 import { apiVersionOf } from '../../api/meta.ts';
@@ -8,7 +9,7 @@ import { timestamp } from '../../api/time.ts';
 import { eventComponent } from '../../api/well-known.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
-import { isConflict, isGone, toFailure } from './failures.ts';
+import { isGone, toFailure } from './failures.ts';
 
 /** Whether a job still goes on. */
 export type PullJobLook = 'gone' | 'finished' | 'open';
@@ -27,9 +28,6 @@ export interface PullJobActivities {
     readonly key: string;
   }): Promise<void>;
 }
-
-/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
-const attemptsAtOnce = 5;
 
 /** Every activity may run twice and acts on the job of the given UID only. */
 export function pullJobActivities({
@@ -62,7 +60,7 @@ export function pullJobActivities({
 
     async steerPullJob({ job, command, by }) {
       try {
-        for (let attempt = 1; ; attempt++) {
+        await despiteConflicts(async () => {
           const live = await find(job);
           if (live === undefined || isFinished(live)) return;
           const before = live.status?.conditions ?? [];
@@ -70,14 +68,8 @@ export function pullJobActivities({
           if (sameJson(before, conditions)) return;
           const { uid, resourceVersion } = live.metadata;
           const body = { metadata: { uid, resourceVersion }, status: { conditions } };
-          try {
-            await kube.patch(imagePullJobs, job, 'merge', body, { subresource: 'status' });
-            return;
-          } catch (error) {
-            if (isConflict(error) && attempt < attemptsAtOnce) continue;
-            throw error;
-          }
-        }
+          await kube.patch(imagePullJobs, job, 'merge', body, { subresource: 'status' });
+        });
       } catch (error) {
         if (isGone(error)) return;
         throw toFailure(error, `Cannot ${command} ImagePullJob "${qualifiedName(job)}"`);

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { findCondition } from '../../api/conditions.ts';
+import { despiteConflicts } from '../../api/conflicts.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
@@ -31,16 +32,13 @@ import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate-re
 import { fitting, jsonBytes, shortened } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
-import { isConflict, isGone, toFailure } from './failures.ts';
+import { isGone, toFailure } from './failures.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
 export const requestLookBytes = 3_800;
 
 /** Texts in a status may have been written by others, and are cut to what we would write ourselves. */
 const longestTextBytes = { message: 700, wait: 900 } as const;
-
-/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
-const attemptsAtOnce = 5;
 
 /** What a request and its surroundings look like now. */
 export type RequestLook =
@@ -186,8 +184,8 @@ export function requestActivities({
 
   /** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
   async function hold(request: ObjectRef, pod: PodRef, attempted: string): Promise<boolean> {
-    for (let attempt = 1; ; attempt++) {
-      try {
+    try {
+      return await despiteConflicts(async () => {
         const live = await found<ContainerRecreateRequest>(kube.get(crr, request));
         if (live?.metadata.uid !== request.uid || !isOpen(live)) throw superseded(attempted, 'the request has ended');
         if (findCondition(live.status?.conditions, recreateCondition.preRecreateGrace)) {
@@ -204,10 +202,9 @@ export function requestActivities({
         const body = { metadata: { uid, resourceVersion }, status: { conditions } };
         await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
         return true;
-      } catch (error) {
-        // the kubelet writes the status of pods, too
-        if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
-      }
+      });
+    } catch (error) {
+      throw toFailure(error, attempted);
     }
   }
 
@@ -237,8 +234,8 @@ export function requestActivities({
     attempted: string,
     change: (live: ContainerRecreateRequest) => ContainerRecreateRequestStatus | undefined,
   ): Promise<ContainerRecreateRequest | undefined> {
-    for (let attempt = 1; ; attempt++) {
-      try {
+    try {
+      return await despiteConflicts(async () => {
         const live = await kube.get<ContainerRecreateRequest>(crr, request);
         if (live.metadata.uid !== request.uid) return undefined;
         const status = change(live);
@@ -249,10 +246,10 @@ export function requestActivities({
           { op: 'add', path: '/status', value: status },
         ];
         return await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, { subresource: 'status' });
-      } catch (error) {
-        if (isGone(error)) return undefined;
-        if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
-      }
+      });
+    } catch (error) {
+      if (isGone(error)) return undefined;
+      throw toFailure(error, attempted);
     }
   }
 }

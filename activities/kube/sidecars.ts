@@ -1,3 +1,4 @@
+import { despiteConflicts } from '../../api/conflicts.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
 import type { EventText } from '../../api/event.ts';
 import {
@@ -27,7 +28,7 @@ import {
 } from '../../workflows/plan/terminate-sidecars.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
-import { isAlreadyExists, isConflict, isGone, toFailure } from './failures.ts';
+import { isAlreadyExists, isGone, toFailure } from './failures.ts';
 
 /** Names of containers in a verdict: more do not fit into a history event, and nobody reads more. */
 const mostNames = 20;
@@ -56,9 +57,6 @@ export interface SidecarActivities {
   }): Promise<void>;
 }
 
-/** A write that others get in the way of is tried so often at once, before Temporal tries it again later. */
-const attemptsAtOnce = 5;
-
 /** Every activity may run twice, and acts on the pod of the given UID only. */
 export function sidecarActivities({
   kube,
@@ -79,17 +77,15 @@ export function sidecarActivities({
 
     async endSidecars({ pod, step }) {
       const attempted = `Cannot end sidecars of pod "${qualifiedName(pod)}"`;
-      for (let attempt = 1; ; attempt++) {
-        try {
+      try {
+        await despiteConflicts(async () => {
           const world = await worldOf(pod);
           const decision = nextTermination(world);
           const isDue = 'step' in decision && decision.step.kind === step.kind;
           if (isDue && world.pod) await carryOut(decision.step, world.pod, world);
-          return;
-        } catch (error) {
-          // the pod has changed since it was read, so it is read again; the kubelet writes it, too
-          if (!isConflict(error) || attempt === attemptsAtOnce) throw toFailure(error, attempted);
-        }
+        });
+      } catch (error) {
+        throw toFailure(error, attempted);
       }
     },
 

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import {
   isAlreadyExists,
-  isConflict,
   isGone,
   type KubeError,
   noAnswer,
@@ -219,12 +218,11 @@ describe('toFailure', () => {
   });
 });
 
-describe('isGone, isConflict, isAlreadyExists', () => {
-  it('tell the three apart, and anything else from them', () => {
+describe('isGone, isAlreadyExists', () => {
+  it('tell the two apart, and anything else from them', () => {
     const gone = answered(404, 'NotFound', 'not found');
     const taken = answered(409, 'AlreadyExists', 'exists');
     expect([gone, taken, new Error('x'), undefined].map(isGone)).toEqual([true, false, false, false]);
-    expect([gone, taken, new Error('x'), undefined].map(isConflict)).toEqual([false, true, false, false]);
     expect([gone, taken, new Error('x'), undefined].map(isAlreadyExists)).toEqual([false, true, false, false]);
   });
 });

@@ -1,4 +1,5 @@
 import type { KubeClient } from '../../activities/kube/client.ts';
+import { despiteConflicts } from '../../api/conflicts.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import { type NodeImage, type NodeImageSpec, nodeImages } from '../../api/node-image.ts';
 import type { Cache } from '../cache.ts';
@@ -11,9 +12,6 @@ interface Wanted {
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
-
-/** A write that somebody else got in the way of is made again on what is there now, so often. */
-const attemptsAtOnce = 5;
 
 /** The API server has answered, so its watch will tell soon. */
 const seenWithinMs = 30_000;
@@ -69,25 +67,25 @@ export class NodeImageEdits {
   }
 
   async #write(name: string, edits: readonly NodeImageEdit[]): Promise<void> {
-    let live = this.#cache.byName('', name);
-    for (let attempt = 1; live !== undefined; attempt++) {
-      const before: NodeImage = live;
-      const spec = edits.reduce((seen, edit) => edit({ ...before, spec: seen }), before.spec);
-      if (spec === before.spec) return;
-      const { uid, resourceVersion } = before.metadata;
-      const patch = [
-        { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
-        { op: 'add', path: '/spec', value: spec },
-      ];
-      try {
+    let isRead = false;
+    try {
+      await despiteConflicts(async () => {
+        // the cache first: mostly nobody else has written
+        const live = isRead ? await this.#kube.get<NodeImage>(nodeImages, { name }) : this.#cache.byName('', name);
+        isRead = true;
+        if (live === undefined) return;
+        const spec = edits.reduce((seen, edit) => edit({ ...live, spec: seen }), live.spec);
+        if (spec === live.spec) return;
+        const { uid, resourceVersion } = live.metadata;
+        const patch = [
+          { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+          { op: 'add', path: '/spec', value: spec },
+        ];
         const written = await this.#kube.patch<NodeImage>(nodeImages, { name }, 'json', patch);
-        return await this.#cache.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
-      } catch (error) {
-        const type = failureTypeOf(error);
-        if (type === 'Superseded') return;
-        if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
-        live = await this.#kube.get<NodeImage>(nodeImages, { name });
-      }
+        await this.#cache.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
+      });
+    } catch (error) {
+      if (failureTypeOf(error) !== 'Superseded') throw error;
     }
   }
 }

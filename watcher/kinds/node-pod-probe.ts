@@ -1,3 +1,4 @@
+import { despiteConflicts } from '../../api/conflicts.ts';
 /**
  * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
  * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
@@ -203,13 +204,11 @@ function saysTheSame(before: PodProbeStatus | undefined, after: PodProbeStatus):
   return before !== undefined && sameJson(said(before.probeStates), said(after.probeStates));
 }
 
-const attemptsAtOnce = 5;
-
 /** One write for all marks of a pod, decided on the pod as it is; the kubelet writes conditions, too (NPP-15). */
 async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Promise<void> {
   const ref = { namespace: pod.metadata.namespace ?? '', name: pod.metadata.name };
-  for (let attempt = 1; ; attempt++) {
-    try {
+  try {
+    await despiteConflicts(async () => {
       const live = await kube.get<Pod>(kubeResource.pods, ref);
       if (live.metadata.uid !== pod.metadata.uid || !isActive(live)) return;
       const left = marksLeft(live, wanted);
@@ -220,12 +219,9 @@ async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Pr
         ...(left.conditions.length > 0 && { status: { conditions: withConditions(live, left.conditions) } }),
       };
       await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
-      return;
-    } catch (error) {
-      const type = failureTypeOf(error);
-      if (type === 'Superseded') return;
-      if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
-    }
+    });
+  } catch (error) {
+    if (failureTypeOf(error) !== 'Superseded') throw error;
   }
 }
 

@@ -1,3 +1,4 @@
+import { despiteConflicts } from '../../api/conflicts.ts';
 /** Pods with the shared readiness gate: they become Ready only once somebody has answered for the gate (PRG-6). */
 
 import type { KubeClient } from '../../activities/kube/client.ts';
@@ -30,8 +31,8 @@ export async function changePodConditions(
   change: (live: Pod) => readonly PodCondition[] | undefined,
 ): Promise<void> {
   const ref = { namespace: pod.namespace ?? '', name: pod.name };
-  for (let attempt = 1; ; attempt++) {
-    try {
+  try {
+    await despiteConflicts(async () => {
       const live = await kube.get<Pod>(kubeResource.pods, ref);
       if (live.metadata.uid !== pod.uid || live.metadata.deletionTimestamp !== undefined) return;
       const conditions = change(live);
@@ -39,13 +40,8 @@ export async function changePodConditions(
       const { uid, resourceVersion } = live.metadata;
       const body = { metadata: { uid, resourceVersion }, status: { conditions } };
       await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
-      return;
-    } catch (error) {
-      const type = failureTypeOf(error);
-      if (type === 'Superseded') return;
-      if (type !== 'Conflict' || attempt === attemptsAtOnce) throw error;
-    }
+    });
+  } catch (error) {
+    if (failureTypeOf(error) !== 'Superseded') throw error;
   }
 }
-
-const attemptsAtOnce = 5;
