@@ -1,26 +1,23 @@
 // docs/performance.md is written by several commands; each has a section of its own, which the others leave alone.
 
-/** The commands, in the order of their sections. */
-export const measuringCommands = ['bench', 'test:scale'] as const;
-export type MeasuringCommand = (typeof measuringCommands)[number];
+/** The parts of `npm run bench`, in the order in which they run and are told. */
+export const benchParts = ['recreate', 'sidecars', 'pull', 'admission', 'cache', 'probes'] as const;
+export type BenchPart = (typeof benchParts)[number];
 
-const title = '# Performance';
+/** What writes a section: the words after `npm run`. */
+export type MeasuringCommand = `bench -- ${BenchPart}` | 'test:scale';
 
-/** The document with the section of this command replaced. What no mark tells is of `bench`, which came first. */
+const commands: readonly MeasuringCommand[] = [...benchParts.map((part) => `bench -- ${part}` as const), 'test:scale'];
+
+const preamble = '# Performance\n\nEach section is written by the command that its comment names.';
+
+/** The document with the section of this command replaced. What no mark encloses goes. */
 export function withSection(document: string, command: MeasuringCommand, text: string): string {
-  const sections = new Map<MeasuringCommand, string>();
-  for (const known of measuringCommands) {
-    const found = sectionOf(document, known);
-    if (found !== undefined) sections.set(known, found);
-  }
-  const unmarked = document.replace(title, '').trim();
-  if (sections.size === 0 && unmarked !== '') sections.set('bench', unmarked);
-  sections.set(command, text.trim());
-  const parts = measuringCommands.flatMap((known) => {
-    const section = sections.get(known);
+  const sections = commands.flatMap((known) => {
+    const section = known === command ? text.trim() : sectionOf(document, known);
     return section === undefined ? [] : [`${begin(known)}\n\n${section}\n\n${end(known)}`];
   });
-  return `${[title, ...parts].join('\n\n')}\n`;
+  return `${[preamble, ...sections].join('\n\n')}\n`;
 }
 
 function begin(command: MeasuringCommand): string {

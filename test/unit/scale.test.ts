@@ -76,18 +76,18 @@ describe('report', () => {
 });
 
 describe('withSection', () => {
-  it('replaces the section of one command and leaves the other alone', () => {
-    const first = withSection('', 'bench', 'A\n');
+  it('replaces the section of one command and leaves the others alone', () => {
+    const first = withSection('', 'bench -- recreate', 'A\n');
     const both = withSection(first, 'test:scale', 'B');
-    expect(withSection(both, 'bench', 'C')).toBe(both.replace('\nA\n', '\nC\n'));
+    expect(withSection(both, 'bench -- recreate', 'C')).toBe(both.replace('\nA\n', '\nC\n'));
     expect(withSection(both, 'test:scale', 'D')).toBe(both.replace('\nB\n', '\nD\n'));
-    expect(both.indexOf('A')).toBeLessThan(both.indexOf('B'));
+    const all = withSection(both, 'bench -- probes', 'P');
+    expect(all.match(/^[ABP]$/gm)).toEqual(['A', 'P', 'B']);
+    expect(withSection(all, 'bench -- probes', 'P')).toBe(all);
   });
 
-  it('keeps what stood there before there were sections', () => {
-    const text = withSection('# Performance\n\nold\n', 'test:scale', 'new');
-    expect(text).toContain('<!-- npm run bench writes from here -->\n\nold\n');
-    expect(withSection(text, 'bench', 'newer')).not.toContain('old');
+  it('keeps nothing that no command has written', () => {
+    expect(withSection('# Performance\n\nby hand\n', 'test:scale', 'new')).not.toContain('by hand');
   });
 });
 

@@ -1,0 +1,105 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { findInstance } from '../../deploy/local/instance.ts';
+import { partReady, startPart } from '../../deploy/local/parts.ts';
+import type { PlatformStatus } from '../../deploy/local/platform.ts';
+import { featureGates } from '../../deploy/local/roles.ts';
+import { admissionFigures } from './admission.ts';
+import { cacheFigures } from './cache.ts';
+import type { BenchCluster } from './cluster.ts';
+import type { BenchPart } from './document.ts';
+import { type Figure, median, table } from './figures.ts';
+import { probeFigures } from './probes.ts';
+import { usageOf, usageTable } from './processes.ts';
+import { pullFigures } from './pull.ts';
+import { crowdFigures, recreateFigures } from './recreate.ts';
+import { sidecarFigures } from './sidecars.ts';
+import { orchestration, partsTable, stepsTable } from './steps.ts';
+
+/** What parts of the benchmark are given. */
+export interface Bench {
+  readonly instance: string;
+  /** How many samples a figure has. */
+  readonly samples: number;
+  readonly cluster: BenchCluster;
+  readonly platform: () => PlatformStatus;
+}
+
+/** Markdown, without the heading of the section. */
+export interface Measured {
+  readonly title: string;
+  readonly text: string;
+}
+
+/** All parts of the benchmark, in the order in which they run. */
+export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measured>>> = {
+  recreate: async ({ cluster, samples, platform }) => {
+    console.log('An idle minute');
+    const idle = usageOf(platform());
+    await delay(60_000);
+    const idleMinute = usageOf(platform());
+    const { figures, journeys } = await recreateFigures(cluster, samples);
+    const crowd = await crowdFigures(cluster);
+    const after = usageOf(platform());
+    const { bareStop, bare, bareThree, one, three } = figures;
+    const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
+    const text = [
+      'Fresh containers for every sample; busybox that ends at once on TERM; grace period 1 s. Times in milliseconds.',
+      table([bareStop, bare, bareThree, one, three, ...crowd]),
+      `Medians: a request adds ${Math.round(added(one, bare))} ms to the bare restart of one container, and ` +
+        `${Math.round(added(three, bareThree))} ms to that of three in order: ` +
+        `${Math.round((added(three, bareThree) - added(one, bare)) / 2)} ms for each further one.`,
+      '### Where the time goes',
+      'From the histories of these runs: beside the stop on the node and what the kubelet does, a request for one container ' +
+        `takes ${Math.round(orchestration(journeys.one).request)} ms, and one for three in order ` +
+        `${Math.round(orchestration(journeys.three).request)} ms and ${Math.round(orchestration(journeys.three).further)} ms ` +
+        'between one container and the next (medians). Of one container:',
+      partsTable(journeys.one),
+      'Of three in order:',
+      partsTable(journeys.three),
+      'A typical run for one container, step by step; status is written beside the work, which does not wait for it:',
+      stepsTable(journeys.one),
+      'A typical run for three in order:',
+      stepsTable(journeys.three),
+      '### Processes',
+      'Before and after these requests.',
+      usageTable(idle, idleMinute, after),
+    ];
+    return { title: 'Recreating containers', text: text.join('\n\n') };
+  },
+
+  sidecars: async ({ instance, cluster, samples }) => {
+    await withGate(instance, 'SidecarTerminator');
+    return { title: 'Ending the sidecars of a job', text: millisecondsTable(await sidecarFigures(cluster, samples)) };
+  },
+
+  pull: async ({ instance, cluster, samples }) => ({
+    title: 'Pulling images',
+    text: millisecondsTable(await pullFigures(cluster, instance, samples)),
+  }),
+
+  admission: async ({ cluster }) => ({
+    title: 'Admission',
+    text: millisecondsTable(await admissionFigures(cluster.kube, 500)),
+  }),
+
+  cache: async () => ({ title: 'Watch cache', text: table(cacheFigures()) }),
+
+  probes: async ({ cluster, platform }) => ({
+    title: 'Probes',
+    text:
+      'On one node, for a minute, with every probe succeeding, so that nothing is reported. What the runtime does for ' +
+      `commands is not in the CPU of the daemon.\n\n${await probeFigures(cluster, platform)}`,
+  }),
+};
+
+function millisecondsTable(figures: readonly Figure[]): string {
+  return `Times in milliseconds.\n\n${table(figures)}`;
+}
+
+/** Has the watcher work with a feature gate that is off by default, beside those that the local platform has on. */
+async function withGate(name: string, gate: string): Promise<void> {
+  const instance = findInstance(name);
+  if (!instance) throw new Error(`Instance "${name}" is down`);
+  await startPart(instance, 'watcher', [`--feature-gates=${featureGates},${gate}=true`]);
+  await partReady(instance, 'watcher');
+}
