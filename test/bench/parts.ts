@@ -61,7 +61,8 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
       'A typical run for three in order:',
       stepsTable(journeys.three),
       '### Processes',
-      'Before and after these requests.',
+      'Before and after these requests. What is not private is the code of Node and of Temporal’s core, of which a machine ' +
+        'holds one copy however many roles run there.',
       usageTable(idle, idleMinute, after),
     ];
     return { title: 'Recreating containers', text: text.join('\n\n') };

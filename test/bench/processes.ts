@@ -8,6 +8,8 @@ const ticksPerSecond = 100;
 export interface Usage {
   readonly role: string;
   readonly rssMegabytes: number;
+  /** The part of it that belongs to this process alone, without the code of Node and of Temporal's core. */
+  readonly privateMegabytes: number;
   readonly cpuSeconds: number;
 }
 
@@ -20,22 +22,25 @@ export function usageOf(platform: PlatformStatus): readonly Usage[] {
       .replace(/^.*\) /, 'x y ')
       .split(' ');
     const ticks = Number(fields[11]) + Number(fields[12]);
-    const rss = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? Number.NaN) / 1024;
-    return [{ role: name, rssMegabytes: Math.round(rss), cpuSeconds: ticks / ticksPerSecond }];
+    const megabytes = (field: string) =>
+      Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? Number.NaN) / 1024);
+    const [rssMegabytes, privateMegabytes] = [megabytes('VmRSS'), megabytes('RssAnon')];
+    return [{ role: name, rssMegabytes, privateMegabytes, cpuSeconds: ticks / ticksPerSecond }];
   });
 }
 
 /** Markdown: memory idle and after the load, and the CPU time that an idle minute and the whole run took. */
 export function usageTable(idle: readonly Usage[], idleMinute: readonly Usage[], after: readonly Usage[]): string {
-  const rows = idle.map(({ role, rssMegabytes, cpuSeconds }) => {
+  const rows = idle.map(({ role, rssMegabytes, privateMegabytes, cpuSeconds }) => {
     const minute = idleMinute.find((usage) => usage.role === role);
     const end = after.find((usage) => usage.role === role);
     const share = (((minute?.cpuSeconds ?? cpuSeconds) - cpuSeconds) / 60) * 100;
-    return `| ${role} | ${rssMegabytes} | ${end?.rssMegabytes ?? ''} | ${share.toFixed(2)} | ${end ? (end.cpuSeconds - cpuSeconds).toFixed(1) : ''} |`;
+    const memory = [rssMegabytes, privateMegabytes, end?.rssMegabytes ?? '', end?.privateMegabytes ?? ''].join(' | ');
+    return `| ${role} | ${memory} | ${share.toFixed(2)} | ${end ? (end.cpuSeconds - cpuSeconds).toFixed(1) : ''} |`;
   });
   return [
-    '| role | RSS idle, MB | RSS after, MB | CPU idle, % of a core | CPU of the run, s |',
-    '| --- | --- | --- | --- | --- |',
+    '| role | RSS idle, MB | of it private | RSS after, MB | of it private | CPU idle, % of a core | CPU of the run, s |',
+    '| --- | --- | --- | --- | --- | --- | --- |',
     ...rows,
   ].join('\n');
 }
