@@ -1,5 +1,5 @@
 import { fleetResource } from '../../api/fleet-kinds.ts';
-import { apiVersionOf } from '../../api/meta.ts';
+import { apiVersionOf, type Resource } from '../../api/meta.ts';
 import { type CommandName, commandEvent, refusedCommandEvent } from '../../api/operations.ts';
 import type { ObjectRef } from '../../api/refs.ts';
 import { eventComponent } from '../../api/well-known.ts';
@@ -20,6 +20,41 @@ export interface OperatorEventActivities {
   }): Promise<void>;
 }
 
+/** A command that an operation has heard, and what became of it. */
+export interface HeardCommand {
+  readonly command: CommandName;
+  readonly by: string;
+  /** What it was given for: a container, a pod. */
+  readonly target?: string | undefined;
+  /** Why it had no effect; absent: it was obeyed. */
+  readonly refused?: string | undefined;
+  /** The same key is told once. */
+  readonly key: string;
+}
+
+/** Says in an Event about an object who steered its operation. */
+export async function tellOfCommand(
+  kube: Pick<KubeClient, 'create'>,
+  about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
+  { command, by, target, refused, key }: HeardCommand,
+  { component, at }: { readonly component: string; readonly at: Date },
+): Promise<void> {
+  const { resource, ref } = about;
+  const { kind } = resource;
+  const metadata = { ...ref, resourceVersion: '', creationTimestamp: '' };
+  const text =
+    refused === undefined
+      ? ({ type: 'Normal', ...commandEvent(command, by, target) } as const)
+      : ({ type: 'Warning', ...refusedCommandEvent(command, by, refused) } as const);
+  await recordEvent(kube, {
+    about: { apiVersion: apiVersionOf(resource), kind, metadata },
+    component,
+    ...text,
+    at,
+    key,
+  });
+}
+
 /** Tells people; nothing depends on it. */
 export function operatorEventActivities({
   kube,
@@ -29,19 +64,11 @@ export function operatorEventActivities({
   readonly now: () => Date;
 }): OperatorEventActivities {
   return {
-    async announceRollOutCommand({ kind, target, command, by, pod, refused, key }) {
+    async announceRollOutCommand({ kind, target: ref, pod, ...heard }) {
       const resource = fleetResource(kind);
       if (!resource) return;
-      const about = {
-        apiVersion: apiVersionOf(resource),
-        kind,
-        metadata: { ...target, resourceVersion: '', creationTimestamp: '' },
-      };
-      const text =
-        refused === undefined
-          ? ({ type: 'Normal', ...commandEvent(command, by, pod) } as const)
-          : ({ type: 'Warning', ...refusedCommandEvent(command, by, refused) } as const);
-      await recordEvent(kube, { about, component: eventComponent.rollOut, ...text, at: now(), key });
+      const component = eventComponent.rollOut;
+      await tellOfCommand(kube, { resource, ref }, { ...heard, target: pod }, { component, at: now() });
     },
   };
 }

@@ -2,14 +2,14 @@ import { withCondition } from '../../api/conditions.ts';
 import { despiteConflicts } from '../../api/conflicts.ts';
 import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
-import { apiVersionOf } from '../../api/meta.ts';
-import { type CommandName, commandEvent } from '../../api/operations.ts';
+import { nodeImages } from '../../api/node-image.ts';
+import type { CommandName } from '../../api/operations.ts';
 import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import { eventComponent } from '../../api/well-known.ts';
 import type { KubeClient } from './client.ts';
-import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';
+import { tellOfCommand } from './operator-events.ts';
 
 /** Whether a job still goes on. */
 export type PullJobLook = 'gone' | 'finished' | 'open';
@@ -76,15 +76,12 @@ export function pullJobActivities({
       }
     },
 
-    async announceSteering({ about: { kind, namespace, name, uid }, command, by, target, key }) {
-      const about = {
-        apiVersion: apiVersionOf(imagePullJobs),
-        kind,
-        metadata: { ...(namespace !== '' && { namespace }), name, uid, resourceVersion: '', creationTimestamp: '' },
-      };
-      const { reason, message } = commandEvent(command, by, target);
-      const component = kind === 'NodeImage' ? eventComponent.nodeImage : eventComponent.imagePullJob;
-      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
+    async announceSteering({ about: { kind, ...ref }, ...heard }) {
+      const [resource, component] =
+        kind === 'NodeImage'
+          ? ([nodeImages, eventComponent.nodeImage] as const)
+          : ([imagePullJobs, eventComponent.imagePullJob] as const);
+      await tellOfCommand(kube, { resource, ref }, heard, { component, at: now() });
     },
   };
 }

@@ -12,9 +12,8 @@ import {
 } from '../../api/container-recreate-request.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import { sameJson } from '../../api/json.ts';
-import { apiVersionOf } from '../../api/meta.ts';
 import type { Node } from '../../api/node.ts';
-import { type CommandName, commandEvent, type RestartOperation } from '../../api/operations.ts';
+import type { CommandName, RestartOperation } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/pod-readiness.ts';
 import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
@@ -33,6 +32,7 @@ import { fitting, jsonBytes, shortened } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';
+import { tellOfCommand } from './operator-events.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
 export const requestLookBytes = 3_800;
@@ -144,15 +144,9 @@ export function requestActivities({
       }
     },
 
-    async announceCommand({ request, command, by, target, key }) {
-      const about = {
-        apiVersion: apiVersionOf(crr),
-        kind: crr.kind,
-        metadata: { ...request, resourceVersion: '', creationTimestamp: '' },
-      };
-      const { reason, message } = commandEvent(command, by, target);
+    async announceCommand({ request: ref, ...heard }) {
       const component = eventComponent.recreate;
-      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
+      await tellOfCommand(kube, { resource: crr, ref }, heard, { component, at: now() });
     },
 
     async recordTarget({ request, container, containerId }) {

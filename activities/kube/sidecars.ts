@@ -14,7 +14,7 @@ import {
   terminationStatusOf,
 } from '../../api/job-sidecar-termination.ts';
 import { isVirtual, type Node } from '../../api/node.ts';
-import { type CommandName, commandEvent } from '../../api/operations.ts';
+import type { CommandName } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
@@ -29,6 +29,7 @@ import {
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isAlreadyExists, isGone, toFailure } from './failures.ts';
+import { tellOfCommand } from './operator-events.ts';
 
 /** Names of containers in a verdict: more do not fit into a history event, and nobody reads more. */
 const mostNames = 20;
@@ -104,14 +105,8 @@ export function sidecarActivities({
       }
     },
 
-    async announceOnPod({ pod, command, by, target, key }) {
-      const about = {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { ...pod, resourceVersion: '', creationTimestamp: '' },
-      };
-      const { reason, message } = commandEvent(command, by, target);
-      await recordEvent(kube, { about, component, type: 'Normal', reason, message, at: now(), key });
+    async announceOnPod({ pod: ref, ...heard }) {
+      await tellOfCommand(kube, { resource: kubeResource.pods, ref }, heard, { component, at: now() });
     },
   };
 
