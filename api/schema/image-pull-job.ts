@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { group } from '../well-known.ts';
-import type { KindDefinition, PrinterColumn } from './kind.ts';
+import { counter, type KindDefinition } from './kind.ts';
 import { sandboxConfig } from './node-image.ts';
 import { conditions, int32, int64, intOrPercent, labelSelector, time, waitingFor } from './shared.ts';
 
@@ -106,10 +106,6 @@ export const imagePullJobStatusSchema = Type.Object(
   },
   { description: 'How far it has come.' },
 );
-
-function counter(name: string, field: string, description: string): PrinterColumn {
-  return { name, type: 'integer', jsonPath: `.status.${field}`, description };
-}
 
 /** The whole kind: names, versions, columns. */
 export const imagePullJobKind: KindDefinition = {

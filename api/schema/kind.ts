@@ -31,6 +31,11 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
+/** A column of a number in the status. */
+export function counter(name: string, field: string, description: string): PrinterColumn {
+  return { name, type: 'integer', jsonPath: `.status.${field}`, description };
+}
+
 export interface KindVersion {
   readonly name: string;
   readonly storage: boolean;

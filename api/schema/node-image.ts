@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { group } from '../well-known.ts';
-import type { KindDefinition, PrinterColumn } from './kind.ts';
+import { counter, type KindDefinition } from './kind.ts';
 import { int32, int64, time, waitingFor } from './shared.ts';
 
 // v1alpha1 and v1beta1 are the same here. `pullSecrets[].mode` is in both, so that a client of the older version does not
@@ -141,10 +141,6 @@ export const nodeImageStatusSchema = Type.Object(
   },
   { description: 'How far the node has come.' },
 );
-
-function counter(name: string, field: string, description: string): PrinterColumn {
-  return { name, type: 'integer', jsonPath: `.status.${field}`, description };
-}
 
 /** The whole kind: names, versions, columns. */
 export const nodeImageKind: KindDefinition = {
