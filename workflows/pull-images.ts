@@ -58,6 +58,9 @@ interface Run {
 /** So many pulls of one node are asked for at once; how many of them the node does at once is its own business. */
 const atOnce = 16;
 
+/** So much later than due a time-out may be told of. */
+const lateMs = 10_000;
+
 /** Reports travel together, as far as they fit into one event of the history. */
 const reportBytes = 2_400;
 
@@ -253,6 +256,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     const { tag } = pull;
     const { name, version, always } = tag;
     const attempts = pull.wait?.reason === 'RuntimeUnreachable' ? 30 : 5;
+    const askedAtMs = Date.now();
     try {
       const result = await pullOnNode(node.uid, step.silenceMs, attempts)['node.v1.pullImage'].executeWithOptions(
         { summary: `pull ${referenceOf(tag)}@${node.name}` },
@@ -260,7 +264,10 @@ export async function pullImages(operation: PullOperation): Promise<void> {
       );
       return result.kind === 'superseded' ? 'superseded' : result;
     } catch (error) {
-      return newsOf(error);
+      const news = newsOf(error);
+      // a time-out that comes late: nobody was there to tell of it in time
+      const isLate = Date.now() - askedAtMs > step.silenceMs + lateMs;
+      return news !== 'superseded' && news.kind === 'silent' && isLate ? { kind: 'interrupted' } : news;
     }
   }
 

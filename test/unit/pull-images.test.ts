@@ -92,6 +92,14 @@ describe('a pull', () => {
     expect(nextStep(pull, bornMs + 700_000, silence).step.kind).toBe('attempt');
   });
 
+  it('NI-8: neither the wait for its turn nor an outage of Temporal is a silence of the node', () => {
+    const late = bornMs + 3_600_000;
+    const waited = heard(begun(newPull(tag), late), { kind: 'silent' }, late + 60_000);
+    expect(nextStep(waited, late + 60_000, silence).step.kind).toBe('attempt');
+    const interrupted = heard(waited, { kind: 'interrupted' }, late + 7_200_000);
+    expect(nextStep(interrupted, late + 7_200_000, silence).step.kind).toBe('attempt');
+  });
+
   it('a runtime that is away costs no attempt', () => {
     const away: PullNews = { kind: 'away', reason: 'RuntimeUnreachable', message: 'no socket' };
     const pull = heard(begun(newPull({ ...tag, backoffLimit: 0 }), bornMs), away, bornMs);

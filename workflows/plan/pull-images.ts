@@ -144,9 +144,15 @@ function ended(pull: Pull): { readonly pull: Pull; readonly step: PullStep } {
   return { pull, step: { kind: 'ended' } };
 }
 
-/** The pull with its turn come: the node is asked now. */
+/** The pull with its turn come: the node is asked now, and one that was silent still is until it answers. */
 export function begun(pull: Pull, nowMs: number): Pull {
-  return { ...withoutWait(pull), phase: 'Pulling', startedAtMs: pull.startedAtMs ?? nowMs };
+  const isSilent = pull.wait?.reason === 'NodeSilent';
+  return {
+    ...withoutWait(pull),
+    phase: 'Pulling',
+    startedAtMs: pull.startedAtMs ?? nowMs,
+    heardAtMs: isSilent ? pull.heardAtMs : nowMs,
+  };
 }
 
 /** What a node, or the lack of one, has to say about an attempt. */
@@ -154,6 +160,8 @@ export type PullNews =
   | { readonly kind: 'succeeded'; readonly imageId: string }
   | { readonly kind: 'failed'; readonly final: boolean; readonly message: string }
   | { readonly kind: 'silent' }
+  /** Temporal itself was away, which says nothing about the node. */
+  | { readonly kind: 'interrupted' }
   /** The runtime or the API server was away; no attempt was made. */
   | { readonly kind: 'away'; readonly reason: 'RuntimeUnreachable'; readonly message: string }
   | { readonly kind: 'refused'; readonly message: string };
@@ -188,6 +196,8 @@ export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
     }
     case 'silent':
       return { ...pull, wait: { reason: 'NodeSilent' } };
+    case 'interrupted':
+      return { ...pull, heardAtMs: nowMs };
     case 'away':
       return {
         ...pull,
