@@ -9,6 +9,8 @@ import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import {
   changedSignal,
+  pullImagesType,
+  pullOnNodesType,
   restartContainersId,
   restartContainersType,
   rollOutType,
@@ -22,6 +24,7 @@ import { type Gate, newGate } from './support/gate.ts';
 import { recordedHistory } from './support/history.ts';
 import { type JobOptions, marks, startJob, type TestJob } from './support/jobs.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
+import { pullImagesScenarios, pullOnNodesScenarios, startPullJobs } from './support/recorded-pulls.ts';
 import { rollOutScenarios } from './support/recorded-roll-outs.ts';
 import type { RequestOptions, TestRequest } from './support/requests.ts';
 import { startRollOuts } from './support/trivial-roll-outs.ts';
@@ -495,6 +498,12 @@ await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WIND
   }
   if (isWanted(terminateSidecarsType)) {
     await recordAll(terminateSidecarsType, terminations, () => startWindlass({ instance }), word);
+  }
+  if (isWanted(pullImagesType)) {
+    await recordAll(pullImagesType, pullImagesScenarios, () => startWindlass({ instance }), word);
+  }
+  if (isWanted(pullOnNodesType)) {
+    await recordAll(pullOnNodesType, pullOnNodesScenarios, () => startPullJobs(instance), word);
   }
   if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts(instance), word);
 });

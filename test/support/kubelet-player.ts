@@ -9,7 +9,9 @@ import { Context } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
+import type { PullActivities, PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
+import { referenceOf } from '../../api/familiar-image.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
@@ -255,10 +257,19 @@ export class NodePlayer {
   readonly ref: NodeRef;
   /** Every stop that was begun, in order. */
   readonly stops: SeenStop[] = [];
+  /** Every pull that was begun, in order. Attempts that join one, or come when it has succeeded, begin none. */
+  readonly pulls: PullInput[] = [];
+  /** What becomes of a pull; all succeed unless the test says otherwise. */
+  pull: (input: PullInput) => Promise<PullResult> = async ({ image }) => ({
+    kind: 'succeeded',
+    imageId: `${image.name}@sha256:${image.tag}`,
+    pulled: true,
+  });
   readonly #cluster: Cluster;
   readonly #pods = new Map<string, PlayedPod>();
   readonly #changed = new EventEmitter().setMaxListeners(0);
   readonly #stopping = new Map<string, Promise<StopResult>>();
+  readonly #pulling = new Map<string, Promise<PullResult>>();
   #daemon: { readonly worker: Worker; readonly ended: Promise<void> } | undefined;
 
   private constructor(ref: NodeRef, cluster: Cluster) {
@@ -280,6 +291,9 @@ export class NodePlayer {
       dataConverter,
       activities: this.#activities(),
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+      // a machine that stalls for seconds must not make an attempt look dead
+      maxHeartbeatThrottleInterval: '1s',
+      defaultHeartbeatThrottleInterval: '1s',
       shutdownGraceTime: 0,
       shutdownForceTime: '5s',
     });
@@ -332,8 +346,18 @@ export class NodePlayer {
     return this.stops.filter((stop) => stop.pod === pod.ref.uid).map(({ container }) => container);
   }
 
-  #activities(): NodeActivities {
+  #activities(): NodeActivities & PullActivities {
     return {
+      'node.v1.pullImage': async (input) => {
+        const key = `${referenceOf(input.image)} ${input.version}`;
+        const begun = this.#pulling.get(key) ?? this.#pull(input);
+        this.#pulling.set(key, begun);
+        const forget = () => this.#pulling.delete(key);
+        // the image is there from then on, should the answer be lost on its way
+        void begun.then(({ kind }) => kind === 'succeeded' || forget(), forget);
+        return await beating(begun);
+      },
+
       'node.v1.lookAtContainers': async ({ pod, containers, runtime: name }) => {
         if (name !== nodeRuntime) {
           return { kind: 'noRuntime', message: `this node has no ${name}, only ${nodeRuntime}` };
@@ -390,6 +414,11 @@ export class NodePlayer {
         }
       },
     };
+  }
+
+  async #pull(input: PullInput): Promise<PullResult> {
+    this.pulls.push(input);
+    return await this.pull(input);
   }
 
   /** As the daemon does it: reads the request anew, and stops this very instance or nothing. */

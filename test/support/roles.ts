@@ -36,7 +36,7 @@ export interface RoleMeans {
 
 /** Shorter than in production, because a test waits for them. */
 const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
-const gates = '--feature-gates=SidecarTerminator=true';
+const gates = '--feature-gates=SidecarTerminator=true,ImagePullJobGate=true';
 
 /** Starts a watcher in this process; it leads when no other does. */
 export async function startWatcher({ platform, client }: RoleMeans): Promise<RunningRole> {
@@ -93,7 +93,7 @@ export async function startWebhook(
   options: readonly string[] = [],
 ): Promise<RunningRole> {
   const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=120s'];
-  const { config, kube, log } = await prepare('webhook', platform, [...address, ...options]);
+  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, ...options]);
   const { featureGates, podNamespace, webhook } = config;
   const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log });
   await admission.ready;

@@ -28,7 +28,7 @@ function ended(job: ImagePullJob, succeeded: number, failed = 0): ImagePullJob {
 describe('the jobs of a list', () => {
   const list = listJob(['a:1', 'b:2']);
 
-  it('ILP-1: are one for each image, with the whole template, owned by the list', () => {
+  it('ILP-1, ILP-11: are one for each image, with the whole template, owned by the list and so deleted with it', () => {
     const { create, remove } = listSteps(list, []);
     expect(create.map(({ spec }) => spec.image)).toEqual(['a:1', 'b:2']);
     expect(remove).toEqual([]);

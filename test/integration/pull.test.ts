@@ -1,0 +1,195 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/common';
+import type { PullResult } from '../../activities/cri/pull-contract.ts';
+import {
+  type ImageListPullJob,
+  type ImagePullJob,
+  type ImagePullJobSpec,
+  imageListPullJobs,
+  imagePullJobs,
+} from '../../api/image-pull-job.ts';
+import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image.ts';
+import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
+import { newGate } from '../support/gate.ts';
+import { NodePlayer } from '../support/kubelet-player.ts';
+import { waitFor } from '../support/wait.ts';
+import { useWindlass } from './windlass.ts';
+
+const joined: NodePlayer[] = [];
+
+// before Windlass itself ends: its connection is theirs
+afterAll(async () => {
+  await Promise.all(joined.map((player) => player.stopDaemon()));
+});
+
+const windlass = useWindlass();
+
+/** Nodes of this test alone, each with a daemon and a NodeImage. */
+async function newNodes(count: number): Promise<readonly NodePlayer[]> {
+  const { cluster, connection } = windlass();
+  const players = await Promise.all(Array.from({ length: count }, () => NodePlayer.join(cluster)));
+  joined.push(...players);
+  for (const player of players) {
+    await player.startDaemon(connection);
+    await cluster.kube.create(nodeImages, { metadata: { name: player.ref.name }, spec: {} });
+  }
+  return players.toSorted((a, b) => (a.ref.name < b.ref.name ? -1 : 1));
+}
+
+async function newJob(players: readonly NodePlayer[], spec: Partial<ImagePullJobSpec> = {}) {
+  const { cluster } = windlass();
+  const namespace = await cluster.newNamespace();
+  const ref = { namespace, name: 'pull' };
+  const names = players.map(({ ref: { name } }) => name);
+  const { metadata } = await cluster.kube.create<ImagePullJob>(imagePullJobs, {
+    metadata: ref,
+    spec: { image: 'app:1', parallelism: 10, selector: { names }, ...spec },
+  });
+  const read = () => cluster.kube.get<ImagePullJob>(imagePullJobs, ref);
+  return {
+    ref,
+    uid: metadata.uid,
+    read,
+    until: async (what: string, holds: (job: ImagePullJob) => unknown) =>
+      await waitFor(what, async (see) => {
+        const job = see(await read());
+        return holds(job) ? job : undefined;
+      }),
+  };
+}
+
+const broken: PullResult = { kind: 'failed', failure: 'notFound', final: true, message: 'not found' };
+const has = (job: ImagePullJob, type: string) =>
+  job.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True');
+
+describe('an ImagePullJob', () => {
+  it.concurrent('IPJ-10, IPJ-22: pulls on so many nodes at a time, and names those that failed', async () => {
+    const players = await newNodes(3);
+    const gate = newGate();
+    const [first, second, third] = players;
+    if (!first || !second || !third) throw new Error('too few nodes');
+    second.pull = async () => broken;
+    first.pull = async ({ image }) => {
+      await gate.opened;
+      return { kind: 'succeeded', imageId: `${image.name}@1`, pulled: true };
+    };
+    const job = await newJob(players, { parallelism: 1 });
+    await waitFor('the first', () => first.pulls.length === 1);
+    const held = await job.until('the wait', ({ status }) => status?.waitingFor?.reason === 'Pulling');
+    expect(held.status).toMatchObject({
+      desired: 3,
+      active: 1,
+      waitingFor: { blockedBy: [`nodeimage/${first.ref.name}`] },
+    });
+    expect([second.pulls.length, third.pulls.length]).toEqual([0, 0]);
+    gate.open();
+    const ended = await job.until('the end', ({ status }) => status?.completionTime);
+    expect(ended.status).toMatchObject({ succeeded: 2, failed: 1, failedNodes: [second.ref.name] });
+    expect(players.map(({ pulls }) => pulls.length)).toEqual([1, 1, 1]);
+  });
+
+  it.concurrent('retries only what failed, pauses, and says at an abort which nodes have the image', async () => {
+    const players = await newNodes(2);
+    const [first, second] = players;
+    if (!first || !second) throw new Error('too few nodes');
+    let isBroken = true;
+    first.pull = async ({ image }) =>
+      isBroken ? broken : { kind: 'succeeded', imageId: `${image.name}@1`, pulled: true };
+    const job = await newJob(players, { completionPolicy: { type: 'Never' } });
+    await job.until('one failure and one success', ({ status }) => status?.failed === 1 && status.succeeded === 1);
+    isBroken = false;
+    const operation = windlass().client.workflow.getHandle(pullOnNodesId(job.uid));
+    await operation.signal('retry', { by: 'ann' });
+    await job.until('both', ({ status }) => status?.succeeded === 2);
+    expect([first.pulls.length, second.pulls.length]).toEqual([2, 1]);
+
+    const { kube } = windlass().cluster;
+    const annotations = { [windlassAnnotation.command]: 'pause' };
+    await kube.patch(imagePullJobs, job.ref, 'merge', { metadata: { annotations } });
+    await job.until('the pause', (live) => has(live, 'Paused'));
+    const [late] = await newNodes(1);
+    if (!late) throw new Error('no node');
+    const names = [...players, late].map(({ ref }) => ref.name);
+    await kube.patch(imagePullJobs, job.ref, 'merge', { spec: { selector: { names } } });
+    await job.until('three nodes', ({ status }) => status?.desired === 3 && status.waitingFor?.reason === 'Paused');
+    expect(late.pulls).toEqual([]);
+    await operation.signal('abort', { by: 'ann' });
+    const { status } = await job.until('the end', (live) => live.status?.completionTime);
+    expect(status?.message).toBe(`aborted by ann; the image is on ${first.ref.name}, ${second.ref.name}`);
+    expect(late.pulls).toEqual([]);
+    await operation.result();
+  });
+});
+
+describe('a NodeImage', () => {
+  it.concurrent('NP-2: that a person writes is pulled, once for each version, and its runtime is waited for', async () => {
+    const [player] = await newNodes(1);
+    if (!player) throw new Error('no node');
+    const { kube } = windlass().cluster;
+    const { name } = player.ref;
+    let isAway = true;
+    player.pull = async ({ image }) => {
+      if (isAway) throw ApplicationFailure.create({ type: 'Unreachable', message: 'Cannot pull: no socket' });
+      return { kind: 'succeeded', imageId: `${image.name}@1`, pulled: true };
+    };
+    const tag = { tag: '1', imagePullPolicy: 'IfNotPresent', pullPolicy: { ttlSecondsAfterFinished: 3_600 } };
+    const write = (version: number) =>
+      kube.patch(nodeImages, { name }, 'merge', { spec: { images: { app: { tags: [{ ...tag, version }] } } } });
+    await write(0);
+    const until = async (what: string, holds: (nodeImage: NodeImage) => unknown) =>
+      await waitFor(what, async (see) => holds(see(await kube.get<NodeImage>(nodeImages, { name }))));
+    await until('the wait', ({ status }) => status?.waitingFor?.reason === 'RuntimeUnreachable');
+    isAway = false;
+    await until('the success', ({ status }) => status?.succeeded === 1 && status.waitingFor === undefined);
+    const before = player.pulls.length;
+    await write(1);
+    await until(
+      'the next version',
+      (live) => findTagStatus(live, 'app', '1')?.version === 1 && live.status?.succeeded === 1,
+    );
+    expect(player.pulls.length).toBe(before + 1);
+    const { metadata } = await kube.get<NodeImage>(nodeImages, { name });
+    await windlass().client.workflow.getHandle(pullImagesId(metadata.uid)).result();
+  });
+
+  it.concurrent('IPJ-25: loses what only a deleted job wanted, and the pull of it stops', async () => {
+    const players = await newNodes(1);
+    const [player] = players;
+    if (!player) throw new Error('no node');
+    player.pull = () => newGate().opened.then(() => broken);
+    const job = await newJob(players);
+    await waitFor('the pull', () => player.pulls.length === 1);
+    await windlass().cluster.kube.delete(imagePullJobs, job.ref);
+    const nodeImage = await waitFor('the tag to go', async (see) => {
+      const live = see(await windlass().cluster.kube.get<NodeImage>(nodeImages, { name: player.ref.name }));
+      return findTag(live, 'app', '1') === undefined && live;
+    });
+    await windlass().client.workflow.getHandle(pullImagesId(nodeImage.metadata.uid)).result();
+  });
+});
+
+describe('an ImageListPullJob', () => {
+  it.concurrent('ILP-1: of 50 images pulls each once on each node, in a short history', async () => {
+    const players = await newNodes(2);
+    const { cluster, client } = windlass();
+    const namespace = await cluster.newNamespace();
+    const images = Array.from({ length: 50 }, (_, index) => `app-${index}:1`);
+    const names = players.map(({ ref }) => ref.name);
+    await cluster.kube.create(imageListPullJobs, {
+      metadata: { namespace, name: 'list' },
+      spec: { images, parallelism: 2, selector: { names } },
+    });
+    await waitFor('the list to end', async (see) => {
+      const { status } = see(await cluster.kube.get<ImageListPullJob>(imageListPullJobs, { namespace, name: 'list' }));
+      return status?.completionTime !== undefined && status.succeeded === 50;
+    });
+    for (const player of players) {
+      expect(new Set(player.pulls.map(({ image }) => image.name)).size).toBe(50);
+      expect(player.pulls).toHaveLength(50);
+      const { metadata } = await cluster.kube.get<NodeImage>(nodeImages, { name: player.ref.name });
+      const history = await client.workflow.getHandle(pullImagesId(metadata.uid)).fetchHistory();
+      expect(history.events?.length).toBeLessThan(1_500);
+    }
+  });
+});
