@@ -101,6 +101,22 @@ describe('NodeImages', () => {
     expect(imageOf(cluster, 'fake')).toBeDefined();
   });
 
+  it('NI-3: stay while only the watch of nodes does not know yet of theirs', async () => {
+    const cluster = new MemoryCluster();
+    put(cluster, nodeImages, nodeImage('late', {}, {}, { zone: 'one' }));
+    const uid = imageOf(cluster, 'late')?.metadata.uid;
+    const { writes } = await run(nodeImageKeeper, {
+      cluster,
+      meet: ({ verb, plural }) => {
+        if (verb === 'get' && plural === 'nodes')
+          put(cluster, kubeResource.nodes, node('late', { labels: { zone: 'two' } }));
+      },
+    });
+    await waitFor('the labels', () => imageOf(cluster, 'late')?.metadata.labels?.zone === 'two');
+    expect(imageOf(cluster, 'late')?.metadata.uid).toBe(uid);
+    expect(writes.filter(({ verb }) => verb === 'delete')).toEqual([]);
+  });
+
   it('NI-5, IPJ-25: lose what only a deleted job wanted, and their operation runs while something is open', async () => {
     const cluster = new MemoryCluster();
     put(cluster, kubeResource.nodes, node('a'));

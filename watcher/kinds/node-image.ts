@@ -97,6 +97,9 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     if (nodeImage === undefined) return await create(node);
     if (nodeImage.metadata.deletionTimestamp !== undefined) return undefined;
     if (isWithoutNode(node) && nodeImage.metadata.labels?.[fakeNodeImageLabel] === undefined) {
+      // What people have written is lost for good, and the watch of nodes may be behind that of NodeImages.
+      const live = await unlessMovedOn(kube.get<Node>(kubeResource.nodes, { name }));
+      if (!isWithoutNode(live)) return { againInMs: 1_000 };
       starter.forget(pullImagesId(nodeImage.metadata.uid));
       await unlessMovedOn(kube.delete(nodeImages, { name }, { preconditions: { uid: nodeImage.metadata.uid } }));
       return undefined;
