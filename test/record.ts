@@ -505,5 +505,5 @@ await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WIND
   if (isWanted(pullOnNodesType)) {
     await recordAll(pullOnNodesType, pullOnNodesScenarios, () => startPullJobs(instance), word);
   }
-  if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts(instance), word);
+  if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts({ instance }), word);
 });

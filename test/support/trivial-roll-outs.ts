@@ -127,11 +127,20 @@ export class TrivialRollOut {
   }
 }
 
-/** Starts all that a roll-out needs on the instance of this name, or on the one that WINDLASS_INSTANCE names. */
-export async function startRollOuts(instance?: string): Promise<RollOuts> {
+/**
+ * Starts all that a roll-out needs on the instance of this name, or on the one that WINDLASS_INSTANCE names; with another
+ * Temporal if its address is given.
+ */
+export async function startRollOuts({
+  instance,
+  temporalAddress,
+}: {
+  readonly instance?: string;
+  readonly temporalAddress?: string;
+} = {}): Promise<RollOuts> {
   const platform = testPlatform(instance);
   prepareRoles(platform);
-  const address = platform.temporalAddress;
+  const address = temporalAddress ?? platform.temporalAddress;
   const connection = await NativeConnection.connect({ address });
   const clientConnection = await Connection.connect({ address });
   const client = new Client({ connection: clientConnection, dataConverter, identity: 'operator@test' });

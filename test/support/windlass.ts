@@ -32,6 +32,8 @@ export interface WindlassOptions {
   readonly worker?: boolean;
   /** Absent: the instance that WINDLASS_INSTANCE names. */
   readonly instance?: string;
+  /** Absent: the Temporal of the instance. */
+  readonly temporalAddress?: string;
 }
 
 /** Installs Windlass into the platform that this run was given, and starts it. */
@@ -39,8 +41,10 @@ export async function startWindlass({
   watcher = true,
   worker = true,
   instance,
+  temporalAddress,
 }: WindlassOptions = {}): Promise<Windlass> {
-  const platform = testPlatform(instance);
+  const given = testPlatform(instance);
+  const platform = { ...given, temporalAddress: temporalAddress ?? given.temporalAddress };
   prepareRoles(platform);
   const [connection, clientConnection] = await Promise.all([
     NativeConnection.connect({ address: platform.temporalAddress }),
