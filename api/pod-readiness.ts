@@ -66,10 +66,14 @@ export function heldKeys(conditions: readonly PodCondition[] | undefined): reado
  * Undefined: nothing to write. A condition that is there is left alone, whatever it says (PRG-8).
  */
 export function initialReadiness(pod: Pod, now: string): readonly PodCondition[] | undefined {
-  const conditions = pod.status?.conditions ?? [];
-  if (!hasReadinessGate(pod) || pod.metadata.deletionTimestamp !== undefined || conditions.some(isOwn))
-    return undefined;
-  return [...conditions, { type: podReadinessGate, status: 'True', lastTransitionTime: now }];
+  if (!lacksReadiness(pod)) return undefined;
+  return [...(pod.status?.conditions ?? []), { type: podReadinessGate, status: 'True', lastTransitionTime: now }];
+}
+
+/** Whether the pod has the gate and nobody has answered for it yet (PRG-6). One that is being deleted needs no answer. */
+export function lacksReadiness(pod: Pod): boolean {
+  if (!hasReadinessGate(pod) || pod.metadata.deletionTimestamp !== undefined) return false;
+  return !pod.status?.conditions?.some(isOwn);
 }
 
 /**
@@ -158,7 +162,8 @@ function replaced(
 }
 
 function parseKeys(message: string | undefined): readonly ReadinessKey[] {
-  const list = parseList(message ?? '');
+  if (!message) return [];
+  const list = parseList(message);
   const keys = list.flatMap(toKey);
   // All or nothing, as a reader with a fixed type does it.
   return keys.length === list.length ? keys : [];

@@ -105,7 +105,56 @@ function updating(name: string, isSwapped: boolean, facts: Parameters<typeof new
   return { ...made, status: { ...made.status, containerStatuses } };
 }
 
+/** A new pod with what its node has said of it. */
+function born(conditions: readonly string[], facts: Parameters<typeof pod>[1] = {}): Pod {
+  return newPodOf('web-a', {
+    state: 'PreparingNormal',
+    ready: false,
+    phase: 'Pending',
+    created: now,
+    conditions: conditions.map((type) => ({ type, status: 'True', lastTransitionTime: now })),
+    ...facts,
+  });
+}
+
 describe('planRefresh', () => {
+  it('leaves a new pod to scheduler and kubelet until the kubelet has been heard, for ten seconds at most', () => {
+    expect(refresh({ pods: [born([], { node: null })] })).toMatchObject({ steps: [], againInMs: 10_000 });
+    expect(refresh({ pods: [born(['PodScheduled'])] })).toMatchObject({ steps: [], againInMs: 10_000 });
+    expect(names(refresh({ pods: [born(['PodScheduled', 'Initialized'])] }).steps)).toEqual(['refresh web-a']);
+    expect(names(refresh({ pods: [born([], { phase: 'Running' })] }).steps)).toEqual(['refresh web-a']);
+    expect(names(refresh({ pods: [born(['PodScheduled'], { created: earlier })] }).steps)).toEqual(['refresh web-a']);
+  });
+
+  it('PRG-6, LC-11: brings a new pod into service and to work in one write, with the answer for the shared gate', () => {
+    const { steps } = refresh({ pods: [born(['PodScheduled', 'Initialized'])] });
+    expect(steps).toMatchObject([
+      {
+        writes: [
+          {
+            kind: 'status',
+            patch: {
+              metadata: { labels: { 'lifecycle.apps.kruise.io/state': 'Normal' } },
+              status: {
+                conditions: [
+                  { type: 'InPlaceUpdateReady', status: 'True' },
+                  { type: 'KruisePodReady', status: 'True' },
+                ],
+              },
+            },
+          },
+        ],
+      },
+    ]);
+    expect(steps[0] && 'writes' in steps[0] && steps[0].writes).toHaveLength(1);
+  });
+
+  it('PRG-8: leaves an answer for the shared gate alone, whatever it says', () => {
+    const held = { type: 'KruisePodReady', status: 'False', message: '[]', lastTransitionTime: earlier };
+    const gate = { type: 'InPlaceUpdateReady', status: 'True', lastTransitionTime: earlier };
+    expect(refresh({ pods: [newPodOf('web-a', { state: 'Normal', conditions: [gate, held] })] }).steps).toEqual([]);
+  });
+
   it('CS-50, LC-22: an update that is complete brings the pod into service and to work in one write', () => {
     const { steps } = refresh({ pods: [updating('web-a', true)] });
     expect(names(steps)).toEqual(['refresh web-a']);

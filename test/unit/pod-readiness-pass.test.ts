@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
 import { answerReadinessGate, changePodConditions } from '../../watcher/kinds/pod-readiness.ts';
+import { readinessGates } from '../../watcher/kinds/readiness-gates.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {
   conflict,
@@ -12,6 +13,8 @@ import {
   type SeenCall,
   unavailable,
 } from '../support/recreate-requests.ts';
+import { waitFor } from '../support/wait.ts';
+import { runController } from '../support/watcher-house.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 
@@ -83,6 +86,27 @@ describe('answerReadinessGate', () => {
     };
     await expect(failing(unavailable())).rejects.toThrow('etcd is away');
     await expect(failing(conflict())).rejects.toThrow('modified');
+  });
+});
+
+describe('the controller of readiness gates', () => {
+  it('PRG-6: answers for new pods, and leaves those of a fleet to it, which does so in a write of its own', async () => {
+    const owner = {
+      apiVersion: 'apps.kruise.io/v1beta1',
+      kind: 'CloneSet',
+      name: 'web',
+      uid: 'set-1',
+      controller: true,
+    };
+    const named = (name: string, more: object = {}) => newPod({ metadata: { name, uid: name, ...more } });
+    const { cluster, writes, stop } = await runController(readinessGates);
+    cluster.put(kubeResource.pods, named('of-fleet', { ownerReferences: [owner] }));
+    cluster.put(kubeResource.pods, named('not-controlled', { ownerReferences: [{ ...owner, controller: false }] }));
+    cluster.put(kubeResource.pods, named('free'));
+    await waitFor('both answers', () => writes.length === 2);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(writes.map(({ name }) => name)).toEqual(['not-controlled', 'free']);
+    await stop();
   });
 });
 

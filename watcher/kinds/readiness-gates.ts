@@ -1,10 +1,17 @@
+import { cloneSets } from '../../api/cloneset.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
 import type { Pod } from '../../api/pod.ts';
-import { hasReadinessGate } from '../../api/pod-readiness.ts';
+import { heldKeys, lacksReadiness } from '../../api/pod-readiness.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import { podUidOf, releaseDeadKeys } from './container-recreate-request.ts';
 import { answerReadinessGate } from './pod-readiness.ts';
+
+/**
+ * A fleet answers for its new pods itself, in the write that brings them into service. One that has not done so for so
+ * long leaves the pod alone.
+ */
+const leftToFleetMs = 30_000;
 
 /** Answers for the shared readiness gate of new pods, and takes keys off it that nobody holds any more. */
 export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHouse): Controller {
@@ -18,8 +25,14 @@ export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHo
     return undefined;
   });
 
+  function wantPass(pod: Pod): void {
+    const { uid } = pod.metadata;
+    if (heldKeys(pod.status?.conditions).length > 0) passes.add(uid);
+    else if (lacksReadiness(pod)) passes.addAfter(uid, isOfFleet(pod) ? leftToFleetMs : 0);
+  }
+
   pods.onChange(({ after }) => {
-    if (after && isLeading() && hasReadinessGate(after)) passes.add(after.metadata.uid);
+    if (after && isLeading()) wantPass(after);
   });
   requests.onChange(({ before, after }) => {
     // it may have left a key behind
@@ -27,7 +40,12 @@ export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHo
   });
   return {
     wantAll() {
-      for (const pod of pods.all()) if (hasReadinessGate(pod)) passes.add(pod.metadata.uid);
+      for (const pod of pods.all()) wantPass(pod);
     },
   };
+}
+
+function isOfFleet({ metadata }: Pod): boolean {
+  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
+  return controller?.kind === cloneSets.kind && controller.apiVersion.startsWith(`${cloneSets.group}/`);
 }

@@ -8,6 +8,7 @@ import { inPlaceReadinessGate, isInGrace, isInPlaceComplete } from '../../../api
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
 import { isWorkingState } from '../../../api/lifecycle.ts';
 import type { Pod } from '../../../api/pod.ts';
+import { initialReadiness, lacksReadiness } from '../../../api/pod-readiness.ts';
 import { revisionMark, shortHash } from '../../../api/revision.ts';
 import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../in-place-update.ts';
 import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../lifecycle.ts';
@@ -29,8 +30,10 @@ export interface RefreshPlan {
 export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPlan {
   const { world, counted } = scene;
   const isTakenBack = updateNumbers(scene).updateNum < 0;
-  const looked = counted
-    .filter((pod) => !busy.has(pod.name) && !isSettled(pod))
+  const open = counted.filter((pod) => !busy.has(pod.name) && !isSettled(pod));
+  const young = open.map((pod) => silenceLeftMs(pod, world.nowMs)).filter((ms) => ms > 0);
+  const looked = open
+    .filter((pod) => silenceLeftMs(pod, world.nowMs) === 0)
     .map((pod) => {
       const refresh = refreshInPlace({
         pod: pod.pod,
@@ -43,9 +46,10 @@ export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPla
       return { pod, refresh, writes: refreshWrites(scene, pod, refresh, isBack) };
     });
 
-  const due = looked.flatMap(({ refresh }) =>
+  const waits = looked.flatMap(({ refresh }) =>
     refresh.kind === 'wait' && refresh.againInMs !== undefined ? [refresh.againInMs] : [],
   );
+  const due = [...waits, ...young];
   return {
     steps: looked.flatMap(({ pod, writes }): readonly Intention[] =>
       writes.length > 0 ? [{ kind: 'writePod', pod: asSeen(pod.pod), why: 'refresh', writes }] : [],
@@ -64,7 +68,23 @@ export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPla
 function isSettled({ pod, state }: FleetPod): boolean {
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
   const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
-  return isWorkingState(state) && isOpen && !isInGrace(pod) && !lacksTemplateHash(pod);
+  return isWorkingState(state) && isOpen && !isInGrace(pod) && !lacksTemplateHash(pod) && !lacksReadiness(pod);
+}
+
+/**
+ * For how long a new pod is left to the scheduler and the kubelet, which write it one after the other: what we had to say
+ * would meet their writes, and would take a write of its own for each thing. It is said at once when the kubelet has been
+ * heard, and later in any case.
+ */
+const silenceMs = 10_000;
+
+/** How long to wait yet for the first word of the kubelet; 0 when it has been heard, or need not be. */
+function silenceLeftMs({ pod }: FleetPod, nowMs: number): number {
+  const { phase = 'Pending', conditions = [] } = pod.status ?? {};
+  if (phase !== 'Pending' || conditions.some(({ type }) => type !== 'PodScheduled')) return 0;
+  // The clock of whoever wrote the time may be ahead.
+  const ageMs = Math.max(nowMs - Date.parse(pod.metadata.creationTimestamp), 0);
+  return Math.max(silenceMs - ageMs, 0);
 }
 
 function refreshWrites(
@@ -81,7 +101,14 @@ function refreshWrites(
   const state =
     nextState(pod, lifecycle, () => isInPlaceComplete(pod, world.gates)) ??
     (isBack ? stateWithoutUpdate(pod, lifecycle) : undefined);
-  return joined(own, withTemplateHash(pod, state ? enter(state, pod, lifecycle, now) : {}));
+  const change = withTemplateHash(pod, state ? enter(state, pod, lifecycle, now) : {});
+  return joined(own, withReadiness(pod, change, now));
+}
+
+/** PRG-6: answered here, so that a new pod takes one write. */
+function withReadiness(pod: Pod, change: PodChange, now: string): PodChange {
+  const answer = initialReadiness(pod, now)?.filter((condition) => !pod.status?.conditions?.includes(condition));
+  return answer ? { ...change, conditions: [...(change.conditions ?? []), ...answer] } : change;
 }
 
 function lacksTemplateHash({ metadata }: Pod): boolean {
