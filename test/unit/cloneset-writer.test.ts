@@ -29,11 +29,15 @@ interface Setting {
   readonly meet?: (call: Call) => void;
   /** What a read finds. */
   readonly live?: KubeObject;
+  /** What a write of the status of a pod answers. */
+  readonly drained?: Pod;
+  /** The pod as the cache has it by then; absent: not at all. */
+  readonly shown?: Pod;
   readonly isDrained?: () => Promise<readonly string[]>;
 }
 
 /** A writer whose calls are kept, and whose answers carry versions from 101 on. */
-function writer({ meet, live, isDrained = () => Promise.resolve([]) }: Setting = {}) {
+function writer({ meet, live, drained, shown, isDrained = () => Promise.resolve([]) }: Setting = {}) {
   const calls: Call[] = [];
   const seen: string[] = [];
   let version = 100;
@@ -58,14 +62,17 @@ function writer({ meet, live, isDrained = () => Promise.resolve([]) }: Setting =
       return live;
     },
     create: async (resource: Resource, body: Body) => call('create', resource, String(body.metadata?.name), body),
-    patch: async (resource: Resource, { name }: { name: string }, _type: string, body: unknown, options?: object) =>
-      call('patch', resource, name, body, options),
+    patch: async (resource: Resource, { name }: { name: string }, _type: string, body: unknown, options?: object) => {
+      const answer = call('patch', resource, name, body, options);
+      return options && 'subresource' in options ? (drained ?? answer) : answer;
+    },
     delete: async (resource: Resource, { name }: { name: string }, options: object) =>
       void call('delete', resource, name, undefined, options),
   } as unknown as KubeWriter;
   const cache = {
     seen: async (uid: string, resourceVersion: string) => void seen.push(`${uid}@${resourceVersion}`),
     deletionSeen: async (uid: string) => void seen.push(`${uid} gone`),
+    byUid: () => shown,
   } as never;
   const caches = { sets: cache, pods: cache, claims: cache, revisions: cache };
   const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now: () => nowMs });
@@ -99,8 +106,11 @@ function update() {
   return { given, step, before };
 }
 
-/** The pod as the kubelet leaves it after it was taken out of service. */
-function afterDrain({ metadata, spec, status }: Pod, change: { readonly labels?: Record<string, string> } = {}): Pod {
+/** The pod after it was taken out of service, and what may have changed by then. */
+function afterDrain(
+  { metadata, spec, status }: Pod,
+  change: { readonly labels?: Record<string, string>; readonly resourceVersion?: string } = {},
+): Pod {
   const conditions = status?.conditions?.map((condition) =>
     ['InPlaceUpdateReady', 'Ready'].includes(condition.type)
       ? { ...condition, status: 'False', ...(condition.type !== 'Ready' && { reason: 'StartInPlaceUpdate' }) }
@@ -109,7 +119,11 @@ function afterDrain({ metadata, spec, status }: Pod, change: { readonly labels?:
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { ...metadata, resourceVersion: '150', labels: { ...metadata.labels, ...change.labels } },
+    metadata: {
+      ...metadata,
+      resourceVersion: change.resourceVersion ?? '150',
+      labels: { ...metadata.labels, ...change.labels },
+    },
     spec,
     status: { ...status, ...(conditions && { conditions }) },
   };
@@ -190,7 +204,7 @@ describe('the writer of CloneSets', () => {
     const log: string[] = [];
     const drained = Promise.withResolvers<readonly string[]>();
     const { act, calls, made, events } = writer({
-      live: afterDrain(before),
+      drained: afterDrain(before),
       isDrained: () => {
         log.push('waits');
         return drained.promise;
@@ -201,7 +215,7 @@ describe('the writer of CloneSets', () => {
     expect([log, made()]).toEqual([['waits'], [`patch pods/${step.pod.name}`]]);
     drained.resolve([]);
     expect(await acted).toBe(true);
-    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
+    expect(made()).toEqual([`patch pods/${step.pod.name}`, `patch pods/${step.pod.name}`]);
     const change = calls.filter(({ verb }) => verb === 'patch')[1]?.body;
     expect(change?.metadata).toMatchObject({ resourceVersion: '150', uid: `${step.pod.name}-uid` });
     expect(change?.spec).toMatchObject({ containers: [{ name: 'main', image: 'nginx:1.1' }] });
@@ -212,7 +226,7 @@ describe('the writer of CloneSets', () => {
 
   it('says on the pod that it goes on although Services still route to it', async () => {
     const { given, step, before } = update();
-    const { act, events } = writer({ live: afterDrain(before), isDrained: () => Promise.resolve(['web']) });
+    const { act, events } = writer({ drained: afterDrain(before), isDrained: () => Promise.resolve(['web']) });
     await act(step, given);
     expect(events()[0]).toBe('NotDrained: Going on although Services still route to this pod: web');
   });
@@ -222,14 +236,30 @@ describe('the writer of CloneSets', () => {
     ['been named for deletion', { labels: { 'apps.kruise.io/specified-delete': 'true' } }],
   ])('changes no container of a pod that has %s', async (_what, change) => {
     const { given, step, before } = update();
-    const { act, made } = writer({ live: afterDrain(before, change) });
+    const shown = afterDrain(before, { ...change, resourceVersion: '151' });
+    const { act, made } = writer({ drained: afterDrain(before), shown });
     expect(await act(step, given)).toBe(true); // the drain was written
-    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`]);
+    expect(made()).toEqual([`patch pods/${step.pod.name}`]);
+  });
+
+  it.each([
+    ['that is newer', '151', '151'],
+    ['but for one that is older', '149', '150'],
+  ])('changes the pod that the cache shows by then, %s', async (_what, resourceVersion, expected) => {
+    const { given, step, before } = update();
+    const { act, calls } = writer({
+      drained: afterDrain(before),
+      shown: afterDrain(before, { resourceVersion }),
+    });
+    await act(step, given);
+    expect(calls.filter(({ verb }) => verb === 'patch')[1]?.body?.metadata).toMatchObject({
+      resourceVersion: expected,
+    });
   });
 
   it('changes no container once the leave has been taken back', async () => {
     const { given, step, before } = update();
-    const { act, made } = writer({ live: afterDrain(before) });
+    const { act, made } = writer({ drained: afterDrain(before) });
     await act(step, given, () => false);
     expect(made()).toEqual([`patch pods/${step.pod.name}`]);
   });
@@ -237,22 +267,30 @@ describe('the writer of CloneSets', () => {
   it('changes no container of a pod of the same name', async () => {
     const { given, step, before } = update();
     const other = afterDrain(before);
-    const { act, made } = writer({ live: { ...other, metadata: { ...other.metadata, uid: 'another' } } });
+    const { act, made } = writer({
+      drained: afterDrain(before),
+      live: { ...other, metadata: { ...other.metadata, uid: 'another' } },
+      meet: ({ verb, body }) => {
+        if (verb === 'patch' && body?.spec !== undefined) throw conflict();
+      },
+    });
     await act(step, given);
-    expect(made()).toEqual([`patch pods/${step.pod.name}`, `get pods/${step.pod.name}`]);
+    const { name } = step.pod;
+    expect(made()).toEqual([`patch pods/${name}`, `patch pods/${name}`, `get pods/${name}`]);
   });
 
   it('looks again when the kubelet was faster', async () => {
     const { given, step, before } = update();
     let refused = 0;
     const { act, made } = writer({
-      live: afterDrain(before),
+      drained: afterDrain(before),
+      live: afterDrain(before, { resourceVersion: '152' }),
       meet: ({ verb, body }) => {
         if (verb === 'patch' && body?.spec !== undefined && refused++ === 0) throw conflict();
       },
     });
     await act(step, given);
-    expect(made().filter((call) => call.startsWith('get'))).toHaveLength(2);
+    expect(made().filter((call) => call.startsWith('get'))).toHaveLength(1);
     expect(made().filter((call) => call.startsWith('patch'))).toHaveLength(3);
   });
 
@@ -269,6 +307,15 @@ describe('the writer of CloneSets', () => {
     const other = writer({ meet, live: { ...revisionOf(set, 2), data: {} } as KubeObject });
     await other.act({ kind: 'createRevision', revision }, world({ set }));
     expect(other.calls.at(-1)).toMatchObject({ verb: 'patch', body: { status: { collisionCount: 1 } } });
+  });
+
+  it('tells of 25 pods, and not of thousands', async () => {
+    const { act, events } = writer();
+    for (let index = 0; index < 40; index++) {
+      const name = `web-${index}`;
+      await act({ kind: 'createPod', name, claims: [], pod: { metadata: { name } } }, world());
+    }
+    expect(events()).toHaveLength(25);
   });
 
   it('takes off the status what is no longer said, and leaves a set alone that has changed meanwhile', async () => {

@@ -16,9 +16,9 @@ import { sceneIn } from '../../workflows/plan/cloneset/plan.ts';
 import { updateAfterDrain } from '../../workflows/plan/cloneset/update.ts';
 import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
-import type { Cache } from '../cache.ts';
+import { type Cache, compareVersions } from '../cache.ts';
 import type { Drains } from '../drained.ts';
-import { tellEvent } from '../events.ts';
+import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
 import { hasMovedOn } from '../moved-on.ts';
@@ -61,11 +61,13 @@ export function togetherOf({ kind }: CloneSetStep): Together {
 /** The one writer of CloneSets and of what they own. */
 export class CloneSetWriter {
   readonly #options: CloneSetWriterOptions;
+  readonly #events: EventBudget;
   /** Worked out once for each look, and for those steps only that need it. */
-  readonly #scenes = new WeakMap<CloneSetWorld, { readonly scene: Scene | undefined }>();
+  readonly #scenes = new WeakMap<CloneSetWorld, SceneOfLook>();
 
   constructor(options: CloneSetWriterOptions) {
     this.#options = options;
+    this.#events = new EventBudget(options.now);
   }
 
   /** Does one step, and tells users of it. Throws what a person should hear of. */
@@ -209,8 +211,8 @@ export class CloneSetWriter {
   }
 
   /**
-   * Out of service first, and on only when Services have seen that. Between the two the kubelet has written the pod, so
-   * the update is worked out again for the pod as it is then. What comes in between leaves a pod that is out of service
+   * Out of service first, and on only when Services have seen that. Between the two the kubelet may have written the pod,
+   * so the update is worked out again for the pod as it is then. What comes in between leaves a pod that is out of service
    * for nothing; the planner brings it back, or goes on with it.
    */
   async #updatePod(
@@ -220,37 +222,49 @@ export class CloneSetWriter {
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
     if (step.drain === undefined) return this.#writePod(step.pod, step.writes);
-    const before = world.pods.find(({ metadata }) => metadata.uid === step.pod.uid);
+    const { scene, pods } = this.#sceneOf(world);
+    const before = pods.get(step.pod.uid);
     const drained = before && (await this.#send(step.pod, [step.drain]));
     if (before === undefined || drained === undefined) return undefined;
     const routing = await this.#options.drains.until(before, drained, signal);
     if (routing.length > 0) void this.#warnNotDrained(drained, routing);
 
-    const scene = this.#sceneOf(world);
+    let live = this.#newest(drained);
     for (let attempt = 1; scene && attempt <= attemptsAtOnce && mayGoOn(); attempt++) {
-      const live = await this.#live(step.pod);
-      const writes = live && updateAfterDrain(scene, { before, live: trimPod(live), revision: step.revision });
+      const writes = live && updateAfterDrain(scene, { before, live, revision: step.revision });
       if (live === undefined || writes === undefined) break;
       const written = await this.#send(seenOf(live), writes);
       if (written) return this.#podSeen(written);
+      live = await this.#live(step.pod);
     }
     return this.#podSeen(drained);
+  }
+
+  /** The pod as it was written, or as the cache shows it by now. */
+  #newest(written: Pod): Pod | undefined {
+    const { uid, resourceVersion } = written.metadata;
+    const shown = this.#options.caches.pods.byUid(uid);
+    const isNewer = shown !== undefined && compareVersions(shown.metadata.resourceVersion, resourceVersion) > 0;
+    return unlessGoing(isNewer ? shown : trimPod(written));
   }
 
   async #live({ namespace, name, uid }: AsSeen): Promise<Pod | undefined> {
     try {
       const live = await this.#options.kube.get<Pod>(kubeResource.pods, { namespace, name });
-      return live.metadata.uid === uid && live.metadata.deletionTimestamp === undefined ? live : undefined;
+      return live.metadata.uid === uid ? unlessGoing(trimPod(live)) : undefined;
     } catch (error) {
       if (hasMovedOn(error)) return undefined;
       throw error;
     }
   }
 
-  #sceneOf(world: CloneSetWorld): Scene | undefined {
-    const known = this.#scenes.get(world) ?? { scene: sceneIn(world) };
+  #sceneOf(world: CloneSetWorld): SceneOfLook {
+    const known = this.#scenes.get(world) ?? {
+      scene: sceneIn(world),
+      pods: new Map(world.pods.map((pod) => [pod.metadata.uid, pod])),
+    };
     this.#scenes.set(world, known);
-    return known.scene;
+    return known;
   }
 
   /** The writes one after the other, each against the answer of the one before; undefined when the pod has moved on. */
@@ -342,9 +356,20 @@ export class CloneSetWriter {
 
   async #say(about: KubeObject, text: EventText): Promise<undefined> {
     const { kube, now } = this.#options;
+    if (!this.#events.take(about, text)) return undefined;
     await tellEvent(kube, { ...text, about, component: eventComponent.cloneSet, atMs: now() });
     return undefined;
   }
+}
+
+interface SceneOfLook {
+  readonly scene: Scene | undefined;
+  /** By UID. */
+  readonly pods: ReadonlyMap<string, Pod>;
+}
+
+function unlessGoing(pod: Pod): Pod | undefined {
+  return pod.metadata.deletionTimestamp === undefined ? pod : undefined;
 }
 
 /** How often an update that was drained for is tried against a pod that keeps changing. */
