@@ -289,6 +289,8 @@ describe('planUpdate', () => {
     const found = update({ set, pods: given, permit: { batch: 3 } });
     expect(names(found.disruption)).toEqual(['update web-o1']);
     expect(found.stop).toEqual({ kind: 'batchFull' });
+    const inOnePass = update({ set, pods: pods('o', 5), more: { mostStarts: 2 } });
+    expect([inOnePass.disruption.length, inOnePass.stop.kind]).toEqual([2, 'batchFull']);
     expect(update({ set, pods: given, permit: { batch: 2 } }).disruption).toEqual([]);
   });
 

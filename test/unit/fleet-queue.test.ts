@@ -118,6 +118,68 @@ describe('upkeep', () => {
     expect(passes).toEqual([0, 1]);
   });
 
+  it('rests between passes that only events ask for, and looks at once at what has rested', async () => {
+    const cluster = new TrivialCluster();
+    const passes: number[] = [];
+    const { plan } = cluster.fleet();
+    queueOver(cluster, {
+      restMs: 50,
+      fleet: {
+        ...cluster.fleet(),
+        plan(world, permit, nowMs) {
+          passes.push(Date.now() - startedAtMs);
+          return plan(world, permit, nowMs);
+        },
+      },
+    });
+    const startedAtMs = Date.now();
+    cluster.put(fleet({ replicas: 0 }));
+    await pass();
+    for (let ms = 0; ms < 100; ms += 10) {
+      cluster.put(fleet({ replicas: 0 }));
+      await pass(10);
+    }
+    expect(passes).toEqual([0, 50, 100]);
+    await pass(1_000);
+    expect(passes).toHaveLength(3);
+    cluster.put(fleet({ replicas: 0 }));
+    await pass();
+    expect(passes).toEqual([0, 50, 100, 1_100]);
+  });
+
+  it('does not rest after its own writes, nor when a permit comes', async () => {
+    const cluster = new TrivialCluster();
+    const { queue } = queueOver(cluster, { restMs: 50 });
+    cluster.put(fleet({ replicas: 3 }));
+    await pass();
+    cluster.makeReady(uid, 'pod-0', Date.now());
+    for (const { name } of cluster.pods(uid)) cluster.makeReady(uid, name, Date.now() - 1e6);
+    const verdict = queue.hand(uid, permit({ batch: 3 }), breath().life);
+    await pass();
+    await expect(verdict).resolves.toMatchObject({ kind: 'allDone' });
+  });
+
+  it('takes writes that only tell for no reason to look again', async () => {
+    const cluster = new TrivialCluster();
+    let looks = 0;
+    const { look } = cluster.fleet();
+    const { queue } = queueOver(cluster, {
+      fleet: {
+        ...cluster.fleet(),
+        tells: () => true,
+        look(target) {
+          looks += 1;
+          return look(target);
+        },
+      },
+    });
+    cluster.onShown = () => undefined;
+    cluster.put(fleet({ replicas: 1 }));
+    queue.add(uid, 'changed');
+    await pass();
+    expect([looks, cluster.pods(uid).length]).toEqual([1, 1]);
+  });
+
   it('of many creations begins with one, doubles as long as none fails, and goes on where it stopped', async () => {
     const cluster = new TrivialCluster();
     let underWay = 0;

@@ -19,6 +19,11 @@ export interface FleetKind<World, Step> {
    */
   readonly together?: (step: Step) => Together;
   /**
+   * Whether a step only tells of what there is, so that having done it is no reason for another look. Absent: no step is
+   * of that sort.
+   */
+  readonly tells?: (step: Step) => boolean;
+  /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
    * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.
    */

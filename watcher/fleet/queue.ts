@@ -3,7 +3,8 @@
  * of the leading watcher, one pass at a time for each object.
  *
  * A pass looks at the whole object in the caches, asks the planner, acts, and waits until the caches show its own writes,
- * so that the next pass never decides on a world that lacks them. Upkeep needs nothing more. Disruption needs a permit,
+ * so that the next pass never decides on a world that lacks them. Events of thousands of pods are not as many passes: an
+ * object rests a little between two that only events ask for, and longer the longer it takes to plan for it. Upkeep needs nothing more. Disruption needs a permit,
  * which its workflow hands in and waits on; the permit is an input of the planner, is asked for again before each
  * disruptive step, and dies with the activity that handed it in, with the lease, and with its verdict.
  */
@@ -32,12 +33,20 @@ export interface FleetQueueOptions<World, Step> {
   readonly concurrency: number;
   /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
+  /**
+   * How far apart passes begin that only events ask for, at least; where planning takes long, it is three times that. What
+   * happens to an object that has rested is looked at right away. Absent: they follow one upon the other.
+   */
+  readonly restMs?: number;
   /** The wall clock. */
   readonly nowMs: () => number;
 }
 
 /** After how long a wait that has been told is told again. */
 const tellAgainAfterMs = 600_000;
+
+/** While events come, at most one part in so many of the time goes into planning for one object. */
+const planningShare = 3;
 
 /** A permit that was handed in and has no verdict yet. */
 interface HeldPermit {
@@ -56,7 +65,8 @@ interface Run<Step> {
 }
 
 interface Outcome {
-  readonly writes: number;
+  /** Writes, without those that only tell. */
+  readonly changes: number;
   readonly failures: readonly unknown[];
 }
 
@@ -66,6 +76,8 @@ export class FleetQueue<World, Step> {
   readonly #keys: KeyedQueue;
   readonly #permits = new Map<string, HeldPermit>();
   readonly #reasons = new Map<string, Set<PassReason>>();
+  /** Objects that rest: until when, and what ends it if there is something to look at. */
+  readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
   /** Whose last pass failed. */
   readonly #failed = new Set<string>();
   readonly #stop = new AbortController();
@@ -91,7 +103,10 @@ export class FleetQueue<World, Step> {
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
-    this.#keys.add(uid);
+    const rest = reason === 'changed' ? this.#rests.get(uid) : undefined;
+    const leftMs = rest === undefined ? 0 : rest.untilMs - performance.now();
+    if (rest === undefined || leftMs <= 0) this.#keys.add(uid);
+    else rest.wake ??= setTimeout(() => this.#keys.add(uid), leftMs).unref();
   }
 
   /**
@@ -136,6 +151,8 @@ export class FleetQueue<World, Step> {
   #end(reason: unknown): void {
     if (this.#stop.signal.aborted) return;
     this.#stop.abort(reason);
+    for (const { wake } of this.#rests.values()) clearTimeout(wake);
+    this.#rests.clear();
     for (const held of [...this.#permits.values()]) held.fail(reason);
     void this.#keys.stop();
   }
@@ -144,9 +161,12 @@ export class FleetQueue<World, Step> {
     const { fleet, log, nowMs, onPass } = this.#options;
     const reasons = this.#reasons.get(uid) ?? ['due'];
     this.#reasons.delete(uid);
+    clearTimeout(this.#rests.get(uid)?.wake);
+    this.#rests.delete(uid);
     if (!this.#mayWrite()) return undefined;
 
     const held = this.#livingPermit(uid);
+    const begunAtMs = performance.now();
     const world = fleet.look(uid);
     if (world === undefined) {
       held?.end({ kind: 'superseded' });
@@ -154,6 +174,7 @@ export class FleetQueue<World, Step> {
     }
     const plannedAtMs = performance.now();
     const plan = fleet.plan(world, held?.permit, nowMs());
+    this.#rest(uid, begunAtMs);
     if (!held && plan.disruption.length > 0)
       throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);
     log.debug(
@@ -175,7 +196,7 @@ export class FleetQueue<World, Step> {
       throw failures[0];
     }
     // What the failure was told to has to be told that it is over.
-    if (this.#failed.delete(uid) || upkeep.writes + disruption.writes > 0) this.add(uid, 'ownWrites');
+    if (this.#failed.delete(uid) || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
     const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
     const canJudge = plan.disruption.length === 0 || isMilestone;
@@ -187,6 +208,13 @@ export class FleetQueue<World, Step> {
     return again.length === 0 ? undefined : { againInMs: Math.min(...again) };
   }
 
+  #rest(uid: string, begunAtMs: number): void {
+    const { restMs } = this.#options;
+    if (restMs === undefined) return;
+    const tookMs = performance.now() - begunAtMs;
+    this.#rests.set(uid, { untilMs: begunAtMs + Math.max(restMs, planningShare * tookMs) });
+  }
+
   /**
    * Does the runs one after the other, as long as they are allowed, and waits until all writes are seen. What fails ends
    * its own run at most: the others were planned beside it, and must not wait for what may never succeed.
@@ -196,6 +224,7 @@ export class FleetQueue<World, Step> {
     const { signal } = this.#stop;
     const writes: Seen[] = [];
     const failures: unknown[] = [];
+    let changes = 0;
 
     const work = async (batch: Step[], together: Together): Promise<void> => {
       for (let step = batch.shift(); step !== undefined; step = batch.shift()) {
@@ -203,6 +232,7 @@ export class FleetQueue<World, Step> {
         try {
           const seen = await fleet.act(step, world, signal, allowed);
           if (seen) writes.push(seen);
+          if (seen && !fleet.tells?.(step)) changes += 1;
         } catch (error) {
           failures.push(error);
           if (together !== 'freely') batch.length = 0;
@@ -220,7 +250,7 @@ export class FleetQueue<World, Step> {
     }
     // However long it takes: a pass over a world without our own writes would repeat them.
     await Promise.all(writes.map((seen) => seen(signal)));
-    return { writes: writes.length, failures };
+    return { changes, failures };
   }
 
   /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */

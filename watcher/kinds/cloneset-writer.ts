@@ -58,6 +58,11 @@ export function togetherOf({ kind }: CloneSetStep): Together {
   }
 }
 
+/** Whether a step tells of what there is, and changes nothing that is decided on. */
+export function onlyTells({ kind }: CloneSetStep): boolean {
+  return kind === 'writeStatus' || kind === 'event';
+}
+
 /** The one writer of CloneSets and of what they own. */
 export class CloneSetWriter {
   readonly #options: CloneSetWriterOptions;

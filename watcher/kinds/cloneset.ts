@@ -33,16 +33,21 @@ import type { PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
-import { type CloneSetStep, CloneSetWriter, togetherOf } from './cloneset-writer.ts';
+import { type CloneSetStep, CloneSetWriter, onlyTells, togetherOf } from './cloneset-writer.ts';
 
 /** A roll-out that waits for one thing so long tells of it. */
 const blockedAfterMs = 5_000;
 /** How many sets are worked on at once, and how many pods of one. */
 const concurrency = 16;
 const parallelSteps = 64;
+/** Status is to follow pods within 200 ms. */
+const restMs = 50;
 
-/** Pods that one pass creates: those that have come up meanwhile must not wait for the last of thousands. */
-const mostCreations = 64;
+/**
+ * What one pass does at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
+ * last of thousands.
+ */
+const mostAtOnce = { creations: 64, starts: 64, others: 256 } as const;
 
 /** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
 const byController = 'controller';
@@ -74,6 +79,7 @@ interface Failures {
 class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly kind = cloneSets.kind;
   readonly together = togetherOf;
+  readonly tells = onlyTells;
   readonly #house: WatcherHouse;
   readonly #sets: Cache<CloneSet>;
   readonly #pods: Cache<Pod>;
@@ -114,7 +120,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     this.#rollOuts.clear();
     const { log, metrics, now } = this.#house;
     const queue = new FleetQueue<CloneSetWorld, CloneSetStep>({
-      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, nowMs: now },
+      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
     });
     metrics.trackQueue('clonesets', () => queue.depth);
     this.#queue = queue;
@@ -165,7 +171,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       nowMs: now(),
       engineSilent: starter.silent,
       random: Math.random,
-      ...(failed && hasFailed(failed) && { failures: toldOf(failed) }),
+      // What fails must not keep those behind it from their turn.
+      ...(failed && hasFailed(failed) ? { failures: toldOf(failed) } : { mostStarts: mostAtOnce.starts }),
     };
   }
 
@@ -174,7 +181,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     this.#noteRollOut(seen.set, plan);
     const { status, upkeep, disruption, standing, againInMs } = plan;
     return {
-      upkeep: [...(status ? [{ kind: 'writeStatus', status } as const] : []), ...boundCreations(upkeep)],
+      upkeep: [...(status ? [{ kind: 'writeStatus', status } as const] : []), ...bounded(upkeep, seen)],
       disruption,
       standing,
       ...(againInMs !== undefined && { againInMs }),
@@ -299,10 +306,14 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   }
 }
 
-/** The steps without the creations that are left to the next pass. */
-function boundCreations(steps: CloneSetPlan['upkeep']): CloneSetPlan['upkeep'] {
-  let room = mostCreations;
-  return steps.filter(({ kind }) => kind !== 'createPod' || room-- > 0);
+/** The steps without those that are left to the next pass. */
+function bounded(steps: CloneSetPlan['upkeep'], { failures }: CloneSetWorld): CloneSetPlan['upkeep'] {
+  let creations: number = mostAtOnce.creations;
+  let others: number = failures ? Number.POSITIVE_INFINITY : mostAtOnce.others;
+  return steps.filter((step) => {
+    if (step.kind === 'createPod') return creations-- > 0;
+    return togetherOf(step) !== 'freely' || others-- > 0;
+  });
 }
 
 function controllerOf({ metadata }: KubeObject): readonly string[] {

@@ -33,7 +33,7 @@ export type UpdateStop =
   | { readonly kind: 'onDelete' }
   | { readonly kind: 'paused'; readonly by: 'spec' | 'operator' }
   | { readonly kind: 'noPermit' }
-  /** The permit is for no more pods than have been started. */
+  /** The permit, or the pass, is for no more pods than have been started. */
   | { readonly kind: 'batchFull' }
   /** All that are left have been started, or are to be left out. */
   | { readonly kind: 'started' }
@@ -121,7 +121,10 @@ function walkAlong(
   // What is to be deleted is as good as gone for pods that are available. It must not hold back those that are down: their
   // update may be what brings them up again, and as long as they are down nobody is deleted.
   let unavailable = down.length + marked.filter(({ isAvailable }) => isAvailable).length;
-  let room = isBack ? Number.POSITIVE_INFINITY : batchRoom(scene);
+  let room = Math.min(
+    isBack ? Number.POSITIVE_INFINITY : batchRoom(scene),
+    world.mostStarts ?? Number.POSITIVE_INFINITY,
+  );
 
   for (const [ahead, pod] of line.entries()) {
     const taken = downAtTarget + ahead + (pod.isAvailable ? marked.length : 0);

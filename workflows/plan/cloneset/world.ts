@@ -50,6 +50,8 @@ export interface CloneSetWorld {
   };
   /** Updates that a budget refused a moment ago, and who refused them. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
+  /** How many updates are begun in this pass at most, whatever the budget has room for. Absent: no matter how many. */
+  readonly mostStarts?: number;
   /** A number from 0 up to but not including 1, another one each time. */
   readonly random: () => number;
 }
