@@ -99,7 +99,7 @@ export function podRef(pod: { readonly name: string }): string {
 
 /** Whether the kubelet calls the pod ready. */
 export function isPodReady(pod: Pod): boolean {
-  return pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
+  return rankOf(pod).isReady;
 }
 
 function isInPlaceReady(pod: Pod): boolean {
@@ -108,8 +108,36 @@ function isInPlaceReady(pod: Pod): boolean {
 }
 
 function readySinceMs(pod: Pod): number | undefined {
-  const since = pod.status?.conditions?.find(({ type }) => type === 'Ready')?.lastTransitionTime;
-  return since ? Date.parse(since) : undefined;
+  return rankOf(pod).readySinceMs;
+}
+
+/** What pods are ordered by, as far as it depends on the pod alone. */
+interface Rank {
+  readonly phase: number;
+  readonly isReady: boolean;
+  readonly readySinceMs: number | undefined;
+  readonly restarts: number;
+  readonly createdAtMs: number | undefined;
+}
+
+/** Pods never change, only give way to newer ones; and sorting thousands of them asks each for its rank many times. */
+const ranks = new WeakMap<Pod, Rank>();
+
+function rankOf(pod: Pod): Rank {
+  const known = ranks.get(pod);
+  if (known !== undefined) return known;
+  const { metadata, status } = pod;
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  const rank: Rank = {
+    // One that is not known sorts as Go's zero value does, with Pending.
+    phase: Math.max(phases.indexOf(status?.phase ?? 'Pending'), 0),
+    isReady: ready?.status === 'True',
+    readySinceMs: ready?.lastTransitionTime ? Date.parse(ready.lastTransitionTime) : undefined,
+    restarts: Math.max(0, ...(status?.containerStatuses ?? []).map(({ restartCount }) => restartCount)),
+    createdAtMs: metadata.creationTimestamp ? Date.parse(metadata.creationTimestamp) : undefined,
+  };
+  ranks.set(pod, rank);
+  return rank;
 }
 
 /** Less than 0: the first comes first. */
@@ -136,7 +164,7 @@ const phases = ['Pending', 'Unknown', 'Running'];
 /** Pods that have come least far first: without a node, then by phase. */
 export const byProgress: PodOrder = inOrder(
   first(({ pod }) => !pod.spec.nodeName),
-  (left, right) => phaseRank(left) - phaseRank(right),
+  (left, right) => rankOf(left.pod).phase - rankOf(right.pod).phase,
 );
 
 /** Pods that the kubelet does not call ready first. */
@@ -146,27 +174,14 @@ export const unreadyFirst: PodOrder = first(({ pod }) => !isPodReady(pod));
 export const byService: PodOrder = inOrder(
   (left, right) =>
     isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
-  (left, right) => restarts(right.pod) - restarts(left.pod),
-  (left, right) => laterFirst(createdAtMs(left.pod), createdAtMs(right.pod)),
+  (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
+  (left, right) => laterFirst(rankOf(left.pod).createdAtMs, rankOf(right.pod).createdAtMs),
   // Nothing is left to tell them apart; but two looks at the same pods should decide the same.
   (left, right) => compareGoStrings(left.name, right.name),
 );
-
-function phaseRank({ pod }: FleetPod): number {
-  // One that is not known sorts as Go's zero value does, with Pending.
-  return Math.max(phases.indexOf(pod.status?.phase ?? 'Pending'), 0);
-}
 
 function laterFirst(left: number | undefined, right: number | undefined): number {
   if (left === right) return 0;
   if (left === undefined) return -1;
   return right === undefined ? 1 : right - left;
-}
-
-function createdAtMs({ metadata }: Pod): number | undefined {
-  return metadata.creationTimestamp ? Date.parse(metadata.creationTimestamp) : undefined;
-}
-
-function restarts(pod: Pod): number {
-  return Math.max(0, ...(pod.status?.containerStatuses ?? []).map(({ restartCount }) => restartCount));
 }
