@@ -3,7 +3,8 @@
  *
  * One loop: list in pages until a list is whole, then watch from its version; when the watch ends or breaks, watch
  * again from the version reached, which events and bookmarks move; when the server no longer knows that version, list
- * again. Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache
+ * again. A server that says nothing at all, as it does of resources that nobody has touched since it was started, is
+ * asked for one object, and only when that does not fit for the whole list. Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache
  * passes on only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a
  * watch has brought something.
  */
@@ -11,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeClient } from '../activities/kube/client.ts';
 import type { KubeError } from '../activities/kube/failures.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
-import type { WritableCache } from './cache.ts';
+import { compareVersions, type WritableCache } from './cache.ts';
 
 /** What a reflector writes to the log. pino's loggers fit. */
 export interface ReflectorLog {
@@ -138,7 +139,7 @@ export class Reflector<T extends KubeObject> {
       } catch (error) {
         if (this.#stop.signal.aborted) return;
         if (this.#watching.signal.aborted) continue; // somebody wants a list
-        mustList ||= isBehind(error);
+        mustList ||= isSilence(error) ? !(await this.#isInStep()) : isBehind(error);
         this.#counts.errors += 1;
         this.#trouble = error instanceof Error ? error.message : String(error);
         const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
@@ -185,6 +186,24 @@ export class Reflector<T extends KubeObject> {
     cache.replace(objects, page.resourceVersion);
     this.#counts.lists += 1;
     this.#synced.resolve();
+  }
+
+  /**
+   * Whether a watch from the version reached may go on: the server counts as many objects as are held, at a version that
+   * is not earlier. A server that was restored from a backup accepts a version of its future, and has nothing to say until
+   * it gets there.
+   */
+  async #isInStep(): Promise<boolean> {
+    const { client, resource, cache, namespace, labelSelector, fieldSelector } = this.#options;
+    const selection = { namespace, labelSelector, fieldSelector, limit: 1, signal: this.#stop.signal };
+    const page = await client.list<T>(resource, selection).catch(() => undefined);
+    if (page === undefined || cache.reached === undefined) return false;
+    // with a selector the server does not say how many are left
+    const left = page.continue === undefined ? 0 : page.remainingItemCount;
+    const isSame = left !== undefined && page.items.length + left === cache.size;
+    if (!isSame || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
+    this.#heard();
+    return true;
   }
 
   async #watch(): Promise<void> {
@@ -251,12 +270,11 @@ class BackOff {
 
 /**
  * True when watching on from the version reached may never succeed: it is compacted away (410), or the kind was taken
- * away (404), or the server says no for any other reason than load. Silence, too: a server that was restored from a
- * backup accepts a version of its future and has nothing to say until it gets there.
+ * away (404), or the server says no for any other reason than load.
  */
 function isBehind(error: unknown): boolean {
-  const { status = 0, reason, causes = [] } = error as Partial<KubeError>;
-  if (reason === 'Silent' || causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
+  const { status = 0, causes = [] } = error as Partial<KubeError>;
+  if (causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
   return status >= 400 && status < 500 && status !== 429;
 }
 

@@ -276,7 +276,10 @@ export class FakeApiServer {
       body: {
         kind: 'ThingList',
         apiVersion: 'v1',
-        metadata: { resourceVersion: version, ...(more && { continue: `${version}:${end}` }) },
+        metadata: {
+          resourceVersion: version,
+          ...(more && { continue: `${version}:${end}`, remainingItemCount: snapshot.length - end }),
+        },
         items: snapshot.slice(Number(start), end).map(({ kind: _kind, apiVersion: _apiVersion, ...item }) => item),
       },
     };

@@ -307,6 +307,24 @@ describe('when a watch breaks', () => {
     expect(following.reflector.counts.lists).toBeGreaterThan(1);
   });
 
+  it('and nothing has happened, one object is asked for and not the whole list, however long it is silent', async () => {
+    const following = await follow({ silenceMs: 30 });
+    await whenWatching(following);
+    const { server, reflector, cache } = following;
+    for (const name of ['a', 'b', 'c']) server.put(path, { metadata: { name } });
+    await expectEqual(following);
+    const before = server.requests.length;
+    await waitFor('three silences', () => reflector.counts.watches >= 4);
+    const lists = server.requests.slice(before).filter(isList);
+    expect(lists.length).toBeGreaterThanOrEqual(3);
+    expect(lists.map(({ query }) => query.get('limit'))).toEqual(lists.map(() => '1'));
+    expect(reflector.counts.lists).toBe(1);
+    expect(reflector.ageMs).toBeLessThan(60_000);
+
+    server.remove(path, undefined, 'b');
+    await waitFor('the change', () => cache.size === 2);
+  });
+
   it('and somebody wants to be sure, it lists at once, whatever the watch has not said', async () => {
     const following = await follow();
     await whenWatching(following);
