@@ -15,6 +15,8 @@ export interface StepFigures {
   readonly historyEvents: number;
   readonly usage: readonly RoleUsage[];
   readonly stolenPercent: number;
+  /** Load average of the machine over the last minute of the step: what else was going on. */
+  readonly load: number;
 }
 
 export interface RoleCalls {
@@ -28,6 +30,7 @@ export interface RoleCalls {
 }
 
 export interface RoleUsage {
+  /** Or the row of everything that is not Windlass's own. */
   readonly role: string;
   readonly cpuSeconds: number;
   readonly rssMegabytes: number;
@@ -39,6 +42,9 @@ export interface Judgement {
   readonly figure: string;
   readonly holds: boolean;
 }
+
+/** The row of the cluster that carries Windlass. */
+export const others = 'the cluster itself';
 
 /** Unready, change, ready together with the record, and one to spare. */
 export const mostWritesPerPod = 4;
@@ -52,9 +58,17 @@ function growth(figures: readonly StepFigures[], step: StepName): readonly Judge
   const of = (pods: number) => figures.find((figure) => figure.step === step && figure.pods === pods);
   const [small, large] = [of(100), of(1_000)];
   if (small === undefined || large === undefined) return [];
-  const ratio = large.seconds / small.seconds;
-  const claim = `${step}: 1,000 pods take at most ten times as long as 100`;
-  return [{ claim, figure: `${ratio.toFixed(1)} times`, holds: ratio <= 10 }];
+  const atMostTen = (claim: string, ratio: number) =>
+    Number.isFinite(ratio) ? [{ claim, figure: `${ratio.toFixed(1)} times`, holds: ratio <= 10 }] : [];
+  return [
+    ...atMostTen(`${step}: 1,000 pods take at most ten times as long as 100`, large.seconds / small.seconds),
+    // says the same on a machine that is busy with something else
+    ...atMostTen(`${step}: and Windlass at most ten times the CPU`, ownCpu(large) / ownCpu(small)),
+  ];
+}
+
+function ownCpu({ usage }: StepFigures): number {
+  return usage.filter(({ role }) => role !== others).reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0);
 }
 
 function writesPerPod({ pods, step, calls }: StepFigures): readonly Judgement[] {

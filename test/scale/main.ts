@@ -80,6 +80,7 @@ try {
           usage,
           historyEvents: allEvents - events,
           stolenPercent: stolenMeanwhile() ?? 0,
+          load: loadavg()[0] ?? Number.NaN,
         });
         events = allEvents;
         console.log(`${pods} pods, ${step}: ${seconds.toFixed(1)} s`);

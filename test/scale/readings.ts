@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { request } from 'undici';
 import { type PlatformStatus, rolePorts } from '../../deploy/local/platform.ts';
-import type { RoleCalls, RoleUsage } from './judge.ts';
+import { others, type RoleCalls, type RoleUsage } from './judge.ts';
 
 const roles = ['watcher', 'webhook', 'worker'] as const;
 const ticksPerSecond = 100;
@@ -16,13 +16,13 @@ export interface Reading {
 export async function read(platform: PlatformStatus): Promise<Reading> {
   const calls = await Promise.all(roles.map((role) => callsOf(platform, role)));
   const own = platform.parts.filter(({ name }) => roles.some((role) => role === name));
-  const others = platform.parts.filter((part) => !own.includes(part)).map(({ pid }) => usageOf('', pid));
-  const sum = (field: 'cpuSeconds' | 'rssMegabytes') => others.reduce((all, usage) => all + usage[field], 0);
+  const foreign = platform.parts.filter((part) => !own.includes(part)).map(({ pid }) => usageOf('', pid));
+  const sum = (field: 'cpuSeconds' | 'rssMegabytes') => foreign.reduce((all, usage) => all + usage[field], 0);
   return {
     calls,
     usage: [
       ...own.map(({ name, pid }) => usageOf(name, pid)),
-      { role: 'the cluster itself', cpuSeconds: sum('cpuSeconds'), rssMegabytes: sum('rssMegabytes') },
+      { role: others, cpuSeconds: sum('cpuSeconds'), rssMegabytes: sum('rssMegabytes') },
     ],
   };
 }

@@ -22,13 +22,14 @@ export function report(
   );
   return [
     table(
-      ['pods', 'step', 'seconds', 'ms a pod', 'history events', '% stolen'],
-      figures.map(({ pods, step, seconds, historyEvents, stolenPercent }) => [
+      ['pods', 'step', 'seconds', 'ms a pod', 'history events', 'load', '% stolen'],
+      figures.map(({ pods, step, seconds, historyEvents, load, stolenPercent }) => [
         pods,
         step,
         seconds.toFixed(1),
         ((seconds * 1000) / pods).toFixed(1),
         historyEvents,
+        load.toFixed(1),
         stolenPercent,
       ]),
     ),

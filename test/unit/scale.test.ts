@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { stages, usualPace } from '../../deploy/local/kwok-stages.ts';
 import { withSection } from '../bench/document.ts';
-import { judge, type StepFigures, type StepName } from '../scale/judge.ts';
+import { judge, others, type StepFigures, type StepName } from '../scale/judge.ts';
 import { countCalls, since } from '../scale/readings.ts';
 import { report } from '../scale/report.ts';
 
 function figures(pods: number, step: StepName, change: Partial<StepFigures> = {}): StepFigures {
-  return { pods, step, seconds: 10, calls: [], historyEvents: 0, usage: [], stolenPercent: 0, ...change };
+  return { pods, step, seconds: 10, calls: [], historyEvents: 0, usage: [], stolenPercent: 0, load: 1, ...change };
 }
 
 function podWrites(role: string, count: number) {
@@ -18,6 +18,18 @@ describe('judge', () => {
     const at = (seconds: number) => judge([figures(100, 'create'), figures(1_000, 'create', { seconds })]);
     expect(at(100)).toMatchObject([{ figure: '10.0 times', holds: true }]);
     expect(at(101)).toMatchObject([{ figure: '10.1 times', holds: false }]);
+  });
+
+  it('holds the CPU of Windlass to the same, and not that of the cluster', () => {
+    const used = (watcher: number) => ({
+      usage: [
+        { role: 'watcher', cpuSeconds: watcher, rssMegabytes: 100 },
+        { role: others, cpuSeconds: watcher ** 2, rssMegabytes: 100 },
+      ],
+    });
+    const at = (cpu: number) => judge([figures(100, 'create', used(2)), figures(1_000, 'create', used(cpu))])[1];
+    expect(at(20)).toMatchObject({ figure: '10.0 times', holds: true });
+    expect(at(21)).toMatchObject({ figure: '10.5 times', holds: false });
   });
 
   it('holds the writes of all roles together to four for each pod that is updated', () => {
@@ -69,7 +81,7 @@ describe('report', () => {
       [{ claim: 'a', figure: '5', holds: false }],
       ['fleet-5000: too slow'],
     );
-    expect(text).toContain('| 100 | create | 10.0 | 100.0 | 0 | 0 |');
+    expect(text).toContain('| 100 | create | 10.0 | 100.0 | 0 | 1.0 | 0 |');
     expect(text).toContain('| a | 5 | **no** |');
     expect(text).toContain('Not measured:\n\n- fleet-5000: too slow');
   });
