@@ -321,8 +321,11 @@ describe('a CloneSet', () => {
     await fleet.update(images.new);
     await waitFor('the operation', async () => (await fleet.operation.describe()).status.name === 'RUNNING');
     await fleet.operation.signal('pause', { by: 'ann' });
-    const { status } = await fleet.waitsFor('PausedByOperator');
-    expect(status?.waitingFor?.unblock).toMatch(/of 4 pods are of revision web-.*ordered by ann/);
+    await fleet.waitsFor('PausedByOperator');
+    // the pause counts before the order stands in the set
+    await fleet.until('the one who ordered it', ({ status }) =>
+      /of 4 pods are of revision web-.*ordered by ann/.test(status?.waitingFor?.unblock ?? ''),
+    );
     const settled = await fleet.until('what has begun to end', (set) => set.status?.readyReplicas === 4);
     const updated = settled.status?.updatedReplicas ?? 0;
     expect(updated).toBeLessThan(4);
