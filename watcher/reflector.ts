@@ -4,9 +4,11 @@
  * One loop: list in pages until a list is whole, then watch from its version; when the watch ends or breaks, watch
  * again from the version reached, which events and bookmarks move; when the server no longer knows that version, list
  * again. A server that says nothing at all, as it does of resources that nobody has touched since it was started, is
- * asked for one object, and only when that does not fit for the whole list. Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache
- * passes on only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a
- * watch has brought something.
+ * asked for one object, and only when that does not fit for the whole list.
+ *
+ * Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache passes on
+ * only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a watch has
+ * brought something.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeClient } from '../activities/kube/client.ts';

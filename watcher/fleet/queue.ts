@@ -4,9 +4,11 @@
  *
  * A pass looks at the whole object in the caches, asks the planner, acts, and waits until the caches show its own writes,
  * so that the next pass never decides on a world that lacks them. Events of thousands of pods are not as many passes: an
- * object rests a little between two that only events ask for, and longer the longer it takes to plan for it. Upkeep needs nothing more. Disruption needs a permit,
- * which its workflow hands in and waits on; the permit is an input of the planner, is asked for again before each
- * disruptive step, and dies with the activity that handed it in, with the lease, and with its verdict.
+ * object rests a little between two that only events ask for, and longer the longer it takes to plan for it.
+ *
+ * Upkeep needs nothing more. Disruption needs a permit, which its workflow hands in and waits on; the permit is an input
+ * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
+ * lease, and with its verdict.
  */
 import { isFailureType } from '../../api/failure.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
