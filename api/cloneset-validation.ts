@@ -6,6 +6,7 @@ import {
   cloneSetMark,
   cloneSetVersion,
   noProgressDeadline,
+  parsePrefetchShare,
   podUpdatePolicies,
 } from './cloneset.ts';
 import type { FeatureGates } from './feature-gates.ts';
@@ -17,6 +18,7 @@ import { selectorProblems } from './label-problems.ts';
 import { labelMatcher } from './label-selector.ts';
 import { subdomainProblem } from './label-syntax.ts';
 import type { Pod } from './pod.ts';
+import { windlassAnnotation } from './well-known.ts';
 
 /**
  * Every problem of a set at once that can be seen without the API server (CS §6), each with its field path; an empty list
@@ -29,6 +31,7 @@ export function validateCloneSet(object: JsonObject): readonly FieldProblem[] {
   if (!isJsonObject(spec)) return [...nameProblems(object), invalid('spec', spec, 'must be an object')];
   return [
     ...nameProblems(object),
+    ...prefetchProblems(object),
     ...replicasProblems(spec.replicas),
     ...selectorProblems('spec.selector', spec.selector, 'says which pods are of this set'),
     ...templateProblems(spec),
@@ -68,6 +71,13 @@ function nameProblems({ metadata }: JsonObject): readonly FieldProblem[] {
   if (typeof name !== 'string' || name === '') return []; // made from generateName, or refused by the API server
   const problem = subdomainProblem(name);
   return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
+}
+
+function prefetchProblems({ metadata }: JsonObject): readonly FieldProblem[] {
+  const key = windlassAnnotation.prefetch;
+  const share = objectOr(objectOr(metadata).annotations)[key];
+  if (isAbsent(share) || (typeof share === 'string' && parsePrefetchShare(share) !== undefined)) return [];
+  return [invalid(`metadata.annotations[${key}]`, share, 'must be a number of nodes or a share of them, such as 80%')];
 }
 
 function replicasProblems(replicas: Json | undefined): readonly FieldProblem[] {

@@ -11,6 +11,7 @@
 // A set is worked on by one keyed queue of the leading watcher (see watcher/fleet), and the roll-out workflow writes no
 // field of it: it hands that queue the leave to disrupt pods.
 import type { EventText } from './event.ts';
+import { type IntOrPercent, isNegative, parseInt32, parsePercent } from './int-or-percent.ts';
 import type { JsonObject } from './json.ts';
 import type { LabelSelector } from './label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
@@ -19,7 +20,7 @@ import type { specSchema, statusSchema } from './schema/cloneset.ts';
 import type { Parsed } from './schema/static.ts';
 import type { WaitingFor } from './waiting-for.ts';
 import { blockedByLimit } from './waiting-for.ts';
-import { group } from './well-known.ts';
+import { group, windlassAnnotation } from './well-known.ts';
 
 // ---------------------------------------------------------------------------------------------------------- the shape
 
@@ -100,6 +101,18 @@ export const preDownloadAnnotation = {
   imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
 } as const;
 
+/** On how many nodes, or on which share of them, new images are to be before a roll-out begins. Undefined: it does not wait. */
+export function prefetchShare({ metadata }: Pick<CloneSet, 'metadata'>): IntOrPercent | undefined {
+  const text = metadata.annotations?.[windlassAnnotation.prefetch];
+  return text === undefined ? undefined : parsePrefetchShare(text);
+}
+
+/** Reads `3` or `80%`; undefined for what is neither, or less than nothing. */
+export function parsePrefetchShare(text: string): IntOrPercent | undefined {
+  const share = parseInt32(text) ?? (parsePercent(text) && text);
+  return share === undefined || isNegative(share) ? undefined : share;
+}
+
 /** What an absent field means. Admission writes these into objects; whoever reads one without them uses them, too. */
 export const cloneSetDefault = {
   replicas: 1,
@@ -178,6 +191,11 @@ export const cloneSetEvent = {
       'FailedUpdatePodReCreate',
       `failed to patch pod specified-delete ${pod} for update(revision ${revision}): ${error}`,
     ),
+  pullJobCreated: (job: string, image: string) =>
+    normal('CreatedImagePullJob', `created ImagePullJob ${job} for image: ${image}`),
+  /** Not a warning: the update goes on without it. */
+  pullJobCreateFailed: (job: string, error: string) =>
+    normal('FailedCreateImagePullJob', `failed to create ImagePullJob ${job}: ${error}`),
   scaleUpLimited: (limit: number) =>
     warning('ScaleUpLimited', `scaleUp is limited because of scaleStrategy.maxUnavailable, limit: ${limit}`),
 } as const;
@@ -211,6 +229,7 @@ export const cloneSetWaits = {
   GracePeriod: 'Nothing to do: the pods are unready for gracePeriodSeconds before their containers change',
   ContainersNotSwapped: 'Look at the events of these pods: their new containers do not run yet',
   BatchNotReady: 'Look at the logs and readiness probes of these pods: the next containers wait for those before',
+  ImageNotReady: 'Look at the ImagePullJobs of the set, or lower or remove the annotation windlass.io/prefetch',
   NotScheduled: 'Make room on the nodes for these pods, or change what they ask for',
   NotReady: 'Look at the logs and readiness probes of these pods',
   MinReadySeconds: 'Nothing to do: the pods must be ready for minReadySeconds',

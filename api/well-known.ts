@@ -42,6 +42,10 @@ export const windlassAnnotation = {
   command: 'windlass.io/command',
   /** On a fleet object: JSON, what operators have decided about its roll-out; see `roll-out-orders.ts`. */
   rollOut: 'windlass.io/roll-out',
+  /** On a CloneSet: on how many nodes, or which share of them, new images are to be before the first pod is updated. */
+  prefetch: 'windlass.io/prefetch',
+  /** On a ControllerRevision: its number when its images were on as many nodes as `prefetch` asks for. */
+  prefetched: 'windlass.io/prefetched',
   /** On a pod: which request restarts its containers on purpose, when and why, so that alerts can subtract it. */
   plannedRestart: 'windlass.io/planned-restart',
 } as const;

@@ -1,11 +1,12 @@
 // What the planner of CloneSets is to see, read from the API server with the rights of the user.
 import type { KubeClient, ListOptions } from '../activities/kube/client.ts';
 import { KubeError } from '../activities/kube/failures.ts';
-import { type CloneSet, cloneSetMark } from '../api/cloneset.ts';
+import { type CloneSet, cloneSetMark, prefetchShare } from '../api/cloneset.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import { isJsonList, isJsonObject, objectOr } from '../api/json.ts';
 import { formatSelector } from '../api/label-selector.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
+import { type NodeImage, nodeImages } from '../api/node-image.ts';
 import type { Pod } from '../api/pod.ts';
 import type { ControllerRevision } from '../api/revision.ts';
 import { ordersOf, type RollOutOrders } from '../api/roll-out-orders.ts';
@@ -39,7 +40,7 @@ export async function lookAround(
     }
   }
 
-  const [pods, known, owned, nodes, hasResizeSubresource] = await Promise.all([
+  const [pods, known, owned, nodes, hasResizeSubresource, images] = await Promise.all([
     attempt(`Cannot list pods ${where}`, () =>
       listAll<Pod>(kube, kubeResource.pods, { namespace, labelSelector: formatSelector(set.spec.selector) }),
     ),
@@ -49,6 +50,9 @@ export async function lookAround(
     maybe('the claims of the set', [], () => listClaims(kube, namespace)),
     spreadsPods(set) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
     maybe('resizing in place', false, () => resizesPods(kube)),
+    prefetchShare(set) === undefined
+      ? undefined
+      : maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)),
   ]);
   const orders = ordersOf(set);
   return {
@@ -59,6 +63,7 @@ export async function lookAround(
       claims: owned.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
       revisions: known,
       nodes: new Map(nodes.map(({ metadata }) => [metadata.name, metadata.labels ?? {}])),
+      ...(images && { nodeImages: new Map(images.map((found) => [found.metadata.name, found])) }),
       gates,
       hasResizeSubresource,
       excludePreparingDelete: false,

@@ -9,6 +9,7 @@ import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import { rollOutId } from '../../api/operations.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
 import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
 import { isAtGoal } from '../../workflows/plan/cloneset/goal.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
@@ -259,6 +260,14 @@ function commandsFor(
         return [...skip];
       case 'InPlaceImpossible':
         return [patch({ podUpdatePolicy: 'InPlaceIfPossible' }, 'recreates these pods')];
+      case 'ImageNotReady':
+        return [
+          { command: `kubectl -n ${namespace} get imagepulljobs`, effect: 'how far the images have come' },
+          {
+            command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.prefetch}-`,
+            effect: 'goes on without waiting for images',
+          },
+        ];
       case 'Undone':
         return [signal('resume', 'takes the undo back')];
       case 'Skipped':

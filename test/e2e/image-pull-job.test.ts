@@ -1,14 +1,12 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job.ts';
 import { currentTagStatus, findTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
 import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
-import { findInstance, instanceName } from '../../deploy/local/instance.ts';
 import { newGate } from '../support/gate.ts';
 import { TestRegistry } from '../support/test-registry.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { reachableByNodes } from './reachable-registry.ts';
 
 let cluster: LocalCluster;
 let host: string;
@@ -28,24 +26,6 @@ afterAll(async () => {
   await registry.stop();
   await cluster.close();
 });
-
-/** Tells the runtimes of both nodes that the test's own registry speaks HTTP, and answers how it is called there. */
-function reachableByNodes(port: number): string {
-  const instance = findInstance(instanceName(process.env));
-  if (!instance) throw new Error('there is no cluster');
-  const address = `${instance.addresses.machine}:${port}`;
-  for (const node of ['node-1', 'node-2']) {
-    const folder = join(instance.folder, 'nodes', node, 'registries', address);
-    mkdirSync(folder, { recursive: true });
-    const lines = [
-      `server = "http://${address}"`,
-      `[host."http://${address}"]`,
-      '  capabilities = ["pull", "resolve"]',
-    ];
-    writeFileSync(join(folder, 'hosts.toml'), `${lines.join('\n')}\n`);
-  }
-  return address;
-}
 
 interface JobOptions {
   readonly name?: string;

@@ -618,6 +618,8 @@ export class CloneSetPlay {
         });
         return;
       }
+      case 'pullAhead':
+      case 'deletePullJob':
       case 'event':
         return;
     }

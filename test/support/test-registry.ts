@@ -1,11 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { tarFile } from '../../deploy/local/images.ts';
+import { type LayerEntry, tarFile } from '../../deploy/local/images.ts';
 
 /** How a registry treats one of its repositories. */
 export interface RepositoryScript {
   /** Absent: 64 KiB. */
   readonly bytes?: number;
+  /** What is in the image beside that, so that containers can run it. */
+  readonly files?: readonly LayerEntry[];
   /** Whoever asks has to be this one. */
   readonly user?: { readonly name: string; readonly password: string };
   /** Answers so many questions for the manifest with this status first; absent `times`: all of them. */
@@ -67,7 +69,8 @@ export class TestRegistry {
 
   /** Has a repository from now on, with a fresh image in it. */
   serve(repository: string, script: RepositoryScript = {}): void {
-    const tar = tarFile([{ kind: 'file', path: 'data', content: randomBytes(script.bytes ?? 65_536) }]);
+    const data: LayerEntry = { kind: 'file', path: 'data', content: randomBytes(script.bytes ?? 65_536) };
+    const tar = tarFile([...(script.files ?? []), data]);
     const config = Buffer.from(
       JSON.stringify({
         architecture: 'amd64',

@@ -74,7 +74,7 @@ function writer({ meet, live, drained, shown, isDrained = () => Promise.resolve(
     deletionSeen: async (uid: string) => void seen.push(`${uid} gone`),
     byUid: () => shown,
   } as never;
-  const caches = { sets: cache, pods: cache, claims: cache, revisions: cache };
+  const caches = { sets: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
   const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now: () => nowMs });
   const signal = new AbortController().signal;
   return {
@@ -163,6 +163,63 @@ describe('the writer of CloneSets', () => {
     await expect(act(step, world())).rejects.toThrow('exceeded quota');
     await new Promise((resolve) => setImmediate(resolve));
     expect(events()).toEqual(['FailedCreate: failed to create pod: exceeded quota, pod: web-abcde']);
+  });
+
+  const job = (name: string) => ({ metadata: { name }, spec: { image: `${name}:1` } });
+  const pullAhead = {
+    kind: 'pullAhead',
+    jobs: [job('app'), job('log')],
+    revision: { namespace: 'shop', name: newName, uid: 'r-uid', resourceVersion: '3' },
+    marks: { metadata: { labels: { made: 'true' } } },
+  } as const;
+
+  it('PRE-2: makes the jobs that pull ahead, then marks the revision that it was decided on', async () => {
+    const { act, made, seen, events, calls } = writer();
+    expect(await act(pullAhead, world())).toBe(true);
+    expect(made()).toEqual([
+      'create imagepulljobs/app',
+      'create imagepulljobs/log',
+      `patch controllerrevisions/${newName}`,
+    ]);
+    expect(seen).toHaveLength(3);
+    expect(calls.find(({ verb }) => verb === 'patch')?.body).toEqual({
+      metadata: { labels: { made: 'true' }, uid: 'r-uid', resourceVersion: '3' },
+    });
+    expect(events()).toEqual([
+      'CreatedImagePullJob: created ImagePullJob app for image: app:1',
+      'CreatedImagePullJob: created ImagePullJob log for image: log:1',
+    ]);
+  });
+
+  it('PRE-2: takes a job that is there already, tells of one that is refused, and marks the revision', async () => {
+    const { act, made, events } = writer({
+      meet: ({ resource, name }) => {
+        if (resource === 'imagepulljobs') throw name === 'app' ? taken() : forbidden();
+      },
+    });
+    expect(await act(pullAhead, world())).toBe(true);
+    expect(made().at(-1)).toBe(`patch controllerrevisions/${newName}`);
+    expect(events()).toEqual(['FailedCreateImagePullJob: failed to create ImagePullJob log: exceeded quota']);
+  });
+
+  it('PRE-10: does not fail a pass for a job that nobody answers for, and leaves the revision unmarked', async () => {
+    const { act, made } = writer({
+      meet: ({ resource }) => {
+        if (resource === 'imagepulljobs') throw new KubeError({ status: 503, message: 'away' });
+      },
+    });
+    expect(await act(pullAhead, world())).toBe(false);
+    expect(made()).toEqual(['create imagepulljobs/app']);
+  });
+
+  it('CS-104: deletes the very job that it has seen', async () => {
+    const { act, calls, seen } = writer();
+    const seenJob = { namespace: 'shop', name: 'app', uid: 'app-uid', resourceVersion: '9' };
+    expect(await act({ kind: 'deletePullJob', job: seenJob }, world())).toBe(true);
+    expect(calls).toEqual([
+      { verb: 'delete', resource: 'imagepulljobs', name: 'app', options: { preconditions: { uid: 'app-uid' } } },
+    ]);
+    expect(seen).toEqual(['app-uid gone']);
   });
 
   it('CS-35: deletes the very pod that was chosen, and its claims only once that has been accepted', async () => {

@@ -536,6 +536,17 @@ describe('validateCloneSet by version', () => {
   });
 });
 
+describe('the annotation by which roll-outs wait for images', () => {
+  const answer = (share: string) => told(set('v1beta1', {}, { annotations: { 'windlass.io/prefetch': share } }));
+
+  it('is a number of nodes or a share of them', () => {
+    for (const share of ['0', '3', '0%', '80%', '99.5%', '200%']) expect(answer(share)).toBe('');
+    for (const share of ['', 'all', '-1', '-5%', '1.5', '%']) {
+      expect(answer(share)).toMatch(/^metadata\.annotations\[windlass\.io\/prefetch\]: Invalid value/);
+    }
+  });
+});
+
 describe('validateCloneSetUpdate', () => {
   it.each(versions)('takes changes of all but the selector in %s', (version) => {
     const after = set(version, {

@@ -6,6 +6,7 @@
 import { type CloneSet, type CloneSetStatus, cloneSetEvent, cloneSets } from '../../api/cloneset.ts';
 import type { EventText } from '../../api/event.ts';
 import { failureTypeOf } from '../../api/failure.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -21,7 +22,7 @@ import type { Drains } from '../drained.ts';
 import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
-import { hasMovedOn } from '../moved-on.ts';
+import { hasMovedOn, unlessMovedOn } from '../moved-on.ts';
 import { trimPod } from '../trim.ts';
 
 /** One thing to do for a CloneSet. */
@@ -34,6 +35,7 @@ export interface CloneSetWriterOptions {
     readonly pods: Cache<Pod>;
     readonly claims: Cache<VolumeClaim & KubeObject>;
     readonly revisions: Cache<ControllerRevision>;
+    readonly pullJobs: Cache<ImagePullJob>;
   };
   readonly drains: Pick<Drains, 'until'>;
   /** The wall clock. */
@@ -52,6 +54,7 @@ export function togetherOf({ kind }: CloneSetStep): Together {
     case 'deleteClaim':
     case 'writeClaim':
     case 'deleteRevision':
+    case 'deletePullJob':
       return 'freely';
     default:
       return 'alone';
@@ -98,6 +101,10 @@ export class CloneSetWriter {
       }
       case 'deleteRevision':
         return this.#delete(kubeResource.controllerRevisions, this.#options.caches.revisions, step.revision);
+      case 'pullAhead':
+        return this.#pullAhead(set, step);
+      case 'deletePullJob':
+        return this.#deletePullJob(step.job);
       case 'createPod':
         return this.#createPod(set, step);
       case 'deletePod':
@@ -160,6 +167,40 @@ export class CloneSetWriter {
       const status = { collisionCount: (set.status?.collisionCount ?? 0) + 1 };
       return this.#patch(cloneSets, caches.sets, seenOf(set), { status }, 'status');
     }
+  }
+
+  /**
+   * PRE-2, PRE-10: what is refused is told and left, and what is not answered is tried again with another look. The update
+   * goes on meanwhile, so none of that fails the pass.
+   */
+  async #pullAhead(set: CloneSet, step: Extract<Intention, { kind: 'pullAhead' }>): Promise<Seen | undefined> {
+    const { kube, caches } = this.#options;
+    const seen: Seen[] = [];
+    for (const job of step.jobs) {
+      try {
+        const { metadata } = await kube.create<KubeObject>(imagePullJobs, job, { deadlineMs: pullJobDeadlineMs });
+        seen.push((signal) => caches.pullJobs.seen(metadata.uid, metadata.resourceVersion, signal));
+        void this.#say(set, cloneSetEvent.pullJobCreated(nameIn(job), imageIn(job)));
+      } catch (error) {
+        const type = failureTypeOf(error);
+        if (type === undefined) throw error;
+        if (isTaken(error)) continue;
+        void this.#say(set, cloneSetEvent.pullJobCreateFailed(nameIn(job), messageOf(error)));
+        // without the marks, the next look wants these jobs again
+        if (type !== 'Denied' && type !== 'Invalid') return seen.length > 0 ? all(seen) : undefined;
+      }
+    }
+    const { controllerRevisions: resource } = kubeResource;
+    const marked = step.marks && (await this.#patch(resource, caches.revisions, step.revision, step.marks));
+    if (marked) seen.push(marked);
+    return seen.length > 0 ? all(seen) : undefined;
+  }
+
+  /** Whatever its nodes have reported meanwhile. */
+  async #deletePullJob({ namespace, name, uid }: AsSeen): Promise<Seen | undefined> {
+    const { kube, caches } = this.#options;
+    await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
+    return (signal) => caches.pullJobs.deletionSeen(uid, signal);
   }
 
   /** CS-46, CS-70: the claims come first, since the pod cannot start without them. */
@@ -377,6 +418,9 @@ function unlessGoing(pod: Pod): Pod | undefined {
   return pod.metadata.deletionTimestamp === undefined ? pod : undefined;
 }
 
+/** Nothing waits for the answer longer than this: the roll-out goes on in the same pass. */
+const pullJobDeadlineMs = 5_000;
+
 /** How often an update that was drained for is tried against a pod that keeps changing. */
 const attemptsAtOnce = 5;
 
@@ -397,6 +441,10 @@ function isTaken(error: unknown): boolean {
 
 function nameIn({ metadata }: JsonObject): string {
   return String((metadata as { readonly name?: unknown } | undefined)?.name);
+}
+
+function imageIn({ spec }: JsonObject): string {
+  return String((spec as { readonly image?: unknown } | undefined)?.image);
 }
 
 function messageOf(error: unknown): string {

@@ -3,10 +3,13 @@
  * writer, and the roll-outs that give the leave to disrupt. Which pods there are to be is decided by
  * `workflows/plan/cloneset/plan.ts`, and carried out by `cloneset-writer.ts`.
  */
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import { type CloneSet, cloneSets, prefetchShare } from '../../api/cloneset.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import { isJsonObject } from '../../api/json.ts';
 import { formatSelector } from '../../api/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
+import { isVirtual } from '../../api/node.ts';
+import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import {
   queues,
   type RollOutChanged,
@@ -86,6 +89,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #claims: Cache<Claim>;
   readonly #revisions: Cache<ControllerRevision>;
   readonly #nodes: Cache<KubeObject>;
+  readonly #pullJobs: Cache<ImagePullJob>;
+  readonly #nodeImages: Cache<NodeImage>;
   readonly #writer: CloneSetWriter;
   readonly #operations: ReturnType<WatcherHouse['queue']>;
   /** What the last pass over a set could not do, and what this one cannot. */
@@ -104,7 +109,12 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     this.#claims = cache<Claim>(kubeResource.persistentVolumeClaims, owned);
     this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, owned);
     this.#nodes = cache<KubeObject>(kubeResource.nodes);
-    const caches = { sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions };
+    this.#pullJobs = cache<ImagePullJob>(imagePullJobs, owned);
+    this.#nodeImages = cache<NodeImage>(nodeImages);
+    const caches = {
+      ...{ sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
+      pullJobs: this.#pullJobs,
+    };
     this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now });
     this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
     this.#listen();
@@ -156,15 +166,18 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const { config, now, starter } = this.#house;
     const failed = this.#failures.get(uid);
     this.#failures.set(uid, { wanted: 0, created: 0 });
+    const pods = this.#pods.byIndex(byController, uid);
     return {
       set,
-      pods: this.#pods.byIndex(byController, uid),
+      pods,
       claims: this.#claims.byIndex(byController, uid),
       revisions: [
         ...this.#revisions.byIndex(byController, uid),
         ...this.#revisions.byIndex(byController, set.metadata.namespace ?? ''),
       ],
       nodes: this.#nodesFor(set),
+      pullJobs: this.#pullJobs.byIndex(byController, uid),
+      ...(prefetchShare(set) !== undefined && { nodeImages: this.#imagesOn(pods) }),
       gates: config.featureGates,
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
       excludePreparingDelete: false,
@@ -239,6 +252,18 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     return new Map([...this.#nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
   }
 
+  /** A node that is ready gets its NodeImage after a while, but for one that has no daemon. */
+  #imagesOn(pods: readonly Pod[]): ReadonlyMap<string, NodeImage | undefined> {
+    const names = [...new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []))];
+    const found = names.map((name) => [name, this.#nodeImages.byName('', name)] as const);
+    return new Map(
+      found.filter(([name, nodeImage]) => {
+        const node = this.#nodes.byName('', name);
+        return nodeImage !== undefined || (node !== undefined && !isVirtual(node));
+      }),
+    );
+  }
+
   #listen(): void {
     const { isLeading } = this.#house;
     const changed = (uid: string) => {
@@ -256,6 +281,24 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
         for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
       });
     }
+    this.#listenToPullJobs(changed);
+  }
+
+  /** A set looks at its jobs when they come and go, and when one has got its image onto another node. */
+  #listenToPullJobs(changed: (uid: string) => void): void {
+    this.#pullJobs.onChange(({ before, after }) => {
+      const isSame =
+        before?.metadata.uid === after?.metadata.uid &&
+        before?.metadata.deletionTimestamp === after?.metadata.deletionTimestamp &&
+        before?.status?.succeeded === after?.status?.succeeded &&
+        before?.status?.failed === after?.status?.failed;
+      if (!isSame) for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
+    });
+    // a node that can be asked from now on
+    this.#nodeImages.onChange(({ before }) => {
+      if (before !== undefined || !this.#house.isLeading()) return;
+      for (const set of this.#sets.all()) if (prefetchShare(set) !== undefined) changed(set.metadata.uid);
+    });
   }
 
   /** Keeps what the roll-out of this set has to know, and sees that it is told when that changes. */

@@ -13,6 +13,7 @@ import { prunedOrders } from '../roll-out-orders.ts';
 import { countedPods, type FleetPod, isControlledBy } from './fleet.ts';
 import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
 import { unusedClaims } from './pods.ts';
+import { planPreDownload } from './pre-download.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
 import { isUpdateLeft } from './roll-out.ts';
@@ -72,6 +73,7 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
       ...scale.events,
       ...pruned(situation),
       ...forgottenRevisions(scene, found, counted),
+      ...planPreDownload(scene, update.numbers),
     ],
     disruption: starts.disruption,
     standing: standingOf(situation, podSteps.length + starts.disruption.length > 0),

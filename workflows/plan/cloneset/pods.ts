@@ -185,7 +185,8 @@ export function unusedClaims(
   });
 }
 
-function controllerReference({ metadata }: CloneSet) {
+/** How the set is named by what it owns. */
+export function controllerReference({ metadata }: CloneSet) {
   const { name, uid } = metadata;
   return { apiVersion: ownerApiVersion, kind: 'CloneSet', name, uid, controller: true, blockOwnerDeletion: true };
 }

@@ -22,6 +22,7 @@ import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../lifec
 import { asSeen, countedPods, type FleetPod, first, inOrder } from './fleet.ts';
 import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
+import { type Prefetch, prefetchOf } from './pre-download.ts';
 import { writes } from './scale.ts';
 import { updateOrder } from './update-order.ts';
 import type { Intention } from './world.ts';
@@ -39,6 +40,8 @@ export type UpdateStop =
   | { readonly kind: 'started' }
   /** The budget has no room for this pod. */
   | { readonly kind: 'budget'; readonly pod: FleetPod }
+  /** Its images are not yet on as many nodes as the set asks for. */
+  | { readonly kind: 'imageNotReady'; readonly prefetch: Prefetch }
   /** A budget of somebody else has refused it. */
   | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
   /** It may not be recreated, and cannot be updated in place. */
@@ -125,6 +128,7 @@ function walkAlong(
     isBack ? Number.POSITIVE_INFINITY : batchRoom(scene),
     world.mostStarts ?? Number.POSITIVE_INFINITY,
   );
+  const prefetch = isBack ? undefined : prefetchOf(scene);
 
   for (const [ahead, pod] of line.entries()) {
     const taken = downAtTarget + ahead + (pod.isAvailable ? marked.length : 0);
@@ -136,8 +140,9 @@ function walkAlong(
     if (busy.has(pod.name)) continue;
 
     const hasBegun = isHeld(pod);
-    if (!hasBegun && permit === undefined) return stopAt({ kind: 'noPermit' });
     if (!hasBegun && permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
+    if (!hasBegun && prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
+    if (!hasBegun && permit === undefined) return stopAt({ kind: 'noPermit' });
     if (!hasBegun && room <= 0) return stopAt({ kind: 'batchFull' });
     const refusal = world.refusals?.find((refused) => refused.pod === pod.name);
     if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });

@@ -48,6 +48,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   containersNotSwapped,
   draining,
   gracePeriod,
+  imageNotReady,
   budgetSpent,
   notReady,
   minReadySeconds,
@@ -263,6 +264,17 @@ const underWayTexts: Readonly<Partial<Record<InPlaceWait['reason'], string>>> = 
 };
 
 // There is no room, or not yet.
+
+function imageNotReady({ update }: Situation): Wait | undefined {
+  if (update.stop.kind !== 'imageNotReady') return undefined;
+  const { missing, failed, ready, wanted } = update.stop.prefetch;
+  const nodes = missing.length + ready.length;
+  const detail = `new images are on ${ready.length} of ${nodes} nodes, and are to be on ${wanted}`;
+  const failures = failed.length === 0 ? '' : `; they could not be pulled on ${failed.slice(0, 3).join(', ')}`;
+  const unblock = `${cloneSetWaits.ImageNotReady}; ${detail}${failures}`;
+  const blockedBy = missing.map((node) => `node/${node}`);
+  return waitFor('ImageNotReady', blockedBy, shortened(unblock, mostBytes));
+}
 
 function budgetRoundsToZero({ scene, scale, update }: Situation): Wait | undefined {
   const { limits, rollingUpdate } = scene;

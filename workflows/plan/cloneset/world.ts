@@ -5,8 +5,10 @@
 import type { CloneSet } from '../../../api/cloneset.ts';
 import type { EventText } from '../../../api/event.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
+import type { ImagePullJob } from '../../../api/image-pull-job.ts';
 import type { JsonObject } from '../../../api/json.ts';
 import type { KubeObject } from '../../../api/meta.ts';
+import type { NodeImage } from '../../../api/node-image.ts';
 import type { Pod } from '../../../api/pod.ts';
 import type { ControllerRevision, NewRevision } from '../../../api/revision.ts';
 import type { Permit, Undo } from '../fleet-permit.ts';
@@ -26,6 +28,13 @@ export interface CloneSetWorld {
   readonly revisions: readonly ControllerRevision[];
   /** Labels of nodes by name, for the spreading of pods. May be empty when the template does not spread them. */
   readonly nodes: ReadonlyMap<string, Readonly<Record<string, string>>>;
+  /** Every job that the set controls and that pulls images ahead. Absent: none. */
+  readonly pullJobs?: readonly ImagePullJob[];
+  /**
+   * The images of the nodes on which somebody pulls, by node, undefined for a node that nobody can ask yet; for sets whose
+   * roll-outs wait for images. Absent: nobody knows, so nothing waits.
+   */
+  readonly nodeImages?: ReadonlyMap<string, NodeImage | undefined>;
   readonly gates: FeatureGates;
   /** Whether the API server resizes pods through a subresource of theirs. */
   readonly hasResizeSubresource: boolean;
@@ -101,6 +110,14 @@ export type Intention =
     }
   | { readonly kind: 'deleteClaim'; readonly claim: AsSeen }
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
+  /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
+  | {
+      readonly kind: 'pullAhead';
+      readonly jobs: readonly JsonObject[];
+      readonly revision: AsSeen;
+      readonly marks?: JsonObject;
+    }
+  | { readonly kind: 'deletePullJob'; readonly job: AsSeen }
   /** A merge patch of the set itself. */
   | { readonly kind: 'writeSet'; readonly patch: JsonObject }
   | { readonly kind: 'event'; readonly event: EventText };

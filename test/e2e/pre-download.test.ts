@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { CloneSet } from '../../api/cloneset.ts';
+import type { Event } from '../../api/event.ts';
+import type { ImagePullJob } from '../../api/image-pull-job.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
+import { ensureDebianTools } from '../../deploy/local/debian.ts';
+import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
+import { silentProgress } from '../../deploy/local/progress.ts';
+import { newGate } from '../support/gate.ts';
+import { TestRegistry } from '../support/test-registry.ts';
+import { waitFor } from '../support/wait.ts';
+import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { reachableByNodes } from './reachable-registry.ts';
+
+let cluster: LocalCluster;
+let host: string;
+let files: readonly LayerEntry[];
+const registry = new TestRegistry();
+
+beforeAll(async () => {
+  cluster = await localCluster();
+  const { busybox } = await ensureDebianTools(silentProgress);
+  files = [fileEntry('bin/busybox', busybox)];
+  await registry.start();
+  host = reachableByNodes(registry.port);
+  await waitFor('a NodeImage for each node', async (see) => {
+    const names = see(await cluster.ok(['get', 'nodeimages', '-o', 'name'])).split('\n');
+    return ['node-1', 'node-2'].every((name) => names.includes(`nodeimage.apps.kruise.io/${name}`));
+  });
+  await cluster.part.start('watcher', ['--feature-gates=PreDownloadImageForInPlaceUpdate=true']);
+});
+
+afterAll(async () => {
+  await cluster.part.stop('watcher');
+  await cluster.part.start('watcher');
+  await registry.stop();
+  await cluster.close();
+});
+
+const replicas = 4;
+
+/** A set of four pods that are spread over both nodes. */
+function manifest(image: string, annotations: Readonly<Record<string, string>> = {}): object {
+  const labels = { app: 'web' };
+  const spread = { topologyKey: 'kubernetes.io/hostname', maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule' };
+  const container = {
+    name: 'app',
+    image,
+    command: ['/bin/busybox', 'sleep', '99999'],
+    imagePullPolicy: 'IfNotPresent',
+  };
+  return {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'CloneSet',
+    metadata: { name: 'web', annotations },
+    spec: {
+      replicas,
+      selector: { matchLabels: labels },
+      updateStrategy: {
+        rollingUpdate: {
+          podUpdatePolicy: 'InPlaceIfPossible',
+          maxUnavailable: 1,
+          inPlaceUpdateStrategy: { imagePreDownloadParallelism: 2 },
+        },
+      },
+      template: {
+        metadata: { labels },
+        spec: {
+          terminationGracePeriodSeconds: 1,
+          topologySpreadConstraints: [{ ...spread, labelSelector: { matchLabels: labels } }],
+          containers: [container],
+        },
+      },
+    },
+  };
+}
+
+async function apply(namespace: string, set: object): Promise<void> {
+  await cluster.ok(['apply', '-n', namespace, '-f', '-'], JSON.stringify(set));
+}
+
+async function itemsOf<T>(kind: string, namespace: string): Promise<readonly T[]> {
+  const text = await cluster.ok(['get', kind, '-n', namespace, '-o', 'json']);
+  return (JSON.parse(text) as { readonly items: readonly T[] }).items;
+}
+
+async function until(namespace: string, what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
+  return await waitFor(what, async (see) => {
+    const set = await cluster.get<CloneSet>('cloneset', namespace, 'web');
+    see(set.status);
+    return set.status?.observedGeneration === set.metadata.generation && holds(set) && set;
+  });
+}
+
+function updated({ status }: CloneSet): boolean {
+  return status?.updatedReadyReplicas === replicas;
+}
+
+describe('a CloneSet whose image changes', () => {
+  it.concurrent('CS-101, CS-104: has it pulled on the nodes of its pods, by a job that goes with the update', async () => {
+    registry.serve('ahead/app', { files });
+    const namespace = await cluster.newNamespace();
+    const image = `${host}/ahead/app:1`;
+    await apply(namespace, manifest('busybox:1.36'));
+    await until(namespace, 'all pods to be ready', updated);
+
+    // paused, so that it is the job that pulls, and no pod
+    const paused = manifest(image) as CloneSet;
+    const rollingUpdate = { ...paused.spec.updateStrategy?.rollingUpdate, paused: true };
+    await apply(namespace, { ...paused, spec: { ...paused.spec, updateStrategy: { rollingUpdate } } });
+    const [job] = await waitFor('the job to end', async (see) => {
+      const jobs = see(await itemsOf<ImagePullJob>('imagepulljobs', namespace));
+      return jobs[0]?.status?.completionTime !== undefined && jobs;
+    });
+    expect(job).toMatchObject({
+      metadata: { ownerReferences: [{ kind: 'CloneSet', name: 'web', controller: true }] },
+      spec: { image, parallelism: 2, pullPolicy: { timeoutSeconds: 300, backoffLimit: 1 } },
+      status: { desired: 2, succeeded: 2, failed: 0 },
+    });
+    expect(new Set(registry.callsFor('ahead/app', 'layer').map(({ from }) => from)).size).toBe(2);
+    const { status } = await cluster.get<CloneSet>('cloneset', namespace, 'web');
+    expect(job?.metadata.name).toBe(`${status?.updateRevision}-app`);
+    expect(status).toMatchObject({ updatedReplicas: 0, waitingFor: { reason: 'Paused' } });
+    const revisions = await itemsOf<ControllerRevision>('controllerrevisions', namespace);
+    const marked = revisions.filter(({ metadata }) => metadata.labels?.['apps.kruise.io/pre-predownload-created']);
+    expect(marked.map(({ metadata }) => metadata.name)).toEqual([status?.updateRevision]);
+    await waitFor('the Event', async (see) => {
+      const events = see(await itemsOf<Event>('events', namespace));
+      return events.some(({ reason, message }) => reason === 'CreatedImagePullJob' && message.endsWith(image));
+    });
+
+    await apply(namespace, manifest(image));
+    await until(namespace, 'all pods to be updated', updated);
+    await waitFor('the job to go', async (see) => see(await itemsOf('imagepulljobs', namespace)).length === 0);
+    expect(registry.callsFor('ahead/app', 'layer')).toHaveLength(2);
+  });
+
+  it.concurrent('disturbs no pod before it is on the nodes, if asked to wait, and names those that lack it', async () => {
+    const gate = newGate();
+    registry.serve('awaited/app', { files, until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    const annotations = { [windlassAnnotation.prefetch]: '100%' };
+    await apply(namespace, manifest('busybox:1.36', annotations));
+    await until(namespace, 'all pods to be ready', updated);
+    await apply(namespace, manifest(`${host}/awaited/app:1`, annotations));
+    await waitFor('both nodes to pull', () => registry.callsFor('awaited/app', 'layer').length === 2);
+    const held = await until(
+      namespace,
+      'the wait',
+      ({ status }) => status?.waitingFor?.reason === 'ImageNotReady' && status.waitingFor.blockedCount === 2,
+    );
+    expect(held.status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
+    expect(held.status).toMatchObject({ updatedReplicas: 0, readyReplicas: replicas });
+    gate.open();
+    await until(namespace, 'all pods to be updated', updated);
+    expect(registry.callsFor('awaited/app', 'layer')).toHaveLength(2);
+  });
+});

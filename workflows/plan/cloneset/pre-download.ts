@@ -1,0 +1,244 @@
+/**
+ * New images on the nodes before pods need them (CS-100…104).
+ *
+ * A job for each image that an update in place changes pulls it on the nodes whose pods are of another revision. That is
+ * decided once for each revision, and marked on it. The roll-out does not wait for the jobs unless the set asks for it:
+ * then no pod is disturbed before the images are on as many of these nodes as it says. That they were is marked on the
+ * revision, too, and holds for this roll-out, whatever becomes of the nodes.
+ */
+import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset.ts';
+import { familiarImage } from '../../../api/familiar-image.ts';
+import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job.ts';
+import { countOf } from '../../../api/int-or-percent.ts';
+import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/json.ts';
+import { compareGoStrings } from '../../../api/json-go.ts';
+import { apiVersionOf } from '../../../api/meta.ts';
+import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image.ts';
+import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/revision.ts';
+import { windlassAnnotation } from '../../../api/well-known.ts';
+import { decideInPlace } from '../in-place-update.ts';
+import { asSeen, isOfRevision } from './fleet.ts';
+import { replicasOf, type Scene } from './goal.ts';
+import type { Numbers } from './numbers.ts';
+import { controllerReference } from './pods.ts';
+import type { Intention } from './world.ts';
+
+/** A container that a revision starts from another image. */
+interface ChangedImage {
+  readonly container: string;
+  readonly image: string;
+}
+
+/** How far the images of a roll-out have come that waits for them. */
+export interface Prefetch {
+  /** They are on so many nodes as they should be. */
+  readonly isReached: boolean;
+  /** Nodes of pods that are of another revision, by name: those that have all the images, and those that lack one. */
+  readonly ready: readonly string[];
+  readonly missing: readonly string[];
+  /** Those of `missing` on which a pull has failed. */
+  readonly failed: readonly string[];
+  /** Containers whose images are neither there nor have failed on some node: that is what a job is for. */
+  readonly open: readonly string[];
+  /** On so many nodes they should be. */
+  readonly wanted: number;
+}
+
+/** The images that the roll-out waits for before its first step; undefined when it waits for none. */
+export function prefetchOf(scene: Scene): Prefetch | undefined {
+  const { world, revisions, counted, orders, permit } = scene;
+  const { update } = revisions;
+  const share = prefetchShare(scene.set);
+  const isOpen = update.metadata.annotations?.[windlassAnnotation.prefetched] === prefetchedMark(update);
+  if (share === undefined || isOpen || scene.isUndo || world.nodeImages === undefined || !isOn(scene)) return undefined;
+  const images = changedImages(scene);
+  if (images.length === 0 || !isInPlace(scene)) return undefined;
+
+  const { nodeImages } = world;
+  const skip = [...(permit?.skip ?? []), ...(orders?.skip ?? [])];
+  const old = counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skip.includes(pod.name));
+  const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))]
+    .filter((node) => nodeImages.has(node)) // a node on which nobody pulls is not waited for
+    .sort(compareGoStrings)
+    .map((node) => ({ node, pulls: images.map((changed) => pullOn(nodeImages.get(node), changed)) }));
+  const named = (is: (pulls: readonly (PullState | undefined)[]) => boolean) =>
+    nodes.filter(({ pulls }) => is(pulls)).map(({ node }) => node);
+  const isReady = (pulls: readonly (PullState | undefined)[]) => pulls.every((state) => state === 'Succeeded');
+  const ready = named(isReady);
+  const wanted = Math.min(countOf(share, nodes.length, 'up') ?? 0, nodes.length);
+  return {
+    isReached: ready.length >= wanted,
+    ready,
+    missing: named((pulls) => !isReady(pulls)),
+    failed: named((pulls) => pulls.includes('Failed')),
+    open: images.filter((_, at) => nodes.some(({ pulls }) => pulls[at] === 'open')).map(({ container }) => container),
+    wanted,
+  };
+}
+
+/** `open`: it has not ended, or nobody has asked for it. */
+type PullState = 'Succeeded' | 'Failed' | 'open';
+
+/** Undefined while the node cannot be asked yet. */
+function pullOn(nodeImage: NodeImage | undefined, { image }: ChangedImage): PullState | undefined {
+  const familiar = familiarImage(image);
+  if (nodeImage === undefined || familiar === undefined) return undefined;
+  const tag = findTag(nodeImage, familiar.name, familiar.tag);
+  return (tag && outcomeOf(currentTagStatus(nodeImage, { name: familiar.name, tag }))) ?? 'open';
+}
+
+/** What to do about the jobs of a set, and what to mark on its revision. */
+export function planPreDownload(scene: Scene, { updateNum }: Pick<Numbers, 'updateNum'>): readonly Intention[] {
+  const { world, revisions } = scene;
+  const { current, update, steps } = revisions;
+  const { pullJobs = [] } = world;
+  // CS-104
+  if (current.metadata.name === update.metadata.name) {
+    const left = pullJobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    return left.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
+  }
+  // A revision that is being written has to be looked at again first.
+  if (!isOn(scene) || scene.isUndo || steps.length > 0) return [];
+
+  const prefetch = updateNum > 0 ? prefetchOf(scene) : undefined;
+  const isAwaited = prefetch !== undefined && !prefetch.isReached;
+  const decision = decide(scene, isAwaited);
+  const there = new Set(pullJobs.map(({ metadata }) => metadata.name));
+  const spent = prefetch && isAwaited ? spentJobs(scene, prefetch) : [];
+  // What a roll-out waits for is made again when it is gone: somebody has deleted it, or its time was over.
+  const jobs =
+    decision === 'created' || isAwaited
+      ? changedImages(scene)
+          .filter((changed) => !there.has(jobName(update, changed)))
+          .map((changed) => jobFor(scene, changed))
+      : [];
+  const marks = {
+    ...(decision && { labels: { [preDownloadMark[decision]]: 'true' } }),
+    ...(prefetch?.isReached && { annotations: { [windlassAnnotation.prefetched]: prefetchedMark(update) } }),
+  };
+  const isMarking = Object.keys(marks).length > 0;
+  if (spent.length > 0) return spent.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
+  if (jobs.length > 0) {
+    return [{ kind: 'pullAhead', jobs, revision: asSeen(update), ...(isMarking && { marks: { metadata: marks } }) }];
+  }
+  return isMarking ? [{ kind: 'patchRevision', revision: asSeen(update), patch: { metadata: marks } }] : [];
+}
+
+/** Jobs that have ended and so pull no more, though there are nodes now on which nobody has tried: they make room. */
+function spentJobs({ world, revisions }: Scene, { open }: Prefetch): readonly ImagePullJob[] {
+  const names = open.map((container) => jobName(revisions.update, { container }));
+  return (world.pullJobs ?? []).filter(
+    (job) => names.includes(job.metadata.name) && isFinished(job) && job.metadata.deletionTimestamp === undefined,
+  );
+}
+
+/** CS-101: what is decided about this revision now; undefined when that has been done, or is to be done later. */
+function decide(scene: Scene, isAwaited: boolean): keyof typeof preDownloadMark | undefined {
+  const { rollingUpdate, limits, revisions, counted } = scene;
+  const { update } = revisions;
+  const { labels = {} } = update.metadata;
+  if (preDownloadMark.created in labels || preDownloadMark.ignored in labels) return undefined;
+  if (isAwaited) return 'created';
+
+  const least = rollingUpdate?.inPlaceUpdateStrategy?.imagePreDownloadMinUpdatedReadyPods ?? 0;
+  const ready = counted.filter((pod) => pod.isServing && isOfRevision(pod, update.metadata.name));
+  if (ready.length < least) return undefined;
+  const replicas = replicasOf(scene.set);
+  const maxUnavailable = rollingUpdate?.maxUnavailable ?? cloneSetDefault.maxUnavailable;
+  const isOneBatch = limits.partition === 0 && (countOf(maxUnavailable, replicas, 'down') ?? 0) >= replicas;
+  return replicas <= fewPods || isOneBatch || !isInPlace(scene) ? 'ignored' : 'created';
+}
+
+/** So many pods are updated before a job would have helped them. */
+const fewPods = 3;
+
+/** CS-100. */
+function isOn({ world }: Scene): boolean {
+  const { PreDownloadImageForInPlaceUpdate, KruiseDaemon, ImagePullJobGate } = world.gates;
+  return PreDownloadImageForInPlaceUpdate && KruiseDaemon && ImagePullJobGate;
+}
+
+/** Whether pods go from the current revision to the new one in place. */
+function isInPlace({ isOnDelete, rollingUpdate, revisions, world }: Scene): boolean {
+  if (isOnDelete || rollingUpdate === undefined) return false;
+  const { kind } = decideInPlace({
+    policy: rollingUpdate.podUpdatePolicy ?? cloneSetDefault.podUpdatePolicy,
+    oldRevision: revisions.current,
+    newRevision: revisions.update,
+    gates: world.gates,
+  });
+  return kind === 'inPlace';
+}
+
+/** Of which number the revision is: an older one that comes back has another number, and waits anew. */
+function prefetchedMark({ revision }: ControllerRevision): string {
+  return String(revision);
+}
+
+/** PRE-5. */
+function changedImages({ revisions }: Scene): readonly ChangedImage[] {
+  const before = imagesOf(revisions.current);
+  return imagesOf(revisions.update).filter(
+    ({ container, image }) => before.find((old) => old.container === container)?.image !== image,
+  );
+}
+
+function imagesOf(revision: ControllerRevision): readonly ChangedImage[] {
+  const { containers } = objectOr(templateOf(revision)?.spec);
+  return listOr(containers).flatMap((container) => {
+    const { name, image } = objectOr(container);
+    return typeof name === 'string' && typeof image === 'string' ? [{ container: name, image }] : [];
+  });
+}
+
+function jobName({ metadata }: ControllerRevision, { container }: Pick<ChangedImage, 'container'>): string {
+  return `${metadata.name}-${container}`;
+}
+
+/** CS-102, CS-103. */
+function jobFor({ set, revisions, rollingUpdate }: Scene, changed: ChangedImage): JsonObject {
+  const { update } = revisions;
+  const hash = shortHash(update.metadata.name);
+  const template = templateOf(update) ?? {};
+  const { labels, annotations } = objectOr(template.metadata);
+  const { imagePreDownloadParallelism, imagePreDownloadTimeoutSeconds } = rollingUpdate?.inPlaceUpdateStrategy ?? {};
+  const { namespace = '' } = set.metadata;
+  const ownLabels = { ...objectOr(labels), [revisionMark.hash]: hash };
+  const { matchLabels, matchExpressions = [] } = set.spec.selector;
+  const notUpdated = { key: revisionMark.podRevision, operator: 'NotIn', values: [update.metadata.name, hash] };
+  const secrets = pullSecretsOf(template.spec);
+  return {
+    apiVersion: apiVersionOf(imagePullJobs),
+    kind: imagePullJobs.kind,
+    metadata: {
+      namespace,
+      name: jobName(update, changed),
+      labels: ownLabels,
+      ownerReferences: [controllerReference(set)],
+    },
+    spec: {
+      image: changed.image,
+      podSelector: {
+        ...(matchLabels && { matchLabels }),
+        matchExpressions: [...matchExpressions.map((requirement) => ({ ...requirement })), notUpdated],
+      },
+      parallelism: imagePreDownloadParallelism ?? cloneSetDefault.imagePreDownloadParallelism,
+      pullPolicy: {
+        timeoutSeconds: imagePreDownloadTimeoutSeconds ?? cloneSetDefault.imagePreDownloadTimeoutSeconds,
+        backoffLimit: 1,
+      },
+      completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },
+      ...(secrets.length > 0 && { pullSecrets: secrets }),
+      sandboxConfig: { labels: ownLabels, ...(isJsonObject(annotations) && { annotations }) },
+    },
+  };
+}
+
+function pullSecretsOf(podSpec: JsonObject[string]): readonly string[] {
+  const { imagePullSecrets } = objectOr(podSpec);
+  if (!isJsonList(imagePullSecrets)) return [];
+  return imagePullSecrets.flatMap((secret) => {
+    const { name } = objectOr(secret);
+    return typeof name === 'string' && name !== '' ? [name] : [];
+  });
+}
