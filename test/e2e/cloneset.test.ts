@@ -1,15 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import type { JsonObject } from '../../api/json.ts';
 import { rollOutId, searchAttributes } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
-import { kubeResource, windlassAnnotation } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/well-known.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
-import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
 import type { TestPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
+import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
 let local: LocalCluster;
@@ -25,170 +21,8 @@ afterAll(async () => {
   await local?.close();
 });
 
-const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
-
-interface FleetOptions {
-  readonly replicas?: number;
-  readonly rollingUpdate?: JsonObject;
-  readonly spec?: JsonObject;
-  readonly template?: JsonObject;
-  readonly containers?: readonly JsonObject[];
-}
-
-/** A container that runs until it is told to end. */
-function container(name: string, more: JsonObject = {}): JsonObject {
-  const command = ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`];
-  return { name, image: images.old, command, ...more };
-}
-
-/** A CloneSet in a namespace of its own, with a recorded watch of its pods. */
-class Fleet {
-  readonly namespace: string;
-  readonly watch: FleetWatch;
-  readonly uid: string;
-  readonly replicas: number;
-
-  private constructor(namespace: string, set: CloneSet, watch: FleetWatch) {
-    this.namespace = namespace;
-    this.watch = watch;
-    this.uid = set.metadata.uid;
-    this.replicas = set.spec.replicas ?? 1;
-  }
-
-  /** Applied, and all pods ready. */
-  static async create(options: FleetOptions = {}): Promise<Fleet> {
-    const namespace = await cluster.newNamespace();
-    const { replicas = 3, containers = [container('app'), container('logger')] } = options;
-    const watch = await watchFleet(cluster.kube, namespace);
-    const set = await cluster.kube.create<CloneSet>(cloneSets, {
-      apiVersion: 'apps.kruise.io/v1beta1',
-      kind: 'CloneSet',
-      metadata: { namespace, name: 'web' },
-      spec: {
-        replicas,
-        selector: { matchLabels: { app: 'web' } },
-        updateStrategy: {
-          rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 1, ...options.rollingUpdate },
-        },
-        ...options.spec,
-        template: {
-          metadata: { labels: { app: 'web' }, ...options.template },
-          spec: { terminationGracePeriodSeconds: 1, containers },
-        },
-      },
-    } as never);
-    const fleet = new Fleet(namespace, set, watch);
-    await fleet.until('all pods to be ready', ({ status }) => status?.readyReplicas === replicas);
-    watch.take();
-    for (const pod of fleet.pods().values()) {
-      for (const { name, restartCount } of pod.status?.containerStatuses ?? []) {
-        restartsBefore.set(`${pod.metadata.uid}/${name}`, restartCount);
-      }
-    }
-    return fleet;
-  }
-
-  get kube(): KubeClient {
-    return cluster.kube;
-  }
-
-  async get(): Promise<CloneSet> {
-    return await this.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name: 'web' });
-  }
-
-  async patch(body: object): Promise<void> {
-    await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
-  }
-
-  /** Another image for the first container. */
-  async update(image: string, more: object = {}): Promise<void> {
-    const { spec } = (await this.get()).spec.template as { spec: { containers: JsonObject[] } };
-    const [first, ...others] = spec.containers;
-    await this.patch({ spec: { template: { spec: { containers: [{ ...first, image }, ...others] } }, ...more } });
-  }
-
-  /** Gives a command by annotation. */
-  async command(text: string): Promise<void> {
-    await this.patch({ metadata: { annotations: { [windlassAnnotation.command]: text } } });
-  }
-
-  /** Waits until the set is so. What the status says counts only once it is about the spec of now. */
-  async until(what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
-    return await waitFor(what, async (see) => {
-      const set = await this.get();
-      see({ status: set.status, orders: ordersOf(set) });
-      return set.status?.observedGeneration === set.metadata.generation && holds(set) && set;
-    });
-  }
-
-  async untilUpdated(pods: number): Promise<CloneSet> {
-    return await this.until(
-      `${pods} updated pods`,
-      ({ status }) => status?.updatedReadyReplicas === pods && status.readyReplicas === this.replicas,
-    );
-  }
-
-  async waitsFor(reason: string): Promise<CloneSet> {
-    return await this.until(`the wait ${reason}`, ({ status }) => status?.waitingFor?.reason === reason);
-  }
-
-  /** The pods that count, by name. */
-  pods(): ReadonlyMap<string, Pod> {
-    return new Map([...this.watch.pods].filter(([, { metadata }]) => metadata.deletionTimestamp === undefined));
-  }
-
-  ofImage(image: string): readonly string[] {
-    return [...this.pods()].flatMap(([name, { spec }]) => (spec.containers[0]?.image === image ? [name] : []));
-  }
-
-  /** What must not change when pods are updated in place, and what must. */
-  identities(): Readonly<Record<string, unknown>> {
-    return Object.fromEntries(
-      [...this.pods()].map(([name, { metadata, spec, status }]) => [
-        name,
-        [metadata.uid, status?.podIP, spec.nodeName, restartsOf(this.pod(name), 'logger')],
-      ]),
-    );
-  }
-
-  pod(name: string): Pod {
-    const pod = this.watch.pods.get(name);
-    if (!pod) throw new Error(`there is no pod ${name}`);
-    return pod;
-  }
-
-  /** The fewest ready pods and the most pods that there were at any moment since the last call. */
-  extremes(): { readonly fewestReady: number; readonly mostPods: number } {
-    const moments = this.watch.take();
-    return {
-      fewestReady: Math.min(...moments.map(({ ready }) => ready)),
-      mostPods: Math.max(...moments.map(({ pods }) => pods)),
-    };
-  }
-
-  get operation() {
-    return local.temporal.workflow.getHandle(rollOutId(this.uid));
-  }
-
-  async eventSays(reason: string, message: RegExp): Promise<void> {
-    await waitFor(`an Event ${reason}`, async (see) => {
-      const events = see(await cluster.eventsOf(await this.get()));
-      return events.some((event) => event.reason === reason && message.test(event.message));
-    });
-  }
-}
-
-/** How often containers had been started again before anything was asked of them: a loaded kubelet may do that. */
-const restartsBefore = new Map<string, number>();
-
-function restartsOf({ metadata, status }: Pod, name: string): number | undefined {
-  const count = status?.containerStatuses?.find((container) => container.name === name)?.restartCount;
-  return count === undefined ? undefined : count - (restartsBefore.get(`${metadata.uid}/${name}`) ?? 0);
-}
-
-function startedAt({ status }: Pod, name: string): number {
-  const found = status?.containerStatuses?.find((container) => container.name === name);
-  return Date.parse(found?.state?.running?.startedAt ?? '');
+function fleetOf(options: FleetOptions = {}): Promise<Fleet> {
+  return Fleet.create({ cluster, temporal: local.temporal }, options);
 }
 
 // Each has several waits, all run at once, and a machine may stall.
@@ -196,7 +30,7 @@ jest.setTimeout(600_000);
 
 describe('a CloneSet', () => {
   it.concurrent('updated in place keeps UID, IP, node and the other containers of its pods, and goes back so', async () => {
-    const fleet = await Fleet.create({ replicas: 4, rollingUpdate: { maxUnavailable: '50%' } });
+    const fleet = await fleetOf({ replicas: 4, rollingUpdate: { maxUnavailable: '50%' } });
     const before = fleet.identities();
     await fleet.update(images.new);
     await fleet.untilUpdated(4);
@@ -229,7 +63,7 @@ describe('a CloneSet', () => {
         },
       ],
     });
-    const fleet = await Fleet.create({
+    const fleet = await fleetOf({
       replicas: 1,
       containers: [container('app', env('0')), container('helper', env('5'))],
     });
@@ -248,7 +82,7 @@ describe('a CloneSet', () => {
 
   it.concurrent('waits for hooks before and after, and names them', async () => {
     const hook = { finalizersHandler: ['example.com/drain'] };
-    const fleet = await Fleet.create({
+    const fleet = await fleetOf({
       replicas: 2,
       rollingUpdate: { maxUnavailable: 2 },
       spec: { lifecycle: { inPlaceUpdate: hook } },
@@ -272,7 +106,7 @@ describe('a CloneSet', () => {
     await finalize([]);
   });
   it.concurrent('rolls out as far as the partition says, step by step', async () => {
-    const fleet = await Fleet.create({ replicas: 3, rollingUpdate: { partition: 2 } });
+    const fleet = await fleetOf({ replicas: 3, rollingUpdate: { partition: 2 } });
     await fleet.update(images.new);
     await fleet.untilUpdated(1);
     const { status } = await fleet.waitsFor('PartitionReached');
@@ -286,7 +120,7 @@ describe('a CloneSet', () => {
 
   it.concurrent('replaces pods with surge, and never has less than are wanted', async () => {
     const rollingUpdate = { podUpdatePolicy: 'ReCreate', maxSurge: 1, maxUnavailable: 0 };
-    const fleet = await Fleet.create({ replicas: 3, rollingUpdate });
+    const fleet = await fleetOf({ replicas: 3, rollingUpdate });
     const before = [...fleet.pods().keys()];
     await fleet.update(images.new);
     await fleet.untilUpdated(3);
@@ -297,7 +131,7 @@ describe('a CloneSet', () => {
   });
 
   it.concurrent('turns to a newer template without starting over', async () => {
-    const fleet = await Fleet.create({ replicas: 4 });
+    const fleet = await fleetOf({ replicas: 4 });
     await fleet.update(images.new);
     await waitFor('the first pod', () => fleet.ofImage(images.new).length > 0);
     await fleet.patch({ spec: { template: { metadata: { labels: { app: 'web', tier: 'front' } } } } });
@@ -310,14 +144,14 @@ describe('a CloneSet', () => {
   });
   /** A roll-out of four pods of which the next can never become ready: it stops at the first. */
   async function stuck(): Promise<Fleet> {
-    const fleet = await Fleet.create({ replicas: 4, spec: { minReadySeconds: 3600 } });
+    const fleet = await fleetOf({ replicas: 4, spec: { minReadySeconds: 3600 } });
     await fleet.update(images.new);
     await waitFor('the first pod', () => fleet.ofImage(images.new).length === 1);
     return fleet;
   }
 
   it.concurrent('is paused by signal; lost pods come back meanwhile; goes on by resume', async () => {
-    const fleet = await Fleet.create({ replicas: 4 });
+    const fleet = await fleetOf({ replicas: 4 });
     await fleet.update(images.new);
     await waitFor('the operation', async () => (await fleet.operation.describe()).status.name === 'RUNNING');
     await fleet.operation.signal('pause', { by: 'ann' });
@@ -355,7 +189,7 @@ describe('a CloneSet', () => {
   });
 
   it.concurrent('is taken back in place by undo, then rolled out after all', async () => {
-    const fleet = await Fleet.create({ replicas: 4 });
+    const fleet = await fleetOf({ replicas: 4 });
     const before = fleet.identities();
     await fleet.update(images.new);
     await waitFor('two pods', () => fleet.ofImage(images.new).length >= 2);
@@ -392,7 +226,7 @@ describe('an update of twenty pods', () => {
 
   beforeAll(async () => {
     const rollingUpdate = { maxUnavailable: '20%' };
-    fleet = await Fleet.create({ replicas: 20, rollingUpdate, containers: [container('app')] });
+    fleet = await fleetOf({ replicas: 20, rollingUpdate, containers: [container('app')] });
   });
 
   /** Updates all pods while somebody disturbs; judged by every event of the watch. */

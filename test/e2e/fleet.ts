@@ -1,0 +1,190 @@
+import type { Client } from '@temporalio/client';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import type { JsonObject } from '../../api/json.ts';
+import { rollOutId } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { ordersOf } from '../../api/roll-out-orders.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
+import type { Cluster } from '../support/cluster.ts';
+import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** Two images that differ in their digest, and in nothing else that matters. */
+export const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
+
+/** How a fleet differs from three pods of two containers that are updated in place, one at a time. */
+export interface FleetOptions {
+  readonly replicas?: number;
+  readonly rollingUpdate?: JsonObject;
+  readonly spec?: JsonObject;
+  readonly template?: JsonObject;
+  readonly containers?: readonly JsonObject[];
+}
+
+/** A container that runs until it is told to end. */
+export function container(name: string, more: JsonObject = {}): JsonObject {
+  const command = ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`];
+  return { name, image: images.old, command, ...more };
+}
+
+/** Where fleets live. */
+export interface FleetWorld {
+  readonly cluster: Cluster;
+  readonly temporal: Client;
+}
+
+/** A CloneSet in a namespace of its own, with a recorded watch of its pods. */
+export class Fleet {
+  readonly #world: FleetWorld;
+  readonly namespace: string;
+  readonly watch: FleetWatch;
+  readonly uid: string;
+  readonly replicas: number;
+
+  private constructor(world: FleetWorld, namespace: string, set: CloneSet, watch: FleetWatch) {
+    this.#world = world;
+    this.namespace = namespace;
+    this.watch = watch;
+    this.uid = set.metadata.uid;
+    this.replicas = set.spec.replicas ?? 1;
+  }
+
+  /** Applied, and all pods ready. */
+  static async create(world: FleetWorld, options: FleetOptions = {}): Promise<Fleet> {
+    const { cluster } = world;
+    const namespace = await cluster.newNamespace();
+    const { replicas = 3, containers = [container('app'), container('logger')] } = options;
+    const watch = await watchFleet(cluster.kube, namespace);
+    const set = await cluster.kube.create<CloneSet>(cloneSets, {
+      apiVersion: 'apps.kruise.io/v1beta1',
+      kind: 'CloneSet',
+      metadata: { namespace, name: 'web' },
+      spec: {
+        replicas,
+        selector: { matchLabels: { app: 'web' } },
+        updateStrategy: {
+          rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 1, ...options.rollingUpdate },
+        },
+        ...options.spec,
+        template: {
+          metadata: { labels: { app: 'web' }, ...options.template },
+          spec: { terminationGracePeriodSeconds: 1, containers },
+        },
+      },
+    } as never);
+    const fleet = new Fleet(world, namespace, set, watch);
+    await fleet.until('all pods to be ready', ({ status }) => status?.readyReplicas === replicas);
+    watch.take();
+    for (const pod of fleet.pods().values()) {
+      for (const { name, restartCount } of pod.status?.containerStatuses ?? []) {
+        restartsBefore.set(`${pod.metadata.uid}/${name}`, restartCount);
+      }
+    }
+    return fleet;
+  }
+
+  get kube(): KubeClient {
+    return this.#world.cluster.kube;
+  }
+
+  async get(): Promise<CloneSet> {
+    return await this.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name: 'web' });
+  }
+
+  async patch(body: object): Promise<void> {
+    await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
+  }
+
+  /** Another image for the first container. */
+  async update(image: string, more: object = {}): Promise<void> {
+    const { spec } = (await this.get()).spec.template as { spec: { containers: JsonObject[] } };
+    const [first, ...others] = spec.containers;
+    await this.patch({ spec: { template: { spec: { containers: [{ ...first, image }, ...others] } }, ...more } });
+  }
+
+  /** Gives a command by annotation. */
+  async command(text: string): Promise<void> {
+    await this.patch({ metadata: { annotations: { [windlassAnnotation.command]: text } } });
+  }
+
+  /** Waits until the set is so. What the status says counts only once it is about the spec of now. */
+  async until(what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
+    return await waitFor(what, async (see) => {
+      const set = await this.get();
+      see({ status: set.status, orders: ordersOf(set) });
+      return set.status?.observedGeneration === set.metadata.generation && holds(set) && set;
+    });
+  }
+
+  async untilUpdated(pods: number): Promise<CloneSet> {
+    return await this.until(
+      `${pods} updated pods`,
+      ({ status }) => status?.updatedReadyReplicas === pods && status.readyReplicas === this.replicas,
+    );
+  }
+
+  async waitsFor(reason: string): Promise<CloneSet> {
+    return await this.until(`the wait ${reason}`, ({ status }) => status?.waitingFor?.reason === reason);
+  }
+
+  /** The pods that count, by name. */
+  pods(): ReadonlyMap<string, Pod> {
+    return new Map([...this.watch.pods].filter(([, { metadata }]) => metadata.deletionTimestamp === undefined));
+  }
+
+  ofImage(image: string): readonly string[] {
+    return [...this.pods()].flatMap(([name, { spec }]) => (spec.containers[0]?.image === image ? [name] : []));
+  }
+
+  /** What must not change when pods are updated in place, and what must. */
+  identities(): Readonly<Record<string, unknown>> {
+    return Object.fromEntries(
+      [...this.pods()].map(([name, { metadata, spec, status }]) => [
+        name,
+        [metadata.uid, status?.podIP, spec.nodeName, restartsOf(this.pod(name), 'logger')],
+      ]),
+    );
+  }
+
+  pod(name: string): Pod {
+    const pod = this.watch.pods.get(name);
+    if (!pod) throw new Error(`there is no pod ${name}`);
+    return pod;
+  }
+
+  /** The fewest ready pods and the most pods that there were at any moment since the last call. */
+  extremes(): { readonly fewestReady: number; readonly mostPods: number } {
+    const moments = this.watch.take();
+    return {
+      fewestReady: Math.min(...moments.map(({ ready }) => ready)),
+      mostPods: Math.max(...moments.map(({ pods }) => pods)),
+    };
+  }
+
+  get operation() {
+    return this.#world.temporal.workflow.getHandle(rollOutId(this.uid));
+  }
+
+  async eventSays(reason: string, message: RegExp): Promise<void> {
+    await waitFor(`an Event ${reason}`, async (see) => {
+      const events = see(await this.#world.cluster.eventsOf(await this.get()));
+      return events.some((event) => event.reason === reason && message.test(event.message));
+    });
+  }
+}
+
+/** How often containers had been started again before anything was asked of them: a loaded kubelet may do that. */
+const restartsBefore = new Map<string, number>();
+
+/** How often a container of this pod has been started again since its fleet was complete. */
+export function restartsOf({ metadata, status }: Pod, name: string): number | undefined {
+  const count = status?.containerStatuses?.find((container) => container.name === name)?.restartCount;
+  return count === undefined ? undefined : count - (restartsBefore.get(`${metadata.uid}/${name}`) ?? 0);
+}
+
+/** When a container of this pod was started, in milliseconds. */
+export function startedAt({ status }: Pod, name: string): number {
+  const found = status?.containerStatuses?.find((container) => container.name === name);
+  return Date.parse(found?.state?.running?.startedAt ?? '');
+}
