@@ -402,8 +402,11 @@ function unresizedContainers(pod: Pod): Unfinished | undefined {
   return { reason: 'NotResized', containers: unresized.map(({ name }) => name) };
 }
 
-/** A status from before the change may say just what is wanted, although the kubelet is about to do something else. */
-function isObserved({ metadata, status }: Pod): boolean {
+/**
+ * Whether the kubelet has looked at the spec as it is; true where it does not tell. A status from before the change may say
+ * just what is wanted, although the kubelet is about to do something else.
+ */
+export function isObserved({ metadata, status }: Pod): boolean {
   return (status?.observedGeneration ?? Number.POSITIVE_INFINITY) >= (metadata.generation ?? 0);
 }
 

@@ -1,6 +1,6 @@
 /** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
 import type { EventText } from '../../api/event.ts';
-import { type EnvReference, envReferences, staleContainers } from '../../api/in-place-update.ts';
+import { type EnvReference, envReferences, isObserved, staleContainers } from '../../api/in-place-update.ts';
 import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
 import type { ContainerPort, LifecycleHandler, Pod } from '../../api/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/refs.ts';
@@ -38,6 +38,10 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
     throw unreachable(attemptOf(input), 'the node has not seen the change of the pod yet');
   }
   await means.clock.sleep(kubeletSeesMs);
+  // After the API server was away the kubelet may be the last to connect again. Where the spec has changed it says so.
+  if (!isObserved(await checkStale(means, input))) {
+    throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
+  }
 }
 
 /** How the kubelet would stop this instance, by what it wrote on it. */

@@ -950,6 +950,27 @@ describe('refreshContainer', () => {
     expect(stopsSent()).toEqual([]);
   });
 
+  it('waits for a kubelet that has not seen the change, though the daemon of the node has', async () => {
+    const behind = (observedGeneration: number): Pod => {
+      const { metadata, spec, status } = outdated();
+      return {
+        ...outdated(),
+        metadata: { ...metadata, generation: 2 },
+        spec,
+        status: { ...status, observedGeneration },
+      };
+    };
+    livePod = behind(1);
+    const early = failureOf(refresh());
+    await passTime();
+    await expect(early).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    expect(stopsSent()).toEqual([]);
+    livePod = behind(2);
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toMatchObject({ kind: 'stopped' });
+  });
+
   it('waits for the node to see the change: the kubelet must not start the old environment once more', async () => {
     for (const seen of [undefined, outdated({ tier: 'silver' })]) {
       pod = seen;
