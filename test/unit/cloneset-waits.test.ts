@@ -14,6 +14,7 @@ import {
   newPodOf,
   newRevisionOfSet,
   now,
+  nowMs,
   oldImage,
   oldName,
   onDelete,
@@ -135,6 +136,15 @@ describe('what a CloneSet waits for', () => {
     expect(reasons({ pods: fresh(5), more: { engineSilent: true } })).toEqual([]);
     const spent = [...pods('o', 4), newPodOf('web-down', { ready: false })];
     expect(reasons({ pods: spent, more: { engineSilent: true } })).toEqual(['EngineSilent', 'BudgetSpent', 'NotReady']);
+  });
+
+  it('NoPermit: is not told of the moment between two permits, and told when it is due', () => {
+    const seen = (agoMs: number) => plan({ pods: pods('o', 5), more: { withoutPermitSinceMs: nowMs - agoMs } });
+    expect(seen(0).status?.waitingFor).toBeUndefined();
+    expect(seen(0).againInMs).toBe(5000);
+    expect(seen(4999).againInMs).toBe(1);
+    expect(seen(5000).status?.waitingFor).toMatchObject({ reason: 'NoPermit' });
+    expect(seen(5000).againInMs).toBeUndefined();
   });
 
   it('OnDelete: names the pods that somebody has to delete', () => {

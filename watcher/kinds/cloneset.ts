@@ -95,6 +95,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #operations: ReturnType<WatcherHouse['queue']>;
   /** What the last pass over a set could not do, and what this one cannot. */
   readonly #failures = new Map<string, Failures>();
+  /** Since when sets have waited for the permit of their roll-out. */
+  readonly #withoutPermit = new Map<string, number>();
   /** What the roll-out of each set that has been looked at has to know, and whether there is one to be. */
   readonly #rollOuts = new Map<string, { readonly facts: RollOutFacts; readonly isWanted: boolean }>();
   #queue: FleetQueue<CloneSetWorld, CloneSetStep> | undefined;
@@ -127,6 +129,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
 
   begin(term: Term): void {
     this.#failures.clear();
+    this.#withoutPermit.clear();
     this.#rollOuts.clear();
     const { log, metrics, now } = this.#house;
     const queue = new FleetQueue<CloneSetWorld, CloneSetStep>({
@@ -161,6 +164,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const set = this.#sets.byUid(uid);
     if (set === undefined) {
       this.#failures.delete(uid);
+      this.#withoutPermit.delete(uid);
       return undefined;
     }
     const { config, now, starter } = this.#house;
@@ -190,7 +194,11 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   }
 
   plan(seen: CloneSetWorld, permit: Permit | undefined, nowMs: number): FleetPlan<CloneSetStep> {
-    const plan = planCloneSet({ ...seen, nowMs, ...(permit && { permit }) });
+    const { uid } = seen.set.metadata;
+    const withoutPermitSinceMs = this.#withoutPermit.get(uid) ?? nowMs;
+    const plan = planCloneSet({ ...seen, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
+    if (plan.situation?.update.stop.kind === 'noPermit') this.#withoutPermit.set(uid, withoutPermitSinceMs);
+    else this.#withoutPermit.delete(uid);
     this.#noteRollOut(seen.set, plan);
     const { status, upkeep, disruption, standing, againInMs } = plan;
     return {

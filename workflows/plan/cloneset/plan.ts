@@ -20,7 +20,7 @@ import { isUpdateLeft } from './roll-out.ts';
 import { planScale, prunedPodsToDelete, releases } from './scale.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
-import { cloneSetRules, describeCause, type Situation } from './waits.ts';
+import { cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
 import type { CloneSetWorld, Intention } from './world.ts';
 
 /** Creations next to each other in the upkeep may go side by side. */
@@ -173,7 +173,8 @@ function isSettled({ scene, scale }: Situation): boolean {
   return scene.counted.length === scene.limits.replicas && scale.numbers.up + scale.numbers.down === 0;
 }
 
-function againIn({ scene, refresh, update }: Situation, status: CloneSetStatus): { readonly againInMs?: number } {
+function againIn(situation: Situation, status: CloneSetStatus): { readonly againInMs?: number } {
+  const { scene, refresh, update } = situation;
   const { counted, world, set } = scene;
   const deadlineMs = progressDeadlineMs(set, status);
   const due = [
@@ -181,6 +182,13 @@ function againIn({ scene, refresh, update }: Situation, status: CloneSetStatus):
     // CS-90: a second later, since it has to be over
     deadlineMs === undefined ? undefined : deadlineMs + 1000,
   ].flatMap((atMs) => (atMs === undefined ? [] : [atMs - world.nowMs]));
-  const waits = [...due, refresh.againInMs, retryInMs(update.stop)].filter((ms) => ms !== undefined);
+  const noPermitMs = noPermitInMs(situation);
+  const waits = [
+    ...due,
+    refresh.againInMs,
+    retryInMs(update.stop),
+    // once it has been told, there is nothing to look at any more
+    noPermitMs !== undefined && noPermitMs > 0 ? noPermitMs : undefined,
+  ].filter((ms) => ms !== undefined);
   return waits.length === 0 ? {} : { againInMs: Math.max(Math.min(...waits), 0) };
 }

@@ -116,9 +116,20 @@ function engineSilent({ scene, update }: Situation): Wait | undefined {
   return isWanted && scene.world.engineSilent ? wait('EngineSilent') : undefined;
 }
 
-function noPermit({ update }: Situation): Wait | undefined {
-  return update.stop.kind === 'noPermit' ? wait('NoPermit') : undefined;
+function noPermit(situation: Situation): Wait | undefined {
+  if (situation.update.stop.kind !== 'noPermit' || (noPermitInMs(situation) ?? 0) > 0) return undefined;
+  return wait('NoPermit');
 }
+
+/** When the wait for a permit is to be told of; undefined while nothing waits for one. */
+export function noPermitInMs({ scene, update }: Situation): number | undefined {
+  if (update.stop.kind !== 'noPermit') return undefined;
+  const { withoutPermitSinceMs, nowMs } = scene.world;
+  return withoutPermitSinceMs === undefined ? undefined : withoutPermitSinceMs + noPermitAfterMs - nowMs;
+}
+
+/** A roll-out gives its next permit within a fraction of a second; a watcher that takes over gets it within seconds. */
+const noPermitAfterMs = 5_000;
 
 function cannotCreate({ scene, scale }: Situation): Wait | undefined {
   const message = scene.world.failures?.scale;

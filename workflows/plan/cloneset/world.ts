@@ -48,6 +48,11 @@ export interface CloneSetWorld {
    * the annotation of the set say of it.
    */
   readonly undo?: Undo;
+  /**
+   * Since when an update has waited for its permit. Between two permits, and before the first one, there is a moment
+   * without, which is not told. Absent: for long, as far as known.
+   */
+  readonly withoutPermitSinceMs?: number;
   /** No roll-out has been heard of for long: Temporal is away. */
   readonly engineSilent?: boolean;
   /** What went wrong when the last plan was carried out. Absent: nothing. */
