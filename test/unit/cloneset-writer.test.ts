@@ -222,7 +222,7 @@ describe('the writer of CloneSets', () => {
     expect(seen).toEqual(['app-uid gone']);
   });
 
-  it('CS-35: deletes the very pod that was chosen, and its claims only once that has been accepted', async () => {
+  it('CS-35, CS-75: deletes the very pod that was chosen, and its claims only once that has been accepted', async () => {
     const seenPod = { namespace: 'shop', name: 'web-a', uid: 'a-uid', resourceVersion: '7' };
     const claim = { namespace: 'shop', name: 'data-web-a', uid: 'data-uid', resourceVersion: '3' };
     const step = { kind: 'deletePod', pod: seenPod, claims: [claim] } as const;

@@ -38,7 +38,7 @@ function serverWith(live: Pod | undefined, meet?: (call: SeenCall) => void) {
 }
 
 describe('answerReadinessGate', () => {
-  it('PRG-6: says True for a gate that nobody has answered for, and leaves other conditions alone', async () => {
+  it('PRG-6, LC-51: says True for a gate that nobody has answered for, and leaves other conditions alone', async () => {
     const { answer, conditions } = serverWith(newPod());
     await answer(newPod());
     expect(conditions()).toEqual([ready, { type: podReadinessGate, status: 'True', lastTransitionTime: createdAt }]);
