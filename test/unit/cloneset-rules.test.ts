@@ -67,7 +67,11 @@ function underWay(name: string, more: { readonly inGrace?: boolean } = {}): Pod 
       'apps.kruise.io/inplace-update-state': formatState(state),
       ...(more.inGrace && { 'apps.kruise.io/inplace-update-grace': formatGrace(grace) }),
     },
-    conditions: [{ ...down('InPlaceUpdateReady'), reason: 'StartInPlaceUpdate' }, down('Ready')],
+    conditions: [
+      { ...down('InPlaceUpdateReady'), reason: 'StartInPlaceUpdate' },
+      { ...down('KruisePodReady'), status: 'True' },
+      down('Ready'),
+    ],
   });
   const containerStatuses = made.status?.containerStatuses?.map((status) => ({
     ...status,
