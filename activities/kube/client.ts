@@ -132,12 +132,25 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
   return new HttpKubeClient(options);
 }
 
-/** The path of a collection, of one object of it, or of a subresource of that object. */
+/**
+ * The path of a collection, of one object of it, or of a subresource of that object. Throws NotFound for what no object can
+ * be called: it would be the path of something else, the whole collection or a subresource.
+ */
 export function pathOf(resource: Resource, ref: Partial<NameRef> = {}, subresource?: string): string {
+  for (const name of [ref.namespace || undefined, ref.name]) {
+    if (name === undefined || isPathSegment(name)) continue;
+    const message = `${resource.plural} "${name}" not found: nothing can have this name`;
+    throw new KubeError({ status: 404, reason: 'NotFound', message });
+  }
   const root = resource.group === '' ? '/api' : `/apis/${resource.group}`;
   const namespace = resource.namespaced && ref.namespace ? `/namespaces/${encodeURIComponent(ref.namespace)}` : '';
   const name = ref.name === undefined ? '' : `/${encodeURIComponent(ref.name)}`;
   return `${root}/${resource.version}${namespace}/${resource.plural}${name}${subresource ? `/${subresource}` : ''}`;
+}
+
+/** What the API server takes for a name in a path; it decodes the path before it splits it. */
+function isPathSegment(name: string): boolean {
+  return name !== '' && name !== '.' && name !== '..' && !/[/%]/.test(name);
 }
 
 const patchContentTypes: Readonly<Record<PatchType, string>> = {

@@ -73,7 +73,16 @@ describe('pathOf', () => {
     expect(pathOf(pods, web, 'status')).toBe('/api/v1/namespaces/shop/pods/web/status');
     expect(pathOf(nodes, { namespace: 'ignored', name: 'node-1' })).toBe('/api/v1/nodes/node-1');
     expect(pathOf(requests, web)).toBe('/apis/apps.kruise.io/v1beta1/namespaces/shop/containerrecreaterequests/web');
-    expect(pathOf(pods, { namespace: 'shop', name: '../../x' })).toBe('/api/v1/namespaces/shop/pods/..%2F..%2Fx');
+  });
+
+  it('finds nothing under a name that would be the path of something else', () => {
+    for (const name of ['', '.', '..', '../../x', 'web/log', 'web%2Flog']) {
+      expect(() => pathOf(pods, { namespace: 'shop', name })).toThrow(
+        expect.objectContaining({ status: 404, reason: 'NotFound', type: 'Superseded' }),
+      );
+    }
+    expect(() => pathOf(pods, { namespace: 'shop/pods', name: 'web' })).toThrow('nothing can have this name');
+    expect(pathOf(pods, { namespace: '', name: 'web' })).toBe('/api/v1/pods/web');
   });
 });
 
