@@ -384,6 +384,9 @@ class HttpKubeClient implements KubeClient {
         ...(call.body !== undefined && { 'content-type': call.contentType ?? 'application/json' }),
       },
       ...(call.body !== undefined && { body: JSON.stringify(call.body) }),
+      // A server that does not expect the body of a DELETE may take it for the next request, so undici would give up the
+      // connection. API servers expect it: preconditions stand there.
+      reset: false,
       signal,
     });
     return { status: statusCode, retryAfter: headerText(headers['retry-after']), body };
@@ -466,9 +469,11 @@ class Watchdog {
   release(): void {
     clearTimeout(this.#timer);
     for (const parent of this.#parents) parent.removeEventListener('abort', this.#onAbort);
-    this.#controller.abort();
+    this.#controller.abort(released); // one with a stack trace for each call would cost more than parsing the answer
   }
 }
+
+const released = new Error('the call is over');
 
 /** A credential plugin may hang; the request that waits for it does not. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -183,6 +183,16 @@ describe('connections', () => {
     expect(server.connections).toBeLessThanOrEqual(2);
   });
 
+  it('are used again after deletions, too, whose preconditions are a body', async () => {
+    const server = await serve();
+    const client = connect(server);
+    for (let call = 0; call < 20; call++) {
+      const { metadata } = server.put('/api/v1/pods', { metadata: web });
+      await client.delete(pods, web, { preconditions: { uid: metadata.uid } });
+    }
+    expect(server.connections).toBeLessThanOrEqual(2);
+  });
+
   it('are bounded for calls, while watches and leases never wait for one', async () => {
     const server = await serve();
     const client = connect(server, { connections: 2 });
