@@ -18,16 +18,44 @@ export interface FleetWatch {
   take(): readonly FleetMoment[];
   /** The pods as they are now, by name. */
   readonly pods: ReadonlyMap<string, Pod>;
+  /** How often the API server had forgotten where the watch was, and moments may have been missed. */
+  readonly gaps: number;
   stop(): void;
 }
 
-/** Watches from a consistent list on, and begins again where a watch has ended, so that no event is missed. */
-export async function watchFleet(kube: Pick<KubeClient, 'list' | 'watch'>, namespace: string): Promise<FleetWatch> {
+/**
+ * Watches from a consistent list on, and begins again where a watch has ended, so that no event is missed. `onEvent` is
+ * told of each change right away.
+ */
+export async function watchFleet(
+  kube: Pick<KubeClient, 'list' | 'watch'>,
+  namespace: string,
+  onEvent: (pod: Pod) => void = () => undefined,
+): Promise<FleetWatch> {
   const stop = new AbortController();
-  const listed = await kube.list<Pod>(kubeResource.pods, { namespace });
-  const pods = new Map(listed.items.map((pod) => [pod.metadata.name, pod]));
-  let moments: FleetMoment[] = [moment('LISTED')];
-  let resourceVersion = listed.resourceVersion;
+  const pods = new Map<string, Pod>();
+  let moments: FleetMoment[] = [];
+  let resourceVersion = '';
+  let gaps = 0;
+  await list();
+
+  async function list(): Promise<void> {
+    const listed = await kube.list<Pod>(kubeResource.pods, { namespace });
+    pods.clear();
+    for (const pod of listed.items) pods.set(pod.metadata.name, pod);
+    resourceVersion = listed.resourceVersion;
+    moments.push(moment('LISTED'));
+  }
+
+  /** When it fails, the next watch does, too, and it is tried again. */
+  async function listAnew(): Promise<void> {
+    try {
+      await list();
+      gaps += 1;
+    } catch {
+      // the API server is away
+    }
+  }
 
   function moment(event: string): FleetMoment {
     const there = [...pods.values()].filter(isActive);
@@ -51,15 +79,21 @@ export async function watchFleet(kube: Pick<KubeClient, 'list' | 'watch'>, names
           if (event.type === 'DELETED') pods.delete(name);
           else pods.set(name, event.object);
           moments.push(moment(`${event.type} ${name}`));
+          onEvent(event.object);
         }
-      } catch {
+      } catch (error) {
+        if (stop.signal.aborted) return;
         await new Promise((resolve) => setTimeout(resolve, 100));
+        if (isForgotten(error)) await listAnew();
       }
     }
   })();
 
   return {
     pods,
+    get gaps() {
+      return gaps;
+    },
     take() {
       const taken = moments;
       moments = taken.slice(-1);
@@ -67,6 +101,10 @@ export async function watchFleet(kube: Pick<KubeClient, 'list' | 'watch'>, names
     },
     stop: () => stop.abort(new Error('the test is over')),
   };
+}
+
+function isForgotten(error: unknown): boolean {
+  return error instanceof Error && 'status' in error && error.status === 410;
 }
 
 /** Whether Services may send requests to it. */

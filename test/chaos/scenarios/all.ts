@@ -8,6 +8,7 @@ import { hostile } from './hostile-requests.ts';
 import { kills } from './kills.ts';
 import { outages } from './outages.ts';
 import { anyTime } from './random-faults.ts';
+import { rollOuts } from './roll-outs.ts';
 import { witnesses } from './witnesses.ts';
 
 /** The whole campaign, in order. */
@@ -22,4 +23,5 @@ export const scenarios: readonly Scenario[] = [
   ...crowds,
   ...hostile,
   ...admissionScenarios,
+  ...rollOuts,
 ];
