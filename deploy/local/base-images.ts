@@ -9,10 +9,23 @@ export const pauseImage = 'docker.io/windlass/pause:1';
 
 /** The sandbox image, and busybox in two versions that differ in their digest. */
 export async function baseImages(debian: DebianTools): Promise<Image[]> {
+  return [
+    {
+      reference: 'windlass/pause:1',
+      layers: [[fileEntry('pause', toolPath('pause'))]],
+      config: { Entrypoint: ['/pause'], User: '65535:65535' },
+    },
+    await busyboxImage(debian, '1.35'),
+    await busyboxImage(debian, '1.36'),
+  ];
+}
+
+/** busybox under any version, which stands in `/etc/busybox-version` and makes its digest. */
+export async function busyboxImage(debian: DebianTools, version: string): Promise<Image> {
   const applets = (await run(debian.busybox, ['--list']))
     .split('\n')
     .filter((name) => name !== '' && name !== 'busybox');
-  const busybox = (version: string): Image => ({
+  return {
     reference: `library/busybox:${version}`,
     layers: [
       [
@@ -26,14 +39,5 @@ export async function baseImages(debian: DebianTools): Promise<Image[]> {
       ],
     ],
     config: { Cmd: ['sh'], Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'] },
-  });
-  return [
-    {
-      reference: 'windlass/pause:1',
-      layers: [[fileEntry('pause', toolPath('pause'))]],
-      config: { Entrypoint: ['/pause'], User: '65535:65535' },
-    },
-    busybox('1.35'),
-    busybox('1.36'),
-  ];
+  };
 }

@@ -7,7 +7,9 @@ import { createInterface } from 'node:readline';
 import { Client, Connection } from '@temporalio/client';
 import type { KubeObject } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
+import { busyboxImage } from '../../deploy/local/base-images.ts';
 import { ensureDebianTools } from '../../deploy/local/debian.ts';
+import { pushImages } from '../../deploy/local/images.ts';
 import { findInstance, type Instance, instanceName, repository } from '../../deploy/local/instance.ts';
 import { commandIn, type Place } from '../../deploy/local/namespaces.ts';
 import { freezePart, killPart, partReady, startPart, stopPart, thawPart } from '../../deploy/local/parts.ts';
@@ -35,6 +37,8 @@ export interface RuntimeContainer {
 /** A cluster with real nodes and Windlass on it, as a person at its keyboard has it. */
 export interface LocalCluster {
   readonly kubeconfig: string;
+  /** Where a process of this machine has to listen to be reached by the API server. */
+  readonly machine: string;
   readonly temporal: Client;
   /** Runs kubectl as the administrator; a failure is an answer. */
   kubectl(args: readonly string[], input?: string): Promise<Answer>;
@@ -56,6 +60,10 @@ export interface LocalCluster {
     freeze(name: string): void;
     thaw(name: string): void;
   };
+  /** Makes busybox under this version known to the registry. */
+  pushBusybox(version: string): Promise<void>;
+  /** The command line that runs a command in the network of a node. */
+  commandIn(place: Place, argv: readonly string[]): readonly string[];
   /** Every entry that the API server has written about a request so far. */
   auditLog(): AsyncIterable<AuditEntry>;
   close(): Promise<void>;
@@ -94,6 +102,7 @@ export async function localCluster(): Promise<LocalCluster> {
 
   return {
     kubeconfig,
+    machine: now.machine,
     temporal: new Client({ connection }),
     kubectl,
     ok,
@@ -147,6 +156,10 @@ export async function localCluster(): Promise<LocalCluster> {
       freeze: (part) => freezePart(instance, part),
       thaw: (part) => thawPart(instance, part),
     },
+    async pushBusybox(version) {
+      await pushImages(`http://${now.registry}`, [await busyboxImage(debian, version)]);
+    },
+    commandIn: (place, argv) => commandIn(instance, place, argv),
     auditLog: () => auditLog(instance),
     close: () => connection.close(),
   };

@@ -1,0 +1,360 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { runScenario, summary } from '../chaos/campaign.ts';
+import { randomFrom, seedFrom } from '../chaos/random.ts';
+import { rollOutTrial } from '../chaos/scenarios/roll-outs.ts';
+import { enterWorld } from '../chaos/world.ts';
+import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { isServing } from '../support/fleet-watch.ts';
+import type { TestPlatform } from '../support/platform.ts';
+import { recorded } from '../support/recorded.ts';
+import { serveResourceMetrics } from '../support/resource-metrics.ts';
+import { steadyLoad } from '../support/steady-load.ts';
+import { waitFor } from '../support/wait.ts';
+import { container, Fleet, type FleetOptions, images, restartsOf } from './fleet.ts';
+import { type LocalCluster, localCluster } from './local-cluster.ts';
+
+let local: LocalCluster;
+let cluster: Cluster;
+
+beforeAll(async () => {
+  local = await localCluster();
+  cluster = connectToCluster({ kubeconfig: local.kubeconfig } as TestPlatform);
+});
+
+afterAll(async () => {
+  await cluster?.close();
+  await local?.close();
+});
+
+function fleetOf(options: FleetOptions): Promise<Fleet> {
+  return Fleet.create({ cluster, temporal: local.temporal }, options);
+}
+
+// Each has several waits, and a machine may stall.
+jest.setTimeout(600_000);
+
+const autoscalers: Resource = {
+  group: 'autoscaling',
+  version: 'v2',
+  plural: 'horizontalpodautoscalers',
+  kind: 'HorizontalPodAutoscaler',
+  namespaced: true,
+};
+
+/** Answers `NAME VERSION`, its own and the one of its image. */
+const server = container('app', {
+  command: [
+    'sh',
+    '-c',
+    `mkdir -p /www && echo "$(hostname) $(cat /etc/busybox-version)" > /www/index.html
+     trap 'exit 0' TERM; httpd -p 8080 -h /www; sleep 99999 & wait`,
+  ],
+  readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1 },
+});
+
+describe('a CloneSet in use', () => {
+  it.concurrent('loses no request while thirty pods behind a Service are updated in place', async () => {
+    const fleet = await fleetOf({
+      replicas: 30,
+      containers: [server],
+      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 3 } },
+    });
+    const { spec } = await cluster.kube.create<KubeObject & { readonly spec: { readonly clusterIP: string } }>(
+      kubeResource.services,
+      {
+        metadata: { namespace: fleet.namespace, name: 'web' },
+        spec: { selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
+      },
+    );
+    const load = await steadyLoad({
+      url: `http://${spec.clusterIP}/`,
+      ...{ atOnce: 8, pauseMs: 50 },
+      commandIn: (argv) => local.commandIn('node-1', argv),
+    });
+    const before = fleet.identities();
+    await fleet.update(images.new);
+    await fleet.untilUpdated(30);
+    const { asked, failures, answers, slowestMs } = await load.stop();
+
+    expect(failures).toEqual([]);
+    expect(asked).toBeGreaterThan(500);
+    const versions = Object.keys(answers).map((answer) => answer.split(' ')[1]);
+    expect(new Set(versions)).toEqual(new Set(['1.35', '1.36']));
+    expect(new Set(Object.keys(answers).map((answer) => answer.split(' ')[0])).size).toBeGreaterThan(25);
+    process.stdout.write(`${asked} requests, the slowest took ${slowestMs} ms\n`);
+    expect(fleet.identities()).toEqual(before);
+    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(24);
+    for (const [, pod] of fleet.pods()) expect(restartsOf(pod, 'app')).toBe(1);
+  });
+
+  it.concurrent('CS-97: follows a HorizontalPodAutoscaler up and down, by the load of its pods', async () => {
+    const fleet = await fleetOf({
+      replicas: 2,
+      containers: [container('app', { resources: { requests: { cpu: '50m' } } })],
+    });
+    const { namespace } = fleet;
+    const metrics = await serveResourceMetrics(cluster.kube, { namespace, address: local.machine });
+    const untilPods = async (count: number): Promise<void> => {
+      await waitFor(`${count} ready pods`, async (see) => {
+        see(await cluster.kube.get(autoscalers, { namespace, name: 'web' }));
+        const ready = [...fleet.pods().values()].filter(isServing).length;
+        return ready === count && fleet.pods().size === count;
+      });
+    };
+    try {
+      metrics.use(namespace, 50); // half of what two pods ask for, as it is to be
+      await cluster.kube.create(autoscalers, {
+        metadata: { namespace, name: 'web' },
+        spec: {
+          scaleTargetRef: { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web' },
+          ...{ minReplicas: 1, maxReplicas: 6 },
+          metrics: [
+            {
+              type: 'Resource',
+              resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 50 } },
+            },
+          ],
+          // its default waits for five minutes
+          behavior: { scaleDown: { stabilizationWindowSeconds: 0 } },
+        },
+      });
+      metrics.use(namespace, 120);
+      await untilPods(5);
+      metrics.use(namespace, 20);
+      await untilPods(1);
+      const { status } = await fleet.get();
+      expect(status).toMatchObject({ labelSelector: 'app=web' });
+    } finally {
+      await cluster.kube.delete(autoscalers, { namespace, name: 'web' }).catch(() => undefined);
+      await metrics.stop();
+    }
+  });
+});
+
+/** The moments at which objects of a real OpenKruise were recorded. */
+const moments = ['1-created', '2-grace-period', '3-updating', '4-updated'] as const;
+type Moment = (typeof moments)[number];
+
+const recordedSet = (moment: Moment) =>
+  recorded<CloneSet>(`cloneset-${moment === '1-created' ? '1-created-v1beta1' : moment}`);
+const recordedPods = (moment: Moment) => recorded<readonly Pod[]>(`cloneset-${moment}-pods`);
+const recordedRevisions = (moment: Moment) =>
+  recorded<readonly ControllerRevision[]>(`cloneset-${moment === '1-created' ? '1-created' : '3-updating'}-revisions`);
+
+/**
+ * What OpenKruise left behind at one moment, in a namespace of its own: the set with its status, its revisions, and pods
+ * with the recorded names, labels, annotations, specs and gates. The pods are real: nodes and volumes of the recording are
+ * left out, and what kubelets and daemons say is said anew by those of this cluster.
+ */
+class Legacy {
+  readonly moment: Moment;
+  readonly namespace: string;
+  #before: ReadonlyMap<string, Pod> = new Map();
+
+  private constructor(moment: Moment, namespace: string) {
+    this.moment = moment;
+    this.namespace = namespace;
+  }
+
+  static async restore(moment: Moment): Promise<Legacy> {
+    const legacy = new Legacy(moment, await cluster.newNamespace());
+    const { namespace } = legacy;
+    const { metadata: of, spec, status } = recordedSet(moment);
+    const ref = { namespace, name: of.name };
+    const { labels, annotations } = of;
+    const created = await cluster.kube.create<CloneSet>(cloneSets, {
+      metadata: { ...ref, labels, annotations },
+      spec: recordedSet('1-created').spec,
+    });
+    // as it came about, so that the generation is the recorded one
+    if (of.generation !== 1) await cluster.kube.patch(cloneSets, ref, 'merge', { spec: { template: spec.template } });
+    await cluster.kube.patch(cloneSets, ref, 'merge', { status }, { subresource: 'status' });
+
+    const owned = ({ metadata }: KubeObject) => ({
+      namespace,
+      name: metadata.name,
+      labels: metadata.labels,
+      annotations: metadata.annotations,
+      ownerReferences: metadata.ownerReferences?.map((owner) => ({ ...owner, uid: created.metadata.uid })),
+    });
+    for (const revision of recordedRevisions(moment)) {
+      await cluster.kube.create(kubeResource.controllerRevisions, { ...revision, metadata: owned(revision) });
+    }
+    await Promise.all(
+      recordedPods(moment).map(async (pod) => {
+        const { metadata } = await cluster.kube.create(kubeResource.pods, {
+          metadata: owned(pod),
+          spec: withoutPlace(pod.spec as unknown as JsonObject),
+        });
+        const gates = pod.status?.conditions?.filter(({ type }) => /^(InPlaceUpdateReady|KruisePodReady)$/.test(type));
+        await cluster.kube.patch(
+          kubeResource.pods,
+          { namespace, name: metadata.name },
+          'strategic',
+          { status: { conditions: gates } },
+          { subresource: 'status' },
+        );
+      }),
+    );
+    return legacy;
+  }
+
+  /** Waits until the pods are as ready as they were, and remembers them. */
+  async ready(): Promise<void> {
+    const wasServing = new Map(recordedPods(this.moment).map((pod) => [pod.metadata.name, isServing(pod)]));
+    this.#before = await waitFor(`the pods of ${this.moment}`, async (see) => {
+      const pods = await this.pods();
+      see([...pods.values()].map(({ status }) => status));
+      const are = [...pods].every(([name, pod]) => {
+        const containers = pod.status?.containerStatuses ?? [];
+        return isServing(pod) === wasServing.get(name) && containers.length === 2 && containers.every((it) => it.ready);
+      });
+      return are && pods;
+    });
+  }
+
+  async pods(): Promise<ReadonlyMap<string, Pod>> {
+    const { items } = await cluster.kube.list<Pod>(kubeResource.pods, { namespace: this.namespace });
+    return new Map(items.map((pod) => [pod.metadata.name, pod]));
+  }
+
+  async patch(body: object): Promise<void> {
+    await cluster.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
+  }
+
+  async until(pods: number): Promise<CloneSet> {
+    return await waitFor(`${pods} updated pods of ${this.moment}`, async (see) => {
+      const set = see(await cluster.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name: 'web' }));
+      const { status, metadata } = set;
+      const isSeen = status?.observedGeneration === metadata.generation;
+      return isSeen && status?.updatedReadyReplicas === pods && status.readyReplicas === pods && set;
+    });
+  }
+
+  /** Names and data of all revisions. */
+  async revisions(): Promise<readonly unknown[]> {
+    const { items } = await cluster.kube.list<ControllerRevision>(kubeResource.controllerRevisions, {
+      namespace: this.namespace,
+    });
+    return factsOf(items);
+  }
+
+  /** Which containers of the pods that were there are others now: `web-s8g7h main`. */
+  async replaced(): Promise<readonly string[]> {
+    const now = await this.pods();
+    return [...this.#before].flatMap(([name, before]) => {
+      const after = now.get(name);
+      if (after?.metadata.uid !== before.metadata.uid) return [`${name} itself`];
+      return (before.status?.containerStatuses ?? []).flatMap(({ name: of, containerID }) => {
+        const same = after.status?.containerStatuses?.find((status) => status.name === of);
+        return same?.containerID === containerID ? [] : [`${name} ${of}`];
+      });
+    });
+  }
+
+  /** What was to be replaced when the recording was made. */
+  toReplace(): readonly string[] {
+    return recordedPods(this.moment).flatMap(({ metadata, spec }) =>
+      spec.containers.flatMap(({ name, image }) => (image === 'busybox:1.34' ? [`${metadata.name} ${name}`] : [])),
+    );
+  }
+}
+
+function factsOf(revisions: readonly ControllerRevision[]): readonly unknown[] {
+  return revisions
+    .map(({ metadata, revision, data }) => ({ name: metadata.name, revision, data }))
+    .toSorted((a, b) => a.revision - b.revision);
+}
+
+/** What a pod is to be, without what was decided about this one of it. */
+function withoutPlace({ nodeName: _node, volumes: _volumes, containers, ...spec }: JsonObject): JsonObject {
+  const withoutMounts = ({ volumeMounts: _mounts, ...rest }: JsonObject): JsonObject => rest;
+  return { ...spec, containers: (containers as JsonObject[]).map(withoutMounts) };
+}
+
+/** What daemons say of the containers of a pod: by name, what each was started from. */
+function hashesOf({ metadata }: Pod): unknown {
+  const told = JSON.parse(metadata.annotations?.['apps.kruise.io/runtime-containers-meta'] ?? '{"containers":[]}') as {
+    readonly containers: readonly { readonly name: string; readonly hashes: unknown }[];
+  };
+  return Object.fromEntries(told.containers.map(({ name, hashes }) => [name, hashes]));
+}
+
+describe('CloneSets that OpenKruise has left', () => {
+  it('are carried on from each moment of a roll-out, with the same hashes, and no pod is disturbed for it', async () => {
+    await local.pushBusybox('1.34');
+    await local.part.stop('watcher');
+    let all: readonly Legacy[] = [];
+    try {
+      all = await Promise.all(moments.map((moment) => Legacy.restore(moment)));
+      await Promise.all(all.map((legacy) => legacy.ready()));
+    } finally {
+      await local.part.start('watcher');
+    }
+    const [created, inGrace, half, updated] = all as [Legacy, Legacy, Legacy, Legacy];
+
+    // what had begun is finished, and nothing is done twice
+    await Promise.all(
+      [inGrace, half].map(async (legacy) => {
+        const { status } = await legacy.until(3);
+        expect(status).toMatchObject({ updateRevision: 'web-8b47cf55', currentRevision: 'web-8b47cf55' });
+        expect(await legacy.replaced()).toEqual(legacy.toReplace());
+      }),
+    );
+    // what was complete is left alone, and goes on from where it is
+    await Promise.all(
+      [created, updated].map(async (legacy) => {
+        await legacy.patch({ spec: { replicas: 4 } });
+        const { status } = await legacy.until(4);
+        expect(status?.updateRevision).toBe(recordedSet(legacy.moment).status?.updateRevision);
+        expect(await legacy.replaced()).toEqual([]);
+      }),
+    );
+    for (const legacy of all) expect(await legacy.revisions()).toEqual(factsOf(recordedRevisions(legacy.moment)));
+
+    // and the change that was made then is the same change now
+    const strategy = { maxUnavailable: '100%', inPlaceUpdateStrategy: { gracePeriodSeconds: 0 } };
+    const { template } = recordedSet('4-updated').spec;
+    await created.patch({ spec: { template, updateStrategy: { rollingUpdate: strategy } } });
+    await created.until(4);
+    expect(await created.replaced()).toEqual(created.toReplace());
+    expect(await created.revisions()).toEqual(factsOf(recordedRevisions('4-updated')));
+
+    const [wanted] = recordedPods('4-updated').map(hashesOf);
+    for (const legacy of all) {
+      for (const [name] of await legacy.pods()) {
+        await waitFor(`the daemon to tell of ${name}`, async (see) => {
+          const pod = (await legacy.pods()).get(name);
+          expect(see(pod && hashesOf(pod))).toEqual(wanted);
+          return true;
+        });
+      }
+    }
+  });
+});
+
+describe('a roll-out, judged by a recorded watch of all pods', () => {
+  const random = randomFrom(seedFrom({ CHAOS_SEED: '5', ...process.env }));
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const trials = [
+    rollOutTrial({ role: 'watcher', kind: 'cut', steps: ['containers change'] }),
+    rollOutTrial({ role: 'apiserver', kind: 'kill', steps: ['in its grace period'] }),
+  ];
+
+  it.each(trials)(`keeps its budget and ends: $about (CHAOS_SEED=${random.seed})`, async (trial) => {
+    const world = await enterWorld(say);
+    try {
+      const result = await runScenario(trial, world, random);
+      say(summary([result]));
+      expect(result.violations).toEqual([]);
+    } finally {
+      await world.leave();
+    }
+  });
+});
