@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
 import { crr, isCompleted } from '../../api/container-recreate-request.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
@@ -22,6 +23,12 @@ export interface BenchCluster {
   readyPod(name: string, containers: number, labels?: Readonly<Record<string, string>>): Promise<Pod>;
   /** Waits for the pod to look like this. */
   podIs(uid: string, what: string, holds: (pod: Pod) => boolean): Promise<void>;
+  /** Waits for the CloneSet to look like this. */
+  setIs(uid: string, what: string, holds: (set: CloneSet) => boolean): Promise<void>;
+  /** Waits for all pods that there are to look like this. */
+  podsAre(what: string, holds: (pods: readonly Pod[]) => boolean): Promise<void>;
+  /** Is told of each change of a pod, until the end. */
+  onPod(listener: (pod: Pod) => void): void;
   /** Creates a request for all containers of a pod, in order, and waits for its end. */
   recreate(pod: Pod, name?: string): Promise<Pick<Journey, 'createdMs' | 'seenMs'>>;
   /** The same, with what the history says about it. */
@@ -45,7 +52,9 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
   const runtime = createCriClient(join(platform.folder, 'nodes', node, 'run', 'containerd', 'containerd.sock'));
   const pods = follow<Pod>(kube, kubeResource.pods);
   const requests = follow<ContainerRecreateRequest>(kube, crr);
-  await Promise.all([pods.reflector.synced(), requests.reflector.synced()]);
+  const sets = follow<CloneSet>(kube, cloneSets);
+  const followed = [pods.reflector, requests.reflector, sets.reflector];
+  await Promise.all(followed.map((reflector) => reflector.synced()));
   const connection = await Connection.connect({ address: platform.temporal });
   const { workflow } = new Client({ connection });
 
@@ -70,6 +79,12 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     node,
     podIs,
     recreate,
+    setIs: (uid, what, holds) => until(sets.cache, uid, what, holds),
+    async podsAre(what, holds) {
+      const signal = AbortSignal.timeout(patienceMs);
+      await pods.cache.until(() => holds([...pods.cache.all()]), { signal, what });
+    },
+    onPod: (listener) => pods.cache.onChange(({ after }) => after && listener(after)),
     async recreateAndTell(pod) {
       const times = await recreate(pod);
       const run = workflow.getHandle(restartContainersId(pod.metadata.uid));
@@ -87,7 +102,7 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     },
     async close() {
       runtime.close();
-      await Promise.all([pods.reflector.stop(), requests.reflector.stop()]);
+      await Promise.all(followed.map((reflector) => reflector.stop()));
       await Promise.all([kube.close(), connection.close()]);
     },
   };

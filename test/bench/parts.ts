@@ -12,6 +12,7 @@ import { probeFigures } from './probes.ts';
 import { usageOf, usageTable } from './processes.ts';
 import { pullFigures } from './pull.ts';
 import { crowdFigures, recreateFigures } from './recreate.ts';
+import { rollOutFigures } from './roll-out.ts';
 import { sidecarFigures } from './sidecars.ts';
 import { orchestration, partsTable, stepsTable } from './steps.ts';
 
@@ -67,6 +68,11 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
     ];
     return { title: 'Recreating containers', text: text.join('\n\n') };
   },
+
+  'roll-out': async ({ cluster, samples }) => ({
+    title: 'Rolling out in place',
+    text: `Times in milliseconds.\n\n${await rollOutFigures(cluster, Math.ceil(samples / 4))}`,
+  }),
 
   sidecars: async ({ instance, cluster, samples }) => {
     await withGate(instance, 'SidecarTerminator');

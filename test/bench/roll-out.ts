@@ -1,0 +1,168 @@
+import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import type { Pod } from '../../api/pod.ts';
+import { type BenchCluster, benchNamespace, isReady } from './cluster.ts';
+import { type Figure, quantile, sample, shown, table } from './figures.ts';
+
+const replicas = 20;
+const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
+
+/** What becomes of a pod that is updated in place, in this order, each seen by a watch. */
+const stages = ['out of service', 'changed', 'swapped', 'into service', 'ready'] as const;
+type Stage = (typeof stages)[number];
+type Journey = ReadonlyMap<Stage, number>;
+
+/** How long a roll-out of twenty pods on two nodes takes, and how fast pods and status follow: Markdown. */
+export async function rollOutFigures(cluster: BenchCluster, samples: number): Promise<string> {
+  const journeys = new Map<string, Map<Stage, number>>();
+  cluster.onPod((pod) => note(journeys, pod));
+  let number = 0;
+
+  async function newSet(pods: number, maxUnavailable: string): Promise<CloneSet> {
+    const name = `bench-${Date.now().toString(36)}-${number++}`;
+    const set = await cluster.kube.create<CloneSet>(cloneSets, bodyOf(name, pods, maxUnavailable));
+    await cluster.setIs(set.metadata.uid, `${name} is complete`, ({ status }) => status?.readyReplicas === pods);
+    return set;
+  }
+
+  async function patch({ metadata }: CloneSet, spec: object): Promise<void> {
+    await cluster.kube.patch(cloneSets, { namespace: benchNamespace, name: metadata.name }, 'merge', { spec });
+  }
+
+  async function remove({ metadata }: CloneSet): Promise<void> {
+    await cluster.remove(cloneSets, metadata.name);
+    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === metadata.name);
+    await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => own(pods).length === 0);
+  }
+
+  async function rollOut(maxUnavailable: string, into: Journey[][]): Promise<number> {
+    const set = await newSet(replicas, maxUnavailable);
+    journeys.clear();
+    const startedAt = performance.now();
+    await patch(set, { template: { spec: podSpec(images.new) } });
+    await cluster.setIs(
+      set.metadata.uid,
+      `${set.metadata.name} is updated`,
+      ({ status }) => status?.updatedReadyReplicas === replicas,
+    );
+    const took = performance.now() - startedAt;
+    into.push(
+      [...journeys.values()].map((journey) => new Map([...journey].map(([stage, at]) => [stage, at - startedAt]))),
+    );
+    await remove(set);
+    return took;
+  }
+
+  const atOnce: Journey[][] = [];
+  const fifth: Journey[][] = [];
+  const growth = { created: [] as number[], all: [] as number[], status: [] as number[], ready: [] as number[] };
+
+  async function grow(): Promise<void> {
+    const set = await newSet(1, '20%');
+    const { uid, name } = set.metadata;
+    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === name);
+    const startedAt = performance.now();
+    const seen = (count: number) =>
+      cluster.podsAre(`${count} pods`, (pods) => own(pods).length >= count).then(() => performance.now());
+    const served = cluster
+      .podsAre('ready pods', (pods) => own(pods).filter(isReady).length === 11)
+      .then(() => performance.now());
+    const told = cluster
+      .setIs(uid, 'ready pods in its status', ({ status }) => status?.readyReplicas === 11)
+      .then(() => performance.now());
+    const [first, last] = [seen(2), seen(11)];
+    await patch(set, { replicas: 11 });
+    growth.created.push((await first) - startedAt);
+    growth.all.push((await last) - startedAt);
+    growth.ready.push((await told) - startedAt);
+    growth.status.push((await told) - (await served));
+    await remove(set);
+  }
+
+  const figures: Figure[] = [
+    await sample('20 pods, maxUnavailable 100 %: patch → updatedReadyReplicas 20', samples, () =>
+      rollOut('100%', atOnce),
+    ),
+    await sample('20 pods, maxUnavailable 20 %: the same', samples, () => rollOut('20%', fifth)),
+  ];
+  for (let round = 0; round < samples; round++) await grow();
+  const growing: Figure[] = [
+    { what: 'from 1 to 11 pods: patch → the first new pod is seen', samples: growth.created, dropped: 0 },
+    { what: 'patch → the last of ten is seen', samples: growth.all, dropped: 0 },
+    { what: 'patch → readyReplicas 11', samples: growth.ready, dropped: 0 },
+    { what: 'the last pod is seen to be ready → readyReplicas 11', samples: growth.status, dropped: 0 },
+  ];
+  return [
+    'A CloneSet of 20 pods on two nodes, another image for its only container (busybox that ends at once on TERM), no grace',
+    'period, fresh pods for every sample.',
+    '',
+    table(figures),
+    '',
+    'Where the time goes, pod by pod, with 100 %:',
+    '',
+    stagesTable(atOnce.flat()),
+    '',
+    'With 20 %:',
+    '',
+    stagesTable(fifth.flat()),
+    '',
+    '### Growing',
+    '',
+    table(growing),
+    '',
+  ].join('\n');
+}
+
+/** Writes down when a pod is first seen at each stage of its update. */
+function note(journeys: Map<string, Map<Stage, number>>, pod: Pod): void {
+  const { uid } = pod.metadata;
+  const journey = journeys.get(uid) ?? new Map<Stage, number>();
+  const [container] = pod.status?.containerStatuses ?? [];
+  const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate)?.status;
+  const isChanged = pod.spec.containers[0]?.image === images.new;
+  const isSwapped = isChanged && (container?.restartCount ?? 0) > 0 && container?.state?.running !== undefined;
+  const holds: Readonly<Record<Stage, boolean>> = {
+    'out of service': gate === 'False',
+    changed: isChanged,
+    swapped: isSwapped,
+    'into service': isSwapped && gate === 'True',
+    ready: isSwapped && gate === 'True' && isReady(pod),
+  };
+  for (const stage of stages) if (holds[stage] && !journey.has(stage)) journey.set(stage, performance.now());
+  if (journey.size > 0) journeys.set(uid, journey);
+}
+
+/** Markdown: how long pods take from each stage to the next. */
+function stagesTable(journeys: readonly Journey[]): string {
+  const rows = stages.map((stage, index) => {
+    const before = stages[index - 1];
+    const from = before === undefined ? 'the patch' : before;
+    const samples = journeys.map(
+      (journey) => (journey.get(stage) ?? Number.NaN) - (before ? (journey.get(before) ?? Number.NaN) : 0),
+    );
+    const values = [0, 0.5, 1].map((share) => shown(quantile(samples, share)));
+    return `| ${from} → ${stage} | ${values.join(' | ')} |`;
+  });
+  return ['| part | min | median | max |', '| --- | --- | --- | --- |', ...rows].join('\n');
+}
+
+function bodyOf(name: string, pods: number, maxUnavailable: string): object {
+  const labels = { app: name };
+  return {
+    metadata: { namespace: benchNamespace, name },
+    spec: {
+      replicas: pods,
+      selector: { matchLabels: labels },
+      updateStrategy: {
+        type: 'RollingUpdate',
+        rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable },
+      },
+      template: { metadata: { labels }, spec: podSpec(images.old) },
+    },
+  };
+}
+
+function podSpec(image: string): object {
+  const command = ['sh', '-c', 'trap exit TERM; sleep 99999 & wait'];
+  return { terminationGracePeriodSeconds: 1, containers: [{ name: 'app', image, command }] };
+}
