@@ -13,7 +13,7 @@ import { NodePulls } from './shared-pulls.ts';
 
 export interface NodeImagesMeans {
   readonly kube: Pick<KubeClient, 'get'>;
-  readonly runtimes: RuntimeDetector;
+  readonly runtimes: Pick<RuntimeDetector, 'firstImages' | 'noneMessage'>;
   /** The only namespace whose Secrets are read (SEC-1). */
   readonly secretNamespace: string;
   readonly pullsAtOnce: number;

@@ -1,6 +1,4 @@
 import { EventEmitter } from 'node:events';
-import { Context } from '@temporalio/activity';
-import type { Attempt } from '../activities/cri/attempt.ts';
 import { containerActivities } from '../activities/cri/containers.ts';
 import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
 import { createKubeClient } from '../activities/kube/client.ts';
@@ -25,6 +23,7 @@ import { installTemporalLogger, workerConnection } from '../workers/temporal.ts'
 import { systemClock } from './clock.ts';
 import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './container-meta/reporter.ts';
 import { RuntimeDetector, socketsToTry } from './cri/detection.ts';
+import { currentAttempt } from './current-attempt.ts';
 import { EventSender } from './event-sender.ts';
 import { getHook } from './http-hook.ts';
 import { nodeImagesOf } from './images.ts';
@@ -177,17 +176,6 @@ async function readPod(ref: PodRef): Promise<Pod | undefined> {
     if (isGone(error)) return undefined;
     throw toFailure(error, `Cannot read pod "${qualifiedName(ref)}"`);
   }
-}
-
-function currentAttempt(): Attempt<object> {
-  const context = Context.current();
-  const { workflowExecution, activityId, scheduledTimestampMs } = context.info;
-  const { workflowId, runId } = workflowExecution ?? { workflowId: '', runId: '' };
-  return {
-    operation: [workflowId, runId, activityId, scheduledTimestampMs].join('/'),
-    cancellation: context.cancellationSignal,
-    heartbeat: (progress) => context.heartbeat(progress),
-  };
 }
 
 const health = await serveHealth({

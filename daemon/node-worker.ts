@@ -13,7 +13,7 @@ export interface NodeWorkerOptions {
   /** Resolves once Temporal has answered; rejects only when the signal aborts. */
   readonly connect: (signal: AbortSignal) => Promise<NativeConnection>;
   /** `stopping` aborts when the worker that runs them ends. */
-  readonly activities: (stopping: AbortSignal) => NodeActivities & PullActivities;
+  readonly activities: (stopping: AbortSignal) => Partial<NodeActivities & PullActivities>;
   /** How long activities that do not heed `stopping` may go on. */
   readonly graceMs: number;
   readonly interceptors: ActivityInterceptorsFactory;

@@ -17,6 +17,7 @@ const script = {
   bench: 'test/bench/main.ts',
   chaos: 'test/chaos/main.ts',
   scale: 'test/scale/main.ts',
+  'scale-pulls': 'test/scale/pulls-main.ts',
   cli: 'deploy/cli/main.ts',
 }[verb];
 const args = script ? [script, ...rest] : ['deploy/local/main.ts', verb, ...rest];

@@ -5,9 +5,13 @@ export const benchParts = ['recreate', 'roll-out', 'sidecars', 'pull', 'admissio
 export type BenchPart = (typeof benchParts)[number];
 
 /** What writes a section: the words after `npm run`. */
-export type MeasuringCommand = `bench -- ${BenchPart}` | 'test:scale';
+export type MeasuringCommand = `bench -- ${BenchPart}` | 'test:scale' | 'test:scale:pulls';
 
-const commands: readonly MeasuringCommand[] = [...benchParts.map((part) => `bench -- ${part}` as const), 'test:scale'];
+const commands: readonly MeasuringCommand[] = [
+  ...benchParts.map((part) => `bench -- ${part}` as const),
+  'test:scale',
+  'test:scale:pulls',
+];
 
 const preamble = '# Performance\n\nEach section is written by the command that its comment names.';
 
