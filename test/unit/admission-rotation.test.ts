@@ -193,12 +193,12 @@ describe('admission as a whole', () => {
     const heard: { readonly atMs: number; readonly config: ClientConfig }[] = [];
     const listen = () => heard.push({ atMs: nowMs, config: podRegistration(cluster) });
     const known = () => heard.findLast(({ atMs }) => atMs <= nowMs - 20_000) ?? heard[0];
-    const results: number[] = [];
+    const results: (number | string)[] = [];
     let stop = false;
     listen();
     const requests = (async () => {
       while (!stop) {
-        results.push(await call(known()?.config ?? {}).catch(() => 0));
+        results.push(await call(known()?.config ?? {}).catch(String));
         listen();
       }
     })();
