@@ -204,7 +204,8 @@ export async function pullImages(operation: PullOperation): Promise<void> {
         case 'attempt': {
           queue.push(run);
           giveTurns();
-          await condition(() => run.hasTurn);
+          // NP-6: one whose turn comes at once was never waiting, and need not be told of as if
+          if (!run.hasTurn) await condition(() => run.hasTurn);
           const attempt = new CancellationScope();
           run.attempt = attempt;
           const before = run.pull;
