@@ -202,6 +202,37 @@ describe('upkeep', () => {
     expect(Math.max(...most)).toBe(4);
   });
 
+  it('of creations that a pass has left over goes on as many at once as it had come to, until one fails', async () => {
+    const cluster = new TrivialCluster();
+    const most: number[] = [];
+    let underWay = 0;
+    let refused: string | undefined;
+    cluster.beforeWrite = async ({ name }) => {
+      underWay += 1;
+      most.push(underWay);
+      await Promise.resolve();
+      underWay -= 1;
+      if (name === refused) throw new Error('quota');
+    };
+    const { plan } = cluster.fleet();
+    const bounded: typeof plan = (...args) => {
+      const planned = plan(...args);
+      return { ...planned, upkeep: planned.upkeep.slice(0, 4) };
+    };
+    queueOver(cluster, { fleet: { ...cluster.fleet(), plan: bounded, together: () => 'growing' } });
+    cluster.put(fleet({ replicas: 12 }));
+    await pass();
+    expect(most).toEqual([1, 1, 2, 1, 1, 2, 3, 4, 1, 2, 3, 4]);
+
+    refused = 'pod-12';
+    cluster.put(fleet({ replicas: 16 }));
+    await pass();
+    refused = undefined;
+    most.length = 0;
+    await pass(1_000);
+    expect([cluster.pods(uid).length, most.slice(0, 3)]).toEqual([16, [1, 1, 2]]);
+  });
+
   it('of pods that have nothing to do with each other goes side by side, and past one that fails', async () => {
     const cluster = new TrivialCluster();
     let isFirst = true;

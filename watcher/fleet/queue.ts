@@ -69,6 +69,8 @@ interface Run<Step> {
 interface Outcome {
   /** Writes, without those that only tell. */
   readonly changes: number;
+  /** How many steps may go at once in the next pass, where their number grows; 1: it begins anew. */
+  readonly grown: number;
   readonly failures: readonly unknown[];
 }
 
@@ -80,6 +82,8 @@ export class FleetQueue<World, Step> {
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
+  /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
+  readonly #grown = new Map<string, number>();
   /** Whose last pass failed. */
   readonly #failed = new Set<string>();
   readonly #stop = new AbortController();
@@ -186,10 +190,13 @@ export class FleetQueue<World, Step> {
 
     const mayWrite = () => this.#mayWrite();
     const together = fleet.together ?? (() => 'alone' as const);
-    const upkeep = await this.#act(world, runsOf(plan.upkeep, together), mayWrite);
+    const grown = this.#grown.get(uid) ?? 1;
+    this.#grown.delete(uid);
+    const upkeep = await this.#act(world, runsOf(plan.upkeep, together), mayWrite, grown);
     const disruption = await this.#act(world, [{ steps: plan.disruption, together: 'freely' }], () =>
       this.#mayDisrupt(uid, held),
     );
+    if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     if (failures.length > 0) {
       this.#failed.add(uid);
@@ -221,12 +228,13 @@ export class FleetQueue<World, Step> {
    * Does the runs one after the other, as long as they are allowed, and waits until all writes are seen. What fails ends
    * its own run at most: the others were planned beside it, and must not wait for what may never succeed.
    */
-  async #act(world: World, runs: readonly Run<Step>[], allowed: () => boolean): Promise<Outcome> {
+  async #act(world: World, runs: readonly Run<Step>[], allowed: () => boolean, grownBefore = 1): Promise<Outcome> {
     const { fleet, parallelSteps } = this.#options;
     const { signal } = this.#stop;
     const writes: Seen[] = [];
     const failures: unknown[] = [];
     let changes = 0;
+    let grown = 1;
 
     const work = async (batch: Step[], together: Together): Promise<void> => {
       for (let step = batch.shift(); step !== undefined; step = batch.shift()) {
@@ -244,15 +252,16 @@ export class FleetQueue<World, Step> {
     for (const { steps, together } of runs) {
       const before = failures.length;
       const waiting = [...steps];
-      for (let atOnce = 1; waiting.length > 0 && failures.length === before && allowed(); atOnce *= 2) {
+      for (let atOnce = grownBefore; waiting.length > 0 && failures.length === before && allowed(); atOnce *= 2) {
         const batch = together === 'growing' ? waiting.splice(0, Math.min(atOnce, parallelSteps)) : waiting.splice(0);
         const workers = together === 'alone' ? 1 : Math.min(parallelSteps, batch.length);
         await Promise.all(Array.from({ length: workers }, () => work(batch, together)));
+        if (together === 'growing') grown = failures.length > before ? 1 : Math.min(atOnce * 2, parallelSteps);
       }
     }
     // However long it takes: a pass over a world without our own writes would repeat them.
     await Promise.all(writes.map((seen) => seen(signal)));
-    return { changes, failures };
+    return { changes, failures, grown };
   }
 
   /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */

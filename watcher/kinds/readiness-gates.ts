@@ -8,10 +8,10 @@ import { podUidOf, releaseDeadKeys } from './container-recreate-request.ts';
 import { answerReadinessGate } from './pod-readiness.ts';
 
 /**
- * A fleet answers for its new pods itself, in the write that brings them into service. One that has not done so for so
- * long leaves the pod alone.
+ * A fleet answers for its new pods itself, in the write that brings them into service, which on a busy cluster takes its
+ * time. One that has not done so for so long leaves the pod alone.
  */
-const leftToFleetMs = 30_000;
+const leftToFleetMs = 120_000;
 
 /** Answers for the shared readiness gate of new pods, and takes keys off it that nobody holds any more. */
 export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHouse): Controller {
