@@ -15,7 +15,8 @@ export interface FleetKind<World, Step> {
   readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => FleetPlan<Step>;
   /**
    * How neighbouring steps of upkeep go: `freely` side by side; `growing` one, then two, then four at once as long as none
-   * fails, from pass to pass, because what is refused once will be refused again; `alone` in their order, which is how all go when absent.
+   * fails, from pass to pass, because what is refused once will be refused again; `alone` in their order, which is how
+   * all go when absent.
    */
   readonly together?: (step: Step) => Together;
   /**

@@ -175,6 +175,7 @@ export class FleetQueue<World, Step> {
     const begunAtMs = performance.now();
     const world = fleet.look(uid);
     if (world === undefined) {
+      this.#grown.delete(uid);
       held?.end({ kind: 'superseded' });
       return undefined;
     }
