@@ -25,8 +25,10 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     return set;
   }
 
-  async function patch({ metadata }: CloneSet, spec: object): Promise<void> {
-    await cluster.kube.patch(cloneSets, { namespace: benchNamespace, name: metadata.name }, 'merge', { spec });
+  async function patch({ metadata }: CloneSet, spec: object): Promise<CloneSet> {
+    return await cluster.kube.patch<CloneSet>(cloneSets, { namespace: benchNamespace, name: metadata.name }, 'merge', {
+      spec,
+    });
   }
 
   async function remove({ metadata }: CloneSet): Promise<void> {
@@ -39,11 +41,11 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     const set = await newSet(replicas, maxUnavailable);
     journeys.clear();
     const startedAt = performance.now();
-    await patch(set, { template: { spec: podSpec(images.new) } });
+    const { metadata } = await patch(set, { template: { spec: podSpec(images.new) } });
     await cluster.setIs(
       set.metadata.uid,
       `${set.metadata.name} is updated`,
-      ({ status }) => status?.updatedReadyReplicas === replicas,
+      ({ status }) => status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === replicas,
     );
     const took = performance.now() - startedAt;
     into.push(
