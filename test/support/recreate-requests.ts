@@ -118,7 +118,7 @@ export function cacheOf<T extends KubeObject>(
 
 /** What a test sees of the calls of a client: the verb, what it is about, and the body of a write. */
 export interface SeenCall {
-  readonly verb: 'get' | 'patch' | 'create' | 'delete';
+  readonly verb: 'get' | 'list' | 'patch' | 'create' | 'delete';
   readonly plural: string;
   readonly name: string;
   readonly body?: unknown;

@@ -66,7 +66,14 @@ export async function runController(
   }
 
   const house: WatcherHouse = {
-    kube: { ...client, ...kube },
+    kube: {
+      ...client,
+      ...kube,
+      list: async (resource, options) => {
+        meet?.({ verb: 'list', plural: resource.plural, name: '' });
+        return await client.list(resource, options);
+      },
+    },
     starter: { ...noStarter, ...starter },
     config: {
       namespace: '',

@@ -152,6 +152,18 @@ describe('ImagePullJobs', () => {
     return tag !== undefined && live !== undefined && currentTagStatus(live, { name: 'nginx', tag }) === undefined;
   };
 
+  it('IPJ-20: do not end without nodes of which the watch has not told yet', async () => {
+    const cluster = new MemoryCluster();
+    put(cluster, imagePullJobs, pullJob());
+    // it comes after everything was listed, and the watch tells of it a moment later
+    const late = () => imageOf(cluster, 'late') ?? put(cluster, nodeImages, nodeImage('late'));
+    const meet: HouseOptions['meet'] = ({ verb, plural }) =>
+      void (verb === 'list' && plural === 'nodeimages' && late());
+    await run(imagePullJobRunner, { cluster, meet });
+    await waitFor('the job to ask the node', () => asked(cluster, 'late'));
+    expect(jobIn(cluster)?.status?.completionTime).toBeUndefined();
+  });
+
   it('IPJ-10, IPJ-17, IPJ-20: tell node after node, count them, and end', async () => {
     const cluster = new MemoryCluster();
     nodesOf(cluster, 'a', 'b', 'c');

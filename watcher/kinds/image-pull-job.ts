@@ -59,6 +59,9 @@ const missingSecretMs = 3_000;
 
 const seenWithinMs = 30_000;
 
+/** The watch of NodeImages is a moment behind. */
+const unknownNodesMs = 50;
+
 /** Sees that jobs are told to nodes, counted and ended. */
 export function imagePullJobRunner(house: WatcherHouse): Controller {
   const { kube, starter, config, now, isLeading, cache, queue, log } = house;
@@ -144,6 +147,7 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
   async function carryOn(job: ImagePullJob): Promise<PassResult | undefined> {
     const image = imageOf(job);
     if (image === undefined) return undefined; // admission lets none pass
+    if (job.status?.startTime === undefined && !(await knowsAllNodes())) return { againInMs: unknownNodesMs };
     let secrets: SyncedSecrets = { refs: [], missing: [] };
     let secretTrouble: string | undefined;
     try {
@@ -182,6 +186,16 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
       againInMs === undefined ? undefined : { againInMs },
       secrets.missing.length > 0 ? { againInMs: missingSecretMs } : undefined,
     );
+  }
+
+  /**
+   * Whether as many NodeImages are known as there are. Jobs come by another watch, and one that begins while that of
+   * NodeImages is behind would pass over nodes that its user has seen, or end at once without any (IPJ-20).
+   */
+  async function knowsAllNodes(): Promise<boolean> {
+    const page = await kube.list<NodeImage>(nodeImages, { limit: 1 });
+    const left = page.continue === undefined ? 0 : page.remainingItemCount;
+    return left === undefined || images.size >= page.items.length + left;
   }
 
   function stand(job: ImagePullJob, secrets: SyncedSecrets): readonly NodeStanding[] {
