@@ -75,7 +75,7 @@ describe('an ImagePullJob', () => {
       return { kind: 'succeeded', imageId: `${image.name}@1`, pulled: true };
     };
     const job = await newJob(players, { parallelism: 1 });
-    await waitFor('the first', () => first.pulls.length === 1);
+    await waitFor('the first', (see) => see(players.map(({ pulls }) => pulls.length))[0] === 1);
     const held = await job.until('the wait', ({ status }) => status?.waitingFor?.reason === 'Pulling');
     expect(held.status).toMatchObject({
       desired: 3,
