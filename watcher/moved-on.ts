@@ -6,6 +6,16 @@ export function hasMovedOn(error: unknown): boolean {
   return type === 'Conflict' || type === 'Superseded';
 }
 
+/** A call about something that is gone, or is another one by now, has nothing left to do. */
+export async function unlessGone<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (failureTypeOf(error) === 'Superseded') return undefined;
+    throw error;
+  }
+}
+
 /** A call about something that has moved on is no error: the event that tells of it brings the next pass. */
 export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
   try {

@@ -15,6 +15,7 @@ import type { KubeClient } from '../activities/kube/client.ts';
 import type { KubeError } from '../activities/kube/failures.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
 import { compareVersions, type WritableCache } from './cache.ts';
+import { countIn } from './object-count.ts';
 
 /** What a reflector writes to the log. pino's loggers fit. */
 export interface ReflectorLog {
@@ -200,10 +201,7 @@ export class Reflector<T extends KubeObject> {
     const selection = { namespace, labelSelector, fieldSelector, limit: 1, signal: this.#stop.signal };
     const page = await client.list<T>(resource, selection).catch(() => undefined);
     if (page === undefined || cache.reached === undefined) return false;
-    // with a selector the server does not say how many are left
-    const left = page.continue === undefined ? 0 : page.remainingItemCount;
-    const isSame = left !== undefined && page.items.length + left === cache.size;
-    if (!isSame || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
+    if (countIn(page) !== cache.size || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
     this.#heard();
     return true;
   }

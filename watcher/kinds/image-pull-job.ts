@@ -33,6 +33,7 @@ import { imageOf, withoutWish, withRetry, withWish } from '../../workflows/plan/
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessMovedOn } from '../moved-on.ts';
+import { countIn } from '../object-count.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import { nodeImageIndexes, nodeImagesByOwner } from './node-image.ts';
@@ -193,9 +194,8 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
    * NodeImages is behind would pass over nodes that its user has seen, or end at once without any (IPJ-20).
    */
   async function knowsAllNodes(): Promise<boolean> {
-    const page = await kube.list<NodeImage>(nodeImages, { limit: 1 });
-    const left = page.continue === undefined ? 0 : page.remainingItemCount;
-    return left === undefined || images.size >= page.items.length + left;
+    const count = countIn(await kube.list<NodeImage>(nodeImages, { limit: 1 }));
+    return count === undefined || images.size >= count;
   }
 
   function stand(job: ImagePullJob, secrets: SyncedSecrets): readonly NodeStanding[] {

@@ -1,8 +1,8 @@
 import type { KubeClient } from '../../activities/kube/client.ts';
 import { despiteConflicts } from '../../api/conflicts.ts';
-import { failureTypeOf } from '../../api/failure.ts';
 import { type NodeImage, type NodeImageSpec, nodeImages } from '../../api/node-image.ts';
 import type { Cache } from '../cache.ts';
+import { unlessGone } from '../moved-on.ts';
 
 /** What changes in the spec of a NodeImage, asked anew on whatever it is by then; the same value: nothing. */
 export type NodeImageEdit = (nodeImage: NodeImage) => NodeImageSpec;
@@ -68,8 +68,8 @@ export class NodeImageEdits {
 
   async #write(name: string, edits: readonly NodeImageEdit[]): Promise<void> {
     let isRead = false;
-    try {
-      await despiteConflicts(async () => {
+    await unlessGone(
+      despiteConflicts(async () => {
         // the cache first: mostly nobody else has written
         const live = isRead ? await this.#kube.get<NodeImage>(nodeImages, { name }) : this.#cache.byName('', name);
         isRead = true;
@@ -83,9 +83,7 @@ export class NodeImageEdits {
         ];
         const written = await this.#kube.patch<NodeImage>(nodeImages, { name }, 'json', patch);
         await this.#cache.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
-      });
-    } catch (error) {
-      if (failureTypeOf(error) !== 'Superseded') throw error;
-    }
+      }),
+    );
   }
 }

@@ -31,7 +31,7 @@ import {
 } from '../../workflows/plan/pod-probes.ts';
 import type { Cache } from '../cache.ts';
 import type { WatcherHouse } from '../controller.ts';
-import { unlessMovedOn } from '../moved-on.ts';
+import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import type { PodStatusWriter } from './pod-readiness.ts';
 
 /** The caches that everything about probes is decided on. */
@@ -207,8 +207,8 @@ function saysTheSame(before: PodProbeStatus | undefined, after: PodProbeStatus):
 /** One write for all marks of a pod, decided on the pod as it is; the kubelet writes conditions, too (NPP-15). */
 async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Promise<void> {
   const ref = { namespace: pod.metadata.namespace ?? '', name: pod.metadata.name };
-  try {
-    await despiteConflicts(async () => {
+  await unlessGone(
+    despiteConflicts(async () => {
       const live = await kube.get<Pod>(kubeResource.pods, ref);
       if (live.metadata.uid !== pod.metadata.uid || !isActive(live)) return;
       const left = marksLeft(live, wanted);
@@ -219,10 +219,8 @@ async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Pr
         ...(left.conditions.length > 0 && { status: { conditions: withConditions(live, left.conditions) } }),
       };
       await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
-    });
-  } catch (error) {
-    if (failureTypeOf(error) !== 'Superseded') throw error;
-  }
+    }),
+  );
 }
 
 function nameOf({ metadata }: NodePodProbe): { readonly name: string } {

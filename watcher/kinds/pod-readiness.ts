@@ -1,8 +1,8 @@
 import { despiteConflicts } from '../../api/conflicts.ts';
+import { unlessGone } from '../moved-on.ts';
 /** Pods with the shared readiness gate: they become Ready only once somebody has answered for the gate (PRG-6). */
 
 import type { KubeClient } from '../../activities/kube/client.ts';
-import { failureTypeOf } from '../../api/failure.ts';
 import type { Pod, PodCondition } from '../../api/pod.ts';
 import { initialReadiness } from '../../api/pod-readiness.ts';
 import { timestamp } from '../../api/time.ts';
@@ -31,8 +31,8 @@ export async function changePodConditions(
   change: (live: Pod) => readonly PodCondition[] | undefined,
 ): Promise<void> {
   const ref = { namespace: pod.namespace ?? '', name: pod.name };
-  try {
-    await despiteConflicts(async () => {
+  await unlessGone(
+    despiteConflicts(async () => {
       const live = await kube.get<Pod>(kubeResource.pods, ref);
       if (live.metadata.uid !== pod.uid || live.metadata.deletionTimestamp !== undefined) return;
       const conditions = change(live);
@@ -40,8 +40,6 @@ export async function changePodConditions(
       const { uid, resourceVersion } = live.metadata;
       const body = { metadata: { uid, resourceVersion }, status: { conditions } };
       await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
-    });
-  } catch (error) {
-    if (failureTypeOf(error) !== 'Superseded') throw error;
-  }
+    }),
+  );
 }
