@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
+import { isGone } from '../../activities/kube/failures.ts';
 import {
   type ContainerRecreateRequest,
   crr,
@@ -13,20 +13,13 @@ import { restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { logFile } from '../../deploy/local/parts.ts';
+import { createNamespace } from '../support/cluster.ts';
 import { recordedHistory } from '../support/history.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import { type Evidence, type Expectation, violationsIn } from './judge.ts';
 import { Subject, type SubjectPlan } from './subject.ts';
 import { patienceMs, untilDone, type World } from './world.ts';
-
-const serviceAccounts: Resource = {
-  group: '',
-  version: 'v1',
-  plural: 'serviceaccounts',
-  kind: 'ServiceAccount',
-  namespaced: true,
-};
 
 /** How a subject is judged, where that differs from "each container that was asked for, once". */
 export interface Judgement {
@@ -67,9 +60,7 @@ export class Fleet {
     const { kube } = world;
     mkdirSync(join(world.shared.here, 'chaos', namespace), { recursive: true });
     await untilDone(`namespace ${namespace} to be created`, async () => {
-      await kube.create(kubeResource.namespaces, { metadata: { name: namespace } }).catch(unlessThere);
-      // pods are refused until their namespace has this one; the controller that makes it takes its time
-      await kube.create(serviceAccounts, { metadata: { namespace, name: 'default' } }).catch(unlessThere);
+      await createNamespace(kube, namespace);
     });
     const fleet = new Fleet(world, namespace, plans);
     world.leftovers.add(fleet.#abandon);
@@ -297,6 +288,3 @@ function isOverBy({ metadata, status }: ContainerRecreateRequest, message: strin
 }
 
 /** A call whose answer was lost has been made all the same. */
-function unlessThere(error: unknown): void {
-  if (!isAlreadyExists(error)) throw error;
-}

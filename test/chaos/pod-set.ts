@@ -1,25 +1,17 @@
 // A CloneSet that is made for one scenario, with a recorded watch of all of its pods: what the verdict rests on.
 import { randomUUID } from 'node:crypto';
-import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
+import { isGone } from '../../activities/kube/failures.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import type { JsonObject } from '../../api/json.ts';
-import type { Resource } from '../../api/meta.ts';
 import { rollOutId } from '../../api/operations.ts';
 import { isActive, type Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import { createNamespace, unlessThere } from '../support/cluster.ts';
 import { type FleetWatch, isServing, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import { patienceMs, untilDone, type World } from './world.ts';
-
-const serviceAccounts: Resource = {
-  group: '',
-  version: 'v1',
-  plural: 'serviceaccounts',
-  kind: 'ServiceAccount',
-  namespaced: true,
-};
 
 const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
 const name = 'web';
@@ -71,9 +63,7 @@ export class PodSet {
     const { kube } = world;
     const namespace = `chaos-${randomUUID().slice(0, 8)}`;
     await untilDone(`namespace ${namespace} to be created`, async () => {
-      await kube.create(kubeResource.namespaces, { metadata: { name: namespace } }).catch(unlessThere);
-      // pods are refused until their namespace has this one; the controller that makes it takes its time
-      await kube.create(serviceAccounts, { metadata: { namespace, name: 'default' } }).catch(unlessThere);
+      await createNamespace(kube, namespace);
     });
     const set = new PodSet(world, namespace, replicas);
     world.leftovers.add(set.#abandon);
@@ -271,10 +261,6 @@ function restartsOf({ status }: Pod): Readonly<Record<string, number>> {
 }
 
 /** A call whose answer was lost has been made all the same. */
-function unlessThere(error: unknown): void {
-  if (!isAlreadyExists(error)) throw error;
-}
-
 function unlessGone(error: unknown): void {
   if (!isGone(error)) throw error;
 }

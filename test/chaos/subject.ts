@@ -2,10 +2,10 @@
 // a container in its preStop or before it becomes ready, and containers write down there what happens to them.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isAlreadyExists } from '../../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { unlessThere } from '../support/cluster.ts';
 import { containersOf, recordedLabel } from './pod-record.ts';
 import { patienceMs, untilDone, type World } from './world.ts';
 
@@ -301,6 +301,3 @@ function requestObject({ plan, namespace }: Subject, request: RequestPlan): obje
 }
 
 /** A call whose answer was lost has been made all the same. */
-function unlessThere(error: unknown): void {
-  if (!isAlreadyExists(error)) throw error;
-}

@@ -1,5 +1,6 @@
 import type { CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdate } from '../../api/cloneset.ts';
 import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
+import { type InPlaceState, noWork } from '../../api/in-place-update.ts';
 import type { LifecycleState } from '../../api/lifecycle.ts';
 import type { ObjectMeta } from '../../api/meta.ts';
 import type { Pod, PodCondition } from '../../api/pod.ts';
@@ -255,5 +256,20 @@ export function claim(template: string, instanceId: string, change: Partial<Obje
       ],
       ...change,
     },
+  };
+}
+
+/** What a pod carries while its image is updated to the new revision. */
+export function imageUpdate(change: Partial<InPlaceState> = {}): InPlaceState {
+  return {
+    revision: newName,
+    updateTimestamp: earlier,
+    updateEnvFromMetadata: false,
+    updateResources: false,
+    updateImages: true,
+    next: noWork,
+    requiredReady: [],
+    batches: [],
+    ...change,
   };
 }

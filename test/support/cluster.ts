@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import { isGone } from '../../activities/kube/failures.ts';
+import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
 import type { Event } from '../../api/event.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Node } from '../../api/node.ts';
@@ -58,9 +58,7 @@ export function connectToCluster(platform: TestPlatform): Cluster {
 
     async newNamespace() {
       const name = `test-${randomUUID().slice(0, 8)}`;
-      await kube.create(kubeResource.namespaces, { metadata: { name } });
-      // pods are refused until their namespace has this one; the controller that makes it takes its time
-      await kube.create(serviceAccounts, { metadata: { namespace: name, name: 'default' } }).catch(() => undefined);
+      await createNamespace(kube, name);
       return name;
     },
 
@@ -85,4 +83,16 @@ export async function servedBy(cluster: Cluster, resource: Resource): Promise<vo
     await cluster.kube.list(resource, { limit: 1 });
     return true;
   });
+}
+
+/** Makes a namespace ready for pods, and may be done again when an answer was lost. */
+export async function createNamespace(kube: Pick<KubeClient, 'create'>, name: string): Promise<void> {
+  await kube.create(kubeResource.namespaces, { metadata: { name } }).catch(unlessThere);
+  // pods are refused until their namespace has this one; the controller that makes it takes its time
+  await kube.create(serviceAccounts, { metadata: { namespace: name, name: 'default' } }).catch(unlessThere);
+}
+
+/** What is there already has been created. */
+export function unlessThere(error: unknown): void {
+  if (!isAlreadyExists(error)) throw error;
 }

@@ -1,6 +1,6 @@
 // Rules of CloneSets that several decisions together keep.
 import { describe, expect, it } from '@jest/globals';
-import { formatGrace, formatState, type InPlaceGrace, type InPlaceState, noWork } from '../../api/in-place-update.ts';
+import { formatGrace, formatState, type InPlaceGrace, noWork } from '../../api/in-place-update.ts';
 import type { Lifecycle } from '../../api/lifecycle.ts';
 import type { Pod } from '../../api/pod.ts';
 import { revisionLabels } from '../../api/revision.ts';
@@ -10,6 +10,7 @@ import {
   cloneSet,
   earlier,
   fleet,
+  imageUpdate,
   newImage,
   newName,
   newPodOf,
@@ -43,17 +44,7 @@ function said(steps: readonly Intention[]): readonly string[] {
 
 /** A pod that was taken out of service for an update to the new image, whose container has not changed yet. */
 function underWay(name: string, more: { readonly inGrace?: boolean } = {}): Pod {
-  const state: InPlaceState = {
-    revision: newName,
-    updateTimestamp: earlier,
-    updateEnvFromMetadata: false,
-    updateResources: false,
-    updateImages: true,
-    next: noWork,
-    requiredReady: [],
-    batches: [],
-    ...(!more.inGrace && { lastContainerStatuses: { main: { imageID: oldImageId } } }),
-  };
+  const state = imageUpdate(more.inGrace ? {} : { lastContainerStatuses: { main: { imageID: oldImageId } } });
   const grace: InPlaceGrace = {
     revision: newName,
     change: { ...noWork, images: { main: newImage }, updateEnvFromMetadata: false },

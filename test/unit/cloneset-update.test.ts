@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { formatGrace, formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
+import { formatGrace, formatState } from '../../api/in-place-update.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { Lifecycle } from '../../api/lifecycle.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -10,6 +10,7 @@ import type { Intention } from '../../workflows/plan/cloneset/world.ts';
 import {
   cloneSet,
   earlier,
+  imageUpdate,
   newName,
   newPodOf,
   newRevisionOfSet,
@@ -70,16 +71,7 @@ const inPlace = (change: Parameters<typeof cloneSet>[0] = {}) => cloneSet(change
 const recreate = (change: Parameters<typeof cloneSet>[0] = {}) =>
   cloneSet({ ...change, rollingUpdate: { podUpdatePolicy: 'ReCreate', ...change.rollingUpdate } });
 
-const state: InPlaceState = {
-  revision: newName,
-  updateTimestamp: now,
-  updateEnvFromMetadata: false,
-  updateResources: false,
-  updateImages: true,
-  next: noWork,
-  requiredReady: [],
-  batches: [],
-};
+const state = imageUpdate({ updateTimestamp: now });
 
 /** A pod in the middle of its update: its image is set, and its container runs the old or the new one. */
 function updating(name: string, isSwapped: boolean, facts: Parameters<typeof newPodOf>[1] = {}): Pod {

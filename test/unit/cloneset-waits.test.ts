@@ -10,6 +10,7 @@ import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts'
 import {
   cloneSet,
   earlier,
+  imageUpdate,
   newName,
   newPodOf,
   newRevisionOfSet,
@@ -54,17 +55,7 @@ function reasons(facts: WorldFacts): readonly string[] {
 }
 
 function updating(name: string, change: Partial<InPlaceState>, ready = true): Pod {
-  const state: InPlaceState = {
-    revision: newName,
-    updateTimestamp: now,
-    updateEnvFromMetadata: false,
-    updateResources: false,
-    updateImages: true,
-    next: noWork,
-    requiredReady: [],
-    batches: [],
-    ...change,
-  };
+  const state = imageUpdate({ updateTimestamp: now, ...change });
   const made = newPodOf(name, {
     state: 'Updating',
     annotations: { 'apps.kruise.io/inplace-update-state': formatState(state) },
