@@ -22,8 +22,12 @@ export const reportWorkers = 5;
 /** First and longest pause after a report has failed (IPU-46). */
 export const reportBackOffMs = { first: 500, most: 50_000 } as const;
 
-/** One pod is written at most so often: containers that start together come in one report. */
-const betweenWritesMs = 1_000;
+/**
+ * One pod is written at most so often, and not earlier than this after there is something to tell (ND-23): containers that
+ * start together come in one report. Each write also costs the kubelet a pass over the pod, and it makes one a second: a
+ * report in the moment in which a container starts would put off the pass that calls the pod ready.
+ */
+const restMs = 1_000;
 
 /** How soon to ask again for an environment that nobody could tell (IPU-47). */
 const askAgainMs = 3_000;
@@ -49,6 +53,8 @@ export class ContainerMetaReporter {
   readonly #options: ReporterOptions;
   readonly #queue: Pick<KeyedQueue, 'add' | 'stop'>;
   readonly #wroteAtMs = new Map<string, number>();
+  /** Since when there is something to tell of a pod. */
+  readonly #dueSinceMs = new Map<string, number>();
   readonly #unlisten: () => void;
 
   constructor(options: ReporterOptions) {
@@ -56,7 +62,7 @@ export class ContainerMetaReporter {
     this.#queue = options.queue((podUid) => this.#pass(podUid));
     this.#unlisten = options.pods.onChange(({ before, after }) => {
       if (after === undefined) {
-        if (before) this.#wroteAtMs.delete(before.metadata.uid);
+        if (before) this.#forget(before.metadata.uid);
         return;
       }
       // ND-21: a start must not write to every pod of the node at once
@@ -73,9 +79,11 @@ export class ContainerMetaReporter {
 
   async #pass(podUid: string): Promise<PassResult | undefined> {
     const pod = this.#options.pods.byUid(podUid);
-    if (pod === undefined || !isReportDue(pod, this.#options.gates)) return undefined;
-    const wroteAtMs = this.#wroteAtMs.get(podUid) ?? Number.NEGATIVE_INFINITY;
-    const waitMs = wroteAtMs + betweenWritesMs - this.#options.monotonicMs();
+    if (pod === undefined || !isReportDue(pod, this.#options.gates)) {
+      this.#dueSinceMs.delete(podUid);
+      return undefined;
+    }
+    const waitMs = this.#dueAtMs(pod) - this.#options.monotonicMs();
     if (waitMs > 0) return { againInMs: waitMs };
 
     const runtime = await this.#runtimeOf(pod);
@@ -91,6 +99,23 @@ export class ContainerMetaReporter {
     const isNew = text !== pod.metadata.annotations?.[inPlaceAnnotation.containersMeta];
     if (metas.length > 0 && isNew) await this.#write(pod, text);
     return mustAskAgain ? { againInMs: askAgainMs } : undefined;
+  }
+
+  /** When the report may be written. An update that waits for an environment reads it there, and has it at once. */
+  #dueAtMs({ metadata: { uid }, spec }: Pod): number {
+    const nowMs = this.#options.monotonicMs();
+    const sinceMs = this.#dueSinceMs.get(uid) ?? nowMs;
+    this.#dueSinceMs.set(uid, sinceMs);
+    const isAwaited =
+      this.#options.gates.InPlaceUpdateEnvFromMetadata &&
+      spec.containers.some((container) => envReferences(container).length > 0);
+    const afterLastMs = (this.#wroteAtMs.get(uid) ?? Number.NEGATIVE_INFINITY) + restMs;
+    return Math.max(afterLastMs, isAwaited ? nowMs : sinceMs + restMs);
+  }
+
+  #forget(podUid: string): void {
+    this.#wroteAtMs.delete(podUid);
+    this.#dueSinceMs.delete(podUid);
   }
 
   async #runtimeOf(pod: Pod): Promise<ContainerRuntime> {
@@ -128,5 +153,6 @@ export class ContainerMetaReporter {
       throw error;
     }
     this.#wroteAtMs.set(uid, this.#options.monotonicMs());
+    this.#dueSinceMs.delete(uid);
   }
 }

@@ -350,6 +350,8 @@ describe('the report', () => {
     off.run(...node.instances.values());
     off.start();
     off.show(podWith());
+    expect(await off.pass()).toEqual({ againInMs: 1_000 });
+    off.nowMs += 1_000;
     expect(await off.pass()).toBeUndefined();
     expect(off.report()).not.toContain('extractedEnvFromMetadataHash');
     expect(off.asked).toEqual([]);
@@ -373,6 +375,19 @@ describe('the writes of a report', () => {
     node.nowMs += 600;
     await node.pass();
     expect(node.writes).toHaveLength(2);
+  });
+
+  it('ND-23: wait for a second where no environment follows the pod, for the kubelet has a pass to make meanwhile', async () => {
+    const still = { ...podWith(), spec: { containers: [{ name: 'app' }, plain] } };
+    node.show(still);
+    expect(await node.pass()).toEqual({ againInMs: 1_000 });
+    node.nowMs += 300;
+    node.show({ ...still, metadata: { ...still.metadata, labels: { tier: 'silver' } } });
+    expect(await node.pass()).toEqual({ againInMs: 700 });
+    node.nowMs += 700;
+    await node.pass();
+    expect(node.writes).toHaveLength(1);
+    expect(containersMetaOf(node.live() as Pod)?.map(({ name }) => name)).toEqual(['app', 'logger']);
   });
 
   it('are left out when the pod has changed meanwhile, is another one, or is gone', async () => {
