@@ -84,7 +84,8 @@ async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleI
       { summary: `refresh ${container}@${pod.name}` },
       [{ pod, runtime, container, containerId }],
     );
-    if (result.kind === 'failed') return { kind: 'failed', reason: 'StopFailed', message: result.message };
+    if (result.kind === 'failed' || result.kind === 'noRuntime')
+      return { kind: 'failed', reason: 'StopFailed', message: result.message };
     return { kind: 'stopped', containerId };
   } catch (error) {
     const why = reasonOf(error);

@@ -57,7 +57,8 @@ export interface ContainerActivityMeans {
 }
 
 /** One stop that a workflow has chosen. */
-type StopInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
+type StopInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0] &
+  Pick<Parameters<NodeActivities['node.v1.stopContainer']>[0], 'restartCount'>;
 
 /** What was checked may be acted on for so long. A process that was held up meanwhile has to look again. */
 const freshMs = 10_000;
@@ -239,16 +240,17 @@ async function findToStop(
 /** This very instance, if it is still what the workflow took it for. */
 async function findRunning(
   means: ContainerActivityMeans,
-  { runtime: name, pod, container, containerId }: StopInput,
+  { runtime: name, pod, container, containerId, restartCount }: StopInput,
   attempted: string,
 ): Promise<Pick<ToStop, 'runtime' | 'instance'> | StopResult | undefined> {
   try {
     const found = await findRuntime(means.runtimes, name, pod.uid);
-    if (found.kind === 'absent' && found.final) return { kind: 'failed', message: found.message };
+    if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: found.message };
     if (found.kind === 'absent') throw unreachable(attempted, found.message);
     const [instance] = await found.runtime.listContainers({ id: containerId, podUid: pod.uid });
     if (instance?.labels[criLabel.containerName] !== container) return undefined;
     if (instance.state === 'exited') return undefined;
+    if (restartCount !== undefined && restartCountOf(instance) > restartCount) return undefined;
     // A runtime has nothing to stop yet, and says so by doing nothing.
     if (instance.state === 'created') throw unreachable(attempted, 'it is about to start');
     return { runtime: found.runtime, instance };

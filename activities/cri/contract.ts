@@ -36,6 +36,8 @@ export type StopResult =
   | { readonly kind: 'stopped'; readonly preStop?: PreStopOutcome }
   /** Nothing was done: the instance has exited, was removed, or never belonged to this container of this pod. */
   | { readonly kind: 'alreadyGone' }
+  /** The node has no runtime of this name, and none that might still turn out to have it. */
+  | { readonly kind: 'noRuntime'; readonly message: string }
   /** The runtime refused, or did not answer in time. `message` is its own text. */
   | { readonly kind: 'failed'; readonly message: string; readonly preStop?: PreStopOutcome };
 
@@ -75,9 +77,17 @@ export interface NodeActivities {
   /** Finds the newest instance of each named container of the pod; containers that the runtime lacks are left out. */
   'node.v1.lookAtContainers'(input: RequestTarget & { readonly containers: readonly string[] }): Promise<LookResult>;
 
-  /** Runs the preStop hook of exactly this instance, stops it, and sees it gone; attempts join one that is under way. */
+  /**
+   * Runs the preStop hook of exactly this instance, stops it, and sees it gone; attempts join one that is under way. With
+   * `restartCount`, an instance of more restarts is another one, whatever its ID.
+   */
   'node.v1.stopContainer'(
-    input: RequestTarget & { readonly container: string; readonly containerId: string; readonly graceSeconds: number },
+    input: RequestTarget & {
+      readonly container: string;
+      readonly containerId: string;
+      readonly graceSeconds: number;
+      readonly restartCount?: number;
+    },
   ): Promise<StopResult>;
 
   /**

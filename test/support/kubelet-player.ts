@@ -73,7 +73,7 @@ export interface PodOptions {
 interface Instance {
   readonly id: string;
   readonly restartCount: number;
-  readonly startedAtMs: number;
+  startedAtMs: number;
   /** Of the environment that it was started with. */
   envHash: number;
   running: boolean;
@@ -138,6 +138,12 @@ export class PlayedPod {
   async crash(container: string): Promise<void> {
     this.exit(container);
     await Promise.all(this.#restarts);
+  }
+
+  /** Has the newest instance run for so much longer. */
+  age(container: string, ms: number): void {
+    const instance = this.#containers.get(container)?.at(-1);
+    if (instance) instance.startedAtMs -= ms;
   }
 
   /** For the node: the newest instance is over, and what the kubelet does about it begins. */
@@ -360,7 +366,7 @@ export class NodePlayer {
 
       'node.v1.lookAtContainers': async ({ pod, containers, runtime: name }) => {
         if (name !== nodeRuntime) {
-          return { kind: 'noRuntime', message: `this node has no ${name}, only ${nodeRuntime}` };
+          return { kind: 'noRuntime', message: noRuntimeMessage(name) };
         }
         const played = this.#pods.get(pod.uid);
         const instances = containers.flatMap((container): readonly ContainerInstance[] => {
@@ -423,10 +429,12 @@ export class NodePlayer {
 
   /** As the daemon does it: reads the request anew, and stops this very instance or nothing. */
   async #stop(input: Parameters<NodeActivities['node.v1.stopContainer']>[0]): Promise<StopResult> {
-    const { pod, container, containerId, request, graceSeconds } = input;
+    const { pod, container, containerId, request, graceSeconds, restartCount, runtime } = input;
+    if (runtime !== nodeRuntime) return { kind: 'noRuntime', message: noRuntimeMessage(runtime) };
     const played = this.#pods.get(pod.uid);
     const newest = played?.newest(container);
     if (!played || newest?.id !== containerId || !newest.running) return { kind: 'alreadyGone' };
+    if (restartCount !== undefined && newest.restartCount > restartCount) return { kind: 'alreadyGone' };
 
     const order = await this.#cluster.find<ContainerRecreateRequest>(crr, request);
     const alive = order?.metadata.uid === request.uid && order.metadata.deletionTimestamp === undefined;
@@ -463,6 +471,10 @@ export class NodePlayer {
     played.exit(container);
     return { kind: 'stopped' };
   }
+}
+
+function noRuntimeMessage(name: string): string {
+  return `this node has no ${name}, only ${nodeRuntime}`;
 }
 
 /** Nothing is started in a pod that has finished. */

@@ -288,6 +288,16 @@ describe('stopContainer', () => {
       expect(fake.state('app-1')).toBe('running');
     });
 
+    it('CRR-35: takes an instance that has been restarted more often than the one that was chosen for another', async () => {
+      fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app', restartCount: 2 });
+      await expect(stop({}, { restartCount: 1 })).resolves.toEqual({ kind: 'alreadyGone' });
+      expect(fake.state('app-0')).toBe('running');
+    });
+
+    it('says that the node has no such runtime, in its words', async () => {
+      await expect(stop({}, { runtime: 'cri-o' })).resolves.toEqual({ kind: 'noRuntime', message: 'no runtime cri-o' });
+    });
+
     it('is done with an instance that the runtime no longer knows', async () => {
       fake.remove('app-0');
       await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });

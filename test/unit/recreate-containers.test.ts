@@ -93,6 +93,11 @@ function stopFailed(name: string, message = 'runtime says no'): News {
   return { kind: 'stopEnded', container: name, result: { kind: 'failed', message } };
 }
 
+/** The instance that was to be stopped is not there. */
+function gone(name: string): News {
+  return { kind: 'stopEnded', container: name, result: { kind: 'alreadyGone' } };
+}
+
 function ready(name: string, id = `${name}-1`): News {
   return { kind: 'awaitEnded', container: name, result: { kind: 'ready', containerId: id, restartCount: 1 } };
 }
@@ -119,10 +124,32 @@ function inStop(setting: Setting): Progress {
 }
 
 describe('the walk over the containers', () => {
-  it('looks first, and says nothing before the node has answered', () => {
+  it('begins with the stop that the request itself chooses, looks meanwhile, and says nothing before an answer', () => {
     const { progress, actions } = begun(progressOf({ containers: ['app', 'proxy'] }));
-    expect(actions).toEqual([{ kind: 'look', containers: ['app', 'proxy'] }]);
+    expect(actions).toEqual([
+      { kind: 'look', containers: ['app', 'proxy'] },
+      { kind: 'stop', container: 'app', containerId: 'app-0', graceSeconds: 30, restartCount: 0 },
+    ]);
     expect(status(progress)).toEqual({ phase: '', message: '', states: [], snapshot: [] });
+    expect(status(played(progress, stopped('app')))).toMatchObject({ phase: 'Recreating' });
+  });
+
+  it('looks first where the request does not say which instance to stop', () => {
+    const forced = progressOf({ containers: ['app'], order: { force: true } });
+    const unknown = progressOf({ containers: [container('app', { originalId: '' })] });
+    const drained = progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } });
+    for (const progress of [forced, unknown, drained]) expect(due(progress)).toEqual(['look']);
+    expect(due(heard(progressOf({ containers: ['app'] }), command('pause')))).toEqual(['look']);
+  });
+
+  it('asks for the answer again that a look did not bring, while the first stop goes on', () => {
+    const { progress } = begun(progressOf({ containers: ['app', 'proxy'] }));
+    const again = heard(progress, { kind: 'interrupted', during: 'look' });
+    expect(begun(again).actions).toEqual([{ kind: 'look', containers: ['app', 'proxy'] }]);
+    const seen = played(again, looked(instance('app', { state: 'exited' }), instance('proxy')));
+    expect(status(seen)).toMatchObject({ phase: 'Recreating', waitingFor: { reason: 'Stopping' } });
+    expect(due(seen)).toEqual([]);
+    expect(due(heard(seen, stopped('app')))).toEqual(['await app', 'stop proxy']);
   });
 
   it('CRR-31: becomes Recreating with the first answer of the node, with all containers in sight', () => {
@@ -136,30 +163,39 @@ describe('the walk over the containers', () => {
 
   it('CRR-35: stops the instance that ran at creation, with the grace period of the request', () => {
     const setting = { containers: ['app'], order: { graceSeconds: 7 } };
-    const { actions } = begun(heard(begun(progressOf(setting)).progress, looked(instance('app'))));
-    expect(actions).toEqual([{ kind: 'stop', container: 'app', containerId: 'app-0', graceSeconds: 7 }]);
+    expect(begun(progressOf(setting)).actions).toContainEqual({
+      kind: 'stop',
+      container: 'app',
+      containerId: 'app-0',
+      graceSeconds: 7,
+      restartCount: 0,
+    });
   });
 
   it('CRR-35: only awaits a container that anybody has replaced since', () => {
-    const progress = heard(
-      begun(progressOf({ containers: ['app'] })).progress,
-      looked(instance('app', { id: 'app-7' })),
-    );
-    expect(begun(progress).actions).toMatchObject([{ kind: 'await', container: 'app', notContainerId: 'app-0' }]);
-    expect(stateOf(progress, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
+    for (const news of [
+      [gone('app'), looked(instance('app', { id: 'app-7' }))],
+      [looked(instance('app', { id: 'app-7' })), gone('app'), looked(instance('app', { id: 'app-7' }))],
+    ]) {
+      const progress = played(progressOf({ containers: ['app'] }), ...news);
+      expect(progress.inFlight).toEqual({ looking: false, awaiting: ['app'] });
+      expect(stateOf(progress, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
+    }
+    const missed = played(progressOf({ containers: ['app'] }), gone('app'));
+    const found = heard(missed, looked(instance('app', { id: 'app-7' })));
+    expect(begun(found).actions).toMatchObject([{ kind: 'await', container: 'app', notContainerId: 'app-0' }]);
   });
 
   it('CRR-35: takes a greater restart count under the same ID for the new instance, and awaits that one', () => {
-    const progress = heard(
-      begun(progressOf({ containers: ['app'] })).progress,
-      looked(instance('app', { restartCount: 1 })),
-    );
+    const missed = played(progressOf({ containers: ['app'] }), gone('app'));
+    const progress = heard(missed, looked(instance('app', { restartCount: 1 })));
     expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: '' }]);
   });
 
   it('CRR-36: takes an instance that has exited for stopped, forced or not', () => {
     for (const force of [false, true]) {
-      const from = begun(progressOf({ containers: ['app'], order: { force } })).progress;
+      const begin = begun(progressOf({ containers: ['app'], order: { force } })).progress;
+      const from = force ? begin : played(begin, gone('app'));
       const progress = heard(from, looked(instance('app', { id: 'app-3', state: 'exited' })));
       expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-3' }]);
       expect(stateOf(progress, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true });
@@ -267,7 +303,11 @@ describe('the walk over the containers', () => {
 
   it('CRR-39: does not pass a container that the runtime lacks, and looks again when it has appeared', () => {
     const from = progressOf({ containers: ['app', 'proxy'] });
-    const missing = played(from, { kind: 'looked', containers: ['app', 'proxy'], instances: [instance('proxy')] });
+    const missing = played(from, gone('app'), {
+      kind: 'looked',
+      containers: ['app', 'proxy'],
+      instances: [instance('proxy')],
+    });
     expect(stateOf(missing, 'app')).toEqual({ name: 'app', phase: 'Pending', message: 'not found container on Node' });
     expect(missing.inFlight).toMatchObject({ awaiting: ['app'] });
     expect(status(missing).waitingFor).toMatchObject({ reason: 'ContainerNotFound', blockedBy: ['container/app'] });
@@ -348,14 +388,14 @@ describe('the walk over the containers', () => {
 
   it('CRR-54: an instance that an in-place update has started counts as the new one and is not stopped', () => {
     const updated = instance('app', { id: 'app-of-the-new-image', restartCount: 1 });
-    const { actions } = begun(heard(begun(progressOf({ containers: ['app'] })).progress, looked(updated)));
+    const { actions } = begun(heard(played(progressOf({ containers: ['app'] }), gone('app')), looked(updated)));
     expect(actions.map(({ kind }) => kind)).toEqual(['await']);
   });
 
   it('looks at many containers in parts, as the walk comes to them', () => {
     const names = Array.from({ length: lookWindow + 3 }, (_, index) => `c${index}`);
     const { actions } = begun(progressOf({ containers: names }));
-    expect(actions).toEqual([{ kind: 'look', containers: names.slice(0, lookWindow) }]);
+    expect(actions[0]).toEqual({ kind: 'look', containers: names.slice(0, lookWindow) });
     const progress = played(
       progressOf({ containers: names }),
       looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
@@ -363,7 +403,7 @@ describe('the walk over the containers', () => {
     expect(
       due(
         heard(
-          begun(progressOf({ containers: names })).progress,
+          played(progressOf({ containers: names }), gone('c0')),
           looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
         ),
       ),
@@ -374,15 +414,13 @@ describe('the walk over the containers', () => {
 
 describe('a request that is taken up again', () => {
   it('CRR-50: repeats a stop whose instance still runs', () => {
-    expect(
-      due(heard(begun(progressOf({ phase: 'Recreating', containers: ['app'] })).progress, looked(instance('app')))),
-    ).toEqual(['stop app']);
+    expect(due(progressOf({ phase: 'Recreating', containers: ['app'] }))).toEqual(['look', 'stop app']);
   });
 
   it('CRR-50: recognises its own stop in an instance that has exited or was replaced', () => {
     const again = begun(progressOf({ phase: 'Recreating', containers: ['app', 'proxy'] })).progress;
-    const progress = heard(again, looked(instance('app', { state: 'exited' }), instance('proxy', { id: 'proxy-1' })));
-    expect(due(progress)).toEqual(['await app', 'await proxy']);
+    const instances = [instance('app', { state: 'exited' }), instance('proxy', { id: 'proxy-1' })];
+    expect(due(heard(played(again, gone('app')), looked(...instances)))).toEqual(['await app', 'await proxy']);
   });
 
   it('CRR-50: never stops the successor of a forced target, whether that is seen, has exited, or is missing', () => {
@@ -410,7 +448,8 @@ describe('a request that is taken up again', () => {
       ],
       order: { failurePolicy: 'Ignore' },
     } as const;
-    expect(begun(progressOf(setting)).actions).toEqual([{ kind: 'look', containers: ['c'] }]);
+    expect(begun(progressOf(setting)).actions[0]).toEqual({ kind: 'look', containers: ['c'] });
+    expect(due(progressOf(setting))).toEqual(['look', 'stop c']);
   });
 
   it('keeps a skip and a pause, which its status tells of', () => {
@@ -545,8 +584,7 @@ describe('drain', () => {
   it('CRR-22: begins without a wait when the grace period is 0, and not at all without one', () => {
     const zero = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } })).progress;
     expect(begun(heard(zero, looked(instance('app')))).actions).toEqual([{ kind: 'drain', graceSeconds: 0 }]);
-    const none = begun(progressOf({ containers: ['app'] })).progress;
-    expect(due(heard(none, looked(instance('app'))))).toEqual(['stop app']);
+    expect(due(progressOf({ containers: ['app'] }))).toEqual(['look', 'stop app']);
   });
 
   it('does not begin where nothing has to be stopped', () => {
@@ -670,7 +708,7 @@ describe('commands', () => {
       reason: 'Parked',
       unblock: expect.stringMatching(/retry.*skip.*abort; no rights$/),
     });
-    expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
+    expect(due(heard(parked, command('retry')))).toEqual(['look', 'stop app']);
     expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
   });
 
@@ -683,7 +721,7 @@ describe('commands', () => {
       message: 'forbidden',
     });
     expect(due(parked)).toEqual([]);
-    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['stop app']);
+    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['look', 'stop app']);
   });
 });
 
@@ -715,13 +753,15 @@ describe('a node that is silent', () => {
       unblock: expect.stringContaining('socket closed'),
     });
     expect(status(played(away, looked(instance('app')))).waitingFor?.reason).toBe('Stopping');
+    expect(status(played(away, stopped('app')))).toMatchObject({ phase: 'Recreating' });
   });
 });
 
 describe('interrupted steps', () => {
   it('are simply due again', () => {
     const stopping = inStop({ containers: ['app'] });
-    expect(due(heard(stopping, { kind: 'interrupted', during: 'stop', container: 'app' }))).toEqual(['stop app']);
+    const interrupted: News = { kind: 'interrupted', during: 'stop', container: 'app' };
+    expect(due(heard(stopping, interrupted))).toEqual(['look', 'stop app']);
     const waiting = played(stopping, stopped('app'));
     expect(due(heard(waiting, { kind: 'interrupted', during: 'await', container: 'app' }))).toEqual(['await app']);
     const looking = begun(progressOf({ containers: ['app'] })).progress;
@@ -737,9 +777,12 @@ describe('interrupted steps', () => {
     ]);
   });
 
-  it('a stop that found its instance gone counts as done', () => {
-    const gone: News = { kind: 'stopEnded', container: 'app', result: { kind: 'alreadyGone' } };
-    expect(due(heard(inStop({ containers: ['app'] }), gone))).toEqual(['await app']);
+  it('a stop that found its instance gone counts as done where the node has shown it before, else the node is asked', () => {
+    const stopping = inStop({ containers: ['app', 'proxy'] });
+    expect(due(heard(played(stopping, stopped('app')), gone('proxy')))).toEqual(['await proxy']);
+    expect(due(heard(stopping, gone('app')))).toEqual(['look']);
+    const asked = played(stopping, gone('app'), looked(instance('app', { state: 'exited' })));
+    expect(asked.inFlight).toMatchObject({ awaiting: ['app'], stopping: 'proxy' });
   });
 
   it('the pod that a node misses is looked for at the API server, which has the last word', () => {

@@ -57,6 +57,8 @@ export interface ContainerProgress {
   readonly targetRecorded?: boolean;
   /** False until the node has said what runs, and again when that is too old to choose an instance by. */
   readonly seen: boolean;
+  /** The instance of the request's creation was not there to be stopped, so that the node has to say what is. */
+  readonly hasGone?: boolean;
   /** Who wanted it to be left out. */
   readonly skippedBy?: string;
   /** The new instance is ready, and all that is missing is time (CRR-33). */
@@ -130,6 +132,7 @@ export type News =
       readonly result:
         | { readonly kind: 'stopped' }
         | { readonly kind: 'alreadyGone' }
+        | { readonly kind: 'noRuntime'; readonly message: string }
         | { readonly kind: 'failed'; readonly message: string };
     }
   | {
@@ -175,7 +178,14 @@ export type Action =
   | { readonly kind: 'look'; readonly containers: readonly string[] }
   | { readonly kind: 'drain'; readonly graceSeconds: number }
   | { readonly kind: 'recordTarget'; readonly container: string; readonly containerId: string }
-  | { readonly kind: 'stop'; readonly container: string; readonly containerId: string; readonly graceSeconds: number }
+  | {
+      readonly kind: 'stop';
+      readonly container: string;
+      readonly containerId: string;
+      readonly graceSeconds: number;
+      /** Of the instance, as far as it is known: one of more restarts is another. */
+      readonly restartCount?: number;
+    }
   | {
       readonly kind: 'await';
       readonly container: string;
@@ -192,7 +202,10 @@ export const lookWindow = 12;
 const mostBytes = { containerMessage: 700, wait: 900, outcome: 1500 } as const;
 
 /** What a status tells of one container. */
-export type ContainerBefore = Omit<ContainerProgress, 'seen' | 'targetRecorded' | 'isYoung' | 'replacement' | 'isDown'>;
+export type ContainerBefore = Omit<
+  ContainerProgress,
+  'seen' | 'hasGone' | 'targetRecorded' | 'isYoung' | 'replacement' | 'isDown'
+>;
 
 /** Where a request stands when a run takes it up: what its status says, and what nobody has looked at yet. */
 export function newProgress(request: {
@@ -226,10 +239,8 @@ export function heard(progress: Progress, news: News): Progress {
   switch (news.kind) {
     case 'looked':
       return afterLook(answered(progress), news);
-    case 'noRuntime': {
-      const message = shortened(news.message, mostBytes.containerMessage);
-      return ended(idle(answered(progress), 'look'), { kind: 'noRuntime', message });
-    }
+    case 'noRuntime':
+      return withoutRuntime(idle(answered(progress), 'look'), news.message);
     case 'runtimeAway': {
       const runtimeAway = shortened(news.message, mostBytes.containerMessage);
       return { ...idle(answered(progress), 'look'), runtimeAway };
@@ -303,19 +314,46 @@ function awaits({ containers, inFlight, order }: Progress): readonly Action[] {
 function stepsAt(at: Position, progress: Progress): readonly Action[] {
   const { inFlight, order } = progress;
   switch (at.kind) {
-    case 'unseen':
-      return inFlight.looking ? [] : [{ kind: 'look', containers: unseen(progress).slice(0, lookWindow) }];
+    case 'unseen': {
+      const stops = isChosenByRequest(at.container, progress) ? stepsToStop(at.container, progress) : [];
+      return [...looks(progress), ...stops];
+    }
     case 'missing':
       return inFlight.awaiting.includes(at.container.name) ? [] : [awaitOf(at.container, order)];
     case 'stop':
-      // CRR-40: one stop at a time
-      if (inFlight.stopping !== undefined || inFlight.recording !== undefined || progress.paused) return [];
-      if (progress.drain === 'due') return [{ kind: 'drain', graceSeconds: order.unreadyGraceSeconds ?? 0 }];
-      return firstWait(stopRules, progress) === undefined ? [stopOf(at.container, progress)] : [];
+      // a first stop may take long, and that the node has answered is told before it ends
+      return isAnswered(progress) ? stepsToStop(at.container, progress) : looks(progress);
     case 'hold':
     case 'over':
       return [];
   }
+}
+
+function looks(progress: Progress): readonly Action[] {
+  return progress.inFlight.looking ? [] : [{ kind: 'look', containers: unseen(progress).slice(0, lookWindow) }];
+}
+
+/** CRR-12, CRR-31: whether anybody on the node has ever said anything about this request. */
+function isAnswered({ phase }: Progress): boolean {
+  return phase === 'Recreating' || phase === 'Completed';
+}
+
+function stepsToStop(container: ContainerProgress, progress: Progress): readonly Action[] {
+  const { inFlight, order } = progress;
+  // CRR-40: one stop at a time
+  if (inFlight.stopping !== undefined || inFlight.recording !== undefined || progress.paused) return [];
+  if (progress.drain === 'due') return [{ kind: 'drain', graceSeconds: order.unreadyGraceSeconds ?? 0 }];
+  return firstWait(stopRules, progress) === undefined ? [stopOf(container, progress)] : [];
+}
+
+/**
+ * Whether the request itself says which instance to stop: the node stops that one or nothing, so the stop need not wait
+ * for a look at it. A pod is not taken out of service for a node that has not answered yet.
+ */
+function isChosenByRequest(container: ContainerProgress, { order, drain, runtimeAway }: Progress): boolean {
+  const { phase, isKilled, hasGone, originalId } = container;
+  const isKnown = !order.force && originalId !== '' && !isKilled && !hasGone;
+  return isKnown && phase === 'Pending' && drain !== 'due' && runtimeAway === undefined;
 }
 
 /** The progress once an action has been started, so that it is started once. */
@@ -419,7 +457,10 @@ function waitOf(progress: Progress): Wait | undefined {
   if (runtimeAway !== undefined) {
     return wait('RuntimeUnreachable', [`pod/${order.pod}`], `${recreateWaits.RuntimeUnreachable}; ${runtimeAway}`);
   }
-  if (inFlight.stopping !== undefined) return wait('Stopping', [`container/${inFlight.stopping}`]);
+  // told once the node has answered: a first stop may begin earlier
+  if (inFlight.stopping !== undefined && isAnswered(progress)) {
+    return wait('Stopping', [`container/${inFlight.stopping}`]);
+  }
 
   const at = walk(progress);
   if (at.kind === 'stop') return firstWait(stopRules, progress);
@@ -442,21 +483,22 @@ function wait(reason: RecreateWaitReason, blockedBy: readonly string[], unblock:
 
 /** Where the walk stands: what the next stop would be, or why there is none. */
 type Position =
-  | { readonly kind: 'unseen' }
+  | { readonly kind: 'unseen'; readonly container: ContainerProgress }
   | { readonly kind: 'missing'; readonly container: ContainerProgress }
   | { readonly kind: 'stop'; readonly container: ContainerProgress }
   | { readonly kind: 'hold' }
   | { readonly kind: 'over' };
 
 function walk(progress: Progress): Position {
-  const { order, containers } = progress;
+  const { order, containers, inFlight } = progress;
   for (const container of containers) {
     if (container.skippedBy !== undefined || container.phase === 'Succeeded') continue;
     if (container.phase === 'Failed') {
       if (order.failurePolicy === 'Ignore') continue;
       return { kind: 'over' }; // CRR-37
     }
-    if (!container.seen) return { kind: 'unseen' };
+    if (container.name === inFlight.stopping) return { kind: 'stop', container };
+    if (!container.seen) return { kind: 'unseen', container };
     if (container.phase === 'Recreating') {
       if (order.ordered && !container.isDown) return { kind: 'hold' }; // CRR-38
       continue;
@@ -477,7 +519,7 @@ function evaluate(container: ContainerProgress, instance: SeenInstance | undefin
     // one that was chosen and is gone may have been stopped by us, whatever the status says
     if (container.isKilled || container.targetRecorded) return isReplaced;
     const { targetId: _, ...unknown } = seen;
-    return { ...unknown, phase: 'Pending', message: recreateMessage.notFoundOnNode };
+    return { ...unknown, hasGone: true, phase: 'Pending', message: recreateMessage.notFoundOnNode };
   }
   if (instance.state === 'exited') return { ...isReplaced, targetId: container.targetId ?? instance.id };
   if (force && !container.isKilled) {
@@ -500,30 +542,43 @@ function afterLook(progress: Progress, news: Extract<News, { kind: 'looked' }>):
   const { order } = progress;
   const containers = progress.containers.map((container) => {
     if (!news.containers.includes(container.name)) return container;
+    // what it saw of the one that is being stopped is neither before nor after
+    if (container.name === progress.inFlight.stopping) return container;
     const instance = newest.get(container.name);
     const after = evaluate(container, instance, order.force);
     const isGone = order.stopOnly && instance === undefined && !isSettled(container);
     return downed(order, isGone ? { ...after, phase: 'Recreating', isKilled: true } : after);
   });
-  return settled({
-    ...idle(progress, 'look'),
-    containers,
-    phase: progress.phase === 'Completed' ? 'Completed' : 'Recreating',
-  });
+  return settled({ ...recreating(idle(progress, 'look')), containers });
 }
 
 function afterStop(progress: Progress, news: Extract<News, { kind: 'stopEnded' }>): Progress {
   const { result } = news;
+  if (result.kind === 'noRuntime') return withoutRuntime(progress, result.message);
+  if (result.kind === 'alreadyGone' && named(progress, news.container)?.seen === false) {
+    // it went before anybody looked: the table decides what that means
+    return changed(progress, news.container, () => ({ hasGone: true }));
+  }
   return settled(
-    changed(progress, news.container, () =>
+    changed(recreating(progress), news.container, ({ originalId, targetId = originalId }) =>
       result.kind === 'failed'
         ? {
             phase: 'Failed',
             message: shortened(recreateMessage.killFailed(result.message), mostBytes.containerMessage),
           }
-        : { phase: 'Recreating', isKilled: true, ...(progress.order.stopOnly && { isDown: true }) },
+        : {
+            phase: 'Recreating',
+            isKilled: true,
+            seen: true,
+            targetId,
+            ...(progress.order.stopOnly && { isDown: true }),
+          },
     ),
   );
+}
+
+function withoutRuntime(progress: Progress, why: string): Progress {
+  return ended(progress, { kind: 'noRuntime', message: shortened(why, mostBytes.containerMessage) });
 }
 
 /** Where nobody waits for the next instance, a container is done with the one that it had. */
@@ -593,7 +648,14 @@ function named({ containers }: Progress, name: string): ContainerProgress | unde
 function stopOf(container: ContainerProgress, { order }: Progress): Action {
   const containerId = container.targetId ?? container.originalId;
   if (order.force && !container.targetRecorded) return { kind: 'recordTarget', container: container.name, containerId };
-  return { kind: 'stop', container: container.name, containerId, graceSeconds: order.graceSeconds };
+  const { name, originalRestartCount: restartCount } = container;
+  return {
+    kind: 'stop',
+    container: name,
+    containerId,
+    graceSeconds: order.graceSeconds,
+    ...(order.force ? {} : { restartCount }),
+  };
 }
 
 function awaitOf(container: ContainerProgress, order: RecreateOrder): Action {
@@ -704,6 +766,11 @@ function settled(progress: Progress): Progress {
 /** The first end stands: what happens later cannot change how the request went. */
 function ended(progress: Progress, end: End): Progress {
   return progress.end ? progress : { ...progress, end };
+}
+
+/** CRR-31: the node has said something about the containers. */
+function recreating(progress: Progress): Progress {
+  return isAnswered(progress) ? progress : { ...progress, phase: 'Recreating' };
 }
 
 /** The node has answered. */
