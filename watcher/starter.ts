@@ -46,8 +46,8 @@ export class Starter {
   readonly #queue: KeyedQueue;
   readonly #wanted = new Map<string, WantedOperation>();
   readonly #sent = new Map<string, string>();
-  /** Running although nobody wants them, and in how many looks they were found in a row. */
-  #strays: ReadonlyMap<string, number> = new Map();
+  /** By type: what runs although nobody wants it, and in how many looks it was found in a row. */
+  readonly #strays = new Map<string, ReadonlyMap<string, number>>();
   #isListing = false;
   /** The last start failed, so others may be waiting for their next attempt. */
   #isFailing = false;
@@ -89,6 +89,16 @@ export class Starter {
   forget(workflowId: string): void {
     this.#wanted.delete(workflowId);
     this.#sent.delete(workflowId);
+  }
+
+  /**
+   * The same, for an operation that ends by what it sees: when it was told of other inputs than these last, it is told
+   * to look again, because what it has begun since may be gone.
+   */
+  dismiss({ workflowId, inputs, change }: WantedOperation): void {
+    const sent = this.#sent.get(workflowId);
+    this.forget(workflowId);
+    if (sent !== undefined && sent !== inputs) void this.tell(workflowId, change);
   }
 
   /** Tells an operation that runs, if it does, to look again. Nothing is started. */
@@ -141,7 +151,8 @@ export class Starter {
         this.#sent.delete(workflowId);
         this.#queue.add(workflowId);
       }
-      await this.#tellStrays([...running].filter((workflowId) => !this.#wanted.has(workflowId)));
+      const strays = [...running].filter((workflowId) => !this.#wanted.has(workflowId));
+      await this.#tellStrays(workflowType, strays);
     } catch (error) {
       this.#options.onError('list', error, 0);
     } finally {
@@ -160,7 +171,7 @@ export class Starter {
     this.#silenceTimer = undefined;
     this.#wanted.clear();
     this.#sent.clear();
-    this.#strays = new Map();
+    this.#strays.clear();
   }
 
   /** Ends the retries. */
@@ -180,8 +191,11 @@ export class Starter {
       throw error;
     }
     this.#answered();
-    if (this.#wanted.get(workflowId)?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
-    else this.#queue.add(workflowId);
+    const wanted = this.#wanted.get(workflowId);
+    if (wanted?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
+    else if (wanted) this.#queue.add(workflowId);
+    // it was forgotten meanwhile, when nobody knew that it had begun
+    else if (this.#options.mayStart()) void this.tell(workflowId, null);
   }
 
   async #signalWithStart(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
@@ -205,9 +219,10 @@ export class Starter {
   }
 
   /** A run that is about to end may stand in the list, too, so only those are told that are found there again. */
-  async #tellStrays(strays: readonly string[]): Promise<void> {
-    const found = new Map(strays.map((workflowId) => [workflowId, (this.#strays.get(workflowId) ?? 0) + 1]));
-    this.#strays = found;
+  async #tellStrays(workflowType: string, strays: readonly string[]): Promise<void> {
+    const before = this.#strays.get(workflowType);
+    const found = new Map(strays.map((workflowId) => [workflowId, (before?.get(workflowId) ?? 0) + 1]));
+    this.#strays.set(workflowType, found);
     for (const [workflowId, times] of found) {
       if (times === 2 || times % 30 === 0) await this.tell(workflowId, null);
     }

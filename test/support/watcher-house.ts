@@ -117,6 +117,7 @@ export async function runController(
 const noStarter: WatcherHouse['starter'] = {
   want: () => undefined,
   forget: () => undefined,
+  dismiss: () => undefined,
   tell: () => Promise.resolve(),
   command: () => Promise.resolve(),
   isSent: () => false,

@@ -126,7 +126,7 @@ describe('NodeImages', () => {
     const forgotten: string[] = [];
     const starter: HouseOptions['starter'] = {
       want: (operation) => void wanted.push(operation),
-      forget: (workflowId) => void forgotten.push(workflowId),
+      dismiss: ({ workflowId }) => void forgotten.push(workflowId),
     };
     await run(nodeImageKeeper, { cluster, starter });
     await waitFor('the operation', () => wanted.length > 0);
@@ -138,7 +138,7 @@ describe('NodeImages', () => {
     });
     cluster.remove(imagePullJobs, { namespace: 'shop', name: 'warm' });
     await waitFor('the tag to go', () => tagsOf(imageOf(cluster, 'a') as NodeImage).length === 0);
-    await waitFor('the operation to be forgotten', () => forgotten.includes('pull-images/uid-a'));
+    await waitFor('the operation to be dismissed', () => forgotten.includes('pull-images/uid-a'));
   });
 });
 

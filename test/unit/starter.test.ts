@@ -245,6 +245,39 @@ describe('Starter', () => {
     expect(temporal.starts).toEqual([]);
   });
 
+  it('dismisses: tells what runs to look again if it was told of other inputs last', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.dismiss(wanted());
+    starter.want(wanted());
+    await elapse();
+    starter.dismiss(wanted());
+    starter.dismiss(wanted({ inputs: 'second' }));
+    await elapse();
+    expect(temporal.signals).toEqual([]);
+    starter.want(wanted());
+    await elapse();
+    starter.dismiss(wanted({ inputs: 'second', change: 'second' }));
+    await elapse();
+    expect(temporal.signals).toEqual([['restart-containers/pod-1', changedSignal, 'second']]);
+    expect(starter.isSent('restart-containers/pod-1')).toBe(false);
+  });
+
+  it('tells what was forgotten while it was being started to look again', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const gate = newGate();
+    temporal.behaviour = gate;
+    starter.want(wanted());
+    await elapse();
+    starter.forget('restart-containers/pod-1');
+    temporal.behaviour = 'answers';
+    gate.open();
+    await elapse(60_000);
+    expect(temporal.starts).toHaveLength(1);
+    expect(temporal.signals).toEqual([['restart-containers/pod-1', changedSignal, null]]);
+  });
+
   it('forgets everything with its leadership, and begins anew with the next', async () => {
     const temporal = new FakeTemporal();
     const { starter } = starterOn(temporal);
@@ -292,7 +325,13 @@ describe('Starter', () => {
     temporal.running.add('restart-containers/stray');
     await starter.restartMissing('restartContainers');
     expect(temporal.signals).toEqual([]);
-    for (let look = 0; look < 5; look++) await starter.restartMissing('restartContainers');
+    for (let look = 0; look < 5; look++) {
+      await starter.restartMissing('restartContainers');
+      // a look for another type finds others
+      temporal.running.delete('restart-containers/stray');
+      await starter.restartMissing('pullImages');
+      temporal.running.add('restart-containers/stray');
+    }
     expect(temporal.signals).toEqual([['restart-containers/stray', changedSignal, null]]);
   });
 

@@ -157,7 +157,8 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
   function wantOperation(nodeImage: NodeImage, node: Node | undefined): void {
     const operation = operationOf(nodeImage, node);
     if (openTags(nodeImage).length > 0 || isStale(nodeImage)) starter.want(operation);
-    else starter.forget(operation.workflowId);
+    // a pull that it has begun, and not told of yet, may have been given up here
+    else starter.dismiss(operation);
   }
 
   async function command(nodeImage: NodeImage): Promise<PassResult | undefined> {
