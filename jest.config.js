@@ -12,6 +12,7 @@ export default {
   setupFiles: ['<rootDir>/test/support/property-seed.ts'],
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   modulePathIgnorePatterns: ['<rootDir>/.windlass'],
-  // Half of a small machine may be somebody else's; no test of ours waits for a time, so patience costs nothing.
-  testTimeout: 200_000,
+  // Half of a small machine may be somebody else's; no test of ours waits for a time, so patience costs nothing. A test
+  // has several waits of five minutes: the one that is in vain is to say so before the test is over.
+  testTimeout: 900_000,
 };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
@@ -35,9 +35,6 @@ afterAll(async () => {
 function fleetOf(options: FleetOptions): Promise<Fleet> {
   return Fleet.create({ cluster, temporal: local.temporal }, options);
 }
-
-// Each has several waits, and a machine may stall.
-jest.setTimeout(600_000);
 
 const autoscalers: Resource = {
   group: 'autoscaling',

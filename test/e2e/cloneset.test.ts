@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { rollOutId, searchAttributes } from '../../api/operations.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
 import { kubeResource } from '../../api/well-known.ts';
@@ -24,9 +24,6 @@ afterAll(async () => {
 function fleetOf(options: FleetOptions = {}): Promise<Fleet> {
   return Fleet.create({ cluster, temporal: local.temporal }, options);
 }
-
-// Each has several waits, all run at once, and a machine may stall.
-jest.setTimeout(600_000);
 
 describe('a CloneSet', () => {
   it.concurrent('updated in place keeps UID, IP, node and the other containers of its pods, and goes back so', async () => {

@@ -44,7 +44,7 @@ describe('the order in which containers start', () => {
   it.concurrent('CLP-5, CLP-6, CLP-13, CLP-18: follows the variable, in a pod with a generated name', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('launch-priority.yaml', namespace);
-    await cluster.ok(['rollout', 'status', 'deployment/shop', '-n', namespace, '--timeout=180s']);
+    await cluster.ok(['rollout', 'status', 'deployment/shop', '-n', namespace, '--timeout=300s']);
     const [name = ''] = (await cluster.ok(['get', 'pods', '-n', namespace, '-o', 'name'])).trim().split('\n');
     const pod = await isCompleted(await cluster.readyPod(namespace, name.replace('pod/', '')));
 

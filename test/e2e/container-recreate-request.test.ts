@@ -58,7 +58,7 @@ describe('the sample', () => {
   it('recreates three containers in order, and tells so everywhere that people look', async () => {
     const { namespace, pod } = await samplePod();
     await cluster.applySample('container-recreate-request.yaml', namespace);
-    await cluster.ok(['wait', '--for=condition=Complete', 'crr/restart-web', '-n', namespace, '--timeout=180s']);
+    await cluster.ok(['wait', '--for=condition=Complete', 'crr/restart-web', '-n', namespace, '--timeout=300s']);
 
     const request = await completed(namespace, 'restart-web');
     expect(request.status?.containerRecreateStates).toEqual([

@@ -80,7 +80,7 @@ describe('the samples', () => {
       'imagepulljob/warm-busybox',
       '-n',
       namespace,
-      '--timeout=180s',
+      '--timeout=300s',
     ]);
     const { status } = await job(namespace, 'warm-busybox');
     expect(status).toMatchObject({ desired: 2, active: 0, succeeded: 2, failed: 0, message: 'job has completed' });

@@ -62,7 +62,7 @@ async function podOf(namespace: string): Promise<Pod> {
 }
 
 async function completeJob(namespace: string): Promise<void> {
-  await cluster.ok(['wait', '--for=condition=Complete', 'job/report', '-n', namespace, '--timeout=180s']);
+  await cluster.ok(['wait', '--for=condition=Complete', 'job/report', '-n', namespace, '--timeout=300s']);
 }
 
 function endOf(pod: Pod, name: string): { readonly exitCode: number; readonly at: number } {

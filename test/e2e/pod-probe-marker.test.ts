@@ -207,7 +207,7 @@ describe('the samples', () => {
       async (see) => see(await listed(pod)).states.length === 2,
     );
 
-    await cluster.ok(['delete', 'podprobemarker', 'game', '-n', namespace, '--timeout=120s']);
+    await cluster.ok(['delete', 'podprobemarker', 'game', '-n', namespace, '--timeout=300s']);
     expect(await listed(pod)).toMatchObject({ probes: [] });
     await inRoom(namespace, 'touch', '/state/players');
     await waitFor('its states to go', async (see) => see(await listed(pod)).states.length === 0);

@@ -73,7 +73,7 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
 export async function startWorker({ platform, client, connection }: RoleMeans): Promise<RunningRole> {
   const { config, kube, log } = await prepare('worker', platform, [`--temporal-address=${platform.temporalAddress}`]);
   const { namespace } = config.temporal;
-  const signal = AbortSignal.timeout(120_000);
+  const signal = AbortSignal.timeout(300_000);
   await registerSearchAttributes({ config: config.temporal, log, signal, client });
   const metrics = createMetrics('worker');
   const worker = await createClusterWorker({ connection, client, kube, namespace, log, metrics });
@@ -92,7 +92,7 @@ export async function startWebhook(
   { platform }: Pick<RoleMeans, 'platform'>,
   options: readonly string[] = [],
 ): Promise<RunningRole> {
-  const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=120s'];
+  const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=300s'];
   const { config, kube, log } = await prepare('webhook', platform, [...address, gates, ...options]);
   const { featureGates, podNamespace, webhook } = config;
   const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log });

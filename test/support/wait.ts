@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { measureStolen } from './stolen.ts';
 
 /** Machines are known to stall for minutes; a correct program is then only slow. */
-const patienceMs = 180_000;
+const patienceMs = 300_000;
 
 export interface WaitOptions {
   readonly deadlineMs?: number;

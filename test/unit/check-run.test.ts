@@ -89,13 +89,13 @@ describe('bundleProblems', () => {
   it('accepts workflows that use only what the sandbox has', async () => {
     const root = workflows('export async function rest(): Promise<number> { return 1; }');
     expect(await bundleProblems(root)).toEqual([]);
-  }, 120_000);
+  });
 
   it('names a module that workflow code may not use', async () => {
     const text = "import { readFileSync } from 'node:fs';\nexport const read = async () => readFileSync('x');";
     const problems = await bundleProblems(workflows(text));
     expect(problems[0]).toMatch(/^workflows\/index\.ts:1: cannot be bundled: ERROR in [\s\S]*"node:fs"/);
-  }, 120_000);
+  });
 
   it('misses workflows that are not there', async () => {
     expect(await bundleProblems(folderWith({}))).toEqual([expect.stringContaining('is missing')]);

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
@@ -7,8 +7,6 @@ import { cloneSet, newPodOf, newRevisionOfSet, nowMs } from '../support/cloneset
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { waitFor } from '../support/wait.ts';
 import { type RunningController, runController } from '../support/watcher-house.ts';
-
-jest.setTimeout(120_000);
 
 const drain = 'example.com/drain';
 const running: RunningController[] = [];

@@ -20,8 +20,6 @@ import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';
 
-jest.setTimeout(120_000);
-
 const podRef = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const requestRef = { namespace: 'shop', name: 'restart-web', uid: 'request-1' };
 const target = { request: requestRef, pod: podRef, runtime: 'containerd' };

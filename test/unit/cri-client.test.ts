@@ -1,10 +1,8 @@
 import { status } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CriError, newestByName } from '../../activities/cri/runtime.ts';
 import { type CriClient, createCriClient, criDeadlines } from '../../daemon/cri/client.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';
-
-jest.setTimeout(120_000);
 
 let fake: FakeCri;
 let client: CriClient;

@@ -1,8 +1,6 @@
-import { describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { ActRun } from '../../activities/cri/single-act.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
-
-jest.setTimeout(120_000);
 
 /** An act that ends when it is told to. */
 function act() {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   type ImageListPullJob,
   type ImagePullJob,
@@ -15,8 +15,6 @@ import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { bornAt, bornMs, endedTag, listJob, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 import { waitFor } from '../support/wait.ts';
 import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
-
-jest.setTimeout(120_000);
 
 const gates = 'ImagePullJobGate=true';
 const secretNamespace = 'kruise-daemon-config';

@@ -1,13 +1,11 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { type HookMeans, type HookRequest, runPreStop } from '../../activities/cri/pre-stop.ts';
 import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
 import { getHook } from '../../daemon/http-hook.ts';
 import { createAuthority } from '../../watcher/admission/x509.ts';
-
-jest.setTimeout(120_000);
 
 /** Means that note what a hook did. */
 function means(overrides: Partial<HookMeans> = {}) {

@@ -2,11 +2,9 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { status } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { RuntimeDetector, socketsToTry } from '../../daemon/cri/detection.ts';
 import { answers, FakeCri } from '../support/fake-cri.ts';
-
-jest.setTimeout(120_000);
 
 let run: string;
 let fakes: FakeCri[];
