@@ -6,6 +6,7 @@
 //   request sidecar-termination-<pod UID>, images of sidecars,
 //   condition SidecarTerminated with the phase of the pod,
 //   annotation windlass.io/sidecar-termination                  the workflow, by the cluster worker
+//   annotation windlass.io/command                              the user; the watcher takes it off
 import type { ContainerRecreateRequest } from './container-recreate-request.ts';
 import type { EventText } from './event.ts';
 import { isJsonList, isJsonObject } from './json.ts';
@@ -101,17 +102,29 @@ export function isMainDone(pod: Pod, name: string): boolean {
  * has failed under `OnFailure` counts as not ended: the kubelet is about to start it again (JST-24).
  */
 export function isTerminationDue(pod: Pod): boolean {
-  const { metadata, spec, status } = pod;
-  if (metadata.deletionTimestamp !== undefined || (status?.phase ?? 'Pending') === 'Pending') return false;
-  if (spec.restartPolicy !== 'Never' && spec.restartPolicy !== 'OnFailure') return false;
-  const { skipped = [], abortedBy } = terminationStatusOf(pod);
-  const sidecars = sidecarsOf(pod);
-  if (sidecars.length === 0 || abortedBy !== undefined) return false;
+  const { spec, status } = pod;
+  if ((status?.phase ?? 'Pending') === 'Pending' || !hasSidecarsToEnd(pod)) return false;
   // JST-2
   if ((status?.containerStatuses?.length ?? 0) < spec.containers.length) return false;
   const mains = spec.containers.filter((container) => sidecarOf(container) === undefined);
-  if (!mains.every(({ name }) => isMainDone(pod, name))) return false;
-  return sidecars.some(({ name }) => !skipped.includes(name) && !isEnded(pod, name));
+  return mains.every(({ name }) => isMainDone(pod, name));
+}
+
+/** Whether the sidecars of this pod are not to be ended yet, but will be, should its main containers end. */
+export function isTerminationToCome(pod: Pod): boolean {
+  return hasSidecarsToEnd(pod) && !isFinished(pod) && !isTerminationDue(pod);
+}
+
+/** Whether a pod runs to completion and has sidecars, so that these are ended with its main containers. */
+export function endsItsSidecars(pod: Pod): boolean {
+  const { restartPolicy } = pod.spec;
+  return (restartPolicy === 'Never' || restartPolicy === 'OnFailure') && sidecarsOf(pod).length > 0;
+}
+
+function hasSidecarsToEnd(pod: Pod): boolean {
+  const { skipped = [], abortedBy } = terminationStatusOf(pod);
+  if (pod.metadata.deletionTimestamp !== undefined || !endsItsSidecars(pod) || abortedBy !== undefined) return false;
+  return sidecarsOf(pod).some(({ name }) => !skipped.includes(name) && !isEnded(pod, name));
 }
 
 /** Whether a sidecar runs no more, and never will again. */

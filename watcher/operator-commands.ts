@@ -1,6 +1,6 @@
 /** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
 import type { KubeClient } from '../activities/kube/client.ts';
-import type { KubeObject, Resource } from '../api/meta.ts';
+import type { KubeObject, ObjectMeta, Resource } from '../api/meta.ts';
 import { type CommandName, parseCommandText } from '../api/operations.ts';
 import { windlassAnnotation } from '../api/well-known.ts';
 import type { PassResult } from './keyed-queue.ts';
@@ -13,6 +13,8 @@ export type Commanded =
   | { readonly kind: 'running'; readonly workflowId: string }
   /** To a run that is started for it if there is none. */
   | { readonly kind: 'started'; readonly operation: WantedOperation }
+  /** To a run that nobody may start yet: a command stays where it is until then. */
+  | { readonly kind: 'later' }
   /** To nobody: there is nothing to command, so it is only taken off. */
   | { readonly kind: 'nobody' };
 
@@ -41,7 +43,8 @@ export async function passOnCommand(
   const text = annotations?.[windlassAnnotation.command];
   if (text === undefined) return undefined;
   const command = parseCommandText(text, understood);
-  if (command && commanded.kind !== 'nobody') {
+  if (command && commanded.kind === 'later') return undefined;
+  if (command && (commanded.kind === 'started' || commanded.kind === 'running')) {
     const { name: commandName, ...target } = command;
     const { by, at } = commander(object);
     const payload = { by, ...target, id: `${uid}/${at}/${text}` };
@@ -64,9 +67,22 @@ export async function passOnCommand(
 
 /** Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. */
 function commander({ metadata }: Pick<KubeObject, 'metadata'>): { readonly by: string; readonly at: string } {
-  const owner = metadata.managedFields?.find(({ fieldsV1 }) =>
-    JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`),
-  );
+  const owner = metadata.managedFields?.find(ownsCommand);
   const by = owner?.manager === undefined ? 'an annotation' : `annotation of ${owner.manager}`;
   return { by, at: owner?.time ?? '' };
+}
+
+/** What is read of an object's metadata to pass a command on: the command, and who left it there. Empty without one. */
+export function commandIn({
+  annotations,
+  managedFields,
+}: ObjectMeta): Pick<ObjectMeta, 'annotations' | 'managedFields'> {
+  const command = annotations?.[windlassAnnotation.command];
+  if (command === undefined) return {};
+  const owner = managedFields?.find(ownsCommand);
+  return { annotations: { [windlassAnnotation.command]: command }, ...(owner && { managedFields: [owner] }) };
+}
+
+function ownsCommand({ fieldsV1 }: NonNullable<ObjectMeta['managedFields']>[number]): boolean {
+  return JSON.stringify(fieldsV1 ?? {}).includes(`"f:${windlassAnnotation.command}"`);
 }

@@ -9,6 +9,7 @@ import { type Container, type ContainerStatus, isActive, type Pod } from '../api
 import type { ControllerRevision } from '../api/revision.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/well-known.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
+import { commandIn } from './operator-commands.ts';
 
 /** How objects of this resource are trimmed; undefined where all of an object is kept. */
 export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject) | undefined {
@@ -51,11 +52,13 @@ function isMarked({ metadata, spec }: Pod): boolean {
 
 /** What marks are about: the containers with their marks, and how they are. */
 function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
-  const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
+  const marks = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
+  const { annotations: command, ...commander } = commandIn(metadata);
+  const annotations = { ...Object.fromEntries(marks), ...command };
   const { nodeName, restartPolicy } = spec;
   const containers = spec.containers.map(({ name, image, env = [] }) => {
-    const marks = env.filter((variable) => markEnv.includes(variable.name));
-    return { name, ...present({ image }), ...(marks.length > 0 && { env: marks }) };
+    const markers = env.filter((variable) => markEnv.includes(variable.name));
+    return { name, ...present({ image }), ...(markers.length > 0 && { env: markers }) };
   });
   const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, containerID, state }) => ({
     name,
@@ -65,7 +68,11 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   }));
   return {
     ...trimmed,
-    metadata: { ...trimmed.metadata, ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }) },
+    metadata: {
+      ...trimmed.metadata,
+      ...(Object.keys(annotations).length > 0 && { annotations }),
+      ...commander,
+    },
     spec: { ...trimmed.spec, ...present({ nodeName, restartPolicy }), containers },
     ...(status && { status: { ...trimmed.status, ...present({ phase: status.phase, containerStatuses }) } }),
   };
@@ -125,6 +132,7 @@ function trimOwnPod({ metadata, spec, status }: Pod): Pod {
     kind: 'Pod',
     metadata: {
       ...identity(metadata),
+      ...commandIn(metadata),
       ...present({ generation, labels, annotations, finalizers, ownerReferences }),
     },
     spec: {

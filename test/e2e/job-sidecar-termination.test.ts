@@ -169,6 +169,30 @@ describe('the end of sidecars', () => {
     });
   });
 
+  it.concurrent('JST-12: takes commands by annotation of the pod, where the Job waits until they are given', async () => {
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('job-with-sidecar.yaml', namespace);
+    const { metadata } = await podOf(namespace);
+    const annotate = (command: string) =>
+      cluster.ok(['annotate', 'pod', '-l', 'job-name=report', '-n', namespace, `windlass.io/command=${command}`]);
+    await annotate('pause');
+    const paused = await waitFor('the pause to be told', async (see) => {
+      const { annotations } = see((await podOf(namespace)).metadata);
+      return annotations?.['windlass.io/sidecar-termination']?.includes('Paused') && annotations;
+    });
+    expect(paused['windlass.io/sidecar-termination']).toContain('paused by annotation of kubectl-annotate');
+    expect((await cluster.kubectl(['get', 'crr', '-n', namespace, '-o', 'name'])).stdout).toBe('');
+    await waitFor('the annotation to be taken off', async () => {
+      const { annotations } = (await podOf(namespace)).metadata;
+      return annotations?.['windlass.io/command'] === undefined;
+    });
+    await annotate('resume');
+    await completeJob(namespace);
+    const messages = (await eventsOf({ metadata } as Pod)).map(({ message }) => message);
+    expect(messages).toContain('Paused by annotation of kubectl-annotate');
+    expect(messages).toContain('Resumed by annotation of kubectl-annotate');
+  });
+
   it.concurrent('JST-34: the operation of a pod that is deleted meanwhile ends with it', async () => {
     const namespace = await cluster.newNamespace();
     const deaf = "trap '' TERM; while true; do sleep 1; done";

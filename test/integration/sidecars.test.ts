@@ -127,6 +127,45 @@ describe('an operator of the end of sidecars', () => {
     await job.ended();
   });
 
+  it.concurrent('takes commands by annotation of the pod, also before its main container is done', async () => {
+    const job = await startJob(windlass(), { sidecars: { a: [marks.stops], b: [marks.stops] } });
+    await job.command('pause');
+    job.pod.exit('main');
+    const { waitingFor } = await job.waitsFor('Paused');
+    expect(waitingFor?.unblock).toContain('paused by annotation of');
+    expect(await job.request()).toBeUndefined();
+    await job.obeyed();
+
+    await job.command('skip a');
+    await job.obeyed();
+    await job.command('resume');
+    await job.ended();
+    expect([job.pod.newest('a')?.running, job.pod.newest('b')?.running]).toEqual([true, false]);
+    const pod = await job.obeyed();
+    expect(pod.metadata.annotations?.['windlass.io/sidecar-termination']).toBe('{"skipped":["a"]}');
+    const events = (await windlass().cluster.eventsOf(pod)).map(({ message }) => message);
+    for (const done of ['Paused', 'Skipped a', 'Resumed']) {
+      expect(events).toContainEqual(expect.stringContaining(`${done} by annotation of`));
+    }
+
+    await job.command('retry');
+    await job.obeyed(); // nobody is there to hear it any more
+  });
+
+  it.concurrent('tries again at once, and aborts, by annotation of the pod', async () => {
+    const job = await startJob(windlass());
+    job.pod.script('proxy', { stopFails: 'not now' });
+    job.pod.exit('main');
+    await job.waitsFor('StopFailed');
+    await job.command('retry');
+    await waitFor('the second stop', () => windlass().node.stopsOf(job.pod).length >= 2);
+    await job.command('abort');
+    await job.ended();
+    const { metadata } = await job.obeyed();
+    expect(metadata.annotations?.['windlass.io/sidecar-termination']).toContain('"abortedBy":"annotation of');
+    expect(job.pod.newest('proxy')?.running).toBe(true);
+  });
+
   it.concurrent('skips a sidecar, which is then left running', async () => {
     const job = await startJob(windlass(), { sidecars: { a: [marks.stops], b: [marks.stops] } });
     job.pod.script('a', { stopFails: 'never' });

@@ -8,6 +8,7 @@ import {
 } from '../../api/job-sidecar-termination.ts';
 import { terminateSidecarsId } from '../../api/operations.ts';
 import type { EnvVar, Pod } from '../../api/pod.ts';
+import { kubeResource, windlassAnnotation } from '../../api/well-known.ts';
 import type { NodePlayer, PlayedPod } from './kubelet-player.ts';
 import { waitFor } from './wait.ts';
 import type { Windlass } from './windlass.ts';
@@ -64,6 +65,17 @@ export class TestJob {
       (now) => terminationStatusOf(now).waitingFor?.reason === reason,
     );
     return terminationStatusOf(pod);
+  }
+
+  /** Leaves a command on the pod. */
+  async command(text: string): Promise<void> {
+    const metadata = { annotations: { [windlassAnnotation.command]: text } };
+    await this.#windlass.cluster.kube.patch(kubeResource.pods, this.pod.ref, 'merge', { metadata });
+  }
+
+  /** Waits until the command has been taken off. */
+  async obeyed(): Promise<Pod> {
+    return await this.until('free of commands', ({ metadata }) => !metadata.annotations?.[windlassAnnotation.command]);
   }
 
   async phase(phase: string): Promise<Pod> {

@@ -50,6 +50,11 @@ describe('a command in the annotation of a fleet object', () => {
     expect(calls).toMatchObject([[operation.workflowId, 'skip', { target: 'web-a' }], 'json']);
   });
 
+  it('stays where it is for a run that may not be started yet, unless it is none', async () => {
+    expect((await passOn('pause', { kind: 'later' })).calls).toEqual([]);
+    expect((await passOn('dance', { kind: 'later' })).calls).toEqual(['json']);
+  });
+
   it('is only taken off when it is none, or when there is nobody to hear it', async () => {
     expect((await passOn('dance', { kind: 'started', operation })).calls).toEqual(['json']);
     expect((await passOn('pause', { kind: 'nobody' })).calls).toEqual(['json']);

@@ -14,19 +14,33 @@ function watcher() {
   const operations: WantedOperation[] = [];
   const forgotten: string[] = [];
   const told: string[] = [];
+  /** Commands, starts and patches, in their order. */
+  const acts: unknown[] = [];
   const wanted = new Set<string>();
   return {
     operations,
     forgotten,
     told,
+    acts,
     async pass(pod?: Pod, request?: ContainerRecreateRequest) {
       await passOverSidecars('pod-1', {
         pods: cacheOf(pod ? [trimPod(pod)] : []),
         requests: cacheOf(request ? [request] : []),
         nodes: cacheOf([]),
         wanted,
+        kube: {
+          patch: async (_resource, _name, _kind, body) => {
+            acts.push(body);
+            return undefined as never;
+          },
+        },
         starter: {
-          want: (operation) => void operations.push(operation),
+          want(operation) {
+            operations.push(operation);
+            acts.push('want');
+          },
+          isSent: () => false,
+          command: async (id, name, payload, start) => void acts.push([id, name, payload, start?.argument]),
           forget: (id) => void forgotten.push(id),
           tell: async (id) => void told.push(id),
         },
@@ -78,5 +92,64 @@ describe('a pass over the sidecars of a pod', () => {
       expect(house.told).toEqual([workflowId]);
       expect(house.forgotten).toContain(workflowId);
     }
+  });
+});
+
+describe('a command in the annotation of the pod', () => {
+  const managedFields = [
+    { manager: 'kubelet', time: 't0', fieldsV1: { 'f:status': {} } },
+    {
+      manager: 'kubectl-annotate',
+      time: 't1',
+      fieldsV1: { 'f:metadata': { 'f:annotations': { 'f:windlass.io/command': {} } } },
+    },
+  ];
+  const commanded = (command: string, given: object = due, annotations: object = {}) =>
+    jobPod({
+      ...due,
+      ...given,
+      metadata: { annotations: { 'windlass.io/command': command, ...annotations }, managedFields },
+    });
+  const removal = (command: string) => [
+    { op: 'test', path: '/metadata/uid', value: 'pod-1' },
+    { op: 'test', path: '/metadata/annotations/windlass.io~1command', value: command },
+    { op: 'remove', path: '/metadata/annotations/windlass.io~1command' },
+  ];
+
+  it('reaches the operation before it is told to look, with who wrote it, and is taken off', async () => {
+    const house = watcher();
+    await house.pass(commanded('skip proxy'));
+    const payload = { by: 'annotation of kubectl-annotate', target: 'proxy', id: 'pod-1/t1/skip proxy' };
+    const argument = { pod: { namespace: 'shop', name: 'job-1', uid: 'pod-1' } };
+    expect(house.acts).toEqual([[workflowId, 'skip', payload, argument], removal('skip proxy'), 'want']);
+  });
+
+  it('stays while the main containers run, unless it is none', async () => {
+    const house = watcher();
+    await house.pass(commanded('pause', { now: {} }));
+    await house.pass(commanded('pause', { now: {}, phase: 'Pending' }));
+    expect(house.acts).toEqual([]);
+    await house.pass(commanded('undo', { now: {} }));
+    expect(house.acts).toEqual([removal('undo')]);
+  });
+
+  it.each([
+    ['whose sidecars have ended', commanded('retry', { now: { main: { exitCode: 0 }, proxy: { exitCode: 0 } } })],
+    ['that has failed before its sidecars had a status', commanded('retry', { phase: 'Failed', now: {} })],
+    [
+      'of which somebody aborted it',
+      commanded('retry', due, { 'windlass.io/sidecar-termination': '{"abortedBy":"ann"}' }),
+    ],
+  ])('is only taken off a pod %s', async (_, pod) => {
+    const house = watcher();
+    await house.pass(pod);
+    expect(house.acts).toEqual([removal('retry')]);
+  });
+
+  it('is left alone where no sidecars are ended', async () => {
+    const house = watcher();
+    await house.pass(commanded('pause', { marks: { main: 'main', proxy: 'main' } }));
+    await house.pass(commanded('pause', { restartPolicy: 'Always' }));
+    expect(house.acts).toEqual([]);
   });
 });

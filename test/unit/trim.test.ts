@@ -120,6 +120,21 @@ describe('trimPod', () => {
     });
   });
 
+  it('keeps of a pod with sidecars the command that somebody has left, and who has', () => {
+    const mark = { name: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT', value: 'true' };
+    const annotations = { 'windlass.io/command': 'pause', note: 'x' };
+    const owner = {
+      manager: 'kubectl-annotate',
+      fieldsV1: { 'f:metadata': { 'f:annotations': { 'f:windlass.io/command': {} } } },
+    };
+    const managedFields = [{ manager: 'kubelet', fieldsV1: { 'f:status': {} } }, owner];
+    const spec = { restartPolicy: 'Never', containers: [{ name: 'proxy', env: [mark] }] };
+    const { metadata } = trimPod(gatedPod({ metadata: { annotations, managedFields }, spec }));
+    expect(metadata).toMatchObject({ annotations: { 'windlass.io/command': 'pause' }, managedFields: [owner] });
+    expect(metadata.managedFields).toHaveLength(1);
+    expect(trimPod(gatedPod({ metadata: { managedFields }, spec })).metadata).not.toHaveProperty('managedFields');
+  });
+
   it('keeps of a pod that a kind of ours controls what its planner reads, and no plain values of variables', () => {
     const owner = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'set', controller: true };
     const fromLabel = { name: 'TIER', valueFrom: { fieldRef: { fieldPath: "metadata.labels['tier']" } } };

@@ -1,10 +1,14 @@
 /**
  * Sees that an operation runs for each pod whose main containers are done and whose sidecars are not. Whether that is so
- * stands in the pod, so a watcher that was away has missed nothing (JST-33).
+ * stands in the pod, so a watcher that was away has missed nothing (JST-33). What operators command stands there, too:
+ * there is no other object of it that everybody can write who runs pods.
  */
+import type { KubeClient } from '../../activities/kube/client.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
 import {
+  endsItsSidecars,
   isTerminationDue,
+  isTerminationToCome,
   podUidOfTerminationRequest,
   sidecarsOf,
   terminationRequestName,
@@ -12,34 +16,44 @@ import {
 } from '../../api/job-sidecar-termination.ts';
 import type { Node } from '../../api/node.ts';
 import { isVirtual } from '../../api/node.ts';
-import { queues, type SidecarOperation, terminateSidecarsId, terminateSidecarsType } from '../../api/operations.ts';
+import {
+  commandNames,
+  queues,
+  type SidecarOperation,
+  terminateSidecarsId,
+  terminateSidecarsType,
+} from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
-import type { Starter } from '../starter.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import { hasCommand, passOnCommand } from '../operator-commands.ts';
+import type { Starter, WantedOperation } from '../starter.ts';
 
 export interface TerminationPassDependencies {
+  readonly kube: Pick<KubeClient, 'patch'>;
   readonly pods: Pick<Cache<Pod>, 'byUid'>;
   readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
   readonly nodes: Pick<Cache<Node>, 'byName'>;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent'>;
   /** UIDs of the pods for which an operation is wanted in this term. */
   readonly wanted: Set<string>;
 }
 
 /** Looks after pods whose sidecars end with their main containers (gate SidecarTerminator). */
 export function sidecarTerminations(house: WatcherHouse): Controller {
-  const { starter, config, isLeading, cache, queue } = house;
+  const { kube, starter, config, isLeading, cache, queue } = house;
   if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
   const pods = cache<Pod>(kubeResource.pods);
   const requests = cache<ContainerRecreateRequest>(crr);
   const nodes = cache<Node>(kubeResource.nodes);
   const wanted = new Set<string>();
-  const world: TerminationPassDependencies = { pods, requests, nodes, starter, wanted };
+  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, wanted };
   const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
-  const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod);
+  const isCommanded = (pod: Pod) => hasCommand(pod) && endsItsSidecars(pod);
+  const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod) || isCommanded(pod);
 
   pods.onChange(({ before, after }) => {
     const pod = after ?? before;
@@ -68,21 +82,26 @@ export function sidecarTerminations(house: WatcherHouse): Controller {
 }
 
 /** One pass over the sidecars of one pod: an operation runs exactly while there is something to end. */
-export async function passOverSidecars(podUid: string, world: TerminationPassDependencies): Promise<undefined> {
+export async function passOverSidecars(
+  podUid: string,
+  world: TerminationPassDependencies,
+): Promise<PassResult | undefined> {
   const { pods, requests, nodes, starter, wanted } = world;
   const pod = pods.byUid(podUid);
   const workflowId = terminateSidecarsId(podUid);
   if (pod === undefined || !isTerminationDue(pod)) {
     starter.forget(workflowId);
     if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
-    return;
+    if (pod === undefined || !endsItsSidecars(pod)) return undefined;
+    const kind = isTerminationToCome(pod) ? 'later' : 'nobody';
+    return await passOnCommand(pod, kubeResource.pods, commandNames, { kind }, world);
   }
   const { namespace = '', name } = pod.metadata;
   const nodeName = pod.spec.nodeName ?? '';
   const request = requests.byName(namespace, terminationRequestName(podUid));
   const operation: SidecarOperation = { pod: { namespace, name, uid: podUid } };
   wanted.add(podUid);
-  starter.want({
+  const wantedOperation: WantedOperation = {
     workflowId,
     workflowType: terminateSidecarsType,
     taskQueue: queues.cluster,
@@ -91,7 +110,12 @@ export async function passOverSidecars(podUid: string, world: TerminationPassDep
     inputs: JSON.stringify([inputsOf(pod), nodeOf(nodes.byName('', nodeName)), requestOf(request)]),
     summary: `end sidecars of pod ${namespace}/${name}`,
     about: { kind: 'Pod', namespace, name, node: nodeName },
-  });
+  };
+  // a pause that was left there beforehand is heard before anything is stopped
+  const commanded = { kind: 'started', operation: wantedOperation } as const;
+  const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
+  starter.want(wantedOperation);
+  return again;
 }
 
 /** All of the pod that a decision rests on. */
