@@ -311,12 +311,49 @@ describe('ImagePullJobs', () => {
         imagePullJobs,
         pullJob({ pullSecrets: ['own'] }, { metadata: { ...metadata, namespace: secretNamespace } }),
       );
+      const own = { ...source, metadata: { namespace: secretNamespace, name: 'own' } };
+      put(cluster, kubeResource.secrets, own);
       await run(imagePullJobRunner, { cluster });
       await waitFor('the node to be told', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
       expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toEqual([
         { namespace: secretNamespace, name: 'own' },
       ]);
-      expect(await secretsIn(cluster)).toEqual([]);
+      expect(await secretsIn(cluster)).toMatchObject([{ metadata: own.metadata }]);
+    });
+
+    it('SEC-4, SEC-6: of that namespace they are named from when they are there, so that nodes need not forget them', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      const metadata = { ...pullJob().metadata, namespace: secretNamespace };
+      put(cluster, imagePullJobs, pullJob({ pullSecrets: ['own'] }, { metadata }));
+      await run(imagePullJobRunner, { cluster });
+      await waitFor('the node to be told', () => asked(cluster, 'a'));
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toBeUndefined();
+      put(cluster, kubeResource.secrets, { ...source, metadata: { namespace: secretNamespace, name: 'own' } });
+      await waitFor('the Secret', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
+    });
+
+    it('SEC-6: nodes forget a Secret that is gone, unless it is a shared copy', async () => {
+      const cluster = new MemoryCluster();
+      put(cluster, kubeResource.nodes, node('a'));
+      const there = { namespace: secretNamespace, name: 'there' };
+      put(cluster, kubeResource.secrets, { ...source, metadata: there });
+      const copy = { namespace: secretNamespace, name: 'copy-0abc12', mode: 'batch' } as const;
+      const live = nodeImage('a', { nginx: [tagOf('1.27', { ownerReferences: [] })] }, {}, { zone: 'one' });
+      const entry = { ...live.spec.images?.nginx, pullSecrets: [{ ...there, name: 'gone' }, there, copy] };
+      put(cluster, nodeImages, { ...live, spec: { images: { nginx: entry } } });
+      let nowMs = bornMs + 60_000;
+      const { controller } = await run(nodeImageKeeper, { cluster, now: () => nowMs });
+      const secretsOfNode = () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets;
+      await waitFor('the one to go', () => secretsOfNode()?.length === 2);
+      expect(secretsOfNode()).toEqual([there, copy]);
+
+      cluster.remove(kubeResource.secrets, there);
+      nowMs += 61_000;
+      controller.wantAll();
+      await waitFor('the other to go', () => secretsOfNode()?.length === 1);
+      expect(secretsOfNode()).toEqual([copy]);
+      expect(tagsOf(imageOf(cluster, 'a') as NodeImage)).toHaveLength(1);
     });
 
     it('SEC-4, SEC-7: go on without one that is missing, tell of it when it comes, and copy what changes', async () => {

@@ -348,7 +348,7 @@ describe('what a job writes for a node', () => {
 });
 
 describe('what goes from a node', () => {
-  const nobodyIsGone = { isGone: () => false, nowMs: bornMs };
+  const nobodyIsGone = { isGone: () => false, isMissing: () => false, nowMs: bornMs };
   const namesOf = (spec: NodeImage['spec']) => Object.keys(spec.images ?? {});
 
   it('NI-4, NI-7: a tag that says not since when, and an image without tags', () => {
@@ -368,7 +368,7 @@ describe('what goes from a node', () => {
     const foreign = tagOf('3', { ownerReferences: [{ kind: 'Else', uid: 'gone' }] });
     const { ownerReferences: _, ...byHand } = tagOf('4');
     const live = nodeImage('a', { nginx: [both, one, foreign, byHand] });
-    const { spec } = pruned(live, { isGone: ({ uid }) => uid === 'gone', nowMs: bornMs });
+    const { spec } = pruned(live, { ...nobodyIsGone, isGone: ({ uid }) => uid === 'gone' });
     expect(spec.images?.nginx?.tags?.map(({ tag }) => tag)).toEqual(['1', '3', '4']);
     expect(spec.images?.nginx?.tags?.[0]?.ownerReferences).toEqual([{ kind: 'ImagePullJob', uid: 'here' }]);
     expect(pruned(live, nobodyIsGone).spec).toBe(live.spec);

@@ -13,6 +13,7 @@ import {
   type NodeImage,
   nodeImages,
   openTags,
+  type PullSecretRef,
   pullWait,
   tagsOf,
 } from '../../api/node-image.ts';
@@ -26,10 +27,10 @@ import {
 } from '../../api/operations.ts';
 import { timestamp } from '../../api/time.ts';
 import { kubeResource } from '../../api/well-known.ts';
-import { pruned } from '../../workflows/plan/node-image.ts';
+import { looseSecrets, pruned } from '../../workflows/plan/node-image.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
-import { unlessMovedOn } from '../moved-on.ts';
+import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
@@ -44,6 +45,9 @@ export const nodeImageIndexes = {
   },
 };
 
+/** A Secret that was there is believed to be there for so long. */
+const secretBelievedMs = 60_000;
+
 /** Sees that each node has its NodeImage, and that what stands in it is pulled. */
 export function nodeImageKeeper(house: WatcherHouse): Controller {
   const { kube, starter, config, now, isLeading, cache, queue } = house;
@@ -52,6 +56,8 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
   const jobs = cache<ImagePullJob>(imagePullJobs);
   const edits = new NodeImageEdits(kube, images);
   const passes = queue('node-images', pass);
+  /** When each Secret was seen last, of those that are looked for. */
+  const secretsSeen = new Map<string, number>();
   const isOn = config.featureGates.KruiseDaemon;
 
   nodes.onChange(({ before, after }) => {
@@ -105,7 +111,8 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
       return undefined;
     }
     if (node !== undefined) await copyLabels(nodeImage, node);
-    const judge = { isGone, nowMs: now() };
+    const missing = await missingSecrets(nodeImage);
+    const judge = { isGone, isMissing: (secret: PullSecretRef) => missing.has(secretKey(secret)), nowMs: now() };
     const left = pruned(nodeImage, judge);
     if (left.spec !== nodeImage.spec) {
       // the change brings the next pass
@@ -154,6 +161,25 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     return jobs.byName(namespace, name)?.metadata.uid !== uid;
   }
 
+  /** SEC-6. What cannot be read counts as there. */
+  async function missingSecrets(nodeImage: NodeImage): Promise<ReadonlySet<string>> {
+    const missing = new Set<string>();
+    for (const secret of looseSecrets(nodeImage)) {
+      const key = secretKey(secret);
+      const { namespace = '', name = '' } = secret;
+      if (missing.has(key) || now() - (secretsSeen.get(key) ?? Number.NEGATIVE_INFINITY) < secretBelievedMs) continue;
+      secretsSeen.delete(key);
+      try {
+        if (name === '' || namespace === '') missing.add(key);
+        else if (await unlessGone(kube.get(kubeResource.secrets, { namespace, name }))) secretsSeen.set(key, now());
+        else missing.add(key);
+      } catch (error) {
+        if (failureTypeOf(error) !== 'Denied') throw error;
+      }
+    }
+    return missing;
+  }
+
   function wantOperation(nodeImage: NodeImage, node: Node | undefined): void {
     const operation = operationOf(nodeImage, node);
     if (openTags(nodeImage).length > 0 || isStale(nodeImage)) starter.want(operation);
@@ -195,6 +221,10 @@ function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperat
     summary: `images of ${name}`,
     about: { kind: nodeImages.kind, namespace: '', name, node: name },
   };
+}
+
+function secretKey({ namespace = '', name = '' }: PullSecretRef): string {
+  return `${namespace}/${name}`;
 }
 
 function isWithoutNode(node: Node | undefined): boolean {

@@ -40,9 +40,8 @@ export async function syncPullSecrets(
   const home = job.metadata.namespace ?? '';
   if (names.length === 0) return { refs: [], missing: [] };
   // SEC-2
-  if (home === namespace) return { refs: names.map((name) => ({ namespace, name })), missing: [] };
-
-  const copies = await copiesIn(kube, namespace);
+  const isHome = home === namespace;
+  const copies = isHome ? [] : await copiesIn(kube, namespace);
   const refs: PullSecretRef[] = [];
   const missing: string[] = [];
   for (const name of names) {
@@ -51,7 +50,7 @@ export async function syncPullSecrets(
       missing.push(name);
       continue;
     }
-    refs.push({ namespace, name: await sync(source, copies), mode: 'batch' });
+    refs.push(isHome ? { namespace, name } : { namespace, name: await sync(source, copies), mode: 'batch' });
   }
   return { refs, missing };
 

@@ -148,11 +148,17 @@ export interface Pruned {
   readonly againInMs?: number;
 }
 
-/** Takes away what has outlived its use (NI-4 to NI-7). A job that cannot be judged keeps its wish. */
-export function pruned(
-  nodeImage: NodeImage,
-  judge: { readonly isGone: (owner: ImageOwner) => boolean; readonly nowMs: number },
-): Pruned {
+/** Tells what has outlived its use. */
+export interface Judge {
+  /** Whether the owner is known not to exist any more. */
+  readonly isGone: (owner: ImageOwner) => boolean;
+  /** Whether the Secret is known not to exist. */
+  readonly isMissing: (secret: PullSecretRef) => boolean;
+  readonly nowMs: number;
+}
+
+/** Takes away what has outlived its use (NI-4 to NI-7, SEC-6). A job that cannot be judged keeps its wish. */
+export function pruned(nodeImage: NodeImage, judge: Judge): Pruned {
   const due: number[] = [];
   const images = Object.entries(nodeImage.spec.images ?? {}).flatMap(([name, entry]): [string, ImageEntry][] => {
     const { tags = [] } = entry;
@@ -165,12 +171,8 @@ export function pruned(
       return [left];
     });
     if (kept.length === 0) return []; // NI-7
-    return [
-      [
-        name,
-        kept.length === tags.length && kept.every((tag, at) => tag === tags[at]) ? entry : { ...entry, tags: kept },
-      ],
-    ];
+    const isSame = kept.length === tags.length && kept.every((tag, at) => tag === tags[at]);
+    return [[name, withoutMissing(isSame ? entry : { ...entry, tags: kept }, judge)]];
   });
   const spec = { ...nodeImage.spec, images: Object.fromEntries(images) };
   const isSame = sameJson(spec.images, nodeImage.spec.images ?? {});
@@ -178,6 +180,22 @@ export function pruned(
     spec: isSame ? nodeImage.spec : spec,
     ...(due.length > 0 && { againInMs: Math.max(Math.min(...due), 1_000) }),
   };
+}
+
+/** The references of a node to Secrets that it keeps only while these exist: all but those to shared copies (SEC-6). */
+export function looseSecrets({ spec }: NodeImage): readonly PullSecretRef[] {
+  return Object.values(spec.images ?? {}).flatMap(({ pullSecrets = [] }) => pullSecrets.filter(isLoose));
+}
+
+function isLoose({ mode }: PullSecretRef): boolean {
+  return mode !== 'batch';
+}
+
+function withoutMissing(entry: ImageEntry, { isMissing }: Judge): ImageEntry {
+  const { pullSecrets = [], ...others } = entry;
+  const left = pullSecrets.filter((secret) => !isLoose(secret) || !isMissing(secret));
+  if (left.length === pullSecrets.length) return entry;
+  return { ...others, ...(left.length > 0 && { pullSecrets: left }) };
 }
 
 function stillWanted(tag: ImageTag, isGone: (owner: ImageOwner) => boolean): ImageTag | undefined {
