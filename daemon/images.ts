@@ -1,5 +1,5 @@
 import { statfs } from 'node:fs/promises';
-import { type ImageActivityMeans, imageActivities } from '../activities/cri/images.ts';
+import { type ImageActivityMeans, imageActivities, type NodeCredentials } from '../activities/cri/images.ts';
 import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import type { PullSecret } from '../activities/cri/registry-credentials.ts';
 import type { KubeClient } from '../activities/kube/client.ts';
@@ -16,6 +16,7 @@ export interface NodeImagesMeans {
   readonly runtimes: Pick<RuntimeDetector, 'firstImages' | 'noneMessage'>;
   /** The only namespace whose Secrets are read (SEC-1). */
   readonly secretNamespace: string;
+  readonly nodeCredentials: NodeCredentials;
   readonly pullsAtOnce: number;
   readonly clock: ImageActivityMeans['clock'];
   readonly attempt: ImageActivityMeans['attempt'];
@@ -24,7 +25,7 @@ export interface NodeImagesMeans {
 
 /** What the daemon does about the images of its node; `stopping` aborts when the worker that runs it ends. */
 export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) => PullActivities {
-  const { kube, runtimes, secretNamespace, pullsAtOnce, clock, attempt, log } = means;
+  const { kube, runtimes, secretNamespace, nodeCredentials, pullsAtOnce, clock, attempt, log } = means;
   const pulls = new NodePulls({ slots: pullsAtOnce });
   return (stopping) =>
     imageActivities({
@@ -32,6 +33,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
       noRuntime: () => runtimes.noneMessage,
       readNodeImage,
       readSecret,
+      nodeCredentials,
       freeBytes,
       pulls,
       clock,

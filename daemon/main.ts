@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { containerActivities } from '../activities/cri/containers.ts';
 import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
+import type { NodeCredentials } from '../activities/cri/images.ts';
 import { createKubeClient } from '../activities/kube/client.ts';
 import { isGone, toFailure } from '../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request.ts';
@@ -22,6 +23,8 @@ import { shutdownOnSignals } from '../workers/shutdown.ts';
 import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
 import { systemClock } from './clock.ts';
 import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './container-meta/reporter.ts';
+import { nodeCredentials } from './credentials/node-credentials.ts';
+import { PluginConfigError } from './credentials/plugin-config.ts';
 import { RuntimeDetector, socketsToTry } from './cri/detection.ts';
 import { currentAttempt } from './current-attempt.ts';
 import { EventSender } from './event-sender.ts';
@@ -88,6 +91,7 @@ const imagesOf = nodeImagesOf({
   kube,
   runtimes,
   secretNamespace: config.images.secretNamespace,
+  nodeCredentials: await readNodeCredentials(),
   pullsAtOnce: config.daemon.pullsAtOnce,
   clock: systemClock,
   attempt: currentAttempt,
@@ -157,6 +161,18 @@ function startProbing(): Reflector<NodePodProbe> {
   });
   shutdown.add({ name: 'probes', stop: (signal) => probes.stop(signal), deadlineMs: 1_000 });
   return reflector;
+}
+
+/** A configuration that cannot be used ends the process, as one of its options would. */
+async function readNodeCredentials(): Promise<NodeCredentials> {
+  const means = { monotonicMs: () => systemClock.monotonicMs(), log };
+  try {
+    return await nodeCredentials(config.daemon.credentials, means);
+  } catch (error) {
+    if (!(error instanceof PluginConfigError)) throw error;
+    process.stderr.write(`windlass daemon: ${error.message}\n`);
+    return process.exit(1);
+  }
 }
 
 async function readRequest(ref: ObjectRef): Promise<ContainerRecreateRequest | undefined> {

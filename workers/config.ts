@@ -87,7 +87,18 @@ export interface DaemonConfig {
   readonly socketFile: string;
   /** How many images it pulls at once. */
   readonly pullsAtOnce: number;
+  readonly credentials: NodeCredentialsConfig;
   readonly address: string;
+}
+
+/** Where a node's own registry credentials come from. */
+export interface NodeCredentialsConfig {
+  /** `mustExist`: somebody has named the file. */
+  readonly pluginConfig: { readonly file: string; readonly mustExist: boolean };
+  readonly pluginFolder: string;
+  /** The variables of this process, which plugins get as those of the kubelet do. */
+  readonly pluginEnvironment: Readonly<Record<string, string | undefined>>;
+  readonly dockerConfigFile?: string;
 }
 
 /** A value that cannot be used; the message names the option and what it accepts. */
@@ -178,6 +189,12 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
       socketLocation: need(options.socketLocation),
       socketFile: need(options.socketFile),
       pullsAtOnce: pullsAtOnce(need(options.pullWorkers)),
+      credentials: {
+        pluginConfig: pluginConfig(read(options.kubeletPluginConfigFile), need(options.pluginConfigFile)),
+        pluginFolder: read(options.kubeletPluginFolder) ?? need(options.pluginFolder),
+        pluginEnvironment: env,
+        ...optional('dockerConfigFile', read(options.dockerConfigFile)),
+      },
       address: daemonAddress,
     },
     images: {
@@ -196,6 +213,12 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
 /** A node without a limit still has one: a registry and a disk serve eight pulls no slower than eighty. */
 function pullsAtOnce(given: number): number {
   return given > 0 ? given : 8;
+}
+
+/** The file at the usual place need not exist; one that somebody has named has to. */
+function pluginConfig(asKubelet: string | undefined, given: string): NodeCredentialsConfig['pluginConfig'] {
+  const file = asKubelet ?? given;
+  return { file, mustExist: file !== options.pluginConfigFile.default };
 }
 
 /** The options that a role uses, in the order of `--help`. */

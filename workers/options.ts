@@ -260,6 +260,35 @@ export const options = {
   socketLocation: option('socket-location', text, '/hostvarrun', 'Folder of the runtime sockets', onNodes),
   socketFile: option('socket-file', textOrNothing, '', 'Runtime socket in it; empty: the known ones', onNodes),
   pullWorkers: option('max-workers-for-pull-image', wholeNumber, '-1', 'Pulls at once; below 0: 8', onNodes),
+  pluginConfigFile: option(
+    'plugin-config-file',
+    file,
+    '/kruise/CredentialProviderPlugin.yaml',
+    'Credential plugins, as the kubelet is told of them; need not exist',
+    onNodes,
+  ),
+  pluginFolder: option('plugin-bin-dir', text, '/kruise/plugins', 'Folder of the credential plugins', onNodes),
+  kubeletPluginConfigFile: option(
+    'image-credential-provider-config',
+    file,
+    undefined,
+    "--plugin-config-file by the kubelet's name; has to exist",
+    onNodes,
+  ),
+  kubeletPluginFolder: option(
+    'image-credential-provider-bin-dir',
+    text,
+    undefined,
+    "--plugin-bin-dir by the kubelet's name",
+    onNodes,
+  ),
+  dockerConfigFile: option(
+    'node-docker-config',
+    file,
+    undefined,
+    "Registry credentials of the node, like the kubelet's config.json",
+    onNodes,
+  ),
   daemonAddress: option('addr', listenAddress, ':10221', 'Serves /healthz, /readyz and /metrics', onNodes),
 } as const;
 
@@ -270,7 +299,6 @@ export const ignoredFlags: readonly string[] = [
   ...['rate-limiter-base-delay', 'rate-limiter-max-delay', 'rate-limiter-qps', 'rate-limiter-bucket-size'],
   ...['protection-log-path', 'disable-no-deepcopy', 'ws-enabled-versioned-status', 'logging-format'],
   ...['assign-pods-by-scheduler', 'assign-bcj-pods-by-scheduler', 'cloneset-scaling-exclude-preparing-delete'],
-  ...['plugin-config-file', 'plugin-bin-dir'],
   ...[
     'v',
     'vmodule',

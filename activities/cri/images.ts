@@ -1,12 +1,20 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { referenceOf } from '../../api/familiar-image.ts';
+import { sameJson } from '../../api/json.ts';
 import { findTag, imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image.ts';
 import type { NodeRef } from '../../api/refs.ts';
 import { shortened } from '../../workflows/plan/size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
 import { type ImageRuntime, PullError, type RegistryAuth } from './image-runtime.ts';
 import type { PullActivities, PullInput, PullProgress, PullResult } from './pull-contract.ts';
-import { credentialsFor, type Keyring, keyringOf, MalformedSecret, type PullSecret } from './registry-credentials.ts';
+import {
+  credentialsFor,
+  type Keyring,
+  keyringOf,
+  MalformedSecret,
+  type PullSecret,
+  repositoryOf,
+} from './registry-credentials.ts';
 import { CriError } from './runtime.ts';
 
 /** Pulls that are under way, each under its reference. */
@@ -37,6 +45,25 @@ export interface PullAttachment {
   leave(): void;
 }
 
+/** What a node has for registries by itself, beside the Secrets that a NodeImage names (NP-13). */
+export interface NodeCredentials {
+  /**
+   * Never fails: what could not be had is told in `troubles`, in words without a secret. `repository` has the registry's
+   * host and no tag.
+   */
+  find(repository: string): Promise<FoundCredentials>;
+  /** What was found was refused: nothing of it is answered from memory any more. */
+  forget(repository: string): void;
+}
+
+/** Credentials for one image, in the order in which they are tried where they are equally close. */
+export interface FoundCredentials {
+  readonly keyrings: readonly Keyring[];
+  readonly troubles: readonly string[];
+  /** Some were answered from memory. */
+  readonly remembered: boolean;
+}
+
 export interface ImageActivityMeans {
   /** The runtime that pulls, or why there is none. */
   readonly runtime: () => ImageRuntime | undefined;
@@ -45,6 +72,7 @@ export interface ImageActivityMeans {
   readonly readNodeImage: (nodeImage: NodeRef) => Promise<NodeImage | undefined>;
   /** Undefined when it is not there, or may not be read (SEC-8). Fails with a failure of an activity. */
   readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | undefined>;
+  readonly nodeCredentials: NodeCredentials;
   /** Bytes left where images are kept; undefined when nobody can tell. */
   readonly freeBytes: (folder: string) => Promise<number | undefined>;
   readonly pulls: SharedPulls;
@@ -118,7 +146,10 @@ async function presentId(runtime: ImageRuntime, input: PullInput): Promise<strin
   }
 }
 
-/** One pull from beginning to end: what speaks against it first, then one credential after the other (NP-13). */
+/**
+ * One pull from beginning to end: what speaks against it first, then one credential after the other (NP-13). The node's own
+ * are asked for when those of Secrets have not done it, and only where there are none at all is it tried without.
+ */
 async function pullOnce(
   means: ImageActivityMeans,
   runtime: ImageRuntime,
@@ -133,38 +164,102 @@ async function pullOnce(
 
   const full = await fullDisk(means, runtime);
   if (full !== undefined) return failed(new PullError('diskFull', full), false);
-  let credentials: readonly RegistryAuth[];
+  let named: readonly RegistryAuth[];
   try {
-    credentials = credentialsFor(reference, await keyrings(means, entry?.pullSecrets ?? []));
+    named = credentialsFor(reference, await keyrings(means, entry?.pullSecrets ?? []));
   } catch (error) {
     if (!(error instanceof MalformedSecret)) throw error;
     return failed(new PullError('authentication', error.message), false);
   }
 
-  let last = new PullError('timeout', `there was no answer within ${timeoutSeconds}s`);
-  for (const auth of credentials.length === 0 ? [undefined] : credentials) {
-    const timeoutMs = endsAtMs - means.clock.monotonicMs();
-    if (timeoutMs <= 0) break;
-    try {
-      const id = await runtime.pullImage({
-        reference,
-        ...(auth && { auth }),
-        labels: entry?.sandboxConfig?.labels ?? {},
-        annotations: { ...entry?.sandboxConfig?.annotations, ...pulledBy },
-        timeoutMs,
-        signal,
-      });
-      return succeeded(input, (await runtime.imageId(reference).catch(() => undefined)) ?? id, true);
-    } catch (error) {
-      if (!(error instanceof PullError)) throw error;
-      if (error.failure === 'runtimeUnreachable') {
-        throw unreachable(input, `PullImage of ${runtime.name}: ${error.message}`);
+  const byNamed = await tryEach(named);
+  if (byNamed !== undefined && !mayBeForWantOfRights(byNamed)) return ending(byNamed, true);
+  const repository = repositoryOf(reference) ?? '';
+  const {
+    keyrings: found,
+    troubles,
+    remembered,
+  } = await findOnNode(means.nodeCredentials, repository, signal, leftMs());
+  const own = credentialsFor(reference, found).filter((auth) => !named.some((other) => sameJson(other, auth)));
+  const byOwn = (await tryEach(own)) ?? byNamed ?? (await tryEach([undefined])) ?? silent();
+  if (!mayBeForWantOfRights(byOwn)) return ending(byOwn, true);
+  if (own.length > 0) means.nodeCredentials.forget(repository);
+  // what was remembered may have been withdrawn since, and a plugin may do better the next time
+  const mayDoBetter = remembered || troubles.length > 0;
+  const why = troubles.length > 0 ? [shortened(byOwn.message, longestMessageBytes / 2), ...troubles] : [byOwn.message];
+  const told = new PullError(byOwn.failure, why.join('; '));
+  return failed(told, named.length + own.length > 0, mayDoBetter);
+
+  /** Until one works, or fails for another reason than rights; undefined when there is none. */
+  async function tryEach(auths: readonly (RegistryAuth | undefined)[]): Promise<PulledImage | PullError | undefined> {
+    let last: PullError | undefined;
+    for (const auth of auths) {
+      const timeoutMs = leftMs();
+      if (timeoutMs <= 0) return last ?? silent();
+      try {
+        const id = await runtime.pullImage({
+          reference,
+          ...(auth && { auth }),
+          labels: entry?.sandboxConfig?.labels ?? {},
+          annotations: { ...entry?.sandboxConfig?.annotations, ...pulledBy },
+          timeoutMs,
+          signal,
+        });
+        return { id: (await runtime.imageId(reference).catch(() => undefined)) ?? id };
+      } catch (error) {
+        if (!(error instanceof PullError)) throw error;
+        if (error.failure === 'runtimeUnreachable') {
+          throw unreachable(input, `PullImage of ${runtime.name}: ${error.message}`);
+        }
+        last = error;
+        if (!mayBeForWantOfRights(error)) return error;
       }
-      last = error;
-      if (error.failure !== 'authentication' && error.failure !== 'notFound') break;
     }
+    return last;
   }
-  return failed(last, credentials.length > 0);
+
+  function ending(outcome: PulledImage | PullError, hadCredentials: boolean): PullResult {
+    return outcome instanceof PullError ? failed(outcome, hadCredentials) : succeeded(input, outcome.id, true);
+  }
+
+  function silent(): PullError {
+    return new PullError('timeout', `there was no answer within ${timeoutSeconds}s`);
+  }
+
+  function leftMs(): number {
+    return endsAtMs - means.clock.monotonicMs();
+  }
+}
+
+interface PulledImage {
+  readonly id: string;
+}
+
+/** Registries tell people without rights that there is no such image. */
+function mayBeForWantOfRights(outcome: PulledImage | PullError): outcome is PullError {
+  return outcome instanceof PullError && (outcome.failure === 'authentication' || outcome.failure === 'notFound');
+}
+
+/** Waits no longer for it than the pull has, or is wanted. */
+async function findOnNode(
+  credentials: NodeCredentials,
+  repository: string,
+  signal: AbortSignal,
+  withinMs: number,
+): Promise<FoundCredentials> {
+  const troubles = ['the credentials of the node did not come in time'];
+  const late: FoundCredentials = { keyrings: [], troubles, remembered: false };
+  const { promise, resolve } = Promise.withResolvers<FoundCredentials>();
+  const giveUp = () => resolve(late);
+  const timer = setTimeout(giveUp, Math.max(0, withinMs));
+  signal.addEventListener('abort', giveUp);
+  if (signal.aborted) giveUp();
+  try {
+    return await Promise.race([credentials.find(repository), promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', giveUp);
+  }
 }
 
 async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promise<string | undefined> {
@@ -196,11 +291,13 @@ function succeeded({ image }: PullInput, id: string, pulled: boolean): PullResul
 
 /**
  * What no further attempt can mend is final: an image that does not exist, a reference that no registry takes, and
- * credentials that were refused. Who was refused without any may still be given some (SEC-4).
+ * credentials that were refused. Who was refused without any may still be given some (SEC-4), and those of the node may be
+ * others the next time.
  */
-function failed(error: PullError, hadCredentials: boolean): PullResult {
+function failed(error: PullError, hadCredentials: boolean, mayDoBetter = false): PullResult {
   const { failure } = error;
-  const isFinal = failure === 'notFound' || failure === 'invalid' || (failure === 'authentication' && hadCredentials);
+  const isRefused = failure === 'notFound' || (failure === 'authentication' && hadCredentials);
+  const isFinal = failure === 'invalid' || (isRefused && !mayDoBetter);
   return { kind: 'failed', failure, final: isFinal, message: shortened(error.message, longestMessageBytes) };
 }
 

@@ -1,4 +1,5 @@
-// Which credentials a registry gets to see: the kubelet's rules, on Secrets of the two Docker types (NP-13).
+// Which credentials a registry gets to see: the kubelet's rules, on Secrets of the two Docker types, files of the same
+// form, and what plugins answer (NP-13).
 
 import { parseImageReference } from '../../api/image-reference.ts';
 import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
@@ -25,24 +26,36 @@ export class MalformedSecret extends Error {
 export function keyringOf(name: string, secret: PullSecret): Keyring {
   switch (secret.type) {
     case 'kubernetes.io/dockerconfigjson':
-      return { entries: entriesOf(name, objectOr(parsed(name, secret, '.dockerconfigjson').auths)) };
+      return { entries: entriesOf(`Secret "${name}"`, objectOr(read(name, secret, '.dockerconfigjson').auths)) };
     case 'kubernetes.io/dockercfg':
-      return { entries: entriesOf(name, parsed(name, secret, '.dockercfg')) };
+      return { entries: entriesOf(`Secret "${name}"`, read(name, secret, '.dockercfg')) };
     default:
       return { entries: [] };
   }
 }
 
-function parsed(name: string, { data }: PullSecret, key: string): JsonObject {
+/** Reads the credentials in the text of a file like Docker's `config.json`. Throws `MalformedSecret`. */
+export function dockerConfigKeyring(name: string, text: string): Keyring {
+  const config = parsed(text);
+  if (config === undefined) throw new MalformedSecret(`${name} is no JSON object`);
+  return { entries: entriesOf(name, objectOr(config.auths)) };
+}
+
+function read(name: string, { data }: PullSecret, key: string): JsonObject {
   const text = data?.[key];
   if (text === undefined) return {};
+  const value = parsed(Buffer.from(text, 'base64').toString('utf8'));
+  if (value === undefined) throw new MalformedSecret(`Secret "${name}" has no JSON object under ${key}`);
+  return value;
+}
+
+function parsed(text: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(Buffer.from(text, 'base64').toString('utf8'));
-    if (isJsonObject(value)) return value;
+    const value: unknown = JSON.parse(text);
+    return isJsonObject(value) ? value : undefined;
   } catch {
-    // said below, without the text: it holds passwords
+    return undefined; // the error would quote the text, which holds passwords
   }
-  throw new MalformedSecret(`Secret "${name}" has no JSON object under ${key}`);
 }
 
 function entriesOf(name: string, auths: JsonObject): Keyring['entries'] {
@@ -60,13 +73,13 @@ function authOf(name: string, { username, password, auth, identitytoken }: JsonO
   if (typeof auth !== 'string' || auth === '') return undefined;
   const text = Buffer.from(auth, 'base64').toString('utf8');
   const colon = text.indexOf(':');
-  if (colon < 0) throw new MalformedSecret(`Secret "${name}" has an auth that is no "user:password" in base64`);
+  if (colon < 0) throw new MalformedSecret(`${name} has an auth that is no "user:password" in base64`);
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
 }
 
 /** The credentials to try for an image, the closest pattern first; none: anonymously. */
 export function credentialsFor(reference: string, keyrings: readonly Keyring[]): readonly RegistryAuth[] {
-  const repository = parseImageReference(reference)?.repository;
+  const repository = repositoryOf(reference);
   if (repository === undefined) return [];
   const matching = keyrings
     .flatMap(({ entries }) => entries)
@@ -80,6 +93,16 @@ export function credentialsFor(reference: string, keyrings: readonly Keyring[]):
     seen.add(key);
     return [auth];
   });
+}
+
+/** The name of the image with the registry's host, as credentials and plugins are told of it; undefined for no image. */
+export function repositoryOf(reference: string): string | undefined {
+  return parseImageReference(reference)?.repository;
+}
+
+/** Whether a pattern of places, as of credentials, stands for this repository. */
+export function isForImage(pattern: string, repository: string): boolean {
+  return matches(placeOf(pattern), placeOf(repository));
 }
 
 interface Place {

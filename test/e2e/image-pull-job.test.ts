@@ -1,3 +1,6 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job.ts';
 import { currentTagStatus, findTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
@@ -302,6 +305,72 @@ describe('durability', () => {
     });
   });
 });
+
+describe('the credentials of a node', () => {
+  it('NP-13: come from a plugin of the kubelet, which is asked once for a registry, and its failure is told', async () => {
+    const user = { name: 'ann', password: 'hunter2' };
+    for (const repository of ['plugin/one', 'plugin/two']) registry.serve(repository, { user });
+    registry.serve('plugin/other', { user: { ...user, name: 'bob' } });
+    const plugins = pluginFolder({ matchImages: [host] });
+    plugins.answer({
+      cacheKeyType: 'Registry',
+      cacheDuration: '1h',
+      auth: { [host]: { username: 'ann', password: 'hunter2' } },
+    });
+    const namespace = await cluster.newNamespace();
+    const spec = { selector: { names: ['node-2'] }, pullPolicy: { backoffLimit: 1 } };
+    await cluster.part.start('daemon-node-2', plugins.flags);
+    try {
+      for (const name of ['one', 'two']) {
+        await applyJob(namespace, `${host}/plugin/${name}:1`, { name, spec });
+        expect((await ended(namespace, name)).status).toMatchObject({ succeeded: 1, failed: 0 });
+      }
+      expect(plugins.calls()).toEqual([`${host}/plugin/one`]);
+
+      plugins.break();
+      await applyJob(namespace, `${host}/plugin/other:1`, { name: 'other', spec });
+      expect((await ended(namespace, 'other')).status).toMatchObject({ failed: 1, failedNodes: ['node-2'] });
+      const { message } = (await tagStatus('node-2', `${host}/plugin/other`)) ?? {};
+      expect(message).toMatch(/(401|authorization).*; credential plugin "trial" exited with code 7/is);
+      expect(message).not.toContain('hunter2');
+    } finally {
+      await cluster.part.stop('daemon-node-2');
+      await cluster.part.start('daemon-node-2');
+      plugins.remove();
+    }
+  });
+});
+
+/** A folder with one plugin of the kubelet's kind, `trial`. */
+function pluginFolder(provider: object) {
+  const folder = mkdtempSync(join(tmpdir(), 'windlass-e2e-plugins-'));
+  const apiVersion = 'credentialprovider.kubelet.k8s.io/v1';
+  const [program, log, file] = [join(folder, 'trial'), join(folder, 'log'), join(folder, 'config.yaml')];
+  const config = {
+    apiVersion: 'kubelet.config.k8s.io/v1',
+    kind: 'CredentialProviderConfig',
+    providers: [{ name: 'trial', apiVersion, defaultCacheDuration: '0s', ...provider }],
+  };
+  writeFileSync(file, JSON.stringify(config));
+  writeFileSync(log, '');
+  const write = (does: string) => {
+    writeFileSync(program, `#!/bin/sh\ncat >> '${log}'\necho >> '${log}'\n${does}\n`);
+    chmodSync(program, 0o755);
+  };
+  return {
+    flags: [`--image-credential-provider-config=${file}`, `--image-credential-provider-bin-dir=${folder}`],
+    answer: (answer: object) =>
+      write(`cat <<'END'\n${JSON.stringify({ apiVersion, kind: 'CredentialProviderResponse', ...answer })}\nEND`),
+    break: () => write('echo hunter2; echo hunter2 >&2; exit 7'),
+    /** The images that it was asked for. */
+    calls: () =>
+      readFileSync(log, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => (JSON.parse(line) as { readonly image: string }).image),
+    remove: () => rmSync(folder, { recursive: true }),
+  };
+}
 
 describe('the death of processes', () => {
   for (const part of ['daemon-node-1', 'worker', 'watcher', 'webhook'] as const) {

@@ -63,6 +63,27 @@ describe('parseConfig', () => {
     expect(config.daemon).toMatchObject({ nodeName: 'node-1', socketLocation: '/hostvarrun', socketFile: '' });
   });
 
+  it('finds credential plugins by the names of OpenKruise and of the kubelet; a file that is named has to exist', () => {
+    const credentials = (...argv: readonly string[]) => parseConfig('daemon', argv, node).daemon.credentials;
+    expect(credentials()).toEqual({
+      pluginConfig: { file: '/kruise/CredentialProviderPlugin.yaml', mustExist: false },
+      pluginFolder: '/kruise/plugins',
+      pluginEnvironment: node,
+    });
+    expect(credentials('--plugin-config-file=/a.yaml', '--plugin-bin-dir=/a', '--node-docker-config=/c.json')).toEqual({
+      pluginConfig: { file: '/a.yaml', mustExist: true },
+      pluginFolder: '/a',
+      pluginEnvironment: node,
+      dockerConfigFile: '/c.json',
+    });
+    const kubelet = ['--image-credential-provider-config=/k.yaml', '--image-credential-provider-bin-dir=/k'];
+    expect(credentials(...kubelet)).toEqual({
+      pluginConfig: { file: '/k.yaml', mustExist: true },
+      pluginFolder: '/k',
+      pluginEnvironment: node,
+    });
+  });
+
   it('requires a daemon to know its node, and names the variables that tell it', () => {
     expect(refusal('daemon', [])).toBe('--node-name is required (WINDLASS_NODE_NAME, NODE_NAME)');
   });

@@ -1,6 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ImagePull, type ImageRuntime, PullError } from '../../activities/cri/image-runtime.ts';
-import { type ImageActivityMeans, imageActivities, leastFreeBytes } from '../../activities/cri/images.ts';
+import {
+  type FoundCredentials,
+  type ImageActivityMeans,
+  imageActivities,
+  leastFreeBytes,
+} from '../../activities/cri/images.ts';
 import type { PullInput } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { NodeImage } from '../../api/node-image.ts';
@@ -37,12 +42,15 @@ interface World {
   readonly pull?: (pull: ImagePull) => Promise<string>;
   readonly secret?: object | undefined;
   readonly free?: number;
+  /** What the node itself has for registries. */
+  readonly own?: () => Promise<Partial<FoundCredentials>>;
   readonly nodeImage?: NodeImage | undefined;
   readonly imageId?: () => Promise<string | undefined>;
 }
 
 function play(world: World = {}) {
   const asked: ImagePull[] = [];
+  const looked: string[] = [];
   const runtime: ImageRuntime = {
     name: 'containerd',
     imageId: world.imageId ?? (async () => (asked.length > 0 ? 'sha256:new' : world.has)),
@@ -57,6 +65,13 @@ function play(world: World = {}) {
     noRuntime: () => '',
     readNodeImage: async () => ('nodeImage' in world ? world.nodeImage : live),
     readSecret: async () => ('secret' in world ? world.secret : undefined),
+    nodeCredentials: {
+      async find(repository) {
+        looked.push(`find ${repository}`);
+        return { keyrings: [], troubles: [], remembered: false, ...(await world.own?.()) };
+      },
+      forget: (repository) => void looked.push(`forget ${repository}`),
+    },
     freeBytes: async () => world.free,
     pulls: new NodePulls({ slots: 1 }),
     clock: { monotonicMs: () => 0 },
@@ -64,7 +79,7 @@ function play(world: World = {}) {
     stopping: new AbortController().signal,
   };
   const pull = (more: Partial<PullInput> = {}) => imageActivities(means)['node.v1.pullImage']({ ...input, ...more });
-  return { asked, pull };
+  return { asked, looked, pull };
 }
 
 describe('node.v1.pullImage', () => {
@@ -108,6 +123,58 @@ describe('node.v1.pullImage', () => {
     });
     expect(await pull()).toMatchObject({ kind: 'failed', failure: 'authentication', final: true });
     expect(asked.map(({ auth }) => auth?.username)).toEqual(['bob', 'ann']);
+  });
+
+  describe('NP-13: the credentials of the node', () => {
+    const ring = (username: string) => ({ entries: [{ pattern: 'r.io', auth: { username, password: 'p' } }] });
+    const nobodyBut =
+      (...names: readonly string[]) =>
+      async ({ auth }: ImagePull) => {
+        if (names.includes(auth?.username ?? '')) return 'sha256:new';
+        throw new PullError('authentication', 'denied');
+      };
+    const users = (asked: readonly ImagePull[]) => asked.map(({ auth }) => auth?.username);
+
+    it('are not asked for while those of a Secret do', async () => {
+      const { asked, looked, pull } = play({ secret, pull: nobodyBut('ann') });
+      expect(await pull()).toMatchObject({ kind: 'succeeded' });
+      expect([users(asked), looked]).toEqual([['bob', 'ann'], []]);
+    });
+
+    it('come after those of Secrets, each once, and before none', async () => {
+      const own = async () => ({ keyrings: [ring('ecr'), { entries: [{ pattern: 'r.io', auth: auths['r.io'] }] }] });
+      const { asked, looked, pull } = play({ secret, own, pull: nobodyBut('ecr') });
+      expect(await pull()).toMatchObject({ kind: 'succeeded' });
+      expect([users(asked), looked]).toEqual([['bob', 'ann', 'ecr'], ['find r.io/app']]);
+      const none = play({ secret, own, pull: nobodyBut() });
+      expect(await none.pull()).toMatchObject({ failure: 'authentication', final: true });
+      expect(users(none.asked)).toEqual(['bob', 'ann', 'ecr']);
+      expect(none.looked).toEqual(['find r.io/app', 'forget r.io/app']);
+    });
+
+    it('may be others the next time, where they came from memory', async () => {
+      const own = async () => ({ keyrings: [ring('ecr')], remembered: true });
+      expect(await play({ own, pull: nobodyBut() }).pull()).toMatchObject({ final: false });
+    });
+
+    it('that cannot be had leave the pull to try without, and are told of when it is refused', async () => {
+      const own = async () => ({ troubles: ['credential plugin "ecr" exited with code 1'] });
+      const open = play({ own });
+      expect(await open.pull()).toMatchObject({ kind: 'succeeded' });
+      expect(users(open.asked)).toEqual([undefined]);
+      const pull = async () => {
+        throw new PullError('notFound', 'x'.repeat(5_000));
+      };
+      const result = await play({ own, pull }).pull();
+      expect(result).toMatchObject({ failure: 'notFound', final: false });
+      expect(JSON.stringify(result)).toContain('; credential plugin \\"ecr\\" exited with code 1');
+      expect(JSON.stringify(result).length).toBeLessThan(800);
+    });
+
+    it('are waited for no longer than the pull has', async () => {
+      const own = () => new Promise<FoundCredentials>(() => undefined);
+      expect(await play({ own }).pull({ timeoutSeconds: 0.05 })).toMatchObject({ kind: 'succeeded' });
+    });
   });
 
   it('NP-13: a Secret that cannot be parsed fails the attempt before anybody is asked', async () => {

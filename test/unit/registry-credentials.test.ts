@@ -1,5 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { credentialsFor, keyringOf, MalformedSecret } from '../../activities/cri/registry-credentials.ts';
+import {
+  credentialsFor,
+  dockerConfigKeyring,
+  isForImage,
+  keyringOf,
+  MalformedSecret,
+} from '../../activities/cri/registry-credentials.ts';
 
 const encoded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64');
 
@@ -37,6 +43,19 @@ describe('credentials of a pull', () => {
   ];
   it.each(places)('NP-13: %s and %s belong together: %s', (pattern, image, belong) => {
     expect(credentialsFor(image, [ring({ [pattern]: ann })])).toEqual(belong ? [ann] : []);
+  });
+
+  it('NP-13: are read from a file like that of docker login, too', () => {
+    const text = JSON.stringify({ auths: { 'r.io': ann }, credHelpers: { 'x.io': 'y' } });
+    expect(credentialsFor('r.io/app', [dockerConfigKeyring('File "f"', text)])).toEqual([ann]);
+    expect(() => dockerConfigKeyring('File "f"', 'hunter2')).toThrow(new MalformedSecret('File "f" is no JSON object'));
+  });
+
+  it('NP-13: plugins stand for images by the same places', () => {
+    expect(isForImage('*.dkr.ecr.*.amazonaws.com', '123.dkr.ecr.eu.amazonaws.com/app')).toBe(true);
+    expect(isForImage('*.dkr.ecr.*.amazonaws.com', 'dkr.ecr.eu.amazonaws.com/app')).toBe(false);
+    expect(isForImage('docker.io/library', 'docker.io/library/nginx')).toBe(true);
+    expect(isForImage('r.io:5000/team', 'r.io:5000/other')).toBe(false);
   });
 
   it('NP-13: come with the closest place first, each once', () => {
