@@ -225,8 +225,8 @@ function serialViolations([before, after]: Pair, evidence: Evidence): readonly s
   return inNanoseconds(first) < inNanoseconds(second) ? [] : [`${after} ended at ${second}, ${before} at ${first}`];
 }
 
-/** `2026-01-01T00:00:00.123456789Z`, whose fraction may be shorter. */
-function inNanoseconds(time: string): bigint {
+/** A time of the runtime, `2026-01-01T00:00:00.123456789Z`, whose fraction may be shorter. */
+export function inNanoseconds(time: string): bigint {
   const [whole = '', fraction = ''] = time.replace('Z', '').split('.');
   return BigInt(Date.parse(`${whole}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
 }

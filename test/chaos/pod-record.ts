@@ -1,9 +1,8 @@
-// The first witness: every version of every pod that is looked at, as the API server's watch tells them. A version is
-// told exactly once and in order, so "before" and "after" do not depend on any clock.
-import { setTimeout as pause } from 'node:timers/promises';
+// The first witness: every version of every pod that is looked at, as the API server's watch tells them.
 import type { KubeClient } from '../../activities/kube/client.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import { type Follower, follow } from './follow.ts';
 
 /** The label by which pods are chosen for the record. */
 export const recordedLabel = { key: 'windlass.io/chaos', value: 'recorded' } as const;
@@ -44,7 +43,15 @@ export class PodRecord {
   /** Begins to record; resolves when nothing that happens from now on is missed. */
   async start(): Promise<void> {
     const begun = Promise.withResolvers<void>();
-    this.#running = this.#record(begun.resolve);
+    const follower: Follower<Pod> = {
+      seen: (pod, isGone) => this.#add(pod, isGone),
+      begun: begun.resolve,
+      gap: () => {
+        this.#gaps += 1;
+      },
+    };
+    const labelSelector = `${recordedLabel.key}=${recordedLabel.value}`;
+    this.#running = follow(this.#kube, kubeResource.pods, { labelSelector }, follower, this.#stop.signal);
     await begun.promise;
   }
 
@@ -61,39 +68,6 @@ export class PodRecord {
   /** What was seen of a pod, oldest first. */
   versionsOf(podUid: string): readonly PodVersion[] {
     return this.#versions.get(podUid) ?? [];
-  }
-
-  async #record(begun: () => void): Promise<void> {
-    const { signal } = this.#stop;
-    const labelSelector = `${recordedLabel.key}=${recordedLabel.value}`;
-    let from: string | undefined;
-    while (!signal.aborted) {
-      try {
-        if (from === undefined) {
-          const page = await this.#kube.list<Pod>(kubeResource.pods, { labelSelector, signal });
-          for (const pod of page.items) this.#add(pod, false);
-          from = page.resourceVersion;
-          begun();
-        }
-        const watch = this.#kube.watch<Pod>(kubeResource.pods, { labelSelector, resourceVersion: from, signal });
-        for await (const event of watch) {
-          if (event.type === 'BOOKMARK') {
-            from = event.resourceVersion;
-            continue;
-          }
-          this.#add(event.object, event.type === 'DELETED');
-          from = event.object.metadata.resourceVersion;
-        }
-      } catch (error) {
-        if (signal.aborted) return;
-        // after an outage the watch goes on where it was; only versions that the server has forgotten are lost
-        if (isForgotten(error)) {
-          from = undefined;
-          this.#gaps += 1;
-        }
-        await pause(250);
-      }
-    }
   }
 
   #add(pod: Pod, deleted: boolean): void {
@@ -135,8 +109,4 @@ export function containersOf(pod: Pod): readonly ContainerVersion[] {
 
 function withoutRuntime(containerID: string): string {
   return containerID.replace(/^.*:\/\//, '');
-}
-
-function isForgotten(error: unknown): boolean {
-  return error instanceof Error && 'status' in error && error.status === 410;
 }

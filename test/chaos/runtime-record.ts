@@ -26,6 +26,7 @@ export class RuntimeRecord {
   readonly #instance: Instance;
   readonly #nodes: readonly Place[];
   readonly #exits = new Map<string, string[]>();
+  readonly #images = new Map<string, number>();
   readonly #interruptedAt = new Map<Place, number[]>();
   readonly #children = new Map<Place, ChildProcess>();
   #tools: DebianTools | undefined;
@@ -51,6 +52,18 @@ export class RuntimeRecord {
   /** When the main process of this instance ended, by the clock of the runtime. */
   exitsOf(containerId: string): readonly string[] {
     return this.#exits.get(containerId) ?? [];
+  }
+
+  /** When an image came to be on a node, in milliseconds since 1970 by the clock of the runtime. */
+  imageSinceMs(node: string, reference: string): number | undefined {
+    return this.#images.get(`${node} ${reference}`);
+  }
+
+  /** The images that the runtime of a node lists now, by reference, each with its digest. */
+  async imagesOn(node: string): Promise<ReadonlyMap<string, string>> {
+    const text = await run(...this.#inNode(node as Place, [...ctr, 'images', 'list']), { env: this.#env });
+    const rows = text.split('\n').map((line) => line.split(/\s+/));
+    return new Map(rows.flatMap(([name = '', , digest = '']) => (digest.includes(':') ? [[name, digest]] : [])));
   }
 
   /** Whether every end since then is known: the events of the node were followed without a break. */
@@ -99,7 +112,7 @@ export class RuntimeRecord {
         child.once('error', () => resolve());
         child.once('close', () => resolve());
       });
-      createInterface({ input: child.stdout }).on('line', (line) => this.#read(line));
+      createInterface({ input: child.stdout }).on('line', (line) => this.#read(node, line));
       await ended;
       this.#interruptedAt.set(node, [...(this.#interruptedAt.get(node) ?? []), Date.now()]);
       await pause(200);
@@ -107,10 +120,14 @@ export class RuntimeRecord {
   }
 
   /** `2026-01-01 00:00:00.1 +0000 UTC k8s.io /tasks/exit {"container_id":…,"id":…,"exited_at":…}` */
-  #read(line: string): void {
-    const at = line.indexOf(' /tasks/exit {');
-    if (at < 0) return;
-    const exit = JSON.parse(line.slice(line.indexOf('{', at))) as TaskExit;
+  #read(node: Place, line: string): void {
+    const [, date = '', time = '', topic = '', json = ''] = eventLine.exec(line) ?? [];
+    if (topic === 'images/create') {
+      const { name } = JSON.parse(json) as { readonly name: string };
+      this.#images.set(`${node} ${name}`, Date.parse(`${date}T${time}Z`));
+    }
+    if (topic !== 'tasks/exit') return;
+    const exit = JSON.parse(json) as TaskExit;
     if (exit.id !== exit.container_id) return; // a command that was run in it has ended
     this.#exits.set(exit.id, [...(this.#exits.get(exit.id) ?? []), exit.exited_at]);
   }
@@ -124,6 +141,8 @@ export class RuntimeRecord {
     return this.#tools?.env ?? {};
   }
 }
+
+const eventLine = /^(\S+) (\S+) \S+ UTC \S+ \/(images\/create|tasks\/exit) (\{.*)$/;
 
 interface TaskExit {
   readonly container_id: string;

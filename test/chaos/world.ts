@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
 import { isGone } from '../../activities/kube/failures.ts';
@@ -35,6 +35,8 @@ export interface World {
   lastEvent(podUid: string): Promise<string>;
   /** Those of these pods whose operation is open. */
   openOperations(podUids: readonly string[]): Promise<readonly string[]>;
+  /** Those of these workflows that are open. */
+  openWorkflows(ids: readonly string[]): Promise<readonly string[]>;
   leave(): Promise<void>;
 }
 
@@ -91,12 +93,27 @@ export async function enterWorld(say: (line: string) => void): Promise<World> {
       return open;
     },
 
+    async openWorkflows(ids) {
+      const open = await Promise.all(
+        ids.map(async (id) => {
+          const found = await temporal.workflow.getHandle(id).describe().catch(unlessNone);
+          return found?.status.name === 'RUNNING' ? [id] : [];
+        }),
+      );
+      return open.flat();
+    },
+
     async leave() {
       await Promise.all([pods.stop(), runtime.stop()]);
       await kube.close();
       await connection.close();
     },
   };
+}
+
+/** There was none under this ID. */
+function unlessNone(error: unknown): undefined {
+  if (!(error instanceof WorkflowNotFoundError)) throw error;
 }
 
 const { EventType } = proto.temporal.api.enums.v1;

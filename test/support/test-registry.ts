@@ -26,7 +26,12 @@ export interface RegistryCall {
   readonly what: 'manifest' | 'layer';
   /** By the address of who asked. */
   readonly from: string;
+  readonly beganAtMs: number;
+  /** When the answer was over, and whether all of it was sent; absent while it lasts. */
+  readonly end?: { readonly atMs: number; readonly whole: boolean };
 }
+
+type Mutable<Object> = { -readonly [Key in keyof Object]: Object[Key] };
 
 interface Repository {
   readonly script: RepositoryScript;
@@ -42,7 +47,7 @@ interface Repository {
  * each, under any tag, and keeps who asked for what, and how many layers were under way at once.
  */
 export class TestRegistry {
-  readonly calls: RegistryCall[] = [];
+  readonly #calls: Mutable<RegistryCall>[] = [];
   /** The most layers of one repository that one client had under way at once. */
   readonly mostAtOnce = new Map<string, number>();
   readonly #underWay = new Map<string, number>();
@@ -51,6 +56,11 @@ export class TestRegistry {
     void this.#answer(request, response).catch(() => response.destroy());
   });
   #port = 0;
+
+  /** All that was asked for, in the order in which it was. */
+  get calls(): readonly RegistryCall[] {
+    return this.#calls;
+  }
 
   get port(): number {
     return this.#port;
@@ -100,7 +110,7 @@ export class TestRegistry {
 
   /** How often, and by how many, something of a repository was asked for. */
   callsFor(repository: string, what: RegistryCall['what']): readonly RegistryCall[] {
-    return this.calls.filter((call) => call.repository === repository && call.what === what);
+    return this.#calls.filter((call) => call.repository === repository && call.what === what);
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -116,7 +126,7 @@ export class TestRegistry {
     }
     const from = request.socket.remoteAddress ?? '';
     if (kind === 'manifests') {
-      this.calls.push({ repository, what: 'manifest', from });
+      this.#note({ repository, what: 'manifest', from, beganAtMs: Date.now() }, response);
       if (answers !== undefined && found.left > 0) {
         found.left -= 1;
         if (answers.status === 429) response.setHeader('retry-after', '1');
@@ -129,8 +139,17 @@ export class TestRegistry {
     const blob = found.blobs.get(reference);
     if (blob === undefined) return refuse(response, 404, 'BLOB_UNKNOWN');
     if (reference !== found.layer || request.method === 'HEAD') return send(request, response, blob);
-    this.calls.push({ repository, what: 'layer', from });
+    this.#note({ repository, what: 'layer', from, beganAtMs: Date.now() }, response);
     await this.#sendLayer(found, `${repository} ${from}`, response, blob);
+  }
+
+  #note(call: Mutable<RegistryCall>, response: ServerResponse): void {
+    this.#calls.push(call);
+    const over = (whole: boolean): void => {
+      call.end ??= { atMs: Date.now(), whole };
+    };
+    response.once('finish', () => over(true));
+    response.once('close', () => over(false));
   }
 
   async #sendLayer(found: Repository, key: string, response: ServerResponse, blob: Buffer): Promise<void> {

@@ -6,6 +6,7 @@ import { freezes } from './freezes.ts';
 import { admissionScenarios } from './hostile-clients.ts';
 import { hostile } from './hostile-requests.ts';
 import { kills } from './kills.ts';
+import { onNodes } from './on-nodes.ts';
 import { outages } from './outages.ts';
 import { anyTime } from './random-faults.ts';
 import { rollOuts } from './roll-outs.ts';
@@ -24,4 +25,5 @@ export const scenarios: readonly Scenario[] = [
   ...hostile,
   ...admissionScenarios,
   ...rollOuts,
+  ...onNodes,
 ];

@@ -1,0 +1,107 @@
+// A namespace that is made for one scenario, and the folders by which its containers and the test talk.
+import { randomUUID } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isGone } from '../../activities/kube/failures.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import { createNamespace, unlessThere } from '../support/cluster.ts';
+import { patienceMs, untilDone, type World } from './world.ts';
+
+/** A folder that the containers of a pod see as /shared, on whatever node. */
+export interface SharedFolder {
+  readonly volume: JsonObject;
+  readonly mount: JsonObject;
+  touch(file: string): void;
+  remove(file: string): void;
+  has(file: string): boolean;
+  /** The lines of a file; none when there is no such file. */
+  lines(file: string): readonly string[];
+}
+
+/** The namespace, for as long as the scenario lasts. */
+export class Room {
+  readonly namespace: string;
+  readonly #world: World;
+
+  private constructor(world: World, namespace: string) {
+    this.#world = world;
+    this.namespace = namespace;
+  }
+
+  static async create(world: World): Promise<Room> {
+    const namespace = `chaos-${randomUUID().slice(0, 8)}`;
+    await untilDone(`namespace ${namespace} to be created`, () => createNamespace(world.kube, namespace));
+    return new Room(world, namespace);
+  }
+
+  /** A new folder of this name. */
+  folder(name: string): SharedFolder {
+    const path = join('chaos', this.namespace, name);
+    const here = join(this.#world.shared.here, path);
+    mkdirSync(here, { recursive: true });
+    return {
+      volume: { name: 'shared', hostPath: { path: join(this.#world.shared.inNodes, path), type: 'Directory' } },
+      mount: { name: 'shared', mountPath: '/shared' },
+      touch: (file) => writeFileSync(join(here, file), ''),
+      remove: (file) => rmSync(join(here, file), { force: true }),
+      has: (file) => existsSync(join(here, file)),
+      lines: (file) =>
+        existsSync(join(here, file)) ? readFileSync(join(here, file), 'utf8').split('\n').filter(Boolean) : [],
+    };
+  }
+
+  /** Makes an object in it, however long that takes. */
+  async make(resource: Resource, name: string, rest: JsonObject): Promise<void> {
+    const { metadata, ...body } = rest;
+    const object = { ...body, metadata: { ...(metadata as JsonObject | undefined), namespace: this.namespace, name } };
+    await untilDone(`${resource.kind} ${name} to be created`, async () => {
+      await this.#world.kube.create(resource, object).catch(unlessThere);
+    });
+  }
+
+  /** Removes an object; it may be gone already. */
+  async drop(resource: Resource, name: string): Promise<void> {
+    await untilDone(`${resource.kind} ${name} to be deleted`, async () => {
+      await this.#world.kube.delete(resource, { namespace: this.namespace, name }).catch(unlessGone);
+    });
+  }
+
+  /** Deletes its pods, and waits until they are gone. */
+  async dropPods(): Promise<void> {
+    const { kube } = this.#world;
+    const { namespace } = this;
+    await untilDone(
+      `the pods of ${namespace} to be gone`,
+      async () => {
+        const { items } = await kube.list<Pod>(kubeResource.pods, { namespace });
+        for (const { metadata } of items) {
+          const ref = { namespace, name: metadata.name };
+          await kube.delete(kubeResource.pods, ref, { gracePeriodSeconds: 1 }).catch(unlessGone);
+        }
+        if (items.length > 0) throw new Error(`${items.map(({ metadata }) => metadata.name).join(', ')} are there`);
+      },
+      patienceMs,
+    );
+  }
+
+  /** The objects of a kind in it. */
+  async list<T extends KubeObject>(resource: Resource): Promise<readonly T[]> {
+    return (await this.#world.kube.list<T>(resource, { namespace: this.namespace })).items;
+  }
+
+  /** Deletes the namespace with all that is left in it, and the folders. */
+  async remove(): Promise<void> {
+    await untilDone(`namespace ${this.namespace} to be deleted`, async () => {
+      await this.#world.kube.delete(kubeResource.namespaces, { name: this.namespace }).catch(unlessGone);
+    });
+    rmSync(join(this.#world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
+  }
+}
+
+/** A call whose answer was lost has been made all the same. */
+function unlessGone(error: unknown): void {
+  if (!isGone(error)) throw error;
+}
