@@ -1,6 +1,7 @@
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import type { Pod } from '../../api/pod.ts';
+import { kubeResource } from '../../api/well-known.ts';
 import { type BenchCluster, benchNamespace, isReady } from './cluster.ts';
 import { type Figure, quantile, sample, shown, table } from './figures.ts';
 
@@ -48,13 +49,57 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
       ({ status }) => status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === replicas,
     );
     const took = performance.now() - startedAt;
-    into.push(
-      [...journeys.values()].map((journey) => new Map([...journey].map(([stage, at]) => [stage, at - startedAt]))),
-    );
+    into.push(journeysSince(startedAt));
     await remove(set);
     return took;
   }
 
+  /**
+   * What the kubelets need for the same change, with nobody to decide anything: gated pods of no set, taken out of service,
+   * changed and put back by the fewest writes, so many of them at a time.
+   */
+  async function bare(atATime: number, into: Journey[][]): Promise<number> {
+    const name = `bare-${Date.now().toString(36)}-${number++}`;
+    const names = Array.from({ length: replicas }, (_, index) => `${name}-${index}`);
+    for (const pod of names) await cluster.kube.create(kubeResource.pods, barePod(pod, name));
+    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === name);
+    const write = async (pod: string, body: object, subresource?: 'status') => {
+      const ref = { namespace: benchNamespace, name: pod };
+      return await cluster.kube.patch<Pod>(kubeResource.pods, ref, 'strategic', body, subresource && { subresource });
+    };
+    await cluster.podsAre(`the pods of ${name} run`, (pods) => own(pods).filter(isRunning).length === replicas);
+    const inService = gateIs('True');
+    await Promise.all(names.map((pod) => write(pod, inService, 'status')));
+    await cluster.podsAre(`the pods of ${name} are ready`, (pods) => own(pods).filter(isReady).length === replicas);
+
+    journeys.clear();
+    const queue = [...names];
+    const startedAt = performance.now();
+    const work = async () => {
+      for (let pod = queue.shift(); pod !== undefined; pod = queue.shift()) {
+        const { metadata } = await write(pod, gateIs('False'), 'status');
+        await write(pod, { spec: { containers: [{ name: 'app', image: images.new }] } });
+        await cluster.podIs(metadata.uid, `${pod} is swapped`, isSwapped);
+        await write(pod, inService, 'status');
+        await cluster.podIs(metadata.uid, `${pod} is ready`, (live) => isSwapped(live) && isReady(live));
+      }
+    };
+    await Promise.all(Array.from({ length: atATime }, work));
+    const took = performance.now() - startedAt;
+    into.push(journeysSince(startedAt));
+    for (const pod of names) await cluster.remove(kubeResource.pods, pod);
+    await cluster.podsAre(`the pods of ${name} are gone`, (pods) => own(pods).length === 0);
+    return took;
+  }
+
+  function journeysSince(startedAt: number): Journey[] {
+    return [...journeys.values()].map(
+      (journey) => new Map([...journey].map(([stage, at]) => [stage, at - startedAt] as const)),
+    );
+  }
+
+  const bareAtOnce: Journey[][] = [];
+  const bareFifth: Journey[][] = [];
   const atOnce: Journey[][] = [];
   const fifth: Journey[][] = [];
   const growth = { created: [] as number[], all: [] as number[], status: [] as number[], ready: [] as number[] };
@@ -82,6 +127,8 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   }
 
   const figures: Figure[] = [
+    await sample('bare: 20 pods at once, patch → ready', samples, () => bare(replicas, bareAtOnce)),
+    await sample('bare: 20 pods, four at a time', samples, () => bare(replicas / 5, bareFifth)),
     await sample('20 pods, maxUnavailable 100 %: patch → updatedReadyReplicas 20', samples, () =>
       rollOut('100%', atOnce),
     ),
@@ -96,7 +143,8 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   ];
   return [
     'A CloneSet of 20 pods on two nodes, another image for its only container (busybox that ends at once on TERM), no grace',
-    'period, fresh pods for every sample.',
+    'period, fresh pods for every sample. Bare: the same change of 20 pods of no set, by three writes for each pod from one',
+    'process that decides nothing; what is left is the time of the kubelets.',
     '',
     table(figures),
     '',
@@ -107,6 +155,14 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     'With 20 %:',
     '',
     stagesTable(fifth.flat()),
+    '',
+    'Bare, all at once:',
+    '',
+    stagesTable(bareAtOnce.flat()),
+    '',
+    'Bare, four at a time:',
+    '',
+    stagesTable(bareFifth.flat()),
     '',
     '### Growing',
     '',
@@ -119,19 +175,35 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
 function note(journeys: Map<string, Map<Stage, number>>, pod: Pod): void {
   const { uid } = pod.metadata;
   const journey = journeys.get(uid) ?? new Map<Stage, number>();
-  const [container] = pod.status?.containerStatuses ?? [];
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate)?.status;
-  const isChanged = pod.spec.containers[0]?.image === images.new;
-  const isSwapped = isChanged && (container?.restartCount ?? 0) > 0 && container?.state?.running !== undefined;
+  const swapped = isSwapped(pod);
   const holds: Readonly<Record<Stage, boolean>> = {
     'out of service': gate === 'False',
-    changed: isChanged,
-    swapped: isSwapped,
-    'into service': isSwapped && gate === 'True',
-    ready: isSwapped && gate === 'True' && isReady(pod),
+    changed: isChanged(pod),
+    swapped,
+    'into service': swapped && gate === 'True',
+    ready: swapped && gate === 'True' && isReady(pod),
   };
   for (const stage of stages) if (holds[stage] && !journey.has(stage)) journey.set(stage, performance.now());
   if (journey.size > 0) journeys.set(uid, journey);
+}
+
+function isChanged({ spec }: Pod): boolean {
+  return spec.containers[0]?.image === images.new;
+}
+
+function isRunning({ status }: Pod): boolean {
+  return status?.containerStatuses?.[0]?.state?.running !== undefined;
+}
+
+function isSwapped(pod: Pod): boolean {
+  return isChanged(pod) && (pod.status?.containerStatuses?.[0]?.restartCount ?? 0) > 0 && isRunning(pod);
+}
+
+/** As Windlass writes it: out of service at once, into service by the kubelet. */
+function gateIs(status: 'True' | 'False'): object {
+  const gate = { type: inPlaceReadinessGate, status };
+  return { status: { conditions: status === 'True' ? [gate] : [gate, { type: 'Ready', status }] } };
 }
 
 /** Markdown: how long pods take from each stage to the next. */
@@ -162,6 +234,11 @@ function bodyOf(name: string, pods: number, maxUnavailable: string): object {
       template: { metadata: { labels }, spec: podSpec(images.old) },
     },
   };
+}
+
+function barePod(name: string, app: string): object {
+  const spec = { ...podSpec(images.old), readinessGates: [{ conditionType: inPlaceReadinessGate }] };
+  return { metadata: { namespace: benchNamespace, name, labels: { app } }, spec };
 }
 
 function podSpec(image: string): object {
