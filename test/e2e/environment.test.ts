@@ -105,6 +105,13 @@ async function startsOf(found: Pod): Promise<Record<string, number>> {
   return starts;
 }
 
+/** Waits until the present instance of a container has written this: it runs a moment before it has. */
+async function logs({ namespace }: Web, name: string, text: string): Promise<void> {
+  await waitFor(`${name} to write ${text}`, async (see) => {
+    return see(await cluster.ok(['logs', 'web', '-c', name, '-n', namespace])) === text;
+  });
+}
+
 async function stopsSaid({ namespace }: Web): Promise<readonly string[]> {
   const events = await cluster.ok(['get', 'events', '-n', namespace, '--field-selector=reason=Killing', '-o', 'json']);
   const { items } = JSON.parse(events) as { items: { message: string; source: { component?: string } }[] };
@@ -140,8 +147,9 @@ describe('an update of labels that containers have in their environment', () => 
 
     expect(await startsOf(after)).toEqual({ app: 2, proxy: 2, logger: 1 });
     expect(after.metadata.uid).toBe(before.metadata.uid);
-    expect(await cluster.ok(['logs', 'web', '-c', 'app', '-n', web.namespace])).toBe('app is gold\n');
-    expect(await cluster.ok(['logs', 'web', '-c', 'proxy', '-n', web.namespace])).toBe('proxy is gold\n');
+    await logs(web, 'app', 'app is gold\n');
+    await logs(web, 'proxy', 'proxy is gold\n');
+    await waitFor('the Event', async (see) => see(await stopsSaid(web)).length > 0);
     // the other one was the kubelet's, for its image
     expect(await stopsSaid(web)).toEqual(['Stopping containerID containerd://app by container meta restarter']);
     await web.setGate('True');
@@ -172,6 +180,6 @@ describe('an update of labels that containers have in their environment', () => 
 
     const after = await completed(web);
     expect(await startsOf(after)).toEqual({ app: 2, proxy: 2, logger: 1 });
-    expect(await cluster.ok(['logs', 'web', '-c', 'app', '-n', web.namespace])).toBe('app is gold\n');
+    await logs(web, 'app', 'app is gold\n');
   });
 });
