@@ -126,31 +126,31 @@ export interface SeenCall {
 
 /**
  * A client of an API server in memory that answers with parsed JSON and checks UIDs, as a real one does. `meet` sees
- * each call before it takes effect; what it throws, the call fails with.
+ * each call before it takes effect, which waits for it; what it throws, the call fails with.
  */
 export function plainClient(
   cluster: MemoryCluster,
-  meet: (call: SeenCall) => void = () => undefined,
+  meet: (call: SeenCall) => void | Promise<void> = () => undefined,
 ): Pick<KubeClient, 'get' | 'patch' | 'create' | 'delete'> {
   const kube = cluster.client();
   return {
     get: async (resource, ref, options) => {
-      meet({ verb: 'get', plural: resource.plural, name: ref.name });
+      await meet({ verb: 'get', plural: resource.plural, name: ref.name });
       return parsed(await kube.get(resource, ref, options));
     },
     patch: async (resource, ref, type, body, options) => {
-      meet({ verb: 'patch', plural: resource.plural, name: ref.name, body });
+      await meet({ verb: 'patch', plural: resource.plural, name: ref.name, body });
       const { uid } = (body as { readonly metadata?: { readonly uid?: string } }).metadata ?? {};
       refuseOther(cluster.look(resource, ref), uid);
       return parsed(await kube.patch(resource, ref, type, body, options));
     },
     create: async (resource, object, options) => {
       const { name } = (object as { readonly metadata: { readonly name: string } }).metadata;
-      meet({ verb: 'create', plural: resource.plural, name, body: object });
+      await meet({ verb: 'create', plural: resource.plural, name, body: object });
       return parsed(await kube.create(resource, object, options));
     },
     delete: async (resource, ref, { preconditions } = {}) => {
-      meet({ verb: 'delete', plural: resource.plural, name: ref.name });
+      await meet({ verb: 'delete', plural: resource.plural, name: ref.name });
       const found: KubeObject = await kube.get(resource, ref);
       refuseOther(found, preconditions?.uid);
       cluster.remove(resource, ref);

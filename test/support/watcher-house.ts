@@ -27,8 +27,8 @@ export interface HouseOptions {
   readonly now?: () => number;
   /** Absent: nothing is ever started. */
   readonly starter?: Partial<WatcherHouse['starter']>;
-  /** Sees each call before it takes effect; what it throws, the call fails with. */
-  readonly meet?: (call: SeenCall) => void;
+  /** Sees each call before it takes effect, which waits for it; what it throws, the call fails with. */
+  readonly meet?: (call: SeenCall) => void | Promise<void>;
 }
 
 /** Starts a controller that leads at once. */
@@ -45,8 +45,8 @@ export async function runController(
   const writes: SeenCall[] = [];
   const failures: string[] = [];
   const client = cluster.client();
-  const kube = plainClient(cluster, (call) => {
-    meet?.(call);
+  const kube = plainClient(cluster, async (call) => {
+    await meet?.(call);
     if (call.verb !== 'get') writes.push(call);
   });
   const log = pino({ level: 'silent' });
@@ -70,7 +70,7 @@ export async function runController(
       ...client,
       ...kube,
       list: async (resource, options) => {
-        meet?.({ verb: 'list', plural: resource.plural, name: '' });
+        await meet?.({ verb: 'list', plural: resource.plural, name: '' });
         return await client.list(resource, options);
       },
     },

@@ -5,6 +5,7 @@ import type { Pod } from '../../api/pod.ts';
 import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../../api/pod-probe-marker.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { podProbes } from '../../watcher/kinds/pod-probe-marker.ts';
+import { newGate } from '../support/gate.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { marker, nodeList, probe, probedPod } from '../support/pod-probes.ts';
 import { conflict, type SeenCall, unavailable } from '../support/recreate-requests.ts';
@@ -145,6 +146,31 @@ describe('the list of a node', () => {
     await waitFor('the other probe alone', () => probesOf().join() === 'uid-web-1 game#full');
     await waitFor('the generation to be spread', () => mark()?.status?.observedGeneration === 2);
     expect(list()?.spec.podProbes?.[0]?.probes?.[0]?.probe).toEqual({ tcpSocket: { port: 1 } });
+  });
+
+  it('PPM-3: a marker that changes while its node is written to is spread by the next write, and not by this', async () => {
+    const cluster = worldOf({});
+    const isSpreading = newGate();
+    const listed: string[] = [];
+    let hasChanged = false;
+    const meet = async ({ verb, plural, body }: SeenCall) => {
+      if (verb !== 'patch') return;
+      const { status } = body as Partial<PodProbeMarker>;
+      if (plural === 'podprobemarkers' && status?.observedGeneration === 2) {
+        const { spec } = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+        listed.push(...(spec.podProbes ?? []).flatMap(({ probes = [] }) => probes.map(({ name }) => name)));
+      }
+      if (plural === 'podprobemarkers' && status && hasChanged) isSpreading.open();
+      if (plural !== 'nodepodprobes' || hasChanged) return;
+      hasChanged = true;
+      const changed = marker([probe({ name: 'full' })], { generation: 2 });
+      const finalizers = [nodePodProbeFinalizer];
+      cluster.put(podProbeMarker, { ...changed, metadata: { ...changed.metadata, finalizers } });
+      await isSpreading.opened;
+    };
+    started.push(await runController(podProbes, { cluster, meet }));
+    await waitFor('the generation to be spread', () => listed.length > 0);
+    expect(listed).toEqual(['game#full']);
   });
 
   it('PPM-5: names ports by looking at each pod once, and says which pod has no such port', async () => {

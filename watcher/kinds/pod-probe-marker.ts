@@ -49,8 +49,10 @@ export function podProbes(house: WatcherHouse): Controller {
 
   const nodePasses = queue('node-pod-probes', async (nodeName) => {
     const lostBefore = memory.lostPorts.get(nodeName) ?? [];
+    // what comes to be spread while this pass runs was not known when it began
+    const known = [...spreads];
     await passOverNode(nodeName, world, memory);
-    for (const [key, { pending }] of spreads) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
+    for (const [key, { pending }] of known) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
     const lost = memory.lostPorts.get(nodeName) ?? [];
     if (!sameJson(lostBefore, lost)) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
     return undefined;
