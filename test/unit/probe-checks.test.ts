@@ -10,6 +10,8 @@ import type { Probe } from '../../api/probe.ts';
 import { createCriClient } from '../../daemon/cri/client.ts';
 import { runCheck } from '../../daemon/probes/checks.ts';
 import { answers, FakeCri } from '../support/fake-cri.ts';
+import { newGate } from '../support/gate.ts';
+import { waitFor } from '../support/wait.ts';
 
 const ends: (() => unknown)[] = [];
 
@@ -19,6 +21,11 @@ afterEach(async () => {
 
 const check = (probe: Probe, overrides: { ip?: string; timeoutSeconds?: number } = {}) =>
   runCheck({ probe, containerId: 'app-1', ip: '127.0.0.1', timeoutSeconds: 30, ...overrides }, undefined);
+
+/** This process does not get to run, as when its machine stalls. */
+function stall(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
 
 async function listening(
   server: Pick<Server, 'listen' | 'close' | 'address' | 'closeAllConnections'>,
@@ -66,6 +73,12 @@ describe('a probe by TCP', () => {
       kind: 'failure',
       message: `dial tcp 127.0.0.1:${port}: connection refused`,
     });
+  });
+
+  it('has no result when its time was up because the daemon itself was held up', async () => {
+    const outcome = check({ tcpSocket: { port: await tcp() } }, { timeoutSeconds: 0.5 });
+    stall(1_500);
+    expect((await outcome).kind).not.toBe('failure');
   });
 
   it('NPP-25: has no result while the pod has no IP', async () => {
@@ -186,6 +199,22 @@ describe('a probe by a command', () => {
     expect(asked).toMatchObject({ containerId: 'app-1', cmd: ['test', '-e', '/state'], timeout: 7 });
     const failed = await inContainer(() => ({ exitCode: 1, stdout: Buffer.from('x'), stderr: Buffer.from('players') }));
     expect(failed.outcome).toEqual({ kind: 'failure', message: 'players' });
+  });
+
+  it('has no result when the answer was late because the daemon itself was held up', async () => {
+    const fake = await FakeCri.start();
+    const client = createCriClient(fake.socketPath, { call: 100, imageFsInfo: 100_000, listImages: 100_000 });
+    ends.push(
+      () => client.close(),
+      () => fake.close(),
+    );
+    const gate = newGate();
+    fake.script('ExecSync', () => gate.opened.then(() => ({ exitCode: 0 })) as object);
+    const outcome = runCheck({ probe: exec, containerId: 'app-1', ip: '', timeoutSeconds: 0.1 }, client);
+    await waitFor('the runtime to be asked', () => fake.requests('ExecSync').length === 1);
+    stall(1_500);
+    gate.open();
+    expect(await outcome).toEqual({ kind: 'none', why: 'the daemon was held up' });
   });
 
   it('NPP-24: has failed when the runtime gives it up, and has no result when it cannot be run', async () => {
