@@ -8,8 +8,8 @@ import type { KubeObject, Resource } from '../../api/meta.ts';
 export interface Follower<T extends KubeObject> {
   /** One version, `isGone` for the last of an object. A version may be told twice. */
   seen(object: T, isGone: boolean): void;
-  /** Nothing that happens from now on is missed. */
-  begun(): void;
+  /** Nothing that happens from now on is missed, and these are there. After a gap it begins anew. */
+  begun(there: readonly T[]): void;
   /** The server has forgotten where the watch was: versions may have been missed. */
   gap(): void;
 }
@@ -29,7 +29,7 @@ export async function follow<T extends KubeObject>(
         const page = await kube.list<T>(resource, { ...selection, signal });
         for (const object of page.items) follower.seen(object, false);
         from = page.resourceVersion;
-        follower.begun();
+        follower.begun(page.items);
       }
       for await (const event of kube.watch<T>(resource, { ...selection, resourceVersion: from, signal })) {
         if (event.type === 'BOOKMARK') {
@@ -78,7 +78,10 @@ export class ObjectRecord<T extends KubeObject> {
   ) {
     const follower: Follower<T> = {
       seen: (object, isGone) => this.#add(object, isGone),
-      begun,
+      begun: (there) => {
+        this.#missDeleted(there);
+        begun();
+      },
       gap: () => {
         this.#gaps += 1;
       },
@@ -123,6 +126,12 @@ export class ObjectRecord<T extends KubeObject> {
   async stop(): Promise<void> {
     this.#stop.abort(new Error('nothing more is recorded'));
     await this.#running;
+  }
+
+  /** What went in a gap has nobody told of. */
+  #missDeleted(there: readonly T[]): void {
+    const uids = new Set(there.map(({ metadata }) => metadata.uid));
+    for (const object of this.now) if (!uids.has(object.metadata.uid)) this.#add(object, true);
   }
 
   #add(object: T, isGone: boolean): void {

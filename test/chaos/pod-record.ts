@@ -45,7 +45,7 @@ export class PodRecord {
     const begun = Promise.withResolvers<void>();
     const follower: Follower<Pod> = {
       seen: (pod, isGone) => this.#add(pod, isGone),
-      begun: begun.resolve,
+      begun: () => begun.resolve(),
       gap: () => {
         this.#gaps += 1;
       },

@@ -1,8 +1,10 @@
 // What happens on the nodes, while one role after the other is killed or stopped at each step of it.
+import { featureGates } from '../../../deploy/local/roles.ts';
 import { auditPosition } from '../audit-record.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { type Fault, frozen, killed, startSecond, withFlags } from '../faults.ts';
 import { ImagePulls } from '../image-pulls.ts';
+import { JobPods } from '../job-pods.ts';
 import { type Ordeal, through } from '../ordeal.ts';
 import type { Random } from '../random.ts';
 import type { World } from '../world.ts';
@@ -30,6 +32,14 @@ const families: readonly Family[] = [
     begin: (world) => ImagePulls.create(world),
     killed: roles,
     frozen: ['daemon', 'watcher'],
+  },
+  {
+    name: 'sidecars',
+    about: 'the end of the sidecars of seven Jobs',
+    begin: (world, deaths) => JobPods.create(world, deaths),
+    killed: roles,
+    frozen: ['daemon', 'watcher'],
+    flags: [`--feature-gates=${featureGates},SidecarTerminator=true`],
   },
 ];
 
@@ -90,7 +100,7 @@ async function underFrozenWatcher(world: World, report: Report, family: Family):
   await judgeWriters(world, report, since, 1);
 }
 
-async function withWatcherFlags(world: World, family: Family, work: () => Promise<void>): Promise<void> {
+async function withWatcherFlags(world: World, family: Pick<Family, 'flags'>, work: () => Promise<void>): Promise<void> {
   const undo = await withFlags(world, 'watcher', flagsOf(family));
   try {
     await work();
@@ -99,6 +109,6 @@ async function withWatcherFlags(world: World, family: Family, work: () => Promis
   }
 }
 
-function flagsOf({ flags = [] }: Family): readonly string[] {
+function flagsOf({ flags = [] }: Pick<Family, 'flags'>): readonly string[] {
   return [hurried, ...flags];
 }
