@@ -5,6 +5,7 @@ import type { Report, Scenario } from '../campaign.ts';
 import { type Fault, frozen, killed, startSecond, withFlags } from '../faults.ts';
 import { ImagePulls } from '../image-pulls.ts';
 import { JobPods } from '../job-pods.ts';
+import { Launches } from '../launches.ts';
 import { type Ordeal, through } from '../ordeal.ts';
 import type { Random } from '../random.ts';
 import type { World } from '../world.ts';
@@ -40,6 +41,13 @@ const families: readonly Family[] = [
     killed: roles,
     frozen: ['daemon', 'watcher'],
     flags: [`--feature-gates=${featureGates},SidecarTerminator=true`],
+  },
+  {
+    name: 'launch',
+    about: 'the start of four pods whose containers have an order',
+    begin: (world) => Launches.create(world),
+    killed: roles,
+    frozen: ['daemon', 'watcher'],
   },
 ];
 
