@@ -5,8 +5,8 @@
 //   metadata.labels             the watcher: those of the Node
 //   spec.images                 the watcher, for jobs; and people, by hand
 //   status                      the workflow `pullImages`, through the cluster worker; EngineSilent: the watcher
-//
-// The daemon writes no field of it: it reports to the workflow.
+//   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
+//   tag while it is pulled      for them
 
 import { type FieldProblem, invalid, required } from './field-problem.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from './json.ts';

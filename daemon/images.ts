@@ -9,6 +9,7 @@ import { type NodeImage, nodeImages, type PullSecretRef } from '../api/node-imag
 import type { NodeRef } from '../api/refs.ts';
 import { kubeResource } from '../api/well-known.ts';
 import type { RuntimeDetector } from './cri/detection.ts';
+import type { PullReporter } from './pull-reporter.ts';
 import { NodePulls } from './shared-pulls.ts';
 
 export interface NodeImagesMeans {
@@ -17,6 +18,7 @@ export interface NodeImagesMeans {
   /** The only namespace whose Secrets are read (SEC-1). */
   readonly secretNamespace: string;
   readonly nodeCredentials: NodeCredentials;
+  readonly reporter: Pick<PullReporter, 'report'>;
   readonly pullsAtOnce: number;
   readonly clock: ImageActivityMeans['clock'];
   readonly attempt: ImageActivityMeans['attempt'];
@@ -25,7 +27,7 @@ export interface NodeImagesMeans {
 
 /** What the daemon does about the images of its node; `stopping` aborts when the worker that runs it ends. */
 export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) => PullActivities {
-  const { kube, runtimes, secretNamespace, nodeCredentials, pullsAtOnce, clock, attempt, log } = means;
+  const { kube, runtimes, secretNamespace, nodeCredentials, reporter, pullsAtOnce, clock, attempt, log } = means;
   const pulls = new NodePulls({ slots: pullsAtOnce });
   return (stopping) =>
     imageActivities({
@@ -36,6 +38,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
       nodeCredentials,
       freeBytes,
       pulls,
+      report: reporter.report,
       clock,
       attempt,
       stopping,

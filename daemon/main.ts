@@ -34,6 +34,7 @@ import { InFlight } from './in-flight.ts';
 import { NodeWorker } from './node-worker.ts';
 import { podView, trimPod } from './pod-view.ts';
 import { startProbes } from './probes/start.ts';
+import { PullReporter } from './pull-reporter.ts';
 
 /** Stops that are under way when the process ends get this long, of the 10 s that Kubernetes gives it. */
 const endOfStopsMs = 7_500;
@@ -87,11 +88,13 @@ metrics.trackReflector('nodes', nodeReflector);
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
 const stops = new InFlight<StopResult, NodeProgress>();
 const pods = podView({ cache: podCache, isSynced: () => podReflector.isSynced, client: kube });
+const pullReporter = new PullReporter({ kube, monotonicMs: () => systemClock.monotonicMs(), log });
 const imagesOf = nodeImagesOf({
   kube,
   runtimes,
   secretNamespace: config.images.secretNamespace,
   nodeCredentials: await readNodeCredentials(),
+  reporter: pullReporter,
   pullsAtOnce: config.daemon.pullsAtOnce,
   clock: systemClock,
   attempt: currentAttempt,
@@ -222,6 +225,7 @@ shutdown.add({
   name: 'work',
   stop: async () => {
     const late = systemClock.sleep(endOfStopsMs);
+    pullReporter.end();
     await Promise.all([worker.stop(), Promise.race([stops.idle(), late])]);
     if (stops.size > 0) log.warn({ stops: stops.size }, 'Ending in the middle of stops');
   },

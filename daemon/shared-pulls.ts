@@ -1,4 +1,5 @@
 import { setTimeout as timeout } from 'node:timers/promises';
+import type { PullBytes } from '../activities/cri/image-runtime.ts';
 import type { PullAttachment, PullRun, SharedPulls } from '../activities/cri/images.ts';
 import type { PullResult } from '../activities/cri/pull-contract.ts';
 
@@ -11,6 +12,7 @@ interface Pull {
   readonly outcome: Promise<PullResult>;
   attached: number;
   begun: boolean;
+  bytes?: PullBytes;
 }
 
 /**
@@ -77,7 +79,7 @@ export class NodePulls implements SharedPulls {
     const outcome = take();
     // whoever has left does not hear of it
     outcome.catch(() => undefined);
-    return { outcome, hasBegun: () => current?.begun ?? false, leave };
+    return { outcome, hasBegun: () => current?.begun ?? false, bytes: () => current?.bytes, leave };
   }
 
   #begin(reference: string, begin: (run: PullRun) => Promise<PullResult>): Pull {
@@ -90,7 +92,10 @@ export class NodePulls implements SharedPulls {
       if (!(await this.#slot(abandon.signal))) return abandoned;
       pull.begun = true;
       try {
-        return await begin({ signal: abandon.signal });
+        const tell = (bytes: PullBytes) => {
+          pull.bytes = bytes;
+        };
+        return await begin({ signal: abandon.signal, tell });
       } finally {
         this.#running -= 1;
         this.#queue.shift()?.();

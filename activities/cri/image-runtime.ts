@@ -8,6 +8,35 @@ export interface ImageRuntime {
   pullImage(pull: ImagePull): Promise<string>;
   /** The folder in which it keeps images; undefined when it does not tell. */
   imageFolder(): Promise<string | undefined>;
+  /** Watches the pull of this reference, which is about to begin. */
+  watchPull(reference: string): PullWatch;
+}
+
+/** How much of an image is there. */
+export interface PullBytes {
+  readonly fetched: number;
+  readonly total: number;
+}
+
+/** For people, in the unit that suits the whole: `34 of 120 MB`. */
+export function bytesText({ fetched, total }: PullBytes): string {
+  const [unit, name] = units.find(([size]) => total >= 10 * size) ?? [1, 'bytes'];
+  return `${Math.floor(fetched / unit)} of ${Math.floor(total / unit)} ${name}`;
+}
+
+/** As registries count them. */
+const units = [
+  [1e9, 'GB'],
+  [1e6, 'MB'],
+  [1e3, 'kB'],
+] as const;
+
+/** Looks how far one pull is. */
+export interface PullWatch {
+  /** Undefined where the runtime does not tell, or not whose bytes they are. Never fails. */
+  look(): Promise<PullBytes | undefined>;
+  /** The pull has ended. */
+  end(): void;
 }
 
 /** One attempt to pull. */

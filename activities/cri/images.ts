@@ -5,7 +5,7 @@ import { findTag, imageEntry, type NodeImage, type PullSecretRef } from '../../a
 import type { NodeRef } from '../../api/refs.ts';
 import { shortened } from '../../workflows/plan/size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
-import { type ImageRuntime, PullError, type RegistryAuth } from './image-runtime.ts';
+import { bytesText, type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
 import type { PullActivities, PullInput, PullProgress, PullResult } from './pull-contract.ts';
 import {
   credentialsFor,
@@ -34,6 +34,8 @@ export interface SharedPulls {
 export interface PullRun {
   /** Aborts when nobody wants it any more. */
   readonly signal: AbortSignal;
+  /** Says how far it is, to all who wait for it. */
+  readonly tell: (bytes: PullBytes) => void;
 }
 
 /** A pull as one of those sees it who wait for it. */
@@ -41,6 +43,8 @@ export interface PullAttachment {
   readonly outcome: Promise<PullResult>;
   /** Whether its turn has come. */
   hasBegun(): boolean;
+  /** How far it is; undefined while nobody knows. */
+  bytes(): PullBytes | undefined;
   /** Waits no longer. A pull that everybody has left is abandoned a moment later. */
   leave(): void;
 }
@@ -64,6 +68,12 @@ export interface FoundCredentials {
   readonly remembered: boolean;
 }
 
+/** How far one pull of a node is. */
+export interface PullReport extends Pick<PullInput, 'nodeImage' | 'image' | 'version'> {
+  readonly bytes: PullBytes;
+  readonly elapsedSeconds: number;
+}
+
 export interface ImageActivityMeans {
   /** The runtime that pulls, or why there is none. */
   readonly runtime: () => ImageRuntime | undefined;
@@ -76,11 +86,16 @@ export interface ImageActivityMeans {
   /** Bytes left where images are kept; undefined when nobody can tell. */
   readonly freeBytes: (folder: string) => Promise<number | undefined>;
   readonly pulls: SharedPulls;
+  /** Says on the NodeImage how far a pull is. Returns at once, and is called more often than it writes. */
+  readonly report: (progress: PullReport) => void;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly attempt: () => Attempt<PullProgress>;
   /** Aborts when this worker ends. */
   readonly stopping: AbortSignal;
 }
+
+/** How often the runtime is asked how far a pull is. */
+const lookMs = 3_000;
 
 /** With less than this left, a pull is not begun: it would only take the rest from what runs. */
 export const leastFreeBytes = 64 * 1024 * 1024;
@@ -100,11 +115,12 @@ export function imageActivities(means: ImageActivityMeans): PullActivities {
       const reference = referenceOf(image);
       const startedAtMs = means.clock.monotonicMs();
       let reason: PullProgress['reason'] = 'Looking';
-      const beats = new Heartbeats<PullProgress>(attempt, () => ({
-        reason,
-        image: reference,
-        elapsedSeconds: Math.floor((means.clock.monotonicMs() - startedAtMs) / 1_000),
-      }));
+      let bytes: PullBytes | undefined;
+      const beats = new Heartbeats<PullProgress>(attempt, () => {
+        const elapsedSeconds = Math.floor((means.clock.monotonicMs() - startedAtMs) / 1_000);
+        if (bytes !== undefined) means.report({ ...input, bytes, elapsedSeconds });
+        return { reason, image: reference, elapsedSeconds, ...(bytes && { fetched: bytesText(bytes) }) };
+      });
       try {
         const runtime = means.runtime();
         if (runtime === undefined) throw unreachable(input, means.noRuntime());
@@ -118,11 +134,12 @@ export function imageActivities(means: ImageActivityMeans): PullActivities {
         }
         if (present !== undefined) return succeeded(input, present, false);
 
-        const pull = means.pulls.join(reference, { operation: attempt.operation, share: !always }, ({ signal }) =>
-          pullOnce(means, runtime, input, nodeImage, signal),
+        const pull = means.pulls.join(reference, { operation: attempt.operation, share: !always }, (run) =>
+          pullOnce(means, runtime, input, nodeImage, run),
         );
         const look = setInterval(() => {
           reason = pull.hasBegun() ? 'Pulling' : 'Waiting';
+          bytes = pull.bytes();
         }, 200);
         try {
           return await unlessCancelled(attempt, unlessStopping(means.stopping, input, pull.outcome));
@@ -155,7 +172,7 @@ async function pullOnce(
   runtime: ImageRuntime,
   input: PullInput,
   nodeImage: NodeImage,
-  signal: AbortSignal,
+  { signal, tell }: PullRun,
 ): Promise<PullResult> {
   const { image, timeoutSeconds } = input;
   const reference = referenceOf(image);
@@ -196,6 +213,7 @@ async function pullOnce(
     for (const auth of auths) {
       const timeoutMs = leftMs();
       if (timeoutMs <= 0) return last ?? silent();
+      const watch = watched(runtime, reference, tell);
       try {
         const id = await runtime.pullImage({
           reference,
@@ -213,6 +231,8 @@ async function pullOnce(
         }
         last = error;
         if (!mayBeForWantOfRights(error)) return error;
+      } finally {
+        watch.end();
       }
     }
     return last;
@@ -229,6 +249,29 @@ async function pullOnce(
   function leftMs(): number {
     return endsAtMs - means.clock.monotonicMs();
   }
+}
+
+/** Tells how far a pull is, every few seconds, one look at a time. */
+function watched(runtime: ImageRuntime, reference: string, tell: PullRun['tell']): { readonly end: () => void } {
+  const watch = runtime.watchPull(reference);
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    try {
+      const bytes = await watch.look();
+      if (bytes !== undefined) tell(bytes);
+    } finally {
+      isLooking = false;
+    }
+  };
+  const timer = setInterval(() => void look(), lookMs);
+  return {
+    end() {
+      clearInterval(timer);
+      watch.end();
+    },
+  };
 }
 
 interface PulledImage {

@@ -29,6 +29,8 @@ export interface PullProgress {
   readonly image: string;
   /** Since this attempt began. */
   readonly elapsedSeconds: number;
+  /** For people, where the runtime tells: `34 of 120 MB`. */
+  readonly fetched?: string;
 }
 
 /**

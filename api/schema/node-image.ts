@@ -101,7 +101,15 @@ const tagStatus = Type.Object({
     [Type.Literal('Waiting'), Type.Literal('Pulling'), Type.Literal('Succeeded'), Type.Literal('Failed')],
     { description: '`Waiting` for its turn, `Pulling`, `Succeeded`, `Failed`.' },
   ),
-  progress: Type.Optional(int32({ description: '100 when the image is there, else 0.' })),
+  progress: Type.Optional(
+    int32({ description: 'Percent: 100 when the image is there, before that what the runtime tells, else 0.' }),
+  ),
+  fetched: Type.Optional(
+    Type.String({
+      description:
+        'How far a pull is that takes long, where the runtime tells: `34 of 120 MB in 12 s`. Goes with its end.',
+    }),
+  ),
   startTime: Type.Optional(time({ description: 'When its turn came.' })),
   completionTime: Type.Optional(time({ description: 'When it succeeded or failed.' })),
   version: Type.Optional(int64({ description: 'The version of the tag that this speaks of.' })),

@@ -1,7 +1,9 @@
+import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import {
   type ChannelOptions,
   credentials,
+  Metadata,
   makeGenericClientConstructor,
   type ServiceError,
   status,
@@ -20,10 +22,11 @@ import {
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
 import { pullErrorOf } from './pull-errors.ts';
+import { type ContentStore, fromPlace, layerDigest, PullWatches } from './pull-watch.ts';
 import type * as wire from './wire.ts';
 
-/** The file must lie beside this one, also in a bundle. */
-const protoFile = fileURLToPath(new URL('./runtime.proto', import.meta.url));
+/** The files must lie beside this one, also in a bundle. */
+const protoFiles = ['./runtime.proto', './content.proto'].map((file) => fileURLToPath(new URL(file, import.meta.url)));
 
 /** Deadlines in milliseconds (ND 5.2). Time that the caller gives a command or a container comes on top of `call`. */
 export const criDeadlines: CriDeadlines = {
@@ -74,6 +77,9 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
   const client = new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), channelOptions);
   const call: Call = (name, request, deadlineMs = deadlines.call, signal = undefined) =>
     unary(client, name, request, deadlineMs, signal);
+  const pullWatches = new PullWatches(contentStore(client, deadlines.call));
+  /** It is another runtime than containerd: no need to ask again. */
+  let tellsNoBytes = false;
 
   return {
     async version() {
@@ -161,8 +167,53 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       }
     },
 
+    watchPull(reference) {
+      const watch = pullWatches.watch(reference);
+      return {
+        async look() {
+          if (tellsNoBytes) return undefined;
+          try {
+            return await watch.look();
+          } catch (error) {
+            if (!(error instanceof CriError)) throw error;
+            tellsNoBytes = error.failure === 'unimplemented';
+            return undefined;
+          }
+        },
+        end: watch.end,
+      };
+    },
+
     close() {
       client.close();
+    },
+  };
+}
+
+/** Containerd's own store, in the namespace in which it keeps what CRI asks it for. */
+function contentStore(client: InstanceType<CriConstructor>, deadlineMs: number): ContentStore {
+  const metadata = new Metadata();
+  metadata.set('containerd-namespace', 'k8s.io');
+  return {
+    async underWay() {
+      const options = { deadlineMs, metadata };
+      const answer = await unaryWith<wire.ListStatusesResponse>(client, 'ListStatuses', { filters: [] }, options);
+      const layers = answer.statuses.flatMap(({ ref, offset }) => {
+        const digest = layerDigest(ref);
+        return digest === undefined ? [] : [[digest, Number(offset)] as const];
+      });
+      return new Map(layers);
+    },
+
+    async blobsOf(place) {
+      const request = { filters: [fromPlace(place)] };
+      const parts = await streamed<wire.ListContentResponse>(client, 'List', request, { deadlineMs, metadata });
+      return parts.flatMap(({ info }) => info.map(({ digest, size }) => ({ digest, size: Number(size) })));
+    },
+
+    async read(digest) {
+      const parts = await streamed<wire.ReadContentResponse>(client, 'Read', { digest }, { deadlineMs, metadata });
+      return Buffer.concat(parts.map(({ data }) => data)).toString('utf8');
     },
   };
 }
@@ -178,11 +229,13 @@ let loaded: CriConstructor | undefined;
 
 type CriConstructor = ReturnType<typeof makeGenericClientConstructor>;
 
-/** Both services in one client, so that they share one connection. */
+/** All services in one client, so that they share one connection. */
 function criConstructor(): CriConstructor {
   if (loaded !== undefined) return loaded;
-  const definition = loadSync(protoFile, { longs: String, enums: String, defaults: true, arrays: true, objects: true });
-  const services = ['runtime.v1.RuntimeService', 'runtime.v1.ImageService'].map((name) => definition[name]);
+  const options = { longs: String, enums: String, defaults: true, arrays: true, objects: true };
+  const definition = loadSync([...protoFiles], options);
+  const names = ['runtime.v1.RuntimeService', 'runtime.v1.ImageService', 'containerd.services.content.v1.Content'];
+  const services = names.map((name) => definition[name]);
   loaded = makeGenericClientConstructor(Object.assign({}, ...services), 'CRI');
   return loaded;
 }
@@ -202,6 +255,15 @@ function unary<Response>(
   deadlineMs: number,
   signal?: AbortSignal,
 ): Promise<Response> {
+  return unaryWith(client, call, request, { deadlineMs, metadata: new Metadata(), ...(signal && { signal }) });
+}
+
+function unaryWith<Response>(
+  client: InstanceType<CriConstructor>,
+  call: string,
+  request: object,
+  { deadlineMs, metadata, signal }: CallOptions & { readonly signal?: AbortSignal },
+): Promise<Response> {
   return new Promise((resolve, reject) => {
     let cancel: (() => void) | undefined;
     const settle = (error: ServiceError | null, response: Response) => {
@@ -211,13 +273,39 @@ function unary<Response>(
     };
     try {
       // The methods are made at run time, by the names in runtime.proto.
-      const made: unknown = client[call]?.(request, { deadline: deadlineIn(deadlineMs) }, settle);
+      const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) }, settle);
       if (signal === undefined || !isCancellable(made)) return;
       cancel = () => made.cancel();
       signal.addEventListener('abort', cancel);
       if (signal.aborted) cancel();
     } catch (error) {
       // The client has been closed.
+      reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
+    }
+  });
+}
+
+interface CallOptions {
+  readonly deadlineMs: number;
+  readonly metadata: Metadata;
+}
+
+/** Everything that a call answers in parts. */
+function streamed<Part>(
+  client: InstanceType<CriConstructor>,
+  call: string,
+  request: object,
+  { deadlineMs, metadata }: CallOptions,
+): Promise<readonly Part[]> {
+  return new Promise((resolve, reject) => {
+    const parts: Part[] = [];
+    try {
+      const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) });
+      if (!(made instanceof Readable)) throw new TypeError(`${call} answers no stream`);
+      made.on('data', (part: Part) => void parts.push(part));
+      made.on('error', (error: ServiceError) => reject(toCriError(call, error, deadlineMs)));
+      made.on('end', () => resolve(parts));
+    } catch (error) {
       reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
     }
   });

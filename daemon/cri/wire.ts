@@ -1,4 +1,4 @@
-// The messages of runtime.proto as proto-loader hands them over: camel case, 64-bit numbers as text, enums by name,
+// The messages of runtime.proto and content.proto as proto-loader hands them over: camel case, 64-bit numbers as text, enums by name,
 // absent messages as null, absent scalars as their defaults.
 
 type Labels = Readonly<Record<string, string>>;
@@ -122,4 +122,16 @@ export interface PullImageResponse {
 
 export interface ImageFsInfoResponse {
   readonly imageFilesystems: readonly { readonly fsId: { readonly mountpoint: string } | null }[];
+}
+
+export interface ListContentResponse {
+  readonly info: readonly { readonly digest: string; readonly size: string }[];
+}
+
+export interface ReadContentResponse {
+  readonly data: Uint8Array;
+}
+
+export interface ListStatusesResponse {
+  readonly statuses: readonly { readonly ref: string; readonly offset: string; readonly total: string }[];
 }

@@ -210,6 +210,30 @@ describe('registries', () => {
     expect((await ended(namespace, 'cut')).status).toMatchObject({ succeeded: 1 });
   });
 
+  it.concurrent('NP-5: a pull that takes long says how far it is, on the NodeImage and with its heartbeats', async () => {
+    const gate = newGate();
+    registry.serve('slow/app', { bytes: 40_000_000, until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    await applyJob(namespace, `${host}/slow/app:1`, { spec: { selector: { names: ['node-1'] } } });
+    const told = await waitFor('the half to be told', async (see) => {
+      const status = see(await tagStatus('node-1', `${host}/slow/app`));
+      return status?.fetched !== undefined && (status.progress ?? 0) > 40 && status;
+    });
+    expect(told).toMatchObject({ phase: 'Pulling', fetched: expect.stringMatching(/^(19|20) of 40 MB in \d+ s$/) });
+    const { metadata } = await cluster.get<NodeImage>('nodeimage', 'default', 'node-1');
+    const { raw } = await cluster.temporal.workflow.getHandle(pullImagesId(metadata.uid)).describe();
+    const beats = (raw.pendingActivities ?? []).flatMap(({ heartbeatDetails }) =>
+      (heartbeatDetails?.payloads ?? []).map(({ data }) => Buffer.from(data ?? '').toString()),
+    );
+    expect(beats).toContainEqual(expect.stringMatching(/slow\/app:1".*"fetched":"(19|20) of 40 MB"/));
+
+    gate.open();
+    expect((await ended(namespace)).status).toMatchObject({ succeeded: 1, failed: 0 });
+    const after = await tagStatus('node-1', `${host}/slow/app`);
+    expect(after).toMatchObject({ phase: 'Succeeded', progress: 100 });
+    expect(after).not.toHaveProperty('fetched');
+  });
+
   it.concurrent('NP-15: an image can be named by its digest', async () => {
     registry.serve('digest/app');
     const digest = registry.digest('digest/app');

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
 import { inPlaceAnnotation } from '../../api/in-place-update.ts';
+import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import type { Pod } from '../../api/pod.ts';
 import type { NodeRef } from '../../api/refs.ts';
 import { kubeResource } from '../../api/well-known.ts';
@@ -8,6 +9,7 @@ import { roles } from '../../deploy/local/roles.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
+import { startWindlass, type Windlass } from '../support/windlass.ts';
 
 const report = inPlaceAnnotation.containersMeta;
 const viaStatus = { subresource: 'status' } as const;
@@ -67,6 +69,70 @@ afterAll(async () => {
 function write(body: object, { client = daemon, name = 'here', options = viaStatus as { subresource?: string } } = {}) {
   return client.patch<Pod>(kubeResource.pods, { namespace, name }, 'merge', body, options);
 }
+
+describe('what a daemon may write of NodeImages', () => {
+  const tag = { tag: '1', phase: 'Pulling', version: 3, startTime: '2026-01-01T00:00:00Z', progress: 0 };
+  const counts = { desired: 1, succeeded: 0, failed: 0, pulling: 1, waiting: 0 };
+  const status = { ...counts, imageStatuses: { 'r.io/team/app': { tags: [tag] } } };
+  const at = '/status/imageStatuses/r.io~1team~1app/tags/0';
+  const told = [
+    { op: 'test', path: `${at}/tag`, value: '1' },
+    { op: 'add', path: `${at}/progress`, value: 28 },
+    { op: 'add', path: `${at}/fetched`, value: '34 of 120 MB in 12 s' },
+  ];
+  const patch = (body: readonly object[], name = own.name, options: { subresource?: string } = viaStatus) =>
+    daemon.patch<NodeImage>(nodeImages, { name }, 'json', body, options);
+
+  let windlass: Windlass;
+
+  beforeAll(async () => {
+    windlass = await startWindlass({ watcher: false, worker: false }); // for admission
+    for (const { name } of [own, other]) {
+      await cluster.kube.create(nodeImages, { metadata: { name }, spec: {} });
+      await cluster.kube.patch(nodeImages, { name }, 'merge', { status }, viaStatus);
+    }
+    await waitFor('the policy to hold', async () =>
+      patch(told, other.name).then(
+        () => false,
+        (error: { type?: string }) => error.type === 'Denied',
+      ),
+    );
+  });
+  afterAll(() => windlass.stop());
+
+  it('NP-5: is how far the pulls of its node are', async () => {
+    const after = await patch(told);
+    expect(after.status).toMatchObject({
+      ...counts,
+      imageStatuses: { 'r.io/team/app': { tags: [{ ...tag, progress: 28, fetched: '34 of 120 MB in 12 s' }] } },
+    });
+  });
+
+  it('NP-5: is nothing of the pulls of other nodes', async () => {
+    const refusal = { type: 'Denied', message: expect.stringContaining(own.name) };
+    await expect(patch(told, other.name)).rejects.toMatchObject(refusal);
+  });
+
+  it.each([
+    ['the phase', { op: 'add', path: `${at}/phase`, value: 'Succeeded' }],
+    ['the image', { op: 'add', path: `${at}/imageID`, value: 'x@sha256:1' }],
+    ['the message', { op: 'add', path: `${at}/message`, value: 'x' }],
+    ['the end', { op: 'add', path: `${at}/completionTime`, value: '2026-01-01T00:00:00Z' }],
+    ['the version', { op: 'add', path: `${at}/version`, value: 4 }],
+    ['another tag', { op: 'add', path: `${at.slice(0, -1)}-`, value: { tag: '2', phase: 'Pulling' } }],
+    ['another image', { op: 'add', path: '/status/imageStatuses/else', value: { tags: [] } }],
+    ['an image away', { op: 'remove', path: '/status/imageStatuses/r.io~1team~1app' }],
+    ['the counts', { op: 'add', path: '/status/succeeded', value: 1 }],
+    ['what was decided on', { op: 'add', path: '/status/observedGeneration', value: 7 }],
+  ])('NP-5: is not %s', async (_, change) => {
+    await expect(patch([change])).rejects.toMatchObject({ type: 'Denied' });
+  });
+
+  it('NP-5: is not what the node is to have', async () => {
+    const body = [{ op: 'add', path: '/spec', value: { images: {} } }];
+    await expect(patch(body, own.name, {})).rejects.toMatchObject({ type: 'Denied' });
+  });
+});
 
 describe('what a daemon may write of pods', () => {
   it('ND-26: is the report, on the pods of its node', async () => {

@@ -36,6 +36,7 @@ export function startPullingNodes(
   const workers = nodes.map((node) => {
     const runtime = playedRuntime(() => pulls.set(node.name, (pulls.get(node.name) ?? 0) + 1));
     const imagesOf = nodeImagesOf({
+      reporter: { report: () => undefined },
       nodeCredentials: {
         find: async () => ({ keyrings: [], troubles: [], remembered: false }),
         forget: () => undefined,
@@ -78,6 +79,7 @@ function playedRuntime(onPull: () => void): ImageRuntime {
     name: 'played',
     imageId: async (reference) => (images.has(reference) ? `sha256:${reference}` : undefined),
     imageFolder: async () => undefined,
+    watchPull: () => ({ look: async () => undefined, end: () => undefined }),
     async pullImage({ reference, signal }) {
       onPull();
       await delay(pullMs, undefined, { signal });

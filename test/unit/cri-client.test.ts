@@ -41,6 +41,13 @@ async function onceReachable<Value>(call: () => Promise<Value>): Promise<Value> 
 }
 
 describe('the CRI client', () => {
+  it('NP-5: knows nothing of bytes where the runtime is not containerd', async () => {
+    const watch = client.watchPull('r.io/app:1');
+    expect(await watch.look()).toBeUndefined();
+    expect(await watch.look()).toBeUndefined();
+    watch.end();
+  });
+
   it('speaks CRI v1 with the runtime on a Unix socket', async () => {
     await expect(client.version()).resolves.toMatchObject({ runtimeName: 'containerd', runtimeApiVersion: 'v1' });
     expect(fake.calls[0]?.request).toMatchObject({ version: '0.1.0' });

@@ -1,16 +1,25 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ImagePull, type ImageRuntime, PullError } from '../../activities/cri/image-runtime.ts';
+import {
+  bytesText,
+  type ImagePull,
+  type ImageRuntime,
+  type PullBytes,
+  PullError,
+} from '../../activities/cri/image-runtime.ts';
 import {
   type FoundCredentials,
   type ImageActivityMeans,
   imageActivities,
   leastFreeBytes,
+  type PullReport,
 } from '../../activities/cri/images.ts';
-import type { PullInput } from '../../activities/cri/pull-contract.ts';
+import type { PullInput, PullProgress } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { NodeImage } from '../../api/node-image.ts';
 import { NodePulls } from '../../daemon/shared-pulls.ts';
+import { newGate } from '../support/gate.ts';
 import { nodeImage, tagOf } from '../support/pull-objects.ts';
+import { waitFor } from '../support/wait.ts';
 
 const input: PullInput = {
   nodeImage: { name: 'a', uid: 'uid-a' },
@@ -42,6 +51,8 @@ interface World {
   readonly pull?: (pull: ImagePull) => Promise<string>;
   readonly secret?: object | undefined;
   readonly free?: number;
+  /** How far the pull is. */
+  readonly bytes?: () => PullBytes;
   /** What the node itself has for registries. */
   readonly own?: () => Promise<Partial<FoundCredentials>>;
   readonly nodeImage?: NodeImage | undefined;
@@ -51,10 +62,17 @@ interface World {
 function play(world: World = {}) {
   const asked: ImagePull[] = [];
   const looked: string[] = [];
+  const watched: string[] = [];
+  const reports: PullReport[] = [];
+  const beats: PullProgress[] = [];
   const runtime: ImageRuntime = {
     name: 'containerd',
     imageId: world.imageId ?? (async () => (asked.length > 0 ? 'sha256:new' : world.has)),
     imageFolder: async () => '/images',
+    watchPull: (reference) => {
+      watched.push(`watch ${reference}`);
+      return { look: async () => world.bytes?.(), end: () => void watched.push(`end ${reference}`) };
+    },
     pullImage: async (pull) => {
       asked.push(pull);
       return await (world.pull ?? (async () => 'sha256:new'))(pull);
@@ -74,12 +92,17 @@ function play(world: World = {}) {
     },
     freeBytes: async () => world.free,
     pulls: new NodePulls({ slots: 1 }),
+    report: (report) => void reports.push(report),
     clock: { monotonicMs: () => 0 },
-    attempt: () => ({ operation: 'o', cancellation: new AbortController().signal, heartbeat: () => undefined }),
+    attempt: () => ({
+      operation: 'o',
+      cancellation: new AbortController().signal,
+      heartbeat: (beat) => void beats.push(beat),
+    }),
     stopping: new AbortController().signal,
   };
   const pull = (more: Partial<PullInput> = {}) => imageActivities(means)['node.v1.pullImage']({ ...input, ...more });
-  return { asked, looked, pull };
+  return { asked, looked, watched, reports, beats, pull };
 }
 
 describe('node.v1.pullImage', () => {
@@ -227,6 +250,36 @@ describe('node.v1.pullImage', () => {
     expect(await pull({ version: 1 })).toEqual({ kind: 'superseded' });
     expect(await pull({ image: { name: 'r.io/app', tag: '9' } })).toEqual({ kind: 'superseded' });
     expect([...gone.asked, ...asked]).toEqual([]);
+  });
+
+  it('NP-5: tells with its heartbeats, and for the status, how far a pull is, where the runtime tells', async () => {
+    const gate = newGate();
+    const bytes = { fetched: 34_700_000, total: 120_000_000 };
+    const { reports, beats, watched, pull } = play({
+      bytes: () => bytes,
+      pull: async () => {
+        await gate.opened;
+        return 'sha256:new';
+      },
+    });
+    const pulled = pull();
+    await waitFor('a heartbeat that tells', () => beats.some(({ fetched }) => fetched !== undefined));
+    gate.open();
+    await pulled;
+    expect(beats.at(-1)).toMatchObject({ reason: 'Pulling', image: 'r.io/app:1', fetched: '34 of 120 MB' });
+    expect(reports[0]).toMatchObject({ nodeImage: input.nodeImage, image: input.image, version: 0, bytes });
+    expect(watched).toEqual(['watch r.io/app:1', 'end r.io/app:1']);
+  });
+
+  it.each([
+    [0, 500, '0 of 500 bytes'],
+    [1_234, 20_000, '1 of 20 kB'],
+    [9_999_999, 10_000_000, '9 of 10 MB'],
+    [1_000_000, 9_999_999, '1000 of 9999 kB'],
+    [34_000_000, 120_000_000, '34 of 120 MB'],
+    [3_100_000_000, 12_000_000_000, '3 of 12 GB'],
+  ])('NP-5: says %d of %d bytes as people do', (fetched, total, text) => {
+    expect(bytesText({ fetched, total })).toBe(text);
   });
 
   it('a runtime that does not answer is no failed attempt', async () => {

@@ -8,7 +8,7 @@ import {
 import { currentTagStatus, findTag, type NodeImage, nodeImages, tagsOf } from '../../api/node-image.ts';
 import { kubeResource, pullSecretAnnotation } from '../../api/well-known.ts';
 import { imageListPullJobRunner } from '../../watcher/kinds/image-list-pull-job.ts';
-import { imagePullJobRunner } from '../../watcher/kinds/image-pull-job.ts';
+import { changedImages, imagePullJobRunner } from '../../watcher/kinds/image-pull-job.ts';
 import { nodeImageKeeper } from '../../watcher/kinds/node-image.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
@@ -214,6 +214,12 @@ describe('ImagePullJobs', () => {
     answer(cluster, 'a', 'Succeeded');
     await waitFor('the end', () => jobIn(cluster)?.status?.completionTime);
     expect(writes.slice(before).filter(({ plural }) => plural === 'nodeimages')).toEqual([]);
+  });
+
+  it('IPJ-6: are not woken by how far a pull is', () => {
+    const at = (status: object) => nodeImage('a', {}, { nginx: [{ tag: '1', phase: 'Pulling', ...status }] });
+    expect(changedImages(at({}), at({ progress: 28, fetched: '34 of 120 MB in 12 s' }))).toEqual([]);
+    expect(changedImages(at({ progress: 28 }), at({ progress: 28, message: 'no' }))).toEqual(['nginx']);
   });
 
   it('IPJ-23: are deleted when their TTL is over, those of a list by the list', async () => {

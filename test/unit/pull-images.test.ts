@@ -224,6 +224,34 @@ describe('the status of a node', () => {
   });
 });
 
+describe('NP-5: what the node says of its pull', () => {
+  const pulling = begun(newPull(tag), bornMs);
+  const said = { tag: '1.27', phase: 'Pulling', version: 2, progress: 28, fetched: '34 of 120 MB in 12 s' } as const;
+  const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })] }, { nginx: [said] });
+  const merged = (nodeImages: NodeImage, pull: Pull) =>
+    mergedStatus(nodeImages, [reportOf(pull)], undefined).imageStatuses?.nginx?.tags?.[0];
+
+  it('stays while the pull goes on', () => {
+    expect(merged(live, pulling)).toMatchObject({ progress: 28, fetched: said.fetched });
+    const other = tagOf('7');
+    const both = { ...live, spec: { images: { ...live.spec.images, redis: { tags: [other] } } } };
+    expect(mergedStatus(both, [], undefined).imageStatuses?.nginx?.tags?.[0]).toEqual(said);
+  });
+
+  it.each([
+    ['it has ended', heard(pulling, { kind: 'succeeded', imageId: 'x' }, bornMs), 100],
+    ['it has failed', heard(pulling, { kind: 'failed', final: true, message: 'x' }, bornMs), 0],
+    ['an attempt has failed', heard(pulling, failed, bornMs), 0],
+    ['another version is pulled', { ...pulling, tag: { ...tag, version: 3 } }, 0],
+  ])('goes when %s', (_, pull, progress) => {
+    const { version } = pull.tag;
+    const asked = { ...live, spec: nodeImage('a', { nginx: [tagOf('1.27', { version })] }).spec };
+    const after = merged(asked, pull);
+    expect(after?.progress).toBe(progress);
+    expect(after).not.toHaveProperty('fetched');
+  });
+});
+
 describe('admission of a NodeImage', () => {
   const given = (tags: readonly object[]) => ({ spec: { images: { nginx: { tags } } } }) as never;
 

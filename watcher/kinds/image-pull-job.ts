@@ -294,7 +294,8 @@ function metadataOf({ metadata: { namespace = '', name } }: ImagePullJob) {
   return { namespace, name };
 }
 
-function changedImages(before: NodeImage, after: NodeImage): readonly string[] {
+/** The images of a node of which something has changed that is counted. */
+export function changedImages(before: NodeImage, after: NodeImage): readonly string[] {
   const names = new Set(
     [before, after].flatMap(({ spec, status }) => [
       ...Object.keys(spec.images ?? {}),
@@ -306,8 +307,13 @@ function changedImages(before: NodeImage, after: NodeImage): readonly string[] {
     (name) =>
       waits ||
       !sameJson(before.spec.images?.[name], after.spec.images?.[name]) ||
-      !sameJson(before.status?.imageStatuses?.[name], after.status?.imageStatuses?.[name]),
+      !sameJson(ends(before, name), ends(after, name)),
   );
+}
+
+/** What is counted of an image. How far a pull is wakes nobody. */
+function ends({ status }: NodeImage, name: string): unknown {
+  return status?.imageStatuses?.[name]?.tags?.map(({ progress: _, fetched: __, ...rest }) => rest);
 }
 
 function samePlace(before: Pod | undefined, after: Pod | undefined): boolean {

@@ -341,6 +341,16 @@ export function mergedStatus(
   };
 }
 
+/** What the node has said of its pull stays while that goes on; after a failed attempt it is of one that is over. */
+function progressOf(
+  { phase, message }: TagReport,
+  before: ImageTagStatus | undefined,
+): Pick<ImageTagStatus, 'progress' | 'fetched'> {
+  if (phase === 'Succeeded') return { progress: 100 };
+  if (phase !== 'Pulling' || message !== undefined || before?.phase !== 'Pulling') return { progress: 0 };
+  return { progress: before.progress ?? 0, ...(before.fetched !== undefined && { fetched: before.fetched }) };
+}
+
 function merged(before: ImageTagStatus | undefined, report: TagReport): ImageTagStatus {
   const { tag, phase, version, startTime, completionTime, imageId, message } = report;
   const isSame = before !== undefined && (before.version ?? 0) === version;
@@ -349,7 +359,7 @@ function merged(before: ImageTagStatus | undefined, report: TagReport): ImageTag
     tag,
     phase,
     version,
-    progress: phase === 'Succeeded' ? 100 : 0,
+    ...progressOf(report, isSame ? before : undefined),
     ...(startTime !== undefined && { startTime }),
     ...(completionTime !== undefined && { completionTime }),
     ...(imageId !== undefined && { imageID: imageId }),
