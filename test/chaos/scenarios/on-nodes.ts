@@ -7,6 +7,7 @@ import { ImagePulls } from '../image-pulls.ts';
 import { JobPods } from '../job-pods.ts';
 import { Launches } from '../launches.ts';
 import { type Ordeal, through } from '../ordeal.ts';
+import { ProbedPods } from '../probed-pods.ts';
 import type { Random } from '../random.ts';
 import type { World } from '../world.ts';
 import { judgeWriters } from './freezes.ts';
@@ -47,6 +48,13 @@ const families: readonly Family[] = [
     about: 'the start of four pods whose containers have an order',
     begin: (world) => Launches.create(world),
     killed: roles,
+    frozen: ['daemon', 'watcher'],
+  },
+  {
+    name: 'probes',
+    about: 'what the probes of four pods find out',
+    begin: (world) => ProbedPods.create(world),
+    killed: ['daemon', 'watcher', 'apiserver'],
     frozen: ['daemon', 'watcher'],
   },
 ];
