@@ -199,15 +199,33 @@ describe('registries', () => {
     });
   });
 
-  it.concurrent('NP-7: 429 and connections that break half way are tried again', async () => {
+  it.concurrent('NP-7: 429, 500 and connections that break half way are tried again', async () => {
     registry.serve('busy/app', { answers: { status: 429, times: 2 } });
+    registry.serve('failing/app', { answers: { status: 500, times: 2 } });
     registry.serve('cut/app', { cuts: 1, bytes: 1_000_000 });
     const namespace = await cluster.newNamespace();
     const spec = { selector: { names: ['node-2'] } };
-    await applyJob(namespace, `${host}/busy/app:1`, { name: 'busy', spec });
-    await applyJob(namespace, `${host}/cut/app:1`, { name: 'cut', spec });
-    expect((await ended(namespace, 'busy')).status).toMatchObject({ succeeded: 1 });
-    expect((await ended(namespace, 'cut')).status).toMatchObject({ succeeded: 1 });
+    for (const name of ['busy', 'failing', 'cut']) {
+      await applyJob(namespace, `${host}/${name}/app:1`, { name, spec });
+    }
+    for (const name of ['busy', 'failing', 'cut']) {
+      expect((await ended(namespace, name)).status).toMatchObject({ succeeded: 1, failed: 0 });
+    }
+  });
+
+  it.concurrent('an image of 300 MB comes to the node through a connection that breaks, and past the daemon', async () => {
+    registry.serve('large/app', { bytes: 100 * 1024 * 1024, layers: 3, cuts: 1 });
+    const reference = `${host}/large/app:1`;
+    const namespace = await cluster.newNamespace();
+    const grown = cluster.part.measureGrowth('daemon-node-1');
+    await applyJob(namespace, reference, { spec: { selector: { names: ['node-1'] } } });
+    expect((await ended(namespace)).status).toMatchObject({ succeeded: 1, failed: 0 });
+    expect(await cluster.imageSize('node-1', reference)).toBe('300.0 MiB');
+    const [megabytes, layers] = [grown(), registry.callsFor('large/app', 'layer')];
+    console.log(`the daemon took at most ${megabytes.toFixed(0)} MB more, for ${layers.length} answers with a layer`);
+    expect(megabytes).toBeLessThan(100);
+    expect(layers.filter(({ end }) => end?.whole)).toHaveLength(3);
+    registry.serve('large/app'); // nobody needs all of it any more
   });
 
   it.concurrent('NP-5: a pull that takes long says how far it is, on the NodeImage and with its heartbeats', async () => {

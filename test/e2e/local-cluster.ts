@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,7 +12,7 @@ import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { pushImages } from '../../deploy/local/images.ts';
 import { findInstance, type Instance, instanceName, repository } from '../../deploy/local/instance.ts';
 import { commandIn, type Place } from '../../deploy/local/namespaces.ts';
-import { freezePart, killPart, partReady, startPart, stopPart, thawPart } from '../../deploy/local/parts.ts';
+import { freezePart, killPart, partReady, readParts, startPart, stopPart, thawPart } from '../../deploy/local/parts.ts';
 import { status } from '../../deploy/local/platform.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
@@ -59,7 +59,11 @@ export interface LocalCluster {
     start(name: string, flags?: readonly string[]): Promise<void>;
     freeze(name: string): void;
     thaw(name: string): void;
+    /** Begins to measure the most memory that its process takes, and answers how to ask for it, in MB, above that of now. */
+    measureGrowth(name: string): () => number;
   };
+  /** What the runtime of a node says of an image, `300.1 MiB`; undefined when it is not there. */
+  imageSize(place: Place, reference: string): Promise<string | undefined>;
   /** Makes busybox under this version known to the registry. */
   pushBusybox(version: string): Promise<void>;
   /** The command line that runs a command in the network of a node. */
@@ -100,6 +104,12 @@ export async function localCluster(): Promise<LocalCluster> {
     return JSON.parse(await ok(['get', kind, object, '-n', namespace, '-o', 'json'])) as T;
   }
 
+  async function inNode(place: Place, args: readonly string[]): Promise<string> {
+    const ctr = ['ctr', '--address', '/run/containerd/containerd.sock', '-n', 'k8s.io'];
+    const [command = '', ...rest] = commandIn(instance as Instance, place, [...ctr, ...args]);
+    return await run(command, rest, { env: debian.env });
+  }
+
   return {
     kubeconfig,
     machine: now.machine,
@@ -128,21 +138,16 @@ export async function localCluster(): Promise<LocalCluster> {
     },
     async containersOf(pod) {
       const place = pod.spec.nodeName as Place;
-      const ctr = ['ctr', '--address', '/run/containerd/containerd.sock', '-n', 'k8s.io'];
-      const inNode = async (args: readonly string[]): Promise<string> => {
-        const [command = '', ...rest] = commandIn(instance, place, [...ctr, ...args]);
-        return await run(command, rest, { env: debian.env });
-      };
       const filter = `labels."io.kubernetes.pod.uid"==${pod.metadata.uid},labels."io.cri-containerd.kind"==container`;
-      const ids = (await inNode(['containers', 'list', '-q', filter])).split('\n').filter(Boolean);
+      const ids = (await inNode(place, ['containers', 'list', '-q', filter])).split('\n').filter(Boolean);
       const tasks = new Set(
-        (await inNode(['tasks', 'list'])).split('\n').flatMap((line) => {
+        (await inNode(place, ['tasks', 'list'])).split('\n').flatMap((line) => {
           const [id = '', , state] = line.trim().split(/\s+/);
           return state === 'RUNNING' ? [id] : [];
         }),
       );
       const containers = await Promise.all(
-        ids.map(async (id) => describeContainer(await inNode(['containers', 'info', id]), tasks)),
+        ids.map(async (id) => describeContainer(await inNode(place, ['containers', 'info', id]), tasks)),
       );
       return containers.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
     },
@@ -155,6 +160,20 @@ export async function localCluster(): Promise<LocalCluster> {
       },
       freeze: (part) => freezePart(instance, part),
       thaw: (part) => thawPart(instance, part),
+      measureGrowth(part) {
+        const { pid } = readParts(instance).find((record) => record.name === part) ?? {};
+        const megabytes = (field: string): number => {
+          const text = readFileSync(`/proc/${pid}/status`, 'utf8');
+          return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(text)?.[1] ?? Number.NaN) / 1024;
+        };
+        writeFileSync(`/proc/${pid}/clear_refs`, '5'); // the peak is that of now
+        const before = megabytes('VmRSS');
+        return () => megabytes('VmHWM') - before;
+      },
+    },
+    async imageSize(place, reference) {
+      const line = (await inNode(place, ['images', 'list', `name==${reference}`])).split('\n')[1] ?? '';
+      return / (\d+\.\d+ [KMG]iB) /.exec(line)?.[1];
     },
     async pushBusybox(version) {
       await pushImages(`http://${now.registry}`, [await busyboxImage(debian, version)]);

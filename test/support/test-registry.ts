@@ -4,19 +4,21 @@ import { type LayerEntry, tarFile } from '../../deploy/local/images.ts';
 
 /** How a registry treats one of its repositories. */
 export interface RepositoryScript {
-  /** Absent: 64 KiB. */
+  /** Of each layer. Absent: 64 KiB. */
   readonly bytes?: number;
+  /** How many layers there are. Absent: one. */
+  readonly layers?: number;
   /** What is in the image beside that, so that containers can run it. */
   readonly files?: readonly LayerEntry[];
   /** Whoever asks has to be this one. */
   readonly user?: { readonly name: string; readonly password: string };
   /** Answers so many questions for the manifest with this status first; absent `times`: all of them. */
   readonly answers?: { readonly status: number; readonly times?: number };
-  /** Breaks the connection in the middle of the layer, so often. */
+  /** Breaks the connection in the middle of a layer, so often. */
   readonly cuts?: number;
-  /** The layer takes so long. */
+  /** Each layer takes so long. */
   readonly takesMs?: number;
-  /** The layer is held back until this resolves. */
+  /** All layers are held back until this resolves. */
   readonly until?: Promise<void>;
 }
 
@@ -36,7 +38,7 @@ type Mutable<Object> = { -readonly [Key in keyof Object]: Object[Key] };
 interface Repository {
   readonly script: RepositoryScript;
   readonly blobs: ReadonlyMap<string, Buffer>;
-  readonly layer: string;
+  readonly layers: ReadonlySet<string>;
   readonly manifest: Buffer;
   left: number;
   cutsLeft: number;
@@ -48,7 +50,7 @@ interface Repository {
  */
 export class TestRegistry {
   readonly #calls: Mutable<RegistryCall>[] = [];
-  /** The most layers of one repository that one client had under way at once. */
+  /** How often one client had one layer of a repository under way at once, at most; by all three of them. */
   readonly mostAtOnce = new Map<string, number>();
   readonly #underWay = new Map<string, number>();
   readonly #repositories = new Map<string, Repository>();
@@ -79,14 +81,17 @@ export class TestRegistry {
 
   /** Has a repository from now on, with a fresh image in it. */
   serve(repository: string, script: RepositoryScript = {}): void {
-    const data: LayerEntry = { kind: 'file', path: 'data', content: randomBytes(script.bytes ?? 65_536) };
-    const tar = tarFile([...(script.files ?? []), data]);
+    const { bytes = 65_536, layers = 1, files = [] } = script;
+    const tars = Array.from({ length: layers }, (_, index) => {
+      const data: LayerEntry = { kind: 'file', path: `data-${index}`, content: randomBytes(bytes) };
+      return tarFile(index === 0 ? [...files, data] : [data]);
+    });
     const config = Buffer.from(
       JSON.stringify({
         architecture: 'amd64',
         os: 'linux',
         config: {},
-        rootfs: { type: 'layers', diff_ids: [digestOf(tar)] },
+        rootfs: { type: 'layers', diff_ids: tars.map(digestOf) },
       }),
     );
     const manifest = Buffer.from(
@@ -94,12 +99,12 @@ export class TestRegistry {
         schemaVersion: 2,
         mediaType: 'application/vnd.oci.image.manifest.v1+json',
         config: descriptor('application/vnd.oci.image.config.v1+json', config),
-        layers: [descriptor('application/vnd.oci.image.layer.v1.tar', tar)],
+        layers: tars.map((tar) => descriptor('application/vnd.oci.image.layer.v1.tar', tar)),
       }),
     );
-    const blobs = new Map([tar, config].map((blob) => [digestOf(blob), blob]));
+    const blobs = new Map([...tars, config].map((blob) => [digestOf(blob), blob]));
     const left = script.answers === undefined ? 0 : (script.answers.times ?? Number.POSITIVE_INFINITY);
-    const known = { script, blobs, layer: digestOf(tar), manifest, left, cutsLeft: script.cuts ?? 0 };
+    const known = { script, blobs, layers: new Set(tars.map(digestOf)), manifest, left, cutsLeft: script.cuts ?? 0 };
     this.#repositories.set(repository, known);
   }
 
@@ -138,9 +143,9 @@ export class TestRegistry {
     }
     const blob = found.blobs.get(reference);
     if (blob === undefined) return refuse(response, 404, 'BLOB_UNKNOWN');
-    if (reference !== found.layer || request.method === 'HEAD') return send(request, response, blob);
+    if (!found.layers.has(reference) || request.method === 'HEAD') return send(request, response, blob);
     this.#note({ repository, what: 'layer', from, beganAtMs: Date.now() }, response);
-    await this.#sendLayer(found, `${repository} ${from}`, response, blob);
+    await this.#sendLayer(found, `${repository} ${from} ${reference}`, response, blob);
   }
 
   #note(call: Mutable<RegistryCall>, response: ServerResponse): void {
