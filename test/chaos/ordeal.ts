@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Report } from './campaign.ts';
 import type { Fault } from './faults.ts';
-import { patienceMs, seconds, type World } from './world.ts';
+import { laps, patienceMs, seconds, type World } from './world.ts';
 
 /** Something that can be seen of the work. */
 export interface OrdealStep {
@@ -39,11 +39,14 @@ export async function through(
   begin: readonly (() => Promise<Ordeal>)[],
   blowAt: (step: number) => Blow,
 ): Promise<void> {
+  const lap = laps();
   const ordeals = await Promise.all(begin.map((make) => make()));
+  lap('begun');
   const count = Math.max(...ordeals.map(({ steps }) => steps.length));
   for (let index = 0; index < count; index += 1) {
     const steps = ordeals.flatMap((ordeal) => ordeal.steps[index] ?? []);
     await Promise.all(steps.map((step) => step.reach()));
+    lap(`step ${index + 1}`);
     const { fault, lastsSeconds } = blowAt(index);
     world.say(`   ${fault.name}: ${steps.map(({ name }) => name).join(', ')}`);
     report.fault(fault.name);
@@ -56,11 +59,16 @@ export async function through(
       await fault.heal();
     }
     await Promise.all(done);
+    lap('fault');
   }
   await Promise.all(ordeals.map((ordeal) => ordeal.settled()));
+  lap('settled');
   await Promise.all(ordeals.map((ordeal) => ordeal.judge(report)));
+  lap('judged');
   report.outcome('as it should be', ordeals.length);
   await Promise.all(ordeals.map((ordeal) => ordeal.remove()));
+  lap('removed');
+  world.say(`   ${lap.told()}`);
 }
 
 /** Resolves as soon as something that is witnessed right here is so. */

@@ -148,3 +148,15 @@ export const patienceMs = 420_000;
 export async function seconds(count: number): Promise<void> {
   await delay(count * 1000);
 }
+
+/** Says how long each part took. */
+export function laps(): ((name: string) => void) & { told(): string } {
+  let lastMs = performance.now();
+  const told: string[] = [];
+  const lap = (name: string): void => {
+    const nowMs = performance.now();
+    told.push(`${name} ${Math.round((nowMs - lastMs) / 1000)} s`);
+    lastMs = nowMs;
+  };
+  return Object.assign(lap, { told: () => told.join(', ') });
+}

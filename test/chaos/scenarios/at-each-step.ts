@@ -3,7 +3,7 @@ import type { Report } from '../campaign.ts';
 import type { Fault } from '../faults.ts';
 import { Fleet, type Judgement } from '../fleet.ts';
 import type { Subject, SubjectPlan } from '../subject.ts';
-import { seconds, type World } from '../world.ts';
+import { laps, seconds, type World } from '../world.ts';
 
 /** Faults in the middle of everything. */
 export interface AtEachStep {
@@ -55,16 +55,4 @@ export async function throughFaults(world: World, report: Report, options: AtEac
   await fleet.remove();
   lap('removed');
   world.say(`   ${lap.told()}`);
-}
-
-/** Says how long each part took. */
-function laps(): ((name: string) => void) & { told(): string } {
-  let lastMs = performance.now();
-  const told: string[] = [];
-  const lap = (name: string): void => {
-    const nowMs = performance.now();
-    told.push(`${name} ${Math.round((nowMs - lastMs) / 1000)} s`);
-    lastMs = nowMs;
-  };
-  return Object.assign(lap, { told: () => told.join(', ') });
 }

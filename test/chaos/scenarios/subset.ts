@@ -10,6 +10,7 @@ import { deletions } from './deletions.ts';
 import { judgeWriters } from './freezes.ts';
 import { hostileClients, webhookDown } from './hostile-clients.ts';
 import { hostileRequests } from './hostile-requests.ts';
+import { everythingOnNodes } from './on-nodes.ts';
 import { saysEngineSilent } from './outages.ts';
 import { randomFaults } from './random-faults.ts';
 import { treatEachStep } from './treatments.ts';
@@ -80,6 +81,11 @@ export const subset: readonly Scenario[] = [
     name: 'forty requests at once',
     about: 'over eight pods of five containers',
     run: (world, _random, report) => burst(world, report, { pods: 8, containers: 5 }),
+  },
+  {
+    name: 'the work on the nodes goes on when each role dies',
+    about: 'pulls, ends of sidecars, ordered starts and probes side by side, each role killed at another step',
+    run: everythingOnNodes,
   },
   {
     name: 'hostile requests and clients',
