@@ -84,10 +84,11 @@ function swapped(pod: Pod, ready = true): Pod {
   return inPlacePod(pod.spec.containers, { annotations, labels, conditions, statuses });
 }
 
-const outOfService: readonly PodCondition[] = [
-  { type: 'InPlaceUpdateReady', status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now },
-  ...inService.slice(1),
-];
+const outOfService: readonly PodCondition[] = inService.map((condition) => {
+  if (condition.type === 'InPlaceUpdateReady')
+    return { ...condition, status: 'False', reason: 'StartInPlaceUpdate', lastTransitionTime: now };
+  return condition.type === 'Ready' ? { ...condition, status: 'False' } : condition;
+});
 
 const running: InPlaceState = {
   revision: 'web-2',
@@ -203,7 +204,7 @@ describe('startInPlace', () => {
   it('IPU-20: writes the condition even if it is False already', () => {
     const { drain } = start({ pod: inPlacePod([main], { conditions: outOfService }) });
     expect(drain?.patch).toMatchObject({
-      status: { conditions: [{ type: 'InPlaceUpdateReady', status: 'False' }, {}] },
+      status: { conditions: [{ type: 'InPlaceUpdateReady', status: 'False' }] },
     });
   });
 
@@ -575,6 +576,18 @@ describe('refreshInPlace', () => {
     expect(drained([{ ...main, image: 'app:2' }], before)).toEqual(waits);
     const [atOnce] = drained([{ ...main, image: 'app:2' }], running);
     expect(atOnce).toMatchObject({ step: 'intoService' });
+  });
+
+  it('IPU-40: waits for a kubelet that has yet to see that the pod is out of service, but not for ever', () => {
+    const conditions = outOfService.map((condition) => ({
+      ...condition,
+      ...(condition.type === 'Ready' && { status: 'True' }),
+    }));
+    const pod = { ...podWithState([{ ...main, image: 'app:2' }], running) };
+    const behind = { ...pod, status: { ...pod.status, conditions } };
+    expect(refresh(behind)).toMatchObject({ waitingFor: { reason: 'Draining' }, againInMs: 30_000 });
+    expect(refresh(behind, { nowMs: nowMs + 30_000 })).toMatchObject({ step: 'intoService' });
+    expect(refresh(pod)).toMatchObject({ step: 'intoService' });
   });
 
   it('does not wait for ever after a drain in the future of its own clock', () => {

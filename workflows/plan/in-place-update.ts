@@ -239,7 +239,7 @@ function intoService({ pod, nowMs }: RefreshInput, state?: InPlaceState): InPlac
   const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
   if (!hasInPlaceGate(pod) || isOpen) return { kind: 'none' };
 
-  const againInMs = patienceLeftMs(gate, state, nowMs);
+  const againInMs = Math.max(patienceLeftMs(gate, state, nowMs), kubeletBehindMs(pod, gate, nowMs));
   if (againInMs > 0) return { kind: 'wait', waitingFor: { reason: 'Draining', containers: [] }, againInMs };
   const conditions = withGate(pod, { status: 'True' }, nowMs);
   return { kind: 'write', step: 'intoService', writes: [statusPatch(pod, conditions)] };
@@ -251,6 +251,18 @@ function patienceLeftMs(gate: PodCondition | undefined, state: InPlaceState | un
   const drainedAtMs = Date.parse(gate.lastTransitionTime ?? '');
   const recordedAtMs = state === undefined ? Number.NEGATIVE_INFINITY : Date.parse(state.updateTimestamp);
   if (!(drainedAtMs > recordedAtMs)) return 0;
+  return Math.max(0, Math.min(drainedAtMs - nowMs, 0) + drainPatienceMs);
+}
+
+/**
+ * For how long a kubelet is still waited for that calls a pod Ready which is out of service: it has yet to see that, and
+ * would take Ready back when the pod is in service again and counts as such; 0 for any other.
+ */
+function kubeletBehindMs(pod: Pod, gate: PodCondition | undefined, nowMs: number): number {
+  const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
+  if (gate?.status !== 'False' || ready?.status !== 'True') return 0;
+  const drainedAtMs = Date.parse(gate.lastTransitionTime ?? '');
+  if (Number.isNaN(drainedAtMs)) return 0;
   return Math.max(0, Math.min(drainedAtMs - nowMs, 0) + drainPatienceMs);
 }
 
