@@ -8,10 +8,6 @@ import { useWindlass } from './windlass.ts';
 
 const windlass = useWindlass();
 
-async function restarted(pod: PlayedPod, container: string, times: number): Promise<void> {
-  await waitFor(`${container} to be restarted ${times} times`, (see) => see(pod.restartsOf(container)) === times);
-}
-
 /** Waits until the operation of the pod has ended, and answers what Temporal shows of it. */
 async function ended(pod: PlayedPod) {
   return await waitFor('the operation to end', async (see) => {
@@ -26,7 +22,7 @@ describe('the environment of a pod that is updated in place', () => {
     const pod = await podWithEnvironment(windlass());
     await setTier(windlass(), pod, 'gold');
     await setGate(windlass(), pod, 'False');
-    await restarted(pod, 'app', 1);
+    await pod.restarted('app', 1);
     const operation = await ended(pod);
     expect(operation.searchAttributes).toMatchObject({ WindlassKind: ['Pod'], WindlassName: [pod.ref.name] });
 
@@ -94,7 +90,7 @@ describe('the environment of a pod that is updated in place', () => {
     await reasonIs('Paused');
     pod.script('app', {});
     await operationOn(windlass(), pod).signal('resume', { by: 'ann' });
-    await restarted(pod, 'app', 1);
+    await pod.restarted('app', 1);
     await ended(pod);
   });
 

@@ -83,7 +83,7 @@ describe('an operator', () => {
     stopped.open();
 
     await request.untilContainer('app', 'Recreating');
-    expect(pod.restartsOf('app')).toBe(1);
+    await pod.restarted('app', 1);
     expect(node.stopsOf(pod)).toEqual(['app']);
   });
 

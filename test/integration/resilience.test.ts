@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { newGate } from '../support/gate.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { type RoleProcess, spawnRole } from '../support/roles.ts';
-import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
 // Watcher and worker are processes of their own here, so that they can be killed.
@@ -112,7 +111,7 @@ describe('a request goes on', () => {
 
     await node.stopDaemon();
     stopped.open();
-    await waitFor('the stop to come to its end', () => pod.restartsOf('app') === 1);
+    await pod.restarted('app', 1);
     await node.startDaemon(connection);
 
     expect(outcomeOf(await request.ended())).toMatchObject({ type: 'Complete' });

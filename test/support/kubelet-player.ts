@@ -120,6 +120,11 @@ export class PlayedPod {
     return this.newest(container)?.restartCount ?? -1;
   }
 
+  /** Waits until this container has been restarted so often: what stops it hears of that before its next instance is there. */
+  async restarted(container: string, times: number): Promise<void> {
+    await waitFor(`${container} to be restarted ${times} times`, (see) => see(this.restartsOf(container)) === times);
+  }
+
   /** The pod as the API server has it. */
   read(): Promise<Pod | undefined> {
     return this.#cluster.find<Pod>(kubeResource.pods, this.ref);
@@ -323,6 +328,8 @@ export class NodePlayer {
       restartPolicy,
       terminationGracePeriodSeconds: graceSeconds,
       automountServiceAccountToken: false,
+      // nobody renews the lease of such a node, and in a long run its pods would be taken off it
+      tolerations: [{ operator: 'Exists' }],
       containers: containers.map((container) => {
         const fieldPath = follows?.[container];
         const seen = fieldPath === undefined ? [] : [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }];
