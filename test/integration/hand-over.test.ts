@@ -75,9 +75,8 @@ describe('a roll-out whose history is full', () => {
     rollOut.kubelet();
     const changed = rollOut.pods('new');
     await nextRun(rollOuts.client, rollOut.handle.workflowId, 1);
-    const told = rollOuts.eventsOf(rollOut.uid);
-    expect(new Set(told).size).toBe(25);
-    expect(told).toHaveLength(25);
+    await waitFor('each command to be told', (see) => new Set(see(rollOuts.eventsOf(rollOut.uid))).size === 25);
+    expect(rollOuts.eventsOf(rollOut.uid)).toHaveLength(25);
 
     // a look that nothing has changed is no leave
     await rollOut.tell();

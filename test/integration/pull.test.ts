@@ -100,7 +100,10 @@ describe('an ImagePullJob', () => {
     await job.until('one failure and one success', ({ status }) => status?.failed === 1 && status.succeeded === 1);
     isBroken = false;
     const operation = windlass().client.workflow.getHandle(pullOnNodesId(job.uid));
-    await operation.signal('retry', { by: 'ann' });
+    await waitFor('the operation to take it', async () => {
+      await operation.signal('retry', { by: 'ann' });
+      return true;
+    });
     await job.until('both', ({ status }) => status?.succeeded === 2);
     expect([first.pulls.length, second.pulls.length]).toEqual([2, 1]);
 

@@ -145,7 +145,7 @@ export async function startRollOuts({
   const clientConnection = await Connection.connect({ address });
   const client = new Client({ connection: clientConnection, dataConverter, identity: 'operator@test' });
   const config = { address, namespace: 'default' };
-  await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(60_000) });
+  await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(300_000) });
 
   const cluster = new TrivialCluster();
   const events: { readonly uid: string; readonly text: string }[] = [];
