@@ -10,6 +10,9 @@ import { useWindlass } from './windlass.ts';
 
 const windlass = useWindlass();
 
+/** Forty containers one after the other: a loaded machine takes ten seconds and more for each. */
+const fortyTimes = { deadlineMs: 850_000 };
+
 async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
   const all: T[] = [];
   for await (const item of items) all.push(item);
@@ -79,7 +82,7 @@ describe('an operation', () => {
     const pod = await windlass().runPod(names);
     const request = await windlass().request({ pod, containers: names, strategy: { forceRecreate: true } });
 
-    const status = await request.ended();
+    const status = await request.ended(fortyTimes);
 
     expect(outcomeOf(status)).toMatchObject({ type: 'Complete' });
     expect(status.containerRecreateStates?.map(({ name }) => name)).toEqual(names);
@@ -95,7 +98,7 @@ describe('an operation', () => {
     for (const name of names) pod.script(name, { stopFails: 'runtime says no '.repeat(150) });
     const request = await windlass().request({ pod, containers: names, strategy: { failurePolicy: 'Ignore' } });
 
-    const status = await request.ended();
+    const status = await request.ended(fortyTimes);
 
     expect(status.containerRecreateStates?.map(({ phase }) => phase)).toEqual(names.map(() => 'Failed'));
     const payloads = payloadsOf(await request.operation.fetchHistory());

@@ -13,7 +13,7 @@ import { restartContainersId } from '../../api/operations.ts';
 import type { ObjectRef } from '../../api/refs.ts';
 import type { Cluster, SeenEvent } from './cluster.ts';
 import type { PlayedPod } from './kubelet-player.ts';
-import { waitFor } from './wait.ts';
+import { type See, type WaitOptions, waitFor } from './wait.ts';
 
 /** What of a request is given; the rest is as a user would leave it: all containers of nothing, no strategy. */
 export interface RequestOptions extends Partial<Omit<ContainerRecreateRequestSpec, 'containers' | 'podName'>> {
@@ -68,17 +68,19 @@ export class TestRequest {
   async until(
     what: string,
     holds: (status: ContainerRecreateRequestStatus, request: ContainerRecreateRequest) => boolean,
+    options?: WaitOptions,
   ): Promise<ContainerRecreateRequest> {
-    return await waitFor(`request ${this.ref.name} to be ${what}`, async (see) => {
+    const look = async (see: See) => {
       const request = await this.read();
       see(request && { labels: request.metadata.labels, spec: request.spec, status: request.status });
       return request?.status && holds(request.status, request) ? request : undefined;
-    });
+    };
+    return await waitFor(`request ${this.ref.name} to be ${what}`, look, options);
   }
 
   /** Waits until the request has ended, and answers its last status. */
-  async ended(): Promise<ContainerRecreateRequestStatus> {
-    const { status } = await this.until('completed', ({ phase }) => phase === 'Completed');
+  async ended(options?: WaitOptions): Promise<ContainerRecreateRequestStatus> {
+    const { status } = await this.until('completed', ({ phase }) => phase === 'Completed', options);
     if (!status) throw new Error('a completed request has a status');
     return status;
   }
