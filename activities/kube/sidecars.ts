@@ -129,15 +129,15 @@ export function sidecarActivities({
 
   async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld): Promise<void> {
     switch (step.kind) {
+      // said first: whoever dies after the act does not find it due again
       case 'swapImages':
-        await swapImages(pod, step.containers);
-        return await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap');
+        await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap');
+        return await swapImages(pod, step.containers);
       case 'requestStop':
-        await requestStop(pod, step.containers);
         // each instance that is stopped is told of once
         await say(pod, terminatingEvent(step.containers, 'crr'), `stop-${restartsOf(pod, step.containers)}`);
         if (sidecarsOf(pod).length === pod.spec.containers.length) await say(pod, noMainEvent, 'no-main');
-        return;
+        return await requestStop(pod, step.containers);
       case 'finishPod':
         return await finishPod(pod);
       case 'withdrawRequest':

@@ -99,6 +99,22 @@ describe('endSidecars', () => {
     expect(house.events()).toEqual(['Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr']);
   });
 
+  it('JST-33: has said what it does before it does it, because afterwards it may be dead', async () => {
+    const words = (how: string) => [`Kruise SidecarTerminator is trying to terminate sidecar [proxy] using ${how}`];
+    const said: (readonly string[])[] = [];
+    const stopped = on(due);
+    stopped.meeting(({ verb, plural }) => {
+      if (verb === 'create' && plural === crr.plural) said.push(stopped.events());
+    });
+    await stopped.endSidecars(step('requestStop', 'proxy'));
+    const swapped = on({ ...due, marks: { main: 'main', proxy: 'image' } }, { virtual: true });
+    swapped.meeting(({ verb }) => {
+      if (verb === 'patch') said.push(swapped.events());
+    });
+    await swapped.endSidecars(step('swapImages', 'proxy'));
+    expect(said).toEqual([words('crr'), words('in-place update')]);
+  });
+
   it('does nothing that is no longer due', async () => {
     const running = on({ ...due, now: {} });
     await running.endSidecars(step('requestStop', 'proxy'));
