@@ -1,11 +1,14 @@
-import type { CloneSet, CloneSetSpec, RollingUpdate } from '../../api/cloneset.ts';
+import { type CloneSet, type CloneSetSpec, prefetchShare, type RollingUpdate } from '../../api/cloneset.ts';
 import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
-import { isJsonObject, type JsonObject } from '../../api/json.ts';
+import { type ImagePullJob, isFinished } from '../../api/image-pull-job.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
 import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/lifecycle.ts';
 import type { KubeObject, ObjectMeta } from '../../api/meta.ts';
+import { findTag, findTagStatus, type ImageTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/pod.ts';
-import { type ControllerRevision, isAtRevision, revisionMark } from '../../api/revision.ts';
+import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/revision.ts';
 import { timestamp } from '../../api/time.ts';
+import { windlassAnnotation } from '../../api/well-known.ts';
 import { countedPods, type FleetPod, isControlledBy, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
 import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/goal.ts';
 import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
@@ -13,8 +16,10 @@ import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/p
 import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
 import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
 import type { Permit } from '../../workflows/plan/fleet-permit.ts';
+import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
 import { cloneSet, template } from './cloneset-world.ts';
+import { endedTag, nodeImage, tagOf } from './pull-objects.ts';
 import { strategicMerge } from './simulated-pod.ts';
 
 /** What a play begins with. */
@@ -30,18 +35,20 @@ export interface Cast {
   readonly batch: number;
   /** Whether caches show the writes of others late. */
   readonly hasStaleCaches: boolean;
+  /** Jobs pull images ahead of updates, and the set may ask to wait for them. Absent: neither. */
+  readonly pulls?: { readonly awaited: string | undefined };
 }
 
 /** A promise that was not kept, with the way that led there. */
 export class BrokenPromise extends Error {}
 
-type Kind = 'set' | 'pod' | 'claim' | 'revision';
+type Kind = 'set' | 'pod' | 'claim' | 'revision' | 'job' | 'nodeImage';
 type Stored = Pick<KubeObject, 'metadata'>;
 interface Unborn {
   readonly metadata: Partial<ObjectMeta> & { readonly name: string };
 }
 
-const kinds: readonly Kind[] = ['set', 'pod', 'claim', 'revision'];
+const kinds: readonly Kind[] = ['set', 'pod', 'claim', 'revision', 'job', 'nodeImage'];
 
 interface Step {
   readonly what: string;
@@ -69,6 +76,9 @@ interface Writer {
 
 const startMs = Date.parse('2026-11-21T06:00:00Z');
 const images = ['nginx:1', 'nginx:2', 'nginx:3'];
+/** On the third one nobody pulls ahead. */
+const pullingNodes = ['node-0', 'node-1'];
+const noPulls = { desired: 0, succeeded: 0, failed: 0, pulling: 0 };
 
 /**
  * A CloneSet with its pods between a user, a kubelet, a roll-out workflow and leaders that plan and write, each of which
@@ -81,6 +91,8 @@ export class CloneSetPlay {
     pod: new Map(),
     claim: new Map(),
     revision: new Map(),
+    job: new Map(),
+    nodeImage: new Map(),
   };
   readonly #log: { readonly kind: Kind; readonly name: string; readonly object: Stored | undefined }[] = [];
   #writers: Writer[] = [];
@@ -93,6 +105,7 @@ export class CloneSetPlay {
   #hasQuota = false;
   #areHooksAlive = true;
   #isWorkflowAlive = true;
+  #isRegistryAlive = true;
   /** Pods whose containers have crashed and do not come back. */
   readonly #crashed = new Set<string>();
   /** The revision that each pod was last started for. */
@@ -114,6 +127,10 @@ export class CloneSetPlay {
         ...(cast.hasClaims && { volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: {} }] }),
       }),
     });
+    if (cast.pulls !== undefined) {
+      this.#await(cast.pulls.awaited);
+      for (const node of pullingNodes) this.#store('nodeImage', nodeImage(node));
+    }
     this.#newLeader();
   }
 
@@ -173,7 +190,9 @@ export class CloneSetPlay {
     this.#hasQuota = false;
     this.#areHooksAlive = true;
     this.#isWorkflowAlive = true;
+    this.#isRegistryAlive = true;
     this.#undo = undefined;
+    this.#dropFailedPulls();
     this.#crashed.clear();
     const { spec } = this.#set;
     const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? {};
@@ -227,6 +246,7 @@ export class CloneSetPlay {
       ...(imageOf(pod) === imageOf(set.spec.template) ? [] : [`${pod.metadata.name} has another image`]),
     ]);
     const replicas = replicasOf(set);
+    for (const job of this.#all<ImagePullJob>('job')) wishes.push(`${job.metadata.name} is left`);
     return active.length === replicas ? wishes : [`${active.length} of ${replicas} pods`, ...wishes];
   }
 
@@ -251,6 +271,10 @@ export class CloneSetPlay {
 
   /** What happens by itself: kubelets, the scheduler, hooks, the end of what is being deleted. */
   #natureSteps(): readonly Step[] {
+    return [...this.#podSteps(), ...this.#pullSteps()];
+  }
+
+  #podSteps(): readonly Step[] {
     return this.#pods.flatMap((pod): readonly Step[] => {
       const { name, deletionTimestamp, finalizers = [] } = pod.metadata;
       const step = (what: string, patch: JsonObject): Step => ({
@@ -262,9 +286,98 @@ export class CloneSetPlay {
         return this.#areHooksAlive ? [{ what: `${name} loses its finalizers`, take: () => this.#free(pod) }] : [];
       }
       if (!isActive(pod)) return [];
-      if (!pod.spec.nodeName) return [step('is scheduled', { spec: { nodeName: `node-${name.length % 3}` } })];
+      if (!pod.spec.nodeName) return [step('is scheduled', { spec: { nodeName: `node-${this.#placeOf(name)}` } })];
       return [...this.#kubeletSteps(pod, step), ...this.#hookSteps(pod)];
     });
+  }
+
+  #placeOf(name: string): number {
+    if (this.#cast.pulls === undefined) return name.length % 3;
+    return [...name].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % 3;
+  }
+
+  /** Nodes pull what jobs want, one after the other; jobs end, and go with what they have wanted. */
+  #pullSteps(): readonly Step[] {
+    return this.#all<ImagePullJob>('job').flatMap((job): readonly Step[] => {
+      const { name, uid, deletionTimestamp } = job.metadata;
+      if (deletionTimestamp !== undefined) return [{ what: `job ${name} is gone`, take: () => this.#removeJob(job) }];
+      if (isFinished(job)) return [];
+      const image = imageIn(job);
+      const tags = this.#nodesOf(job).map((node) => ({ node, tag: findTag(node, image.name, image.tag) }));
+      const open = tags.filter(({ tag }) => !tag?.ownerReferences?.some((owner) => owner.uid === uid));
+      if (open.length === 0) return [{ what: `job ${name} ends`, take: () => this.#endJob(job) }];
+      return open.map(({ node }) => ({
+        what: `${node.metadata.name} ${this.#isRegistryAlive ? 'pulls' : 'fails to pull'} for ${name}`,
+        take: () => this.#pull(node, job),
+      }));
+    });
+  }
+
+  #nodesOf(job: ImagePullJob): readonly NodeImage[] {
+    const nodes = this.#all<NodeImage>('nodeImage');
+    const byName = (name: string) => nodes.find(({ metadata }) => metadata.name === name);
+    return meantNodes(job, { nodeImages: nodes, byName, pods: () => this.#pods });
+  }
+
+  /** What is there is not pulled again, and stays there. */
+  #pull(node: NodeImage, job: ImagePullJob): void {
+    const { name, tag } = imageIn(job);
+    const { uid } = job.metadata;
+    const before = findTag(node, name, tag);
+    const ownerReferences = [
+      ...(before?.ownerReferences ?? []),
+      { kind: 'ImagePullJob', name: job.metadata.name, uid },
+    ];
+    const isThere = findTagStatus(node, name, tag)?.phase === 'Succeeded';
+    const phase = isThere || this.#isRegistryAlive ? 'Succeeded' : 'Failed';
+    this.#storeTag(node, tagOf(tag, { ownerReferences }), endedTag(tag, phase));
+  }
+
+  #storeTag(node: NodeImage, tag: ImageTag, status: ImageTagStatus): void {
+    const without = withoutTags(node, (known) => known.tag !== tag.tag);
+    const { images: { nginx } = {} } = without.spec;
+    const told = without.status?.imageStatuses?.nginx?.tags ?? [];
+    this.#store('nodeImage', {
+      ...without,
+      spec: { images: { nginx: { tags: [...(nginx?.tags ?? []), tag] } } },
+      status: { ...noPulls, imageStatuses: { nginx: { tags: [...told, status] } } },
+    });
+  }
+
+  #endJob(job: ImagePullJob): void {
+    const { name, tag } = imageIn(job);
+    const phases = this.#nodesOf(job).map((node) => findTagStatus(node, name, tag)?.phase);
+    const failed = phases.filter((phase) => phase === 'Failed').length;
+    const counts = { desired: phases.length, active: 0, succeeded: phases.length - failed, failed };
+    this.#store('job', { ...job, status: { ...counts, completionTime: this.#now } });
+  }
+
+  #removeJob({ metadata: { name, uid } }: ImagePullJob): void {
+    this.#remove('job', name);
+    for (const node of this.#all<NodeImage>('nodeImage')) {
+      const left = withoutTags(node, ({ ownerReferences = [] }) => ownerReferences.some((owner) => owner.uid !== uid));
+      if (left !== node) this.#store('nodeImage', left);
+    }
+  }
+
+  /** As a person does who has mended the registry: what has failed may be tried again, by whoever wants it. */
+  #dropFailedPulls(): void {
+    for (const node of this.#all<NodeImage>('nodeImage')) {
+      const left = withoutTags(node, ({ tag }) => findTagStatus(node, 'nginx', tag)?.phase !== 'Failed');
+      if (left !== node) this.#store('nodeImage', left);
+    }
+  }
+
+  #deleteJob(job: ImagePullJob): void {
+    if (job.metadata.deletionTimestamp !== undefined) return;
+    this.#store('job', { ...job, metadata: { ...job.metadata, deletionTimestamp: this.#now } });
+  }
+
+  #await(share: string | undefined): void {
+    const set = this.#set;
+    const { [windlassAnnotation.prefetch]: _, ...annotations } = set.metadata.annotations ?? {};
+    const wanted = share === undefined ? annotations : { ...annotations, [windlassAnnotation.prefetch]: share };
+    this.#store('set', { ...set, metadata: { ...set.metadata, annotations: wanted } });
   }
 
   #kubeletSteps(pod: Pod, step: (what: string, patch: JsonObject) => Step): readonly Step[] {
@@ -372,7 +485,30 @@ export class CloneSetPlay {
       step(this.#hasQuota ? 'lifts the quota' : 'sets a quota', () => {
         this.#hasQuota = !this.#hasQuota;
       }),
+      ...(this.#cast.pulls === undefined ? [] : this.#userStepsForPulls()),
       ...this.#pods.flatMap((pod) => this.#userStepsFor(pod)),
+    ];
+  }
+
+  #userStepsForPulls(): readonly Step[] {
+    const jobs = this.#all<ImagePullJob>('job');
+    const turn: Step = {
+      what: `the registry ${this.#isRegistryAlive ? 'goes away' : 'is back'}`,
+      take: () => {
+        this.#isRegistryAlive = !this.#isRegistryAlive;
+      },
+    };
+    return [
+      ...Array.from({ length: 6 }, () => turn),
+      ...['100%', '50%', '1', undefined].map((share) => ({
+        what: `the user waits for images on ${share ?? 'no'} nodes`,
+        take: () => this.#await(share),
+      })),
+      ...jobs.map((job) => ({ what: `the user deletes ${job.metadata.name}`, take: () => this.#deleteJob(job) })),
+      ...this.#all<NodeImage>('nodeImage').map((node) => ({
+        what: `${node.metadata.name} forgets its images`,
+        take: () => this.#store('nodeImage', nodeImage(node.metadata.name)),
+      })),
     ];
   }
 
@@ -459,11 +595,25 @@ export class CloneSetPlay {
 
   #newLeader(): void {
     for (const writer of this.#writers) writer.isLeading = false;
-    const all = (position: number) => ({ set: position, pod: position, claim: position, revision: position });
+    const all = (position: number) => ({
+      set: position,
+      pod: position,
+      claim: position,
+      revision: position,
+      job: position,
+      nodeImage: position,
+    });
     // a consistent list
     const writer: Writer = {
       id: ++this.#writerCount,
-      caches: { set: new Map(), pod: new Map(), claim: new Map(), revision: new Map() },
+      caches: {
+        set: new Map(),
+        pod: new Map(),
+        claim: new Map(),
+        revision: new Map(),
+        job: new Map(),
+        nodeImage: new Map(),
+      },
       shown: all(0),
       mustShow: all(this.#log.length),
       isLeading: true,
@@ -544,10 +694,14 @@ export class CloneSetPlay {
 
   #world(writer: Writer, set: CloneSet, failures: CloneSetWorld['failures']): CloneSetWorld {
     const gates = { ...defaultFeatureGates() };
-    for (const gate of this.#cast.gates) gates[gate] = true;
+    const pulling: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
+    for (const gate of [...this.#cast.gates, ...(this.#cast.pulls ? pulling : [])]) gates[gate] = true;
+    const pods = this.#cached<Pod>(writer, 'pod');
     return {
       set,
-      pods: this.#cached<Pod>(writer, 'pod'),
+      pods,
+      ...(this.#cast.pulls && { pullJobs: this.#cached<ImagePullJob>(writer, 'job') }),
+      ...(prefetchShare(set) !== undefined && { nodeImages: this.#imagesOn(writer, pods) }),
       claims: this.#cached<VolumeClaim>(writer, 'claim'),
       revisions: this.#cached<ControllerRevision>(writer, 'revision'),
       nodes: new Map(),
@@ -563,6 +717,14 @@ export class CloneSetPlay {
         return this.#random / 2147483647;
       },
     };
+  }
+
+  /** Of nodes on which somebody pulls; the third one is none. */
+  #imagesOn(writer: Writer, pods: readonly Pod[]): ReadonlyMap<string, NodeImage | undefined> {
+    const names = new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []));
+    const images = this.#cached<NodeImage>(writer, 'nodeImage');
+    const pulling = pullingNodes.filter((name) => names.has(name));
+    return new Map(pulling.map((name) => [name, images.find(({ metadata }) => metadata.name === name)]));
   }
 
   #act(writer: Writer, intention: Intention, scene: Scene | undefined): void {
@@ -619,7 +781,19 @@ export class CloneSetPlay {
         return;
       }
       case 'pullAhead':
-      case 'deletePullJob':
+        for (const job of intention.jobs) {
+          const wanted = job as unknown as ImagePullJob;
+          if (!this.#objects.job.has(wanted.metadata.name)) this.#create(writer, 'job', wanted);
+        }
+        if (intention.marks) this.#patch(writer, 'revision', intention.revision, intention.marks);
+        return;
+      case 'deletePullJob': {
+        if (!writer.isLeading) throw new Fenced('lost');
+        const live = this.#objects.job.get(intention.job.name);
+        if (live?.metadata.uid === intention.job.uid) this.#deleteJob(live as ImagePullJob);
+        writer.mustShow.job = this.#log.length;
+        return;
+      }
       case 'event':
         return;
     }
@@ -709,10 +883,16 @@ export class CloneSetPlay {
     this.#mayWrite(writer, kind, seen);
     const before = asJson(this.#get(kind, seen.name));
     const { metadata, ...rest } = patch;
+    const [metaBefore, metaPatch] = [objectOr(before.metadata), objectOr(metadata)];
+    const marks = ['labels', 'annotations'].flatMap((field) =>
+      metaPatch[field] === undefined
+        ? []
+        : [[field, { ...objectOr(metaBefore[field]), ...objectOr(metaPatch[field]) }] as const],
+    );
     const merged = {
       ...before,
       ...rest,
-      metadata: { ...(before.metadata as JsonObject), ...(metadata as JsonObject) },
+      metadata: { ...metaBefore, ...metaPatch, ...Object.fromEntries(marks) },
     };
     this.#store(kind, merged as unknown as Stored);
     writer.mustShow[kind] = this.#log.length;
@@ -781,9 +961,44 @@ export class CloneSetPlay {
     }
     const isGranted = permit !== undefined && !permit.paused && permit.revision === scene.target.metadata.name;
     if (plan.disruption.length > 0 && !isGranted) throw this.#broken('disrupts without a permit');
+    this.#checkImages(plan, world);
     this.#checkUpkeep(plan.upkeep, scene, available);
     this.#checkBatch(plan, scene);
     this.#checkPartition(plan, scene);
+  }
+
+  /** No pod is disturbed before the images are on the nodes that the set asks for, unless they were once. */
+  #checkImages({ disruption, situation }: CloneSetPlan, { set, nodeImages }: CloneSetWorld): void {
+    const scene = situation?.scene;
+    const share = prefetchShare(set);
+    if (scene === undefined || share === undefined || nodeImages === undefined || scene.isUndo) return;
+    if ((situation?.update.numbers.updateNum ?? 0) < 0) return;
+    const { current, update } = scene.revisions;
+    const image = imageOfRevision(update);
+    const { podUpdatePolicy = 'ReCreate' } = set.spec.updateStrategy?.rollingUpdate ?? {};
+    const isInPlace = podUpdatePolicy !== 'ReCreate' && withoutImage(current) === withoutImage(update);
+    if (!isInPlace || image === imageOfRevision(current)) return;
+    if (update.metadata.annotations?.[windlassAnnotation.prefetched] === String(update.revision)) return;
+    const begun = new Set(scene.counted.filter(({ state }) => state === 'PreparingUpdate').map(({ name }) => name));
+    const fresh = disruption.filter((step) => 'pod' in step && !begun.has(step.pod.name as string));
+    if (fresh.length === 0) return;
+
+    const skipped = scene.permit?.skip ?? [];
+    const old = scene.counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skipped.includes(pod.name));
+    const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))].filter((name) =>
+      nodeImages.has(name),
+    );
+    const [name = '', tag = ''] = image.split(':');
+    const ready = nodes.filter((node) => {
+      const known = nodeImages.get(node);
+      return known !== undefined && findTagStatus(known, name, tag)?.phase === 'Succeeded';
+    });
+    const wanted = typeof share === 'number' ? share : Math.ceil((Number.parseInt(share, 10) * nodes.length) / 100);
+    if (ready.length < Math.min(wanted, nodes.length)) {
+      throw this.#broken(
+        `${describe(fresh[0] as Intention)} with ${image} on ${ready.length} of ${nodes.length} nodes`,
+      );
+    }
   }
 
   /** Nobody is updated in place or deleted who still has a mark of the hook. */
@@ -1009,6 +1224,34 @@ function condition(pod: Pod, wanted: string): PodCondition | undefined {
 
 function isReady(pod: Pod): boolean {
   return condition(pod, 'Ready')?.status === 'True';
+}
+
+/** The image of a job, as NodeImages file it. */
+function imageIn({ spec }: ImagePullJob): { readonly name: string; readonly tag: string } {
+  const [name = '', tag = ''] = spec.image.split(':');
+  return { name, tag };
+}
+
+/** The node without the tags that are not to be kept; the same one when all are. */
+function withoutTags(node: NodeImage, keep: (tag: ImageTag) => boolean): NodeImage {
+  const tags = node.spec.images?.nginx?.tags ?? [];
+  const kept = tags.filter(keep);
+  if (kept.length === tags.length) return node;
+  const told = node.status?.imageStatuses?.nginx?.tags ?? [];
+  const left = told.filter((status) => kept.some(({ tag }) => tag === status.tag));
+  return {
+    ...node,
+    spec: kept.length > 0 ? { images: { nginx: { tags: kept } } } : {},
+    status: { ...noPulls, imageStatuses: { nginx: { tags: left } } },
+  };
+}
+
+function imageOfRevision(revision: ControllerRevision): string {
+  return imageOf({ spec: templateOf(revision)?.spec } as CloneSetSpec['template']);
+}
+
+function withoutImage(revision: ControllerRevision): string {
+  return JSON.stringify(templateOf(revision)?.spec ?? {}).replaceAll(imageOfRevision(revision), '');
 }
 
 function imageOf(of: Pod | CloneSetSpec['template']): string {
