@@ -17,6 +17,7 @@ let cluster: LocalCluster;
 let host: string;
 let files: readonly LayerEntry[];
 const registry = new TestRegistry();
+const preDownload = '--feature-gates=PreDownloadImageForInPlaceUpdate=true';
 
 beforeAll(async () => {
   cluster = await localCluster();
@@ -28,7 +29,7 @@ beforeAll(async () => {
     const names = see(await cluster.ok(['get', 'nodeimages', '-o', 'name'])).split('\n');
     return ['node-1', 'node-2'].every((name) => names.includes(`nodeimage.apps.kruise.io/${name}`));
   });
-  await cluster.part.start('watcher', ['--feature-gates=PreDownloadImageForInPlaceUpdate=true']);
+  await cluster.part.start('watcher', [preDownload]);
 });
 
 afterAll(async () => {
@@ -170,5 +171,32 @@ describe('a CloneSet whose image changes', () => {
     gate.open();
     await until(namespace, 'all pods to be updated', updated);
     expect(await pulledByKubelets(namespace, image)).toEqual([]);
+  });
+
+  it.each(['worker', 'watcher'])('waits on, and goes on, when the %s is killed meanwhile', async (part) => {
+    const gate = newGate();
+    const repository = `survived/${part}`;
+    registry.serve(repository, { files, until: gate.opened });
+    const namespace = await cluster.newNamespace();
+    const annotations = { [windlassAnnotation.prefetch]: '100%' };
+    await apply(namespace, manifest('busybox:1.36', annotations));
+    const before = await until(namespace, 'all pods to be ready', updated);
+    await apply(namespace, manifest(`${host}/${repository}:1`, annotations));
+    const isHeld = ({ status }: CloneSet) =>
+      status?.waitingFor?.reason === 'ImageNotReady' && status.waitingFor.blockedCount === 2;
+    const held = await until(namespace, 'the wait', isHeld);
+    await waitFor('both nodes to pull', () => registry.callsFor(repository, 'layer').length === 2);
+
+    await cluster.part.kill(part);
+    await cluster.part.start(part, part === 'watcher' ? [preDownload] : []);
+    const after = await until(namespace, 'the wait to be told still', isHeld);
+    expect(after.status?.waitingFor?.since).toBe(held.status?.waitingFor?.since);
+    expect(after.status).toMatchObject({ updatedReplicas: 0, readyReplicas: replicas });
+
+    gate.open();
+    const done = await until(namespace, 'all pods to be updated', updated);
+    expect(done.status?.currentRevision).not.toBe(before.status?.currentRevision);
+    expect(registry.callsFor(repository, 'layer')).toHaveLength(2);
+    await waitFor('the job to go', async (see) => see(await itemsOf('imagepulljobs', namespace)).length === 0);
   });
 });
