@@ -96,8 +96,10 @@ describe('a CloneSet', () => {
       }
     };
     await finalize([]);
-    await fleet.waitsFor('HookAfterUpdate');
-    expect(fleet.ofImage(images.new)).toHaveLength(2);
+    await fleet.until(
+      'both to wait for the hook',
+      ({ status }) => status?.waitingFor?.reason === 'HookAfterUpdate' && fleet.ofImage(images.new).length === 2,
+    );
     await finalize(['example.com/drain']);
     await fleet.untilUpdated(2);
     await finalize([]);
@@ -148,18 +150,17 @@ describe('a CloneSet', () => {
   }
 
   it.concurrent('is paused by signal; lost pods come back meanwhile; goes on by resume', async () => {
-    const fleet = await fleetOf({ replicas: 4 });
-    await fleet.update(images.new);
-    await waitFor('the operation', async () => (await fleet.operation.describe()).status.name === 'RUNNING');
+    const fleet = await stuck();
     await fleet.operation.signal('pause', { by: 'ann' });
     await fleet.waitsFor('PausedByOperator');
     // the pause counts before the order stands in the set
     await fleet.until('the one who ordered it', ({ status }) =>
       /of 4 pods are of revision web-.*ordered by ann/.test(status?.waitingFor?.unblock ?? ''),
     );
-    const settled = await fleet.until('what has begun to end', (set) => set.status?.readyReplicas === 4);
-    const updated = settled.status?.updatedReplicas ?? 0;
-    expect(updated).toBeLessThan(4);
+    // from now on nothing but the pause holds it
+    await fleet.patch({ spec: { minReadySeconds: 0 } });
+    await fleet.until('what has begun to end', (set) => set.status?.availableReplicas === 4);
+    expect(fleet.ofImage(images.new)).toHaveLength(1);
     const [lost = ''] = fleet.ofImage(images.old);
     await fleet.kube.delete(kubeResource.pods, { namespace: fleet.namespace, name: lost });
     await fleet.until('the lost pod to come back', (set) => set.status?.readyReplicas === 4 && !fleet.pods().has(lost));
@@ -186,11 +187,13 @@ describe('a CloneSet', () => {
   });
 
   it.concurrent('is taken back in place by undo, then rolled out after all', async () => {
-    const fleet = await fleetOf({ replicas: 4 });
+    const fleet = await fleetOf({ replicas: 4, spec: { minReadySeconds: 3600 } });
     const before = fleet.identities();
     await fleet.update(images.new);
-    await waitFor('two pods', () => fleet.ofImage(images.new).length >= 2);
+    await waitFor('the first pod', () => fleet.ofImage(images.new).length === 1);
     await fleet.command('undo');
+    await waitFor('the order', async () => ordersOf(await fleet.get())?.undo);
+    await fleet.patch({ spec: { minReadySeconds: 0 } });
     const { status } = await fleet.waitsFor('Undone');
     expect(status?.waitingFor?.unblock).toContain('4 of 4 pods');
     await waitFor('all pods to be back', () => fleet.ofImage(images.old).length === 4);
@@ -257,12 +260,14 @@ describe('an update of twenty pods', () => {
 
   it('disturbs no further pod while Temporal is away, replaces those that are lost, and goes on afterwards', async () => {
     const image = restarts % 2 === 0 ? images.new : images.old;
-    await fleet.update(image);
+    // it gets no further than its budget, however late Temporal goes
+    await fleet.update(image, { minReadySeconds: 3600 });
     await waitFor('a few pods', () => fleet.ofImage(image).length >= 4);
     await local.part.kill('temporal');
     try {
       await later(12_000); // a permit outlives the last heartbeat that Temporal has confirmed by 10 s
-      await fleet.until('what has begun to end', ({ status }) => status?.readyReplicas === 20);
+      await fleet.patch({ spec: { minReadySeconds: 0 } });
+      await fleet.until('what has begun to end', ({ status }) => status?.availableReplicas === 20);
       const updated = fleet.ofImage(image).length;
       const [lost = ''] = [...fleet.pods().keys()].filter((name) => !fleet.ofImage(image).includes(name));
       await fleet.kube.delete(kubeResource.pods, { namespace: fleet.namespace, name: lost });

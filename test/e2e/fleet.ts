@@ -5,7 +5,7 @@ import type { JsonObject } from '../../api/json.ts';
 import { rollOutId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { kubeResource, windlassAnnotation } from '../../api/well-known.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';
@@ -108,13 +108,24 @@ export class Fleet {
     await this.patch({ metadata: { annotations: { [windlassAnnotation.command]: text } } });
   }
 
-  /** Waits until the set is so. What the status says counts only once it is about the spec of now. */
+  /**
+   * Waits until the set is so, and the recorded watch of its pods has seen it, too. What the status says counts only once
+   * it is about the spec of now.
+   */
   async until(what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
-    return await waitFor(what, async (see) => {
+    const found = await waitFor(what, async (see) => {
       const set = await this.get();
       see({ status: set.status, orders: ordersOf(set) });
       return set.status?.observedGeneration === set.metadata.generation && holds(set) && set;
     });
+    await waitFor('the watch of the pods to catch up', async () => {
+      const { items } = await this.kube.list<Pod>(kubeResource.pods, { namespace: this.namespace });
+      const seen = this.watch.pods;
+      const isSeen = ({ metadata }: Pod) =>
+        Number(seen.get(metadata.name)?.metadata.resourceVersion ?? 0) >= Number(metadata.resourceVersion);
+      return seen.size === items.length && items.every(isSeen);
+    });
+    return found;
   }
 
   async untilUpdated(pods: number): Promise<CloneSet> {
