@@ -17,6 +17,7 @@ import { status } from '../../deploy/local/platform.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
+import { isLate, unlessLate } from '../support/patience.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** What a command said. */
@@ -40,7 +41,7 @@ export interface LocalCluster {
   /** Where a process of this machine has to listen to be reached by the API server. */
   readonly machine: string;
   readonly temporal: Client;
-  /** Runs kubectl as the administrator; a failure is an answer. */
+  /** Runs kubectl as the administrator; a failure is an answer, unless it is that somebody was late: then it is asked again. */
   kubectl(args: readonly string[], input?: string): Promise<Answer>;
   /** Runs kubectl and returns what it printed; a failure is an error that quotes it. */
   ok(args: readonly string[], input?: string): Promise<string>;
@@ -93,7 +94,18 @@ export async function localCluster(): Promise<LocalCluster> {
   const env = { ...process.env, KUBECONFIG: kubeconfig };
 
   async function kubectl(args: readonly string[], input = ''): Promise<Answer> {
-    return await answerOf(toolPath('kubectl'), args, env, input);
+    const [verb] = args;
+    return await unlessLate(
+      async (wasLate) => {
+        const answer = await answerOf(toolPath('kubectl'), args, env, input);
+        const isDone =
+          (verb === 'create' && answer.stderr.includes('AlreadyExists')) ||
+          (verb === 'delete' && answer.stderr.includes('NotFound'));
+        return wasLate && isDone ? { ...answer, code: 0 } : answer;
+      },
+      // a command in a container may have been carried out
+      ({ code, stderr }) => code !== 0 && verb !== 'exec' && isLate(stderr),
+    );
   }
   async function ok(args: readonly string[], input = ''): Promise<string> {
     const { code, stdout, stderr } = await kubectl(args, input);

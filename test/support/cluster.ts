@@ -5,6 +5,7 @@ import type { Event } from '../../api/event.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Node } from '../../api/node.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import { patient } from './patience.ts';
 import type { TestPlatform } from './platform.ts';
 import { waitFor } from './wait.ts';
 
@@ -35,12 +36,9 @@ export interface Cluster {
 
 /** Connects to the API server of the platform as its administrator. */
 export function connectToCluster(platform: TestPlatform): Cluster {
-  const kube = createKubeClient({
-    kubeconfig: platform.kubeconfig,
-    userAgent: 'windlass-test',
-    qps: 1_000,
-    burst: 2_000,
-  });
+  const kube = patient(
+    createKubeClient({ kubeconfig: platform.kubeconfig, userAgent: 'windlass-test', qps: 1_000, burst: 2_000 }),
+  );
 
   async function find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }) {
     try {

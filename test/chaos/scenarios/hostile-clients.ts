@@ -5,12 +5,13 @@ import { KubeError } from '../../../activities/kube/failures.ts';
 import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request.ts';
 import { kubeResource } from '../../../api/well-known.ts';
 import { controlPlanePorts } from '../../../deploy/local/instance.ts';
+import { isLate } from '../../support/patience.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { killed, recordOf } from '../faults.ts';
 import { Fleet } from '../fleet.ts';
 import type { SubjectPlan } from '../subject.ts';
 import { seconds, untilDone, type World } from '../world.ts';
-import { isLate, judgeProcesses, processes } from './hostile-requests.ts';
+import { judgeProcesses, processes } from './hostile-requests.ts';
 
 const bystander: SubjectPlan = {
   name: 'bystander',

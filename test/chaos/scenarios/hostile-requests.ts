@@ -3,6 +3,7 @@ import type { ContainerRecreateRequest } from '../../../api/container-recreate-r
 import { crr, crrV1alpha1 } from '../../../api/container-recreate-request.ts';
 import { apiserverUrl } from '../../../deploy/local/kubeconfigs.ts';
 import { adminAgent, partReady } from '../../../deploy/local/parts.ts';
+import { isLate } from '../../support/patience.ts';
 import { type AnswerVerdict, judgeAnswer, type KnownPod, type WriteAnswer } from '../admission-judge.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { recordOf } from '../faults.ts';
@@ -153,13 +154,6 @@ function sender(world: World, namespace: string): (mutant: Mutant, dryRun: boole
       await seconds(1);
     }
   };
-}
-
-/** Whether a refusal says that somebody took too long, as everybody may on a machine that stalls. */
-export function isLate(refusal: string): boolean {
-  return /deadline exceeded|request timed out|TooManyRequests|Client\.Timeout exceeded|handshake timeout/i.test(
-    refusal,
-  );
 }
 
 const roles = ['watcher', 'webhook', 'worker', 'daemon-node-1', 'daemon-node-2'] as const;
