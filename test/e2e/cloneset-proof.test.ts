@@ -52,7 +52,8 @@ const server = container('app', {
     `mkdir -p /www && echo "$(hostname) $(cat /etc/busybox-version)" > /www/index.html
      trap 'exit 0' TERM; httpd -p 8080 -h /www; sleep 99999 & wait`,
   ],
-  readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1 },
+  // whether it is ready is its own business: a loaded node is to take no pod out of service
+  readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1, timeoutSeconds: 30 },
 });
 
 describe('a CloneSet in use', () => {
@@ -60,7 +61,8 @@ describe('a CloneSet in use', () => {
     const fleet = await fleetOf({
       replicas: 30,
       containers: [server],
-      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 3 } },
+      // as long kube-proxy may take to hear of it
+      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } },
     });
     const { spec } = await cluster.kube.create<KubeObject & { readonly spec: { readonly clusterIP: string } }>(
       kubeResource.services,
