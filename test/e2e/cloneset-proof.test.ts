@@ -61,8 +61,7 @@ describe('a CloneSet in use', () => {
     const fleet = await fleetOf({
       replicas: 30,
       containers: [server],
-      // as long kube-proxy may take to hear of it
-      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 10 } },
+      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 3 } },
     });
     const { spec } = await cluster.kube.create<KubeObject & { readonly spec: { readonly clusterIP: string } }>(
       kubeResource.services,
