@@ -231,6 +231,8 @@ async function answerOf(
     });
     child.on('error', reject);
     child.on('close', (code) => resolve({ code: code ?? 1, stdout, stderr }));
+    // a command that ends before it has read everything needs no more, and says itself how that went
+    child.stdin.on('error', () => undefined);
     child.stdin.end(input);
   });
 }

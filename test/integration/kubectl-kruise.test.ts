@@ -34,6 +34,8 @@ function kubectlKruise(args: readonly string[], stdin = ''): Promise<Said> {
     const child = execFile(process.execPath, [plugin, ...args], { env }, (error, out, err) =>
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), out, err }),
     );
+    // a command that ends before it has read everything needs no more, and says itself how that went
+    child.stdin?.on('error', () => undefined);
     child.stdin?.end(stdin);
   });
 }
