@@ -164,6 +164,8 @@ export async function pullImages(operation: PullOperation): Promise<void> {
   function takeIn(open: readonly OpenTag[]): void {
     const wanted = new Map(open.map((tag) => [pullKey(tag), tag]));
     for (const key of [...runs.keys()]) if (!wanted.has(key)) stop(key); // NP-3
+    // it has been seen that it is over; who wants the same again begins with the same version
+    for (const key of over) if (!wanted.has(key)) over.delete(key);
     for (const [key, tag] of wanted) if (!runs.has(key) && !over.has(key)) start(key, tag);
     // a status that says Waiting or Pulling of what has ended here meanwhile is written over by what is under way
     void tell();

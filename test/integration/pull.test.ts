@@ -170,6 +170,31 @@ describe('a NodeImage', () => {
     });
     await windlass().client.workflow.getHandle(pullImagesId(nodeImage.metadata.uid)).result();
   });
+
+  it.concurrent('pulls anew what was wanted, pulled and given up before, while another pull goes on', async () => {
+    const players = await newNodes(1);
+    const [player] = players;
+    if (!player) throw new Error('no node');
+    const gate = newGate();
+    player.pull = async ({ image }) => {
+      if (image.name === 'slow') await gate.opened;
+      return { kind: 'succeeded', imageId: `${image.name}@1`, pulled: true };
+    };
+    const slow = await newJob(players, { image: 'slow:1' });
+    await waitFor('the slow pull', () => player.pulls.length === 1);
+    for (const round of ['first', 'second']) {
+      const job = await newJob(players);
+      await job.until(`the end of the ${round} job`, ({ status }) => status?.succeeded === 1);
+      const { kube } = windlass().cluster;
+      await kube.delete(imagePullJobs, job.ref);
+      await waitFor('its tag to go, and what was said of it', async (see) => {
+        const live = see(await kube.get<NodeImage>(nodeImages, { name: player.ref.name }));
+        return findTag(live, 'app', '1') === undefined && findTagStatus(live, 'app', '1') === undefined;
+      });
+    }
+    gate.open();
+    await slow.until('the end of the slow one', ({ status }) => status?.succeeded === 1);
+  });
 });
 
 describe('an ImageListPullJob', () => {
