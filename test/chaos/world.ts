@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
+import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
 import { isGone } from '../../activities/kube/failures.ts';
@@ -11,6 +11,7 @@ import type { Place } from '../../deploy/local/namespaces.ts';
 import { readParts } from '../../deploy/local/parts.ts';
 import { status } from '../../deploy/local/platform.ts';
 import { textOf } from '../support/history.ts';
+import { connectToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
 import { PodRecord } from './pod-record.ts';
 import { RuntimeRecord } from './runtime-record.ts';
@@ -47,7 +48,7 @@ export async function enterWorld(say: (line: string) => void): Promise<World> {
   const now = status(name);
   if (!instance || !now) throw new Error(`Instance "${name}" is down`);
 
-  const connection = await Connection.connect({ address: now.temporal });
+  const connection = await connectToTemporal(now.temporal);
   const temporal = new Client({ connection });
   const kube = createKubeClient({
     kubeconfig: now.kubeconfig,

@@ -4,7 +4,7 @@ import { createReadStream, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Client, Connection } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import type { KubeObject } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { busyboxImage } from '../../deploy/local/base-images.ts';
@@ -18,6 +18,7 @@ import { silentProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
 import { isLate, unlessLate } from '../support/patience.ts';
+import { connectToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
 
 /** What a command said. */
@@ -90,7 +91,7 @@ export async function localCluster(): Promise<LocalCluster> {
   if (!instance || !now) throw new Error(`Instance "${name}" is down: run "npm test -- e2e"`);
   const { kubeconfig } = now;
   const debian = await ensureDebianTools(silentProgress);
-  const connection = await Connection.connect({ address: now.temporal, connectTimeout: '120s' });
+  const connection = await connectToTemporal(now.temporal);
   const env = { ...process.env, KUBECONFIG: kubeconfig };
 
   async function kubectl(args: readonly string[], input = ''): Promise<Answer> {

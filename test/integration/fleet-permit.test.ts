@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Client, Connection } from '@temporalio/client';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { Client, type Connection } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
 import { pino } from 'pino';
 import { advanceActivity } from '../../activities/fleet/advance.ts';
 import { currentAttempt } from '../../activities/fleet/attempt.ts';
@@ -10,6 +10,7 @@ import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { testPlatform } from '../support/platform.ts';
 import { prepareRoles } from '../support/roles.ts';
+import { connectToTemporal, connectWorkersToTemporal } from '../support/temporal-connection.ts';
 import { TrivialCluster, type TrivialFleet } from '../support/trivial-fleet.ts';
 import type { rollOutTrivial } from '../support/trivial-roll-out.ts';
 import { waitFor } from '../support/wait.ts';
@@ -36,8 +37,8 @@ let working: Promise<void>;
 
 beforeAll(async () => {
   prepareRoles(platform);
-  connection = await NativeConnection.connect({ address: platform.temporalAddress });
-  clientConnection = await Connection.connect({ address: platform.temporalAddress });
+  connection = await connectWorkersToTemporal(platform.temporalAddress);
+  clientConnection = await connectToTemporal(platform.temporalAddress);
   client = new Client({ connection: clientConnection, dataConverter });
   worker = await Worker.create({
     connection,

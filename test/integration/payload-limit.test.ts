@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
-import { Client, Connection } from '@temporalio/client';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { Client, type Connection } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import type { askForBytes, sendBytes } from '../support/large-payloads.ts';
 import { testPlatform } from '../support/platform.ts';
 import { prepareRoles } from '../support/roles.ts';
+import { connectToTemporal, connectWorkersToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
 
 const platform = testPlatform();
@@ -21,8 +22,8 @@ let working: Promise<void>;
 
 beforeAll(async () => {
   prepareRoles(platform);
-  connection = await NativeConnection.connect({ address: platform.temporalAddress });
-  clientConnection = await Connection.connect({ address: platform.temporalAddress });
+  connection = await connectWorkersToTemporal(platform.temporalAddress);
+  clientConnection = await connectToTemporal(platform.temporalAddress);
   client = new Client({ connection: clientConnection, dataConverter });
   worker = await Worker.create({
     connection,

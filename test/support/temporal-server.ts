@@ -22,7 +22,7 @@ export async function startTemporal(settings: readonly string[]): Promise<Tempor
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], { stdio: 'ignore' });
   const address = `127.0.0.1:${port}`;
   await waitFor('Temporal to answer', async () => {
-    const connection = await Connection.connect({ address, connectTimeout: 2_000 });
+    const connection = await Connection.connect({ address, connectTimeout: 20_000 });
     await connection.workflowService.describeNamespace({ namespace: 'default' }).finally(() => connection.close());
     return true;
   });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { Client, Connection, type WorkflowHandle } from '@temporalio/client';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import { Worker } from '@temporalio/worker';
 import { pino } from 'pino';
 import { KubeError } from '../../activities/kube/failures.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
@@ -27,6 +27,7 @@ import { registerSearchAttributes } from '../../workers/temporal.ts';
 import type { rollOut } from '../../workflows/roll-out.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';
 import { prepareRoles } from './roles.ts';
+import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
 import { waitFor } from './wait.ts';
 
@@ -141,8 +142,8 @@ export async function startRollOuts({
   const platform = testPlatform(instance);
   prepareRoles(platform);
   const address = temporalAddress ?? platform.temporalAddress;
-  const connection = await NativeConnection.connect({ address });
-  const clientConnection = await Connection.connect({ address });
+  const connection = await connectWorkersToTemporal(address);
+  const clientConnection = await connectToTemporal(address);
   const client = new Client({ connection: clientConnection, dataConverter, identity: 'operator@test' });
   const config = { address, namespace: 'default' };
   await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(300_000) });

@@ -1,5 +1,5 @@
-import { type Client, Connection, Client as TemporalClient } from '@temporalio/client';
-import { NativeConnection } from '@temporalio/worker';
+import { type Client, Client as TemporalClient } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
 import { crr } from '../../api/container-recreate-request.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { type Cluster, connectToCluster, servedBy } from './cluster.ts';
@@ -7,6 +7,7 @@ import { NodePlayer, type PlayedPod, type PodOptions } from './kubelet-player.ts
 import { type TestPlatform, testPlatform } from './platform.ts';
 import { createRequest, type RequestOptions, type TestRequest } from './requests.ts';
 import { prepareRoles, type RunningRole, startWatcher, startWebhook, startWorker } from './roles.ts';
+import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 
 /** Windlass on a real API server and a real Temporal, with one node that is played. */
 export interface Windlass {
@@ -47,8 +48,8 @@ export async function startWindlass({
   const platform = { ...given, temporalAddress: temporalAddress ?? given.temporalAddress };
   prepareRoles(platform);
   const [connection, clientConnection] = await Promise.all([
-    NativeConnection.connect({ address: platform.temporalAddress }),
-    Connection.connect({ address: platform.temporalAddress }),
+    connectWorkersToTemporal(platform.temporalAddress),
+    connectToTemporal(platform.temporalAddress),
     platform.install(),
   ]);
   const client = new TemporalClient({ connection: clientConnection, dataConverter, identity: 'operator@test' });
