@@ -192,7 +192,8 @@ export function sidecarActivities({
   }
 
   async function say(pod: Pod, text: EventText, key: string): Promise<void> {
-    await recordEvent(kube, { about: pod, component, ...text, at: now(), key: `${pod.metadata.uid}.${key}` });
+    const once = `${pod.metadata.uid}.${key}`;
+    await recordEvent(kube, { about: pod, component, ...text, at: now(), key: once, insist: true });
   }
 }
 

@@ -115,6 +115,21 @@ describe('endSidecars', () => {
     expect(said).toEqual([words('crr'), words('in-place update')]);
   });
 
+  it('JST-33: does not ask before it could say so, unless nobody may say anything', async () => {
+    const house = on(due);
+    const answering =
+      (error: Error) =>
+      ({ plural }: SeenCall) => {
+        if (plural === 'events') throw error;
+      };
+    house.meeting(answering(unavailable()));
+    await expect(house.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({ type: 'Unreachable' });
+    expect(house.request()).toBeUndefined();
+    house.meeting(answering(new KubeError({ status: 403, reason: 'Forbidden', message: 'exceeded quota' })));
+    await house.endSidecars(step('requestStop', 'proxy'));
+    expect(house.request()).toBeDefined();
+  });
+
   it('does nothing that is no longer due', async () => {
     const running = on({ ...due, now: {} });
     await running.endSidecars(step('requestStop', 'proxy'));
