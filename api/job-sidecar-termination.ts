@@ -5,7 +5,8 @@
 //   variables KRUISE_TERMINATE_SIDECAR_…                        the user
 //   request sidecar-termination-<pod UID>, images of sidecars,
 //   condition SidecarTerminated with the phase of the pod,
-//   annotation windlass.io/sidecar-termination                  the workflow, by the cluster worker
+//   annotations windlass.io/sidecar-termination and windlass.io/sidecars-left-behind
+//                                                               the workflow, by the cluster worker
 //   annotation windlass.io/command                              the user; the watcher takes it off
 import type { ContainerRecreateRequest } from './container-recreate-request.ts';
 import type { EventText } from './event.ts';
@@ -25,6 +26,8 @@ export const terminationMark = {
   ignoreExitCodeEnv: 'KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE',
   /** On the pod, as JSON: what the end of its sidecars waits for, and what people have decided about it. */
   status: 'windlass.io/sidecar-termination',
+  /** On the pod: when its phase was written for it. Tells its kubelet to look. */
+  finished: 'windlass.io/sidecars-left-behind',
 } as const;
 
 /** A container that is to end when the others have. */

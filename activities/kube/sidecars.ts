@@ -173,12 +173,18 @@ export function sidecarActivities({
     }
   }
 
-  /** JST-20: condition and phase in one write, on the pod as it was decided on. */
+  /**
+   * JST-20: condition and phase in one write, on the pod as it was decided on. The kubelet looks at a pod anew when its
+   * annotations change, and ends what still runs (JST-21). When only the status changes it does not, and sets the phase
+   * back as long as the sidecar runs.
+   */
   async function finishPod(pod: Pod): Promise<void> {
     const { namespace = '', name, uid, resourceVersion } = pod.metadata;
+    const at = timestamp(now().getTime());
     const others = pod.status?.conditions?.filter(({ type }) => type !== sidecarTerminatedCondition) ?? [];
-    const conditions = [...others, sidecarTerminated(timestamp(now().getTime()))];
-    const body = { metadata: { uid, resourceVersion }, status: { conditions, phase: phaseToWrite(pod) } };
+    const conditions = [...others, sidecarTerminated(at)];
+    const annotations = { [terminationMark.finished]: at };
+    const body = { metadata: { uid, resourceVersion, annotations }, status: { conditions, phase: phaseToWrite(pod) } };
     await kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
   }
 

@@ -150,6 +150,8 @@ describe('endSidecars', () => {
       conditions: [ready, { type: 'SidecarTerminated', status: 'True', message: 'Terminated by Sidecar Terminator' }],
     });
     expect(house.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
+    // without it the kubelet would not look, and set the phase back
+    expect(house.pod().metadata.annotations).toEqual({ 'windlass.io/sidecars-left-behind': createdAt });
     expect(house.writes()).toEqual(['patch pods']);
   });
 
