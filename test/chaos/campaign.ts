@@ -62,7 +62,8 @@ export async function runScenario(scenario: Scenario, world: World, random: Rand
     violations.push(`broke off: ${why}`);
     world.say(`   BROKE OFF ${why}`);
   }
-  for (const end of world.leftovers) await end().catch((error: unknown) => world.say(`   ${String(error)}`));
+  for (const leftover of world.leftovers)
+    await leftover.remove().catch((error: unknown) => world.say(`   ${String(error)}`));
   world.leftovers.clear();
   const seconds = Math.round((performance.now() - startedAtMs) / 1000);
   const result = { scenario: scenario.name, faults, outcomes, violations, figures, seconds, stolen: stolen() };

@@ -43,9 +43,11 @@ export class Fleet {
   readonly #createdAtMs = Date.now();
 
   /** Writes down what is known about it, and removes it. */
-  readonly #abandon = async (): Promise<void> => {
-    for (const subject of this.subjects) await this.#keep(subject).catch(() => undefined);
-    await this.remove();
+  readonly #leftover = {
+    remove: async (): Promise<void> => {
+      for (const subject of this.subjects) await this.#keep(subject).catch(() => undefined);
+      await this.remove();
+    },
   };
 
   constructor(world: World, namespace: string, plans: readonly SubjectPlan[]) {
@@ -63,7 +65,7 @@ export class Fleet {
       await createNamespace(kube, namespace);
     });
     const fleet = new Fleet(world, namespace, plans);
-    world.leftovers.add(fleet.#abandon);
+    world.leftovers.add(fleet.#leftover);
     await Promise.all(fleet.subjects.map((subject) => subject.create()));
     await Promise.all(fleet.subjects.map((subject) => subject.ready()));
     return fleet;
@@ -162,7 +164,7 @@ export class Fleet {
     });
     await this.deleteNamespace();
     rmSync(join(this.world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
-    this.world.leftovers.delete(this.#abandon);
+    this.world.leftovers.delete(this.#leftover);
   }
 
   /** Deletes the namespace as a person does, with all that is in it, and waits until it is gone. */

@@ -41,10 +41,6 @@ export class ImagePulls implements Ordeal {
   readonly #lists: ObjectRecord<ImageListPullJob>;
   readonly #nodes: ObjectRecord<NodeImage>;
 
-  readonly #abandon = async (): Promise<void> => {
-    await this.remove();
-  };
-
   private constructor(
     world: World,
     room: Room,
@@ -89,7 +85,7 @@ export class ImagePulls implements Ordeal {
       ObjectRecord.start<NodeImage>(kube, nodeImages, {}),
     ]);
     const pulls = new ImagePulls(world, room, { registry, host, gates }, { jobs, lists, nodes });
-    world.leftovers.add(pulls.#abandon);
+    world.leftovers.add(pulls);
     await soon('a NodeImage for each node', () => world.nodes.every((node) => pulls.#nodeImage(node) !== undefined));
     return pulls;
   }
@@ -178,7 +174,7 @@ export class ImagePulls implements Ordeal {
     });
     await this.#room.remove();
     await Promise.all([this.#jobs.stop(), this.#lists.stop(), this.#nodes.stop(), this.#registry.stop()]);
-    this.#world.leftovers.delete(this.#abandon);
+    this.#world.leftovers.delete(this);
   }
 
   async #ask(): Promise<void> {

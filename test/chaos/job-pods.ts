@@ -69,10 +69,6 @@ export class JobPods implements Ordeal {
   readonly #jobs: ObjectRecord<Job>;
   readonly #requests: ObjectRecord<ContainerRecreateRequest>;
 
-  readonly #abandon = async (): Promise<void> => {
-    await this.remove();
-  };
-
   private constructor(
     world: World,
     room: Room,
@@ -102,7 +98,7 @@ export class JobPods implements Ordeal {
       ObjectRecord.start<ContainerRecreateRequest>(world.kube, crr, { namespace }),
     ]);
     const ordeal = new JobPods(world, room, deaths, { pods, jobs: jobRecord, requests });
-    world.leftovers.add(ordeal.#abandon);
+    world.leftovers.add(ordeal);
     await Promise.all(
       plans.map((plan) => room.make(jobs, plan.name, { spec: jobSpec(plan, ordeal.#folder(plan.name)) })),
     );
@@ -194,7 +190,7 @@ export class JobPods implements Ordeal {
     await this.#room.dropPods();
     await Promise.all([this.#pods.stop(), this.#jobs.stop(), this.#requests.stop()]);
     await this.#room.remove();
-    this.#world.leftovers.delete(this.#abandon);
+    this.#world.leftovers.delete(this);
   }
 
   async #objections(): Promise<readonly string[]> {

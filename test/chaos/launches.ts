@@ -38,10 +38,6 @@ export class Launches implements Ordeal {
   readonly #pods: ObjectRecord<Pod>;
   readonly #barriers: ObjectRecord<LaunchBarrier>;
 
-  readonly #abandon = async (): Promise<void> => {
-    await this.remove();
-  };
-
   private constructor(
     world: World,
     room: Room,
@@ -62,7 +58,7 @@ export class Launches implements Ordeal {
       ObjectRecord.start<LaunchBarrier>(world.kube, kubeResource.configMaps, { namespace }),
     ]);
     const launches = new Launches(world, room, { pods, barriers });
-    world.leftovers.add(launches.#abandon);
+    world.leftovers.add(launches);
     return launches;
   }
 
@@ -139,7 +135,7 @@ export class Launches implements Ordeal {
     });
     await Promise.all([this.#pods.stop(), this.#barriers.stop()]);
     await this.#room.remove();
-    this.#world.leftovers.delete(this.#abandon);
+    this.#world.leftovers.delete(this);
   }
 
   #objections(name: Name): readonly string[] {

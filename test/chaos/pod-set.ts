@@ -48,10 +48,6 @@ export class PodSet {
   /** Pods by UID, with the restarts of their containers; from the moment at which all were ready. */
   #before: Before = new Map();
 
-  readonly #abandon = async (): Promise<void> => {
-    await this.remove();
-  };
-
   private constructor(world: World, namespace: string, wanted: number) {
     this.#world = world;
     this.namespace = namespace;
@@ -66,7 +62,7 @@ export class PodSet {
       await createNamespace(kube, namespace);
     });
     const set = new PodSet(world, namespace, replicas);
-    world.leftovers.add(set.#abandon);
+    world.leftovers.add(set);
     set.#watch = await watchFleet(kube, namespace, (pod) => set.#hear(pod));
     await untilDone(`CloneSet ${namespace}/${name} to be created`, async () => {
       await kube.create(cloneSets, bodyOf(namespace, replicas, rollingUpdate)).catch(unlessThere);
@@ -166,7 +162,7 @@ export class PodSet {
     await untilDone(`namespace ${this.namespace} to be deleted`, async () => {
       await kube.delete(kubeResource.namespaces, { name: this.namespace }).catch(unlessGone);
     });
-    this.#world.leftovers.delete(this.#abandon);
+    this.#world.leftovers.delete(this);
   }
 
   /** What is waited for is true at last; nothing of it may be wrong for long. */

@@ -37,10 +37,6 @@ export class ProbedPods implements Ordeal {
   /** How many versions there were before everything had a result. */
   readonly #before = new Map<string, number>();
 
-  readonly #abandon = async (): Promise<void> => {
-    await this.remove();
-  };
-
   private constructor(
     world: World,
     room: Room,
@@ -61,7 +57,7 @@ export class ProbedPods implements Ordeal {
       ObjectRecord.start<NodePodProbe>(world.kube, nodePodProbe, {}),
     ]);
     const probed = new ProbedPods(world, room, { pods, lists });
-    world.leftovers.add(probed.#abandon);
+    world.leftovers.add(probed);
     for (const name of names) if (atFirst[name]) probed.#folder(name).touch('up');
     await room.make(podProbeMarker, marker, { spec: markerSpec() });
     await Promise.all(names.map((name) => room.make(kubeResource.pods, name, podBody(probed.#folder(name)))));
@@ -139,7 +135,7 @@ export class ProbedPods implements Ordeal {
     });
     await Promise.all([this.#pods.stop(), this.#lists.stop()]);
     await this.#room.remove();
-    this.#world.leftovers.delete(this.#abandon);
+    this.#world.leftovers.delete(this);
   }
 
   #turn(): void {

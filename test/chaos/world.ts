@@ -27,8 +27,8 @@ export interface World {
   readonly runtime: RuntimeRecord;
   /** Where containers find the folders that tests share with them: the same path on each node. */
   readonly shared: { readonly here: string; readonly inNodes: string };
-  /** Ends what a scenario that broke off has left behind. */
-  readonly leftovers: Set<() => Promise<void>>;
+  /** What a scenario leaves behind when it breaks off. */
+  readonly leftovers: Set<{ remove(): Promise<void> }>;
   say(line: string): void;
   /** The object as it is now; undefined when it is gone. */
   find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }): Promise<T | undefined>;

@@ -42,13 +42,17 @@ export interface Cast {
 /** A promise that was not kept, with the way that led there. */
 export class BrokenPromise extends Error {}
 
-type Kind = 'set' | 'pod' | 'claim' | 'revision' | 'job' | 'nodeImage';
 type Stored = Pick<KubeObject, 'metadata'>;
 interface Unborn {
   readonly metadata: Partial<ObjectMeta> & { readonly name: string };
 }
 
-const kinds: readonly Kind[] = ['set', 'pod', 'claim', 'revision', 'job', 'nodeImage'];
+const kinds = ['set', 'pod', 'claim', 'revision', 'job', 'nodeImage'] as const;
+type Kind = (typeof kinds)[number];
+
+function ofEachKind<Value>(make: () => Value): Record<Kind, Value> {
+  return Object.fromEntries(kinds.map((kind) => [kind, make()])) as Record<Kind, Value>;
+}
 
 interface Step {
   readonly what: string;
@@ -86,14 +90,7 @@ const noPulls = { desired: 0, succeeded: 0, failed: 0, pulling: 0 };
  */
 export class CloneSetPlay {
   readonly #cast: Cast;
-  readonly #objects: Record<Kind, Map<string, Stored>> = {
-    set: new Map(),
-    pod: new Map(),
-    claim: new Map(),
-    revision: new Map(),
-    job: new Map(),
-    nodeImage: new Map(),
-  };
+  readonly #objects = ofEachKind(() => new Map<string, Stored>());
   readonly #log: { readonly kind: Kind; readonly name: string; readonly object: Stored | undefined }[] = [];
   #writers: Writer[] = [];
   #writerCount = 0;
@@ -595,27 +592,12 @@ export class CloneSetPlay {
 
   #newLeader(): void {
     for (const writer of this.#writers) writer.isLeading = false;
-    const all = (position: number) => ({
-      set: position,
-      pod: position,
-      claim: position,
-      revision: position,
-      job: position,
-      nodeImage: position,
-    });
     // a consistent list
     const writer: Writer = {
       id: ++this.#writerCount,
-      caches: {
-        set: new Map(),
-        pod: new Map(),
-        claim: new Map(),
-        revision: new Map(),
-        job: new Map(),
-        nodeImage: new Map(),
-      },
-      shown: all(0),
-      mustShow: all(this.#log.length),
+      caches: ofEachKind(() => new Map()),
+      shown: ofEachKind(() => 0),
+      mustShow: ofEachKind(() => this.#log.length),
       isLeading: true,
       pass: undefined,
       failures: undefined,

@@ -75,6 +75,51 @@ const choices = fc.array(fc.nat({ max: 100_000 }), { minLength: 20, maxLength: 2
 
 const runs = Number(process.env.PLAYS ?? 100);
 
+/** Whatever happens to such a set: it ends or names what it waits for, and ends once nothing is in the way. */
+function endsWhateverHappens(casts: fc.Arbitrary<Cast>, numRuns: number): void {
+  fc.assert(
+    fc.property(casts, choices, (given, steps) => {
+      const play = new CloneSetPlay(given);
+      play.settle();
+      play.play(steps);
+      const plan = play.settle();
+      expect(['allDone', 'waiting']).toContain(plan.standing.kind);
+
+      play.mend();
+      expect(play.settle().standing.kind).toBe('allDone');
+      expect([play.unfinished(), play.unfinished().length > 0 ? play.story.slice(-80) : []]).toEqual([[], []]);
+    }),
+    { numRuns },
+  );
+}
+
+/** A roll-out of such a set keeps the budget, which the play checks at each step. */
+function keepsItsBudget(casts: fc.Arbitrary<Cast>): void {
+  fc.assert(
+    fc.property(casts, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
+      const play = new CloneSetPlay(given);
+      play.settle();
+      play.rollOut(image, steps);
+      play.settle();
+    }),
+    { numRuns: runs },
+  );
+}
+
+/** Wherever a roll-out of such a set stands, all of it can be taken back. */
+function canBeUndone(casts: fc.Arbitrary<Cast>): void {
+  fc.assert(
+    fc.property(casts, choices, (given, steps) => {
+      const play = new CloneSetPlay(given);
+      play.settle();
+      play.rollOut(1, steps);
+      expect(play.undo().standing.kind).toBe('allDone');
+      expect(play.imagesInUse()).toEqual({ 'nginx:1': given.spec.replicas });
+    }),
+    { numRuns: runs },
+  );
+}
+
 describe('a CloneSet, played to the end', () => {
   it('comes up with all its pods, whatever it asks for', () => {
     fc.assert(
@@ -89,45 +134,15 @@ describe('a CloneSet, played to the end', () => {
   });
 
   it('keeps its promises whatever happens, ends or names what it waits for, and ends once nothing is in the way', () => {
-    fc.assert(
-      fc.property(cast, choices, (given, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.play(steps);
-        const plan = play.settle();
-        expect(['allDone', 'waiting']).toContain(plan.standing.kind);
-
-        play.mend();
-        expect(play.settle().standing.kind).toBe('allDone');
-        expect([play.unfinished(), play.unfinished().length > 0 ? play.story.slice(-80) : []]).toEqual([[], []]);
-      }),
-      { numRuns: runs },
-    );
+    endsWhateverHappens(cast, runs);
   });
 
   it('never takes more pods than its budget allows by its own doing, from the first to the last', () => {
-    fc.assert(
-      fc.property(cast, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.rollOut(image, steps);
-        play.settle();
-      }),
-      { numRuns: runs },
-    );
+    keepsItsBudget(cast);
   });
 
   it('takes back every pod that it has changed when an operator wants that, wherever it stands', () => {
-    fc.assert(
-      fc.property(cast, choices, (given, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.rollOut(1, steps);
-        expect(play.undo().standing.kind).toBe('allDone');
-        expect(play.imagesInUse()).toEqual({ 'nginx:1': given.spec.replicas });
-      }),
-      { numRuns: runs },
-    );
+    canBeUndone(cast);
   });
 });
 
@@ -165,44 +180,15 @@ const pullingCast: fc.Arbitrary<Cast> = fc
 
 describe('a CloneSet whose images are pulled ahead, played to the end', () => {
   it('disturbs no pod before they are where it wants them, names what it waits for, and leaves no job', () => {
-    fc.assert(
-      fc.property(pullingCast, choices, (given, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.play(steps);
-        const plan = play.settle();
-        expect(['allDone', 'waiting']).toContain(plan.standing.kind);
-
-        play.mend();
-        expect(play.settle().standing.kind).toBe('allDone');
-        expect([play.unfinished(), play.unfinished().length > 0 ? play.story.slice(-80) : []]).toEqual([[], []]);
-      }),
-      { numRuns: 2 * runs }, // what fails, is mended and goes on is rare
-    );
+    // what fails, is mended and goes on is rare
+    endsWhateverHappens(pullingCast, 2 * runs);
   });
 
   it('keeps its budget while it waits and goes on', () => {
-    fc.assert(
-      fc.property(pullingCast, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.rollOut(image, steps);
-        play.settle();
-      }),
-      { numRuns: runs },
-    );
+    keepsItsBudget(pullingCast);
   });
 
   it('takes back what it has changed, whatever is still being pulled', () => {
-    fc.assert(
-      fc.property(pullingCast, choices, (given, steps) => {
-        const play = new CloneSetPlay(given);
-        play.settle();
-        play.rollOut(1, steps);
-        expect(play.undo().standing.kind).toBe('allDone');
-        expect(play.imagesInUse()).toEqual({ 'nginx:1': given.spec.replicas });
-      }),
-      { numRuns: runs },
-    );
+    canBeUndone(pullingCast);
   });
 });

@@ -87,6 +87,17 @@ function starterOn(temporal: FakeTemporal, overrides: Partial<StarterOptions> = 
   return { starter, silence, errors };
 }
 
+/** A starter whose first start waits for the gate. */
+async function startingBehindGate() {
+  const temporal = new FakeTemporal();
+  const { starter } = starterOn(temporal);
+  const gate = newGate();
+  temporal.behaviour = gate;
+  starter.want(wanted());
+  await elapse();
+  return { temporal, starter, gate };
+}
+
 describe('Starter', () => {
   it('starts what is wanted once, under its ID, with the names that people search for', async () => {
     const temporal = new FakeTemporal();
@@ -127,12 +138,7 @@ describe('Starter', () => {
   });
 
   it('does not lose a change that comes while it is telling of the one before', async () => {
-    const temporal = new FakeTemporal();
-    const { starter } = starterOn(temporal);
-    const gate = newGate();
-    temporal.behaviour = gate;
-    starter.want(wanted());
-    await elapse();
+    const { temporal, starter, gate } = await startingBehindGate();
     starter.want(wanted({ inputs: 'second', change: 'second' }));
     temporal.behaviour = 'answers';
     gate.open();
@@ -142,12 +148,7 @@ describe('Starter', () => {
   });
 
   it('does not tell twice when the same is wanted again meanwhile', async () => {
-    const temporal = new FakeTemporal();
-    const { starter } = starterOn(temporal);
-    const gate = newGate();
-    temporal.behaviour = gate;
-    starter.want(wanted());
-    await elapse();
+    const { temporal, starter, gate } = await startingBehindGate();
     starter.want(wanted());
     gate.open();
     await elapse(60_000);
@@ -264,12 +265,7 @@ describe('Starter', () => {
   });
 
   it('tells what was forgotten while it was being started to look again', async () => {
-    const temporal = new FakeTemporal();
-    const { starter } = starterOn(temporal);
-    const gate = newGate();
-    temporal.behaviour = gate;
-    starter.want(wanted());
-    await elapse();
+    const { temporal, starter, gate } = await startingBehindGate();
     starter.forget('restart-containers/pod-1');
     temporal.behaviour = 'answers';
     gate.open();
