@@ -31,6 +31,7 @@ import { EventSender } from './event-sender.ts';
 import { getHook } from './http-hook.ts';
 import { nodeImagesOf } from './images.ts';
 import { InFlight } from './in-flight.ts';
+import { GateOpener, openingBackOffMs } from './in-place-gate/opener.ts';
 import { NodeWorker } from './node-worker.ts';
 import { podView, trimPod } from './pod-view.ts';
 import { startProbes } from './probes/start.ts';
@@ -146,6 +147,23 @@ const reporter = config.featureGates.DaemonWatchingPod
       },
     })
   : undefined;
+const gateOpener = config.featureGates.DaemonWatchingPod
+  ? new GateOpener({
+      pods: podCache,
+      runtimes,
+      client: kube,
+      clock: systemClock,
+      log,
+      queue: (pass) => {
+        const onError = (runtime: string, error: unknown, retryInMs: number) =>
+          log.warn(
+            { runtime, err: error, retryInMs: Math.round(retryInMs) },
+            'Cannot put pods back into service early',
+          );
+        return new KeyedQueue({ pass, onError, concurrency: 2, backOffMs: openingBackOffMs });
+      },
+    })
+  : undefined;
 const probeReflector = config.featureGates.PodProbeMarkerGate ? startProbing() : undefined;
 
 function startProbing(): Reflector<NodePodProbe> {
@@ -231,6 +249,7 @@ shutdown.add({
   },
 });
 if (reporter) shutdown.add({ name: 'reports', stop: () => reporter.stop() });
+if (gateOpener) shutdown.add({ name: 'gates', stop: () => gateOpener.stop() });
 shutdown.add({ name: 'events', stop: (signal) => events.end(signal), deadlineMs: 1_000 });
 shutdown.add({ name: 'watches', stop: () => Promise.all(watches().map((watch) => watch.stop())).then() });
 shutdown.add({ name: 'connections', stop: () => Promise.all([runtimes.stop(), kube.close()]).then() });

@@ -2,10 +2,11 @@ import type { PodView } from '../activities/cri/await.ts';
 import type { KubeClient } from '../activities/kube/client.ts';
 import { isGone } from '../activities/kube/failures.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { envReferences, inPlaceAnnotation, isReportedOn } from '../api/in-place-update.ts';
+import { envReferences, inPlaceAnnotation, inPlaceReadinessGate, isReportedOn } from '../api/in-place-update.ts';
 import type { Pod } from '../api/pod.ts';
 import type { PodRef } from '../api/refs.ts';
 import { kubeResource, sidecarSetHashAnnotation } from '../api/well-known.ts';
+import { isHeldByUpdate } from './in-place-gate/opening.ts';
 
 /** The part of a watch cache that is needed here. */
 export interface PodCache {
@@ -52,7 +53,8 @@ export function podView(options: {
 
 /**
  * Keeps what the daemon reads of a pod: whether it stays, its IP, and what the kubelet says about its containers. Where it
- * reports on what runs in it, also what environment follows its labels and annotations, and what it has reported before.
+ * reports on what runs in it, also what environment follows its labels and annotations, and what it has reported before;
+ * and while an update keeps it out of service, what tells when that is over.
  */
 export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>): Pod {
   const { apiVersion, kind, metadata, spec, status } = pod;
@@ -75,6 +77,7 @@ export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>
       containers: reported?.containers ?? [],
     },
     status: {
+      ...reported?.status,
       ...(status?.podIP !== undefined && { podIP: status.podIP }),
       containerStatuses: (status?.containerStatuses ?? []).map(
         ({ name: container, ready, restartCount, containerID }) => ({
@@ -89,7 +92,9 @@ export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>
 }
 
 /** Of variables only those that follow the metadata, and the names of others that hide them; of the metadata their keys. */
-function reportedParts({ metadata, spec }: Pod) {
+function reportedParts(pod: Pod) {
+  const { metadata, spec, status } = pod;
+  const isHeld = isHeldByUpdate(pod);
   const references = spec.containers.flatMap(envReferences);
   const containers = spec.containers.map((container) => {
     const names = new Set(envReferences(container).map(({ env }) => env));
@@ -97,18 +102,25 @@ function reportedParts({ metadata, spec }: Pod) {
       if (!names.has(variable.name)) return [];
       return envReferences({ env: [variable] }).length > 0 ? [variable] : [{ name: variable.name }];
     });
-    return { name: container.name, ...(env.length > 0 && { env }) };
+    const { image } = container;
+    return { name: container.name, ...(env.length > 0 && { env }), ...(isHeld && image !== undefined && { image }) };
   });
   const keysOf = (kind: 'labels' | 'annotations') =>
     references.filter(({ from }) => from === kind).map(({ key }) => key);
-  const own = [sidecarSetHashAnnotation, inPlaceAnnotation.containersMeta];
+  const { containersMeta, state, oldState, grace, oldGrace } = inPlaceAnnotation;
+  const own = [sidecarSetHashAnnotation, containersMeta, ...(isHeld ? [state, oldState, grace, oldGrace] : [])];
   const controller = metadata.ownerReferences?.filter((owner) => owner.controller === true);
   return {
     containers,
     metadata: {
+      ...(isHeld && metadata.generation !== undefined && { generation: metadata.generation }),
       labels: only(metadata.labels, keysOf('labels')),
       annotations: only(metadata.annotations, [...keysOf('annotations'), ...own]),
       ...(controller && { ownerReferences: controller }),
+    },
+    status: isHeld && {
+      ...(status?.observedGeneration !== undefined && { observedGeneration: status.observedGeneration }),
+      conditions: status?.conditions?.filter(({ type }) => type === inPlaceReadinessGate || type === 'Ready') ?? [],
     },
   };
 }

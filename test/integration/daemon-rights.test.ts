@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import { inPlaceAnnotation } from '../../api/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate, inPlaceReason } from '../../api/in-place-update.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import type { Pod } from '../../api/pod.ts';
 import type { NodeRef } from '../../api/refs.ts';
@@ -12,6 +12,7 @@ import { waitFor } from '../support/wait.ts';
 import { startWindlass, type Windlass } from '../support/windlass.ts';
 
 const report = inPlaceAnnotation.containersMeta;
+const running = { name: 'app', image: 'busybox:1.36', imageID: '', ready: true, restartCount: 0 };
 const viaStatus = { subresource: 'status' } as const;
 
 let cluster: Cluster;
@@ -159,6 +160,54 @@ describe('what a daemon may write of pods', () => {
     ['the phase', { status: { phase: 'Succeeded' } }],
   ])('ND-26: is not %s', async (_, body) => {
     await expect(write(body)).rejects.toMatchObject({ type: 'Denied' });
+  });
+
+  describe('IPU-40: of the gate of an update in place', () => {
+    const since = '2026-01-01T00:00:00Z';
+    const held = { type: inPlaceReadinessGate, status: 'False', reason: inPlaceReason, lastTransitionTime: since };
+    const unready = { type: 'Ready', status: 'False', lastTransitionTime: since };
+    const open = { type: inPlaceReadinessGate, status: 'True', reason: null, message: null, lastTransitionTime: since };
+    const asKubelet = (conditions: readonly object[]) =>
+      write({ status: { phase: 'Running', conditions } }, { client: cluster.kube });
+    const openWith = (status: object) =>
+      daemon.patch<Pod>(kubeResource.pods, { namespace, name: 'here' }, 'strategic', { status }, viaStatus);
+
+    it('is that it is open', async () => {
+      await asKubelet([held, unready]);
+      const after = await openWith({ conditions: [open] });
+      expect(after.status?.conditions).toEqual(
+        expect.arrayContaining([
+          { type: inPlaceReadinessGate, status: 'True', lastTransitionTime: since, lastProbeTime: null },
+          expect.objectContaining(unready),
+        ]),
+      );
+      expect(after.status?.conditions).toHaveLength(2);
+    });
+
+    it('is nothing while nobody has closed it for an update', async () => {
+      await asKubelet([unready]);
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+      await asKubelet([{ ...held, reason: 'ByHand' }, unready]);
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+      await asKubelet([{ ...open, reason: 'x' }, unready]);
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+    });
+
+    it.each([
+      ['that it is closed', { conditions: [{ ...held, message: 'x' }] }],
+      ['a word more', { conditions: [{ ...open, message: 'x' }] }],
+      ['that the pod is ready', { conditions: [open, { type: 'Ready', status: 'True' }] }],
+      ['another condition', { conditions: [open, { type: 'Other', status: 'True' }] }],
+      ['another condition away', { conditions: [open, { type: 'Ready', $patch: 'delete' }] }],
+      ['the phase', { conditions: [open], phase: 'Succeeded' }],
+      ['an address', { conditions: [open], podIP: '10.0.0.9' }],
+      ['what the kubelet has seen', { conditions: [open], observedGeneration: 9 }],
+      ['a container', { conditions: [open], containerStatuses: [] }],
+    ])('is not %s', async (_, status) => {
+      await asKubelet([held, unready]);
+      await write({ status: { containerStatuses: [running], podIP: '10.0.0.1' } }, { client: cluster.kube });
+      await expect(openWith(status)).rejects.toMatchObject({ type: 'Denied' });
+    });
   });
 
   it('ND-26: is not the pod itself', async () => {
