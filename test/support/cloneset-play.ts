@@ -19,6 +19,7 @@ import type { Permit } from '../../workflows/plan/fleet-permit.ts';
 import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
 import { cloneSet, template } from './cloneset-world.ts';
+import { type NodeStep, PodOnNode, StoppedInService } from './pod-on-node.ts';
 import { endedTag, nodeImage, tagOf } from './pull-objects.ts';
 import { strategicMerge } from './simulated-pod.ts';
 
@@ -35,6 +36,8 @@ export interface Cast {
   readonly batch: number;
   /** Whether caches show the writes of others late. */
   readonly hasStaleCaches: boolean;
+  /** Whether daemons put pods back into service. */
+  readonly hasDaemon: boolean;
   /** Jobs pull images ahead of updates, and the set may ask to wait for them. Absent: neither. */
   readonly pulls?: { readonly awaited: string | undefined };
 }
@@ -103,8 +106,8 @@ export class CloneSetPlay {
   #areHooksAlive = true;
   #isWorkflowAlive = true;
   #isRegistryAlive = true;
-  /** Pods whose containers have crashed and do not come back. */
-  readonly #crashed = new Set<string>();
+  /** What the nodes have of each pod. */
+  readonly #nodes = new Map<string, PodOnNode>();
   /** The revision that each pod was last started for. */
   readonly #startedFor = new Map<string, string>();
   #lastPlan: CloneSetPlan | undefined;
@@ -190,7 +193,7 @@ export class CloneSetPlay {
     this.#isRegistryAlive = true;
     this.#undo = undefined;
     this.#dropFailedPulls();
-    this.#crashed.clear();
+    for (const node of this.#nodes.values()) node.isCrashed = false;
     const { spec } = this.#set;
     const rollingUpdate = spec.updateStrategy?.rollingUpdate ?? {};
     this.#changeSpec({
@@ -378,53 +381,36 @@ export class CloneSetPlay {
   }
 
   #kubeletSteps(pod: Pod, step: (what: string, patch: JsonObject) => Step): readonly Step[] {
-    const isCrashed = this.#crashed.has(pod.metadata.uid);
-    const steps: Step[] = [];
-    const status = pod.status?.containerStatuses?.[0];
-    const image = imageOf(pod);
-    if (condition(pod, 'KruisePodReady') === undefined) {
-      steps.push(
-        step('has its gate answered', conditionsPatch({ type: 'KruisePodReady', status: 'True', at: this.#now })),
-      );
+    const { name, uid } = pod.metadata;
+    const steps = this.#onNode(uid)
+      .steps(pod, this.#cast.hasDaemon)
+      .map(({ what, take }): Step => ({ what: `${name} ${what}`, take: () => this.#takeOnNode(pod, take) }));
+    if (condition(pod, 'KruisePodReady') !== undefined) return steps;
+    return [
+      step('has its gate answered', conditionsPatch({ type: 'KruisePodReady', status: 'True', at: this.#now })),
+      ...steps,
+    ];
+  }
+
+  #takeOnNode({ metadata: { name, uid } }: Pod, take: NodeStep['take']): void {
+    const live = this.#objects.pod.get(name);
+    if (live?.metadata.uid !== uid) return;
+    try {
+      const patch = take(live as Pod, this.#nowMs);
+      if (patch !== undefined) this.#patchPod(live as Pod, patch);
+    } catch (error) {
+      throw error instanceof StoppedInService ? this.#broken(error.message) : error;
     }
-    if (status?.image !== image) {
-      const restartCount = status === undefined ? 0 : status.restartCount + 1;
-      steps.push(
-        step('starts its container', {
-          status: {
-            phase: 'Running',
-            containerStatuses: [
-              {
-                name: 'main',
-                image,
-                imageID: `id-of-${image}`,
-                containerID: `containerd://${pod.metadata.name}-${restartCount}`,
-                restartCount,
-                ready: !isCrashed,
-              },
-            ],
-          },
-        }),
-      );
-      return steps;
-    }
-    if (status.ready === isCrashed) {
-      steps.push(
-        step(isCrashed ? 'crashes' : 'recovers', {
-          status: { containerStatuses: [{ name: 'main', ready: !isCrashed }] },
-        }),
-      );
-    }
-    const gates = (pod.spec.readinessGates ?? []).every(
-      ({ conditionType }) => condition(pod, conditionType)?.status === 'True',
-    );
-    const wanted = { ContainersReady: status.ready, Ready: status.ready && gates };
-    const changed = Object.entries(wanted).flatMap(([type, isTrue]) => {
-      const is = isTrue ? 'True' : 'False';
-      return condition(pod, type)?.status === is ? [] : [{ type, status: is, at: this.#now }];
-    });
-    if (changed.length > 0) steps.push(step('has its readiness reported', conditionsPatch(...changed)));
-    return steps;
+  }
+
+  #crash(uid: string, isCrashed: boolean): void {
+    this.#onNode(uid).isCrashed = isCrashed;
+  }
+
+  #onNode(uid: string): PodOnNode {
+    const known = this.#nodes.get(uid) ?? new PodOnNode();
+    this.#nodes.set(uid, known);
+    return known;
   }
 
   /** The user's controller of hooks. */
@@ -516,8 +502,8 @@ export class CloneSetPlay {
     const { spec } = this.#set;
     const named = spec.scaleStrategy?.podsToDelete ?? [];
     return [
-      { what: `${name} is broken`, take: () => this.#crashed.add(uid) },
-      ...(this.#crashed.has(uid) ? [{ what: `${name} is mended`, take: () => this.#crashed.delete(uid) }] : []),
+      { what: `${name} is broken`, take: () => this.#crash(uid, true) },
+      ...(this.#onNode(uid).isCrashed ? [{ what: `${name} is mended`, take: () => this.#crash(uid, false) }] : []),
       { what: `the user deletes ${name}`, take: () => this.#deletePod(pod) },
       { what: `${name} is evicted`, take: () => this.#patchPod(pod, { status: { phase: 'Failed' } }) },
       {
@@ -1127,7 +1113,9 @@ export class CloneSetPlay {
   #patchPod(seen: Pod, patch: JsonObject): void {
     const live = this.#objects.pod.get(seen.metadata.name);
     if (live?.metadata.uid !== seen.metadata.uid) return;
-    this.#store('pod', strategicMerge(asJson(live), patch) as unknown as Pod);
+    const patched = strategicMerge(asJson(live), patch) as unknown as Pod;
+    const generation = (live.metadata.generation ?? 1) + Number('spec' in patch);
+    this.#store('pod', { ...patched, metadata: { ...patched.metadata, generation } });
   }
 
   #free(pod: Pod): void {

@@ -43,6 +43,7 @@ const cast: fc.Arbitrary<Cast> = fc
     batch: fc.constantFrom(1, 2, 100, 100),
     hasPriority: fc.boolean(),
     hasStaleCaches: fc.boolean(),
+    hasDaemon: fc.boolean(),
   })
   .map(
     ({
