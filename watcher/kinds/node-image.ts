@@ -32,6 +32,7 @@ import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
+import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
 
@@ -45,9 +46,6 @@ export const nodeImageIndexes = {
   },
 };
 
-/** A Secret that was there is believed to be there for so long. */
-const secretBelievedMs = 60_000;
-
 /** Sees that each node has its NodeImage, and that what stands in it is pulled. */
 export function nodeImageKeeper(house: WatcherHouse): Controller {
   const { kube, starter, config, now, isLeading, cache, queue } = house;
@@ -56,8 +54,8 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
   const jobs = cache<ImagePullJob>(imagePullJobs);
   const edits = new NodeImageEdits(kube, images);
   const passes = queue('node-images', pass);
-  /** When each Secret was seen last, of those that are looked for. */
-  const secretsSeen = new Map<string, number>();
+  /** A Secret that was there is believed to be there for a minute. */
+  const secretsSeen = new RecentlySeen(60_000);
   const isOn = config.featureGates.KruiseDaemon;
 
   nodes.onChange(({ before, after }) => {
@@ -167,11 +165,10 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     for (const secret of looseSecrets(nodeImage)) {
       const key = secretKey(secret);
       const { namespace = '', name = '' } = secret;
-      if (missing.has(key) || now() - (secretsSeen.get(key) ?? Number.NEGATIVE_INFINITY) < secretBelievedMs) continue;
-      secretsSeen.delete(key);
+      if (missing.has(key) || secretsSeen.has(key, now())) continue;
       try {
         if (name === '' || namespace === '') missing.add(key);
-        else if (await unlessGone(kube.get(kubeResource.secrets, { namespace, name }))) secretsSeen.set(key, now());
+        else if (await unlessGone(kube.get(kubeResource.secrets, { namespace, name }))) secretsSeen.add(key, now());
         else missing.add(key);
       } catch (error) {
         if (failureTypeOf(error) !== 'Denied') throw error;
