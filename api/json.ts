@@ -40,3 +40,8 @@ export function listOr(value: unknown): readonly Json[] {
 export function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }
+
+/** The path of a value in a JSON patch, its keys as they are: what a path would take for its own signs is spelt out. */
+export function jsonPointer(...keys: readonly (string | number)[]): string {
+  return keys.map((key) => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}

@@ -2,6 +2,7 @@ import { bytesText } from '../activities/cri/image-runtime.ts';
 import type { PullReport } from '../activities/cri/images.ts';
 import type { KubeClient } from '../activities/kube/client.ts';
 import { failureTypeOf } from '../api/failure.ts';
+import { jsonPointer } from '../api/json.ts';
 import { findTagStatus, type ImageTagStatus, type NodeImage, nodeImages } from '../api/node-image.ts';
 import type { NodeRef } from '../api/refs.ts';
 
@@ -94,7 +95,7 @@ function patchFor(live: NodeImage, { image, version, bytes, elapsedSeconds }: Pu
     fetched: `${bytesText(bytes)} in ${elapsedSeconds} s`,
   };
   if (index < 0 || status.fetched === told.fetched) return [];
-  const path = `/status/imageStatuses/${image.name.replaceAll('~', '~0').replaceAll('/', '~1')}/tags/${index}`;
+  const path = jsonPointer('status', 'imageStatuses', image.name, 'tags', index);
   return [
     { op: 'test', path: '/metadata/uid', value: live.metadata.uid },
     { op: 'test', path: `${path}/tag`, value: image.tag },

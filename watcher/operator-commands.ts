@@ -1,5 +1,6 @@
 /** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
 import type { KubeClient } from '../activities/kube/client.ts';
+import { jsonPointer } from '../api/json.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../api/meta.ts';
 import { type CommandName, parseCommandText } from '../api/operations.ts';
 import { windlassAnnotation } from '../api/well-known.ts';
@@ -55,7 +56,7 @@ export async function passOnCommand(
       await starter.command(commanded.workflowId, commandName, payload);
     }
   }
-  const path = `/metadata/annotations/${windlassAnnotation.command.replace('/', '~1')}`;
+  const path = jsonPointer('metadata', 'annotations', windlassAnnotation.command);
   const removal = [
     { op: 'test', path: '/metadata/uid', value: uid },
     { op: 'test', path, value: text },
