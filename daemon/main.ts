@@ -88,7 +88,12 @@ metrics.trackReflector('nodes', nodeReflector);
 // What it does there.
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
 const stops = new InFlight<StopResult, NodeProgress>();
-const pods = podView({ cache: podCache, isSynced: () => podReflector.isSynced, client: kube });
+const pods = podView({
+  cache: podCache,
+  isSynced: () => podReflector.isSynced,
+  steadyMs: () => podReflector.steadyMs,
+  client: kube,
+});
 const pullReporter = new PullReporter({ kube, monotonicMs: () => systemClock.monotonicMs(), log });
 const imagesOf = nodeImagesOf({
   kube,

@@ -18,6 +18,7 @@ export interface PodCache {
 export function podView(options: {
   readonly cache: PodCache;
   readonly isSynced: () => boolean;
+  readonly steadyMs: () => number;
   readonly client: Pick<KubeClient, 'get'>;
 }): PodView {
   const listeners = new Map<string, Set<() => void>>();
@@ -28,6 +29,7 @@ export function podView(options: {
 
   return {
     synced: options.isSynced,
+    steadyMs: options.steadyMs,
     pod: (uid) => options.cache.byUid(uid),
 
     watch(uid, listener) {

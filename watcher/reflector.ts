@@ -69,6 +69,7 @@ export class Reflector<T extends KubeObject> {
   #running: Promise<void> | undefined;
   #heardAt: number | undefined;
   #trouble: string | undefined;
+  #failedAt: number | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -119,6 +120,11 @@ export class Reflector<T extends KubeObject> {
     return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
   }
 
+  /** How long ago a step failed last. Infinity while none has. */
+  get steadyMs(): number {
+    return this.#failedAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#failedAt;
+  }
+
   /** Why the last step failed; absent while all is well. */
   get trouble(): string | undefined {
     return this.#trouble;
@@ -144,6 +150,7 @@ export class Reflector<T extends KubeObject> {
         if (this.#watching.signal.aborted) continue; // somebody wants a list
         mustList ||= isSilence(error) ? !(await this.#isInStep()) : isBehind(error);
         this.#counts.errors += 1;
+        this.#failedAt = this.#now();
         this.#trouble = error instanceof Error ? error.message : String(error);
         const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };

@@ -18,6 +18,14 @@ import type { StopOrder } from './stop.ts';
  */
 const kubeletSeesMs = 1_000;
 
+/**
+ * A kubelet whose connection broke tries again after up to 30 s, and up to as long again by chance; the last attempt of
+ * this daemon that failed was up to 30 s before the API server was back. Until then nothing tells whether the kubelet
+ * has seen a change of labels and annotations alone: it would start the old environment once more, and the container
+ * would be stopped a second time.
+ */
+export const kubeletReturnsMs = 90_000;
+
 /** What a pod has when nobody has said anything, as the API server fills it in. */
 const defaultGraceSeconds = 30;
 
@@ -25,7 +33,7 @@ type RefreshInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
 
 interface RefreshMeans {
   readonly nodeName: string;
-  readonly pods: Pick<PodView, 'pod'>;
+  readonly pods: Pick<PodView, 'pod' | 'steadyMs'>;
   readonly clock: Pick<Clock, 'sleep'>;
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
 }
@@ -37,8 +45,14 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   if (seen === undefined || !showsSame(live, seen, input.container)) {
     throw unreachable(attemptOf(input), 'the node has not seen the change of the pod yet');
   }
+  const leftMs = kubeletReturnsMs - means.pods.steadyMs();
+  if (leftMs > 0) {
+    const seconds = Math.ceil(leftMs / 1_000);
+    const why = `the API server was away, and the kubelet gets ${seconds} s more to see the change of the pod`;
+    throw unreachable(attemptOf(input), why);
+  }
   await means.clock.sleep(kubeletSeesMs);
-  // After the API server was away the kubelet may be the last to connect again. Where the spec has changed it says so.
+  // Where the spec has changed as well, the kubelet says how far it has come.
   if (!isObserved(await checkStale(means, input))) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
   }

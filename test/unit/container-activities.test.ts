@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import fc from 'fast-check';
 import type { Attempt, Clock } from '../../activities/cri/attempt.ts';
 import { type ContainerActivityMeans, containerActivities } from '../../activities/cri/containers.ts';
 import type { NodeProgress, StopResult } from '../../activities/cri/contract.ts';
@@ -19,6 +20,7 @@ import type { ContainerStatus, Pod } from '../../api/pod.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';
+import '../support/property-seed.ts';
 
 const podRef = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const requestRef = { namespace: 'shop', name: 'restart-web', uid: 'request-1' };
@@ -110,6 +112,8 @@ let pod: Pod | undefined;
 /** What the API server says; `pod` is what the node's own watch shows. */
 let livePod: Pod | undefined;
 let podListeners: Set<() => void>;
+/** How long ago the node's own watch broke. */
+let steadyMs: () => number;
 let stopping: AbortController;
 
 beforeEach(async () => {
@@ -121,6 +125,7 @@ beforeEach(async () => {
   got = [];
   stored = request();
   podListeners = new Set();
+  steadyMs = () => Number.POSITIVE_INFINITY;
   stopping = new AbortController();
   pod = undefined;
   livePod = undefined;
@@ -145,6 +150,7 @@ function activities(overrides: Partial<ContainerActivityMeans> = {}) {
     pods: {
       synced: () => true,
       pod: (uid) => (pod?.metadata.uid === uid ? pod : undefined),
+      steadyMs: () => steadyMs(),
       watch: (_uid, listener) => {
         podListeners.add(listener);
         return () => podListeners.delete(listener);
@@ -792,6 +798,7 @@ describe('awaitContainer', () => {
     const pods = {
       synced: () => true,
       pod: () => undefined,
+      steadyMs: () => 0,
       watch: () => () => undefined,
       isGone: async () => answer(),
     };
@@ -808,7 +815,13 @@ describe('awaitContainer', () => {
   });
 
   it('thinks nothing of a pod that it does not see before all pods are listed', async () => {
-    const pods = { synced: () => false, pod: () => undefined, watch: () => () => undefined, isGone: async () => true };
+    const pods = {
+      synced: () => false,
+      pod: () => undefined,
+      steadyMs: () => 0,
+      watch: () => () => undefined,
+      isGone: async () => true,
+    };
     const { waitsFor, cancel, ended } = awaiting({}, { pods });
     await waitsFor('ContainerNotFound');
     expect(ended()).toBe(false);
@@ -880,12 +893,12 @@ describe('refreshContainer', () => {
     };
   }
 
-  const refresh = (overrides: Partial<ContainerActivityMeans> = {}) =>
+  const refresh = (overrides: Partial<ContainerActivityMeans> = {}, containerId = 'app-0') =>
     activities(overrides)['node.v1.refreshContainer']({
       pod: podRef,
       runtime: 'containerd',
       container: 'app',
-      containerId: 'app-0',
+      containerId,
     });
 
   /** Lets the kubelet see the change. */
@@ -985,6 +998,50 @@ describe('refreshContainer', () => {
       await expect(failureOf(refresh())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
     }
     expect(stopsSent()).toEqual([]);
+  });
+
+  it('says that the kubelet gets its time after the API server was away', async () => {
+    steadyMs = () => 30_500;
+    const { message, type } = await failureOf(refresh());
+    expect(type).toBe('Unreachable');
+    expect(message).toContain('the API server was away, and the kubelet gets 60 s more to see the change of the pod');
+    expect(stopsSent()).toEqual([]);
+  });
+
+  it('ND-27, IPU-48: stops a container once, however late its kubelet is back after the API server was away', async () => {
+    let plays = 0;
+    /** Of one change of a label alone, which comes as soon as the API server is back. */
+    const stopsUntilRefreshed = async (kubeletBackMs: number, daemonFailedBeforeMs: number): Promise<number> => {
+      plays += 1;
+      const backAtMs = clock.nowMs();
+      steadyMs = () => clock.nowMs() - backAtMs + daemonFailedBeforeMs;
+      for (let stopped = 0, isGold = false; ; ) {
+        if (isGold) return stopped;
+        const id = `play-${plays}-${stopped}`;
+        fake.put({ id, podUid: 'pod-1', name: 'app' });
+        pod = outdated({ id });
+        livePod = pod;
+        let outcome: string | undefined;
+        const ended = refresh({}, id).then(
+          ({ kind }) => kind,
+          (error: unknown) => failureOf(Promise.reject(error)).then(({ type }) => type ?? ''),
+        );
+        void ended.then((kind) => {
+          outcome = kind;
+        });
+        await until(() => outcome !== undefined || clock.sleeps.includes(1_000), 'it gives up or waits');
+        clock.advance(1_000);
+        if ((await ended) !== 'stopped') continue;
+        stopped += 1;
+        // the kubelet starts the next instance with what it knows
+        isGold = clock.nowMs() - backAtMs >= kubeletBackMs;
+      }
+    };
+    // the pauses of client-go's watches, and of ours
+    const pauses = [fc.nat(60_000), fc.nat(30_000)] as const;
+    const once = async (kubeletBackMs: number, daemonFailedBeforeMs: number) =>
+      expect(await stopsUntilRefreshed(kubeletBackMs, daemonFailedBeforeMs)).toBe(1);
+    await fc.assert(fc.asyncProperty(...pauses, once), { numRuns: Number(process.env.PLAYS ?? 30) });
   });
 
   it('ND-28: leaves alone what has ended', async () => {

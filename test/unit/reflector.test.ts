@@ -405,6 +405,20 @@ describe('when a watch breaks', () => {
     expect(pauses[failures]).toBeLessThanOrEqual(8);
   });
 
+  it('it knows how long ago that was, however well all has been since', async () => {
+    let nowMs = 5_000;
+    const following = await follow({ now: () => nowMs });
+    await waitFor('the watch', () => following.server.watches.length === 1);
+    expect(following.reflector.steadyMs).toBe(Number.POSITIVE_INFINITY);
+    following.server.fault = () => refusal(500, 'InternalError', 'no');
+    following.server.watches[0]?.drop();
+    await waitFor('a failure', () => following.reflector.counts.errors > 1);
+    following.server.fault = () => undefined;
+    await waitFor('the next watch', () => following.server.watches.length === 1);
+    nowMs += 30_000;
+    expect(following.reflector.steadyMs).toBe(30_000);
+  });
+
   it('by throttling, it waits as long as the server says', async () => {
     const pauses: number[] = [];
     const warn = (fields: object) => {
