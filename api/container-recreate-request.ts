@@ -133,6 +133,7 @@ export const recreateWaits = {
   Paused: 'Signal resume, or abort',
   PodFinished: 'Delete the request: the restart policy of the pod does not let this container start again',
   RuntimeUnreachable: 'Bring the container runtime of the node back; the request goes on by itself',
+  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry; or skip, or abort',
   Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or skip, or abort',
 } as const;
 export type RecreateWaitReason = keyof typeof recreateWaits;

@@ -14,8 +14,16 @@ export const failureTypes = [
 
 export type FailureType = (typeof failureTypes)[number];
 
-/** Failures that no further attempt can mend: the workflow has to decide anew, park, or end. */
+/** Failures that no attempt at once can mend: the workflow has to decide anew, wait, park, or end. */
 export const finalFailureTypes: readonly FailureType[] = ['Superseded', 'Denied', 'Invalid'];
+
+/** Refusals by the API server: a right or leave that is missing, which may come, or a verdict on what was asked for. */
+export type RefusalReason = Extract<FailureType, 'Denied' | 'Invalid'>;
+
+/** What an operation that was refused says that it waits for. */
+export function refusalWait(reason: RefusalReason): 'Denied' | 'Parked' {
+  return reason === 'Denied' ? 'Denied' : 'Parked';
+}
 
 export function isFailureType(type: string | null | undefined): type is FailureType {
   return failureTypes.some((known) => known === type);

@@ -217,6 +217,7 @@ export const terminationWaits = {
   Stopping: 'Look at this request: it says how far it is',
   StopFailed: 'Nothing to do: it is tried again by itself, or at once after the signal retry',
   RequestAborted: 'Signal retry to try again, or abort',
+  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry; or abort',
   Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or abort',
 } as const;
 export type TerminationWaitReason = keyof typeof terminationWaits;

@@ -71,6 +71,7 @@ export const pullWaits = {
   BackingOff: 'Nothing to do: the next attempt follows by itself, or at once after the signal retry',
   Pulling: 'Nothing to do: the node pulls',
   Paused: 'Signal resume, or abort',
+  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry',
   Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry',
   EngineSilent: 'Bring Temporal back; the pull goes on by itself',
 } as const;

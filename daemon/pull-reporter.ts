@@ -68,7 +68,7 @@ export class PullReporter {
     } catch (error) {
       const type = failureTypeOf(error);
       // it has moved on, and what stands there is newer
-      if (type === 'Conflict' || type === 'Superseded' || type === 'Invalid') return;
+      if (type === 'Conflict' || type === 'Superseded') return;
       this.#means.log.warn({ err: error }, 'Cannot say on the NodeImage how far pulls are');
     } finally {
       this.#timer = undefined;

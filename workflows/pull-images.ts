@@ -15,6 +15,7 @@ import {
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
 import { referenceOf } from '../api/familiar-image.ts';
 import { sameJson } from '../api/json.ts';
+import { withGrant } from '../api/missing-right.ts';
 import { nodeImages, pullMessage } from '../api/node-image.ts';
 import {
   changedSignal,
@@ -390,8 +391,9 @@ function newsOf(error: unknown): PullNews | 'superseded' {
     case 'Held':
       return { kind: 'away', reason: 'RuntimeUnreachable', message };
     case 'Denied':
+      return { kind: 'refused', reason: cause.type, message: withGrant(message) };
     case 'Invalid':
-      return { kind: 'refused', message };
+      return { kind: 'refused', reason: cause.type, message };
     case 'Superseded':
       return 'superseded';
     default:

@@ -1,5 +1,6 @@
 import { condition, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
+import { refusalWait } from '../api/failure.ts';
 import { type RefreshOperation, searchAttributes } from '../api/operations.ts';
 import type { News } from './plan/recreate-containers.ts';
 import {
@@ -12,7 +13,8 @@ import {
 } from './plan/refresh-environment.ts';
 import { look, onNode } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
-import { reasonOf, unlessRefused } from './shared/refusals.ts';
+import { reasonOf } from './shared/refusals.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
 
 /**
  * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It is
@@ -73,7 +75,7 @@ export async function refreshEnvironment(
 
 async function lookAtEnvironment(operation: RefreshOperation): Promise<EnvironmentLook> {
   const summary = `look at ${operation.pod.name}`;
-  return await unlessRefused(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]));
+  return await untilAllowed(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]));
 }
 
 /** Stops one instance. Whatever becomes of it is news. */
@@ -95,7 +97,7 @@ async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleI
       case 'away':
         return { kind: 'failed', reason: 'RuntimeUnreachable', message: why.message };
       case 'refused':
-        return { kind: 'failed', reason: 'Parked', message: why.message };
+        return { kind: 'failed', reason: refusalWait(why.reason), message: why.message };
       case 'superseded':
         return { kind: 'failed', reason: 'PodChanged', message: why.message };
     }

@@ -43,12 +43,14 @@ import {
   statusDelta,
   withDelta,
 } from './plan/recreate-report.ts';
+import { refusedPauseMs } from './plan/refused-pause.ts';
 import { refreshEnvironment } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
-import { reasonOf, refusedMs, unlessRefused } from './shared/refusals.ts';
+import { reasonOf } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
 type Heard = News | { readonly kind: 'changed' };
@@ -138,7 +140,7 @@ async function openRequest(operation: RestartOperation): Promise<OpenRequest | u
 
 async function lookAtRequest(operation: RestartOperation, skip: number): Promise<RequestLook> {
   const summary = `look at request ${operation.request.name}`;
-  return await unlessRefused(() => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]));
+  return await untilAllowed(() => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]));
 }
 
 /** Does what the request asks for, if there is anything left to do for it. */
@@ -323,8 +325,7 @@ async function recreate(
         }
         case 'refused':
           inbox.put({ kind: 'refused', ...about, reason: why.reason, message: why.message });
-          // an API server that has just started refuses what it will allow a moment later; people mend rights, too
-          after(Math.min(refusedMs.first * 2 ** refusals++, refusedMs.most), 'try again what was refused', () =>
+          after(refusedPauseMs(why.reason, refusals++), 'try again what was refused', () =>
             inbox.put({ kind: 'tryAgain' }),
           );
           break;
@@ -404,7 +405,7 @@ async function writeStatus(
     showPhase(operation, wanted);
   }
   const summary = `report ${request.name} ${wanted.phase} ${reason}`.trimEnd();
-  await unlessRefused(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]));
+  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]));
   return withDelta(before, delta);
 }
 

@@ -1,6 +1,4 @@
 import {
-  ActivityFailure,
-  ApplicationFailure,
   CancellationScope,
   condition,
   continueAsNew,
@@ -22,6 +20,7 @@ import {
 import type { RollOutOrders } from '../api/roll-out-orders.ts';
 import { timestamp } from '../api/time.ts';
 import type { Permit } from './plan/fleet-permit.ts';
+import { refusedPauseMs } from './plan/refused-pause.ts';
 import {
   begun,
   detailsOf,
@@ -39,6 +38,7 @@ import { shortened } from './plan/size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { reasonOf } from './shared/refusals.ts';
 
 /** What a run leaves to the next one when its history is full. */
 export type RollOutHandover = Pick<RollOutProgress, 'batch' | 'log'>;
@@ -152,7 +152,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
 
   async function write(): Promise<void> {
     isWriting = true;
-    let pauseMs: number = refusedMs.first;
+    let refusals = 0;
     for (let orders = wanted; orders !== undefined; orders = wanted) {
       const refused = await refusal(orders);
       if (refused === 'gone') {
@@ -160,14 +160,14 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
         break;
       }
       if (refused === undefined) {
+        refusals = 0;
         if (wanted === orders) wanted = undefined;
         inbox.put({ kind: 'recorded', version: orders.version });
         continue;
       }
       const since = timestamp(Date.now());
       inbox.put({ kind: 'refused', waitingFor: { ...refused, blockedBy: [], blockedCount: 0, since } });
-      await sleep(pauseMs, { summary: 'try again what was refused' });
-      pauseMs = Math.min(pauseMs * 2, refusedMs.most);
+      await sleep(refusedPauseMs(refused.reason, refusals++), { summary: 'try again what was refused' });
     }
     isWriting = false;
   }
@@ -180,11 +180,10 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
       ]);
       return undefined;
     } catch (error) {
-      const cause = error instanceof ActivityFailure ? error.cause : error;
-      if (!(cause instanceof ApplicationFailure)) throw error;
-      if (cause.type === 'Superseded') return 'gone' as const;
-      if (cause.type !== 'Denied' && cause.type !== 'Invalid') throw error; // a bug: holds it until it is fixed
-      return { reason: cause.type, unblock: cause.message };
+      const why = reasonOf(error);
+      if (why.kind === 'superseded') return 'gone' as const;
+      if (why.kind !== 'refused') throw error; // a bug: holds it until it is fixed
+      return { reason: why.reason, unblock: why.message };
     }
   }
 
@@ -229,8 +228,5 @@ async function handOver(operation: RollOutOperation, { facts, orders, batch, log
 
 /** How long it waits to be told what the object asks for, before it asks again. */
 const factsMs = 2_000;
-
-/** First and longest pause before a write that was refused is tried again. */
-const refusedMs = { first: 10_000, most: 300_000 } as const;
 
 const mostSummaryBytes = 180;

@@ -9,16 +9,19 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
+import { refusalWait } from '../api/failure.ts';
 import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
 import { changedSignal, commandNames, type SidecarOperation, searchAttributes } from '../api/operations.ts';
 import { timestamp } from '../api/time.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
 import { waitingSince } from './plan/recreate-containers.ts';
+import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { kube, look } from './shared/activities.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
-import { reasonOf, refusedMs, unlessRefused } from './shared/refusals.ts';
+import { reasonOf, type StepFailure } from './shared/refusals.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
 
 /** First and longest pause before a stop that did not work is tried again (JST-30). */
 const tryAgainMs = { first: 10_000, most: 300_000 } as const;
@@ -56,6 +59,7 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
 
   async function untilEnded(): Promise<'ended' | 'historyFull'> {
     let failures = 0;
+    let refusals = 0;
     let quiet = 0;
     let tryAgainAt: number | undefined;
     let lastStep = '';
@@ -117,9 +121,14 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
       lastStep = step;
       if (repeats > 0) await news(seenNews, Math.min(1_000 * 2 ** repeats, lookAgainMs.first));
       const refusal = await attempt(pod, decision.step);
-      if (refusal === undefined) continue;
-      await tellWait(status, waitFor('Parked', [`pod/${pod.name}`], `${terminationWaits.Parked}; ${refusal}`));
-      await news(seenNews, Math.min(refusedMs.first * 2 ** failures++, refusedMs.most));
+      if (refusal === undefined) {
+        refusals = 0;
+        continue;
+      }
+      const reason = refusalWait(refusal.reason);
+      const why = shortened(refusal.message, mostRefusalBytes);
+      await tellWait(status, waitFor(reason, [`pod/${pod.name}`], `${terminationWaits[reason]}; ${why}`));
+      await news(seenNews, refusedPauseMs(refusal.reason, refusals++));
     }
   }
 
@@ -160,22 +169,24 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
 
 async function lookAt(pod: SidecarOperation['pod']): Promise<SidecarLook> {
   const summary = `look at ${pod.name}`;
-  return await unlessRefused(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]));
+  return await untilAllowed(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]));
 }
 
 /** Does the step; answers why it was refused, if it was. */
-async function attempt(pod: SidecarOperation['pod'], step: SidecarStep): Promise<string | undefined> {
+async function attempt(pod: SidecarOperation['pod'], step: SidecarStep): Promise<Refusal | undefined> {
   try {
     const input = { pod, step };
     await kube.endSidecars.executeWithOptions({ summary: summaryOf(step, pod.name) }, [input]);
     return undefined;
   } catch (error) {
     const why = reasonOf(error);
-    return why.kind === 'refused' ? shortened(why.message, mostRefusalBytes) : undefined;
+    return why.kind === 'refused' ? why : undefined;
   }
 }
 
-const mostRefusalBytes = 500;
+type Refusal = Extract<StepFailure, { kind: 'refused' }>;
+
+const mostRefusalBytes = 600;
 
 /** As people read it: `request the stop of proxy@job-7`. */
 function summaryOf({ kind, containers }: SidecarStep, pod: string): string {
@@ -197,7 +208,7 @@ async function report(pod: SidecarOperation['pod'], before: TerminationStatus, s
   const wanted = JSON.parse(JSON.stringify(status)) as TerminationStatus;
   if (JSON.stringify(before) === JSON.stringify(wanted)) return;
   const summary = `report ${pod.name} ${wanted.waitingFor?.reason ?? ''}`.trimEnd();
-  await unlessRefused(() => kube.reportSidecars.executeWithOptions({ summary }, [{ pod, status: wanted }])).catch(
+  await untilAllowed(() => kube.reportSidecars.executeWithOptions({ summary }, [{ pod, status: wanted }])).catch(
     (error: unknown) => {
       if (reasonOf(error).kind !== 'superseded') throw error; // the pod is gone: the next look says so
     },

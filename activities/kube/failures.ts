@@ -15,6 +15,8 @@ export interface Refusal {
   readonly status: number;
   /** Why, in the server's words and without the request, which is kept apart. */
   readonly message: string;
+  /** What is passed on instead, where the server's words may hold a secret. */
+  readonly told?: string;
   readonly reason?: string;
   readonly causes?: readonly StatusCause[];
   readonly retryAfterSeconds?: number;
@@ -33,7 +35,7 @@ export class KubeError extends Error {
   readonly request: string | undefined;
 
   constructor(refusal: Refusal) {
-    super(refusal.message);
+    super(refusal.told ?? refusal.message);
     this.status = refusal.status;
     this.type = failureType(refusal);
     this.reason = refusal.reason;
@@ -54,9 +56,9 @@ export function toKubeError(request: string, status: number, body: string, retry
   const answer = parseStatus(body);
   if (answer) {
     const refused = refusalOf(answer, status, seconds);
-    // The server likes to quote the object that it refuses.
-    const message = /\/secrets(\/|$)/.test(request) ? withoutValues(refused) : refused.message;
-    return new KubeError({ ...refused, message, request });
+    // The server likes to quote the object that it refuses, but not where it has not looked at it for want of a right.
+    const isQuoted = /\/secrets(\/|$)/.test(request) && !wantOfRight.test(refused.message);
+    return new KubeError({ ...refused, request, ...(isQuoted && { told: withoutValues(refused) }) });
   }
 
   // Proxies and the mux behind a missing CRD answer with text or HTML; its first line has to do.
@@ -124,7 +126,8 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
       return 'Denied';
     case 403:
       if (notReadyToJudge.test(message)) return 'Unreachable';
-      return refusedByUnavailableBudget(message) ? 'Held' : 'Denied';
+      if (refusedByUnavailableBudget(message)) return 'Held';
+      return verdict.test(message) ? 'Invalid' : 'Denied';
     case 404:
       // Without a Status the path is unknown, not the object: a CRD that is not installed (yet).
       return reason === 'NotFound' ? 'Superseded' : 'Unreachable';
@@ -146,6 +149,12 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
 // The built-in roles are in every cluster, so one that misses them knows nothing yet.
 const notReadyToJudge =
   /clusterrole\.rbac\.authorization\.k8s\.io "system:[^"]+" not found|not yet ready to handle request/;
+
+// Of an authorizer, which knows neither body nor object: `secrets "pull" is forbidden: User "x" cannot get resource`.
+const wantOfRight = /^\S+(?: "[^"]*")? is forbidden: User "/;
+
+// Of a webhook or a policy, on the very object: the same code as a missing right, which is theirs to choose.
+const verdict = /\badmission webhook "[^"]*" denied the request\b|AdmissionPolicy '[^']*' with binding '[^']*' denied/;
 
 // PUB-37. RBAC's own refusals name the resource, in the plural, and so do not match.
 function refusedByUnavailableBudget(message: string): boolean {

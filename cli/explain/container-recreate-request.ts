@@ -101,7 +101,9 @@ function commandsFor(
           },
         ]
       : []),
-    ...(wait?.reason === 'Parked' ? [signal('retry', 'tries what was refused at once')] : []),
+    ...(wait?.reason === 'Denied' || wait?.reason === 'Parked'
+      ? [signal('retry', 'tries what was refused at once')]
+      : []),
     isPaused ? signal('resume', 'goes on') : signal('pause', 'no further container is stopped'),
     ...(container === undefined ? [] : [signal('skip', `leaves ${container} out`, container)]),
     signal('abort', 'ends the request; what has not been stopped stays as it is'),

@@ -58,7 +58,7 @@ beforeAll(async () => {
     );
     return await write.then(
       () => false,
-      (error: { type?: string }) => error.type === 'Denied',
+      (error: { type?: string }) => error.type === 'Invalid',
     );
   });
 });
@@ -95,7 +95,7 @@ describe('what a daemon may write of NodeImages', () => {
     await waitFor('the policy to hold', async () =>
       patch(told, other.name).then(
         () => false,
-        (error: { type?: string }) => error.type === 'Denied',
+        (error: { type?: string }) => error.type === 'Invalid',
       ),
     );
   });
@@ -110,7 +110,7 @@ describe('what a daemon may write of NodeImages', () => {
   });
 
   it('NP-5: is nothing of the pulls of other nodes', async () => {
-    const refusal = { type: 'Denied', message: expect.stringContaining(own.name) };
+    const refusal = { type: 'Invalid', message: expect.stringContaining(own.name) };
     await expect(patch(told, other.name)).rejects.toMatchObject(refusal);
   });
 
@@ -126,7 +126,7 @@ describe('what a daemon may write of NodeImages', () => {
     ['the counts', { op: 'add', path: '/status/succeeded', value: 1 }],
     ['what was decided on', { op: 'add', path: '/status/observedGeneration', value: 7 }],
   ])('NP-5: is not %s', async (_, change) => {
-    await expect(patch([change])).rejects.toMatchObject({ type: 'Denied' });
+    await expect(patch([change])).rejects.toMatchObject({ type: 'Invalid' });
   });
 
   it('NP-5: is not what the node is to have', async () => {
@@ -144,9 +144,9 @@ describe('what a daemon may write of pods', () => {
 
   it('ND-26: is nothing on the pods of other nodes, nor with a token of no node', async () => {
     const body = { metadata: { annotations: { [report]: 'x' } } };
-    const refusal = { type: 'Denied', message: expect.stringContaining(own.name) };
+    const refusal = { type: 'Invalid', message: expect.stringContaining(own.name) };
     await expect(write(body, { name: 'there' })).rejects.toMatchObject(refusal);
-    await expect(write(body, { client: unbound })).rejects.toMatchObject({ type: 'Denied' });
+    await expect(write(body, { client: unbound })).rejects.toMatchObject({ type: 'Invalid' });
   });
 
   it.each([
@@ -159,7 +159,7 @@ describe('what a daemon may write of pods', () => {
     ['a condition', { status: { conditions: [{ type: 'Ready', status: 'True' }] } }],
     ['the phase', { status: { phase: 'Succeeded' } }],
   ])('ND-26: is not %s', async (_, body) => {
-    await expect(write(body)).rejects.toMatchObject({ type: 'Denied' });
+    await expect(write(body)).rejects.toMatchObject({ type: 'Invalid' });
   });
 
   describe('IPU-40: of the gate of an update in place', () => {

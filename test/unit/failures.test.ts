@@ -13,6 +13,10 @@ import type { FailureType } from '../../api/failure.ts';
 
 const request = 'PATCH /api/v1/namespaces/shop/pods/web-7';
 
+const noRight =
+  'is forbidden: User "system:serviceaccount:kruise-system:windlass-worker" cannot patch resource "pods/status" in API ' +
+  'group "" in the namespace "shop"';
+
 function answered(status: number, reason: string, message: string, details: object = {}): KubeError {
   return toKubeError(request, status, JSON.stringify({ kind: 'Status', reason, message, details }));
 }
@@ -75,6 +79,27 @@ describe('the type of a refusal', () => {
         403,
         'Forbidden',
         'podunavailablebudgets.policy.kruise.io "web" is forbidden: User "x" cannot get resource',
+      ),
+    ],
+    ['Denied', 'a right that is missing, or not read yet', answered(403, 'Forbidden', `pods "web-7" ${noRight}`)],
+    ['Denied', 'a quota', answered(403, 'Forbidden', 'pods "web-7" is forbidden: exceeded quota: small')],
+    [
+      'Invalid',
+      'a verdict of a webhook',
+      answered(403, 'Forbidden', 'admission webhook "images.example.com" denied the request: unsigned'),
+    ],
+    [
+      'Invalid',
+      'a verdict of a webhook that says nothing',
+      answered(403, 'Forbidden', 'admission webhook "images.example.com" denied the request without explanation'),
+    ],
+    [
+      'Invalid',
+      'a verdict of a policy',
+      answered(
+        403,
+        'Forbidden',
+        `pods "web-7" is forbidden: ValidatingAdmissionPolicy 'signed' with binding 'all' denied request: unsigned`,
       ),
     ],
     ['Denied', 'credentials', answered(401, 'Unauthorized', 'Unauthorized')],
@@ -159,6 +184,18 @@ describe('KubeError', () => {
     const error = toKubeError('PATCH /api/v1/namespaces/kruise-system/secrets/certs', 422, body);
     expect(error.message).toBe('Invalid (HTTP 422), data[tls.key] (FieldValueInvalid)');
     expect(toFailure(error, 'Cannot store certificates').message).not.toContain('c2VjcmV0');
+  });
+
+  it('tells which right on Secrets is missing, and knows a verdict on one although it does not quote it', () => {
+    const secrets = 'GET /api/v1/namespaces/kruise-system/secrets/certs';
+    const refused = (message: string) =>
+      toKubeError(secrets, 403, JSON.stringify({ kind: 'Status', reason: 'Forbidden', message }));
+    const right = 'secrets "certs" is forbidden: User "x" cannot get resource "secrets" in API group ""';
+    expect(refused(right)).toMatchObject({ type: 'Denied', message: right });
+    const early = `${right}: RBAC: clusterrole.rbac.authorization.k8s.io "system:basic-user" not found`;
+    expect(refused(early).type).toBe('Unreachable');
+    const judged = refused('admission webhook "w" denied the request: {"data":{"tls.key":"c2VjcmV0"}}');
+    expect(judged).toMatchObject({ type: 'Invalid', message: 'Forbidden (HTTP 403)' });
   });
 
   it('understands the error event of a watch', () => {

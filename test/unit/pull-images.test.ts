@@ -100,6 +100,17 @@ describe('a pull', () => {
     expect(nextStep(interrupted, late + 7_200_000, silence).step.kind).toBe('attempt');
   });
 
+  it.each([
+    ['Denied', 'Denied', 10_000],
+    ['Invalid', 'Parked', 60_000],
+  ] as const)('what is refused as %s costs no attempt, and is tried again by itself', (reason, wait, ms) => {
+    const refused: PullNews = { kind: 'refused', reason, message: 'no' };
+    const pull = heard(begun(newPull({ ...tag, backoffLimit: 0 }), bornMs), refused, bornMs);
+    expect(pull.wait).toEqual({ reason: wait, text: 'no' });
+    expect(nextStep(pull, bornMs, silence).step).toEqual({ kind: 'backOff', ms });
+    expect(nextStep(pull, bornMs + ms, silence).step.kind).toBe('attempt');
+  });
+
   it('a runtime that is away costs no attempt', () => {
     const away: PullNews = { kind: 'away', reason: 'RuntimeUnreachable', message: 'no socket' };
     const pull = heard(begun(newPull({ ...tag, backoffLimit: 0 }), bornMs), away, bornMs);

@@ -705,9 +705,11 @@ describe('commands', () => {
     const parked = played(inStop({ containers: ['app', 'proxy'] }), refused);
     expect(due(parked)).toEqual([]);
     expect(status(parked).waitingFor).toMatchObject({
-      reason: 'Parked',
-      unblock: expect.stringMatching(/retry.*skip.*abort; no rights$/),
+      reason: 'Denied',
+      unblock: expect.stringMatching(/^Grant what is missing.*retry.*skip.*abort; no rights$/),
     });
+    const judged = played(inStop({ containers: ['app', 'proxy'] }), { ...refused, reason: 'Invalid' });
+    expect(status(judged).waitingFor).toMatchObject({ reason: 'Parked', unblock: expect.stringMatching(/^Mend/) });
     expect(due(heard(parked, command('retry')))).toEqual(['look', 'stop app']);
     expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
   });

@@ -11,6 +11,7 @@
  * lease, and with its verdict.
  */
 import { isFailureType } from '../../api/failure.ts';
+import { withGrant } from '../../api/missing-right.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
@@ -340,6 +341,7 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
 function waitAfter(error: unknown): Wait {
   const type = error instanceof Error && 'type' in error ? String(error.type) : undefined;
   const reason = isFailureType(type) ? type : 'Failed';
-  const unblock = error instanceof Error ? error.message : String(error);
+  const message = error instanceof Error ? error.message : String(error);
+  const unblock = reason === 'Denied' ? withGrant(message) : message;
   return { reason, blockedBy: [], blockedCount: 0, unblock };
 }

@@ -1,5 +1,7 @@
 // The pulls of one node: what each does next, and what is said about them. Attempts, pauses and deadlines are counted
 // from when its turn came (NP-7), the silence of the node from when it was asked or answered last (NI-8).
+
+import { type RefusalReason, refusalWait } from '../../api/failure.ts';
 import { type FamiliarImage, referenceOf } from '../../api/familiar-image.ts';
 import { compareGoStrings } from '../../api/json-go.ts';
 import {
@@ -164,10 +166,10 @@ export type PullNews =
   | { readonly kind: 'interrupted' }
   /** The runtime or the API server was away; no attempt was made. */
   | { readonly kind: 'away'; readonly reason: 'RuntimeUnreachable'; readonly message: string }
-  | { readonly kind: 'refused'; readonly message: string };
+  | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly message: string };
 
 /** Pauses in milliseconds: the first and the longest after a failed attempt (NP-7), and after a refusal. */
-const pauseMs = { first: 1_000, most: 30_000, refused: 60_000, away: 2_000 } as const;
+const pauseMs = { first: 1_000, most: 30_000, Denied: 10_000, Invalid: 60_000, away: 2_000 } as const;
 
 /** What the news makes of a pull. */
 export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
@@ -211,8 +213,8 @@ export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
         ...pull,
         heardAtMs: nowMs,
         message: news.message,
-        notBeforeMs: nowMs + pauseMs.refused,
-        wait: { reason: 'Parked', text: news.message },
+        notBeforeMs: nowMs + pauseMs[news.reason],
+        wait: { reason: refusalWait(news.reason), text: news.message },
       };
   }
 }
@@ -260,6 +262,7 @@ export function reportOf({ tag, phase, startedAtMs, completedAtMs, imageId, mess
 
 /** Asked in this order: what a person can do something about comes first. */
 const waitOrder: readonly PullWaitReason[] = [
+  'Denied',
   'Parked',
   'NodeSilent',
   'RuntimeUnreachable',

@@ -21,6 +21,7 @@ import {
   recreateMessage,
   recreateWaits,
 } from '../../api/container-recreate-request.ts';
+import { type RefusalReason, refusalWait } from '../../api/failure.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import { firstWait, type Rule, type Wait, waitFor } from './decision.ts';
 import { shortened } from './size.ts';
@@ -102,7 +103,7 @@ export interface Progress {
   readonly pauseNote?: string;
   readonly commands: readonly Command[];
   /** A refusal that a person has to mend before the step is tried again. */
-  readonly parked?: { readonly reason: 'Denied' | 'Invalid'; readonly message: string };
+  readonly parked?: { readonly reason: RefusalReason; readonly message: string };
   readonly inFlight: {
     readonly looking: boolean;
     readonly recording?: string;
@@ -154,7 +155,7 @@ export type News =
       readonly kind: 'refused';
       readonly during: 'look' | 'record' | 'stop' | 'await' | 'drain';
       readonly container?: string;
-      readonly reason: 'Denied' | 'Invalid';
+      readonly reason: RefusalReason;
       readonly message: string;
     }
   /** What was refused is due again: perhaps it has been mended, or was never meant. */
@@ -452,7 +453,10 @@ function waitOf(progress: Progress): Wait | undefined {
   const { parked, inFlight, order, runtimeAway } = progress;
   const pause = paused(progress);
   if (pause) return pause;
-  if (parked) return wait('Parked', [`pod/${order.pod}`], `${recreateWaits.Parked}; ${parked.message}`);
+  if (parked) {
+    const reason = refusalWait(parked.reason);
+    return wait(reason, [`pod/${order.pod}`], `${recreateWaits[reason]}; ${parked.message}`);
+  }
   if (progress.nodeSilent) return wait('NodeSilent', [`pod/${order.pod}`]);
   if (runtimeAway !== undefined) {
     return wait('RuntimeUnreachable', [`pod/${order.pod}`], `${recreateWaits.RuntimeUnreachable}; ${runtimeAway}`);

@@ -29,7 +29,7 @@ export type EnvironmentSeen =
     };
 
 /** Why a stop came to nothing, in words that people read as the reason of the wait. */
-export type RefreshTrouble = 'NodeSilent' | 'RuntimeUnreachable' | 'StopFailed' | 'Parked' | 'PodChanged';
+export type RefreshTrouble = 'NodeSilent' | 'RuntimeUnreachable' | 'StopFailed' | 'Denied' | 'Parked' | 'PodChanged';
 
 export interface RefreshProgress {
   readonly pod: string;
@@ -78,7 +78,8 @@ const unblocking: Readonly<Record<RefreshTrouble | 'Paused' | 'ContainersStartin
   NodeSilent: 'Bring back the daemon of the node, or delete the pod',
   RuntimeUnreachable: 'Mend the container runtime of the node',
   StopFailed: 'Mend the container runtime of the node, or delete the pod',
-  Parked: 'Grant the right, or mend the object',
+  Denied: 'Grant the right: it is tried again by itself',
+  Parked: 'Mend the object, or what refuses it',
   PodChanged: 'Nothing: the pod is looked at again',
   ContainersStarting: 'Nothing: the kubelet starts the containers that have been stopped',
 };

@@ -1,19 +1,13 @@
-import {
-  ActivityFailure,
-  ApplicationFailure,
-  isCancellation,
-  setCurrentDetails,
-  sleep,
-  TimeoutFailure,
-} from '@temporalio/workflow';
-import { isFailureType } from '../../api/failure.ts';
+import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+import { isFailureType, type RefusalReason } from '../../api/failure.ts';
+import { withGrant } from '../../api/missing-right.ts';
 
 /** Why a step failed, as far as it matters what to do next. */
 export type StepFailure =
   | { readonly kind: 'nodeSilent' }
   | { readonly kind: 'superseded'; readonly message: string }
   | { readonly kind: 'away'; readonly message: string }
-  | { readonly kind: 'refused'; readonly reason: 'Denied' | 'Invalid'; readonly message: string };
+  | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly message: string };
 
 /** Reads the failure of a step. What is none of ours is a bug, and thrown on: it holds the workflow until it is fixed. */
 export function reasonOf(error: unknown): StepFailure {
@@ -23,6 +17,7 @@ export function reasonOf(error: unknown): StepFailure {
     const { type, message } = cause;
     switch (type) {
       case 'Denied':
+        return { kind: 'refused', reason: type, message: withGrant(message) };
       case 'Invalid':
         return { kind: 'refused', reason: type, message };
       case 'Superseded':
@@ -35,22 +30,4 @@ export function reasonOf(error: unknown): StepFailure {
     }
   }
   throw error;
-}
-
-/** First and longest pause before what was refused is tried again. */
-export const refusedMs = { first: 10_000, most: 300_000 } as const;
-
-/** Asks again for as long as the API server refuses. Nothing can be done without an answer, so a person has to mend it. */
-export async function unlessRefused<T>(call: () => Promise<T>): Promise<T> {
-  for (let pauseMs: number = refusedMs.first; ; pauseMs = Math.min(pauseMs * 2, refusedMs.most)) {
-    try {
-      return await call();
-    } catch (error) {
-      if (isCancellation(error)) throw error;
-      const why = reasonOf(error);
-      if (why.kind !== 'refused') throw error;
-      setCurrentDetails(`Parked: ${why.message}`);
-      await sleep(pauseMs, { summary: 'refused' });
-    }
-  }
 }

@@ -1,20 +1,19 @@
-import { ActivityFailure, ApplicationFailure, isCancellation, setCurrentDetails, sleep } from '@temporalio/workflow';
-
-/** First and longest pause before what was refused is tried again. */
-const refusedMs = { first: 10_000, most: 300_000 } as const;
+import { isCancellation, setCurrentDetails, sleep } from '@temporalio/workflow';
+import { refusalWait } from '../../api/failure.ts';
+import { refusedPauseMs } from '../plan/refused-pause.ts';
+import { reasonOf } from './refusals.ts';
 
 /** Asks again for as long as the API server refuses: nothing can be done without an answer, and a person can mend it. */
 export async function untilAllowed<T>(call: () => Promise<T>): Promise<T> {
-  for (let pauseMs: number = refusedMs.first; ; pauseMs = Math.min(pauseMs * 2, refusedMs.most)) {
+  for (let refusals = 0; ; refusals++) {
     try {
       return await call();
     } catch (error) {
       if (isCancellation(error)) throw error;
-      const cause = error instanceof ActivityFailure ? error.cause : error;
-      const isRefusal = cause instanceof ApplicationFailure && (cause.type === 'Denied' || cause.type === 'Invalid');
-      if (!isRefusal) throw error; // a bug: holds the workflow until it is fixed
-      setCurrentDetails(`Parked: ${cause.message}`);
-      await sleep(pauseMs, { summary: 'refused' });
+      const why = reasonOf(error);
+      if (why.kind !== 'refused') throw error;
+      setCurrentDetails(`${refusalWait(why.reason)}: ${why.message}`);
+      await sleep(refusedPauseMs(why.reason, refusals), { summary: 'refused' });
     }
   }
 }

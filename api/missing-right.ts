@@ -1,0 +1,43 @@
+/** A right that somebody lacks, in the API server's own words when it refuses a call for want of it. */
+export interface MissingRight {
+  /** `system:serviceaccount:kruise-system:windlass-worker` */
+  readonly user: string;
+  readonly verb: string;
+  /** With its subresource: `pods/status`. */
+  readonly resource: string;
+  /** Empty for the core group. */
+  readonly group: string;
+  /** Absent: at the cluster scope. */
+  readonly namespace?: string;
+}
+
+// Of the authorizer; what follows it, such as "RBAC: role not found", is a remark.
+const refusal =
+  /\bUser "([^"]+)" cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
+
+/** The right for want of which the API server has refused; undefined when this is no such refusal. */
+export function missingRight(message: string): MissingRight | undefined {
+  const [, user = '', verb = '', resource = '', group = '', namespace] = refusal.exec(message) ?? [];
+  return user === '' ? undefined : { user, verb, resource, group, ...(namespace !== undefined && { namespace }) };
+}
+
+/** What a person has to grant; undefined when nothing of that kind is missing. */
+export function grantFor(message: string): string | undefined {
+  const right = missingRight(message);
+  if (right === undefined) return undefined;
+  const { verb, group, namespace } = right;
+  const resource = group === '' ? right.resource : `${right.resource} of ${group}`;
+  const where = namespace === undefined ? 'in the whole cluster' : `in namespace "${namespace}"`;
+  return `Let ${nameOf(right.user)} ${verb} ${resource} ${where}, by a role that is bound to it (deploy/rbac has ours)`;
+}
+
+/** The refusal, with what has to be granted in front where it is that. */
+export function withGrant(message: string): string {
+  const grant = grantFor(message);
+  return grant === undefined ? message : `${grant}; ${message}`;
+}
+
+function nameOf(user: string): string {
+  const [, namespace, name] = /^system:serviceaccount:([^:]+):([^:]+)$/.exec(user) ?? [];
+  return name === undefined ? `user "${user}"` : `ServiceAccount "${namespace}/${name}"`;
+}

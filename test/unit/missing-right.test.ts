@@ -1,0 +1,44 @@
+import { describe, expect, it } from '@jest/globals';
+import { grantFor, missingRight, withGrant } from '../../api/missing-right.ts';
+
+const account = 'User "system:serviceaccount:kruise-system:windlass-worker"';
+// The messages are those of a real API server, version 1.34.
+const inNamespace = `pods "web-7" is forbidden: ${account} cannot patch resource "pods/status" in API group "" in the namespace "shop"`;
+const everywhere =
+  'nodeimages.apps.kruise.io is forbidden: User "ann" cannot list resource "nodeimages" in API group "apps.kruise.io" at ' +
+  'the cluster scope: RBAC: clusterrole.rbac.authorization.k8s.io "windlass-watcher" not found';
+
+describe('a right that is missing', () => {
+  it('is read from the refusal of an API server', () => {
+    expect(missingRight(`Cannot take pod "shop/web-7" out of service: ${inNamespace}`)).toEqual({
+      user: 'system:serviceaccount:kruise-system:windlass-worker',
+      verb: 'patch',
+      resource: 'pods/status',
+      group: '',
+      namespace: 'shop',
+    });
+    expect(missingRight(everywhere)).toEqual({
+      user: 'ann',
+      verb: 'list',
+      resource: 'nodeimages',
+      group: 'apps.kruise.io',
+    });
+  });
+
+  it('is named so that a person knows what to grant to whom, and where', () => {
+    expect(grantFor(inNamespace)).toBe(
+      'Let ServiceAccount "kruise-system/windlass-worker" patch pods/status in namespace "shop", ' +
+        'by a role that is bound to it (deploy/rbac has ours)',
+    );
+    expect(withGrant(everywhere)).toMatch(
+      /^Let user "ann" list nodeimages of apps\.kruise\.io in the whole cluster, by .*; nodeimages\.apps\.kruise\.io is/,
+    );
+  });
+
+  it('is none where a quota, a policy or credentials refuse', () => {
+    for (const message of ['pods "web-7" is forbidden: exceeded quota: small', 'Unauthorized']) {
+      expect(grantFor(message)).toBeUndefined();
+      expect(withGrant(message)).toBe(message);
+    }
+  });
+});
