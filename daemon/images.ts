@@ -55,7 +55,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
   }
 
   /** SEC-8: one that cannot be had is left out, and the registry decides. */
-  async function readSecret({ namespace = '', name = '' }: PullSecretRef): Promise<PullSecret | undefined> {
+  async function readSecret({ namespace = '', name = '' }: PullSecretRef): Promise<PullSecret | 'denied' | undefined> {
     if (namespace !== secretNamespace) {
       log.warn(
         { secret: `${namespace}/${name}`, readable: secretNamespace },
@@ -69,7 +69,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
       if (isGone(error)) return undefined;
       if (error instanceof KubeError && error.type === 'Denied') {
         log.warn({ secret: `${namespace}/${name}`, err: error }, 'A pull Secret cannot be read');
-        return undefined;
+        return 'denied';
       }
       throw toFailure(error, `Cannot read Secret "${namespace}/${name}"`);
     }

@@ -80,8 +80,8 @@ export interface ImageActivityMeans {
   readonly noRuntime: () => string;
   /** Undefined when there is none of this UID. Fails with a failure of an activity. */
   readonly readNodeImage: (nodeImage: NodeRef) => Promise<NodeImage | undefined>;
-  /** Undefined when it is not there, or may not be read (SEC-8). Fails with a failure of an activity. */
-  readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | undefined>;
+  /** Undefined when it is not there, or in a namespace of others (SEC-8). Fails with a failure of an activity. */
+  readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | 'denied' | undefined>;
   readonly nodeCredentials: NodeCredentials;
   /** Bytes left where images are kept; undefined when nobody can tell. */
   readonly freeBytes: (folder: string) => Promise<number | undefined>;
@@ -182,8 +182,11 @@ async function pullOnce(
   const full = await fullDisk(means, runtime);
   if (full !== undefined) return failed(new PullError('diskFull', full), false);
   let named: readonly RegistryAuth[];
+  let denied: readonly string[];
   try {
-    named = credentialsFor(reference, await keyrings(means, entry?.pullSecrets ?? []));
+    const read = await keyringsOf(means, entry?.pullSecrets ?? []);
+    named = credentialsFor(reference, read.keyrings);
+    denied = read.denied;
   } catch (error) {
     if (!(error instanceof MalformedSecret)) throw error;
     return failed(new PullError('authentication', error.message), false);
@@ -194,14 +197,15 @@ async function pullOnce(
   const repository = repositoryOf(reference) ?? '';
   const {
     keyrings: found,
-    troubles,
+    troubles: onNode,
     remembered,
   } = await findOnNode(means.nodeCredentials, repository, signal, leftMs());
   const own = credentialsFor(reference, found).filter((auth) => !named.some((other) => sameJson(other, auth)));
   const byOwn = (await tryEach(own)) ?? byNamed ?? (await tryEach([undefined])) ?? silent();
   if (!mayBeForWantOfRights(byOwn)) return ending(byOwn, true);
   if (own.length > 0) means.nodeCredentials.forget(repository);
-  // what was remembered may have been withdrawn since, and a plugin may do better the next time
+  // what was remembered may have been withdrawn since, a plugin may do better the next time, and a right may come
+  const troubles = [...denied, ...onNode];
   const mayDoBetter = remembered || troubles.length > 0;
   const why = troubles.length > 0 ? [shortened(byOwn.message, longestMessageBytes / 2), ...troubles] : [byOwn.message];
   const told = new PullError(byOwn.failure, why.join('; '));
@@ -318,14 +322,21 @@ async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promi
   }
 }
 
-async function keyrings(means: ImageActivityMeans, refs: readonly PullSecretRef[]): Promise<readonly Keyring[]> {
+/** What the Secrets hold, and which of them the API server does not let us read for now. */
+async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRef[]) {
   const secrets = await Promise.all(
     refs.map(async (ref) => ({
       name: `${ref.namespace ?? ''}/${ref.name ?? ''}`,
       secret: await means.readSecret(ref),
     })),
   );
-  return secrets.flatMap(({ name, secret }) => (secret === undefined ? [] : [keyringOf(name, secret)]));
+  const keyrings: Keyring[] = [];
+  const denied: string[] = [];
+  for (const { name, secret } of secrets) {
+    if (secret === 'denied') denied.push(`Secret "${name}" may not be read: grant that to the daemon`);
+    else if (secret !== undefined) keyrings.push(keyringOf(name, secret));
+  }
+  return { keyrings, denied };
 }
 
 function succeeded({ image }: PullInput, id: string, pulled: boolean): PullResult {

@@ -24,7 +24,12 @@ const conflict = () => new KubeError({ status: 409, message: 'the object has bee
 const taken = () => new KubeError({ status: 409, message: 'already exists', reason: 'AlreadyExists' });
 const forbidden = () => new KubeError({ status: 403, message: 'exceeded quota', reason: 'Forbidden' });
 
+const judged = () =>
+  new KubeError({ status: 403, message: 'admission webhook "policy" denied the request: no', reason: 'Forbidden' });
+
 interface Setting {
+  /** Absent: the time of every test. */
+  readonly now?: () => number;
   /** Throws in place of an answer. */
   readonly meet?: (call: Call) => void;
   /** What a read finds. */
@@ -37,7 +42,8 @@ interface Setting {
 }
 
 /** A writer whose calls are kept, and whose answers carry versions from 101 on. */
-function writer({ meet, live, drained, shown, isDrained = () => Promise.resolve([]) }: Setting = {}) {
+function writer(setting: Setting = {}) {
+  const { meet, live, drained, shown, now = () => nowMs, isDrained = () => Promise.resolve([]) } = setting;
   const calls: Call[] = [];
   const seen: string[] = [];
   let version = 100;
@@ -75,7 +81,7 @@ function writer({ meet, live, drained, shown, isDrained = () => Promise.resolve(
     byUid: () => shown,
   } as never;
   const caches = { sets: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
-  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now: () => nowMs });
+  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now });
   const signal = new AbortController().signal;
   return {
     calls,
@@ -194,12 +200,35 @@ describe('the writer of CloneSets', () => {
   it('PRE-2: takes a job that is there already, tells of one that is refused, and marks the revision', async () => {
     const { act, made, events } = writer({
       meet: ({ resource, name }) => {
-        if (resource === 'imagepulljobs') throw name === 'app' ? taken() : forbidden();
+        if (resource === 'imagepulljobs') throw name === 'app' ? taken() : judged();
       },
     });
     expect(await act(pullAhead, world())).toBe(true);
     expect(made().at(-1)).toBe(`patch controllerrevisions/${newName}`);
-    expect(events()).toEqual(['FailedCreateImagePullJob: failed to create ImagePullJob log: exceeded quota']);
+    expect(events()).toEqual([`FailedCreateImagePullJob: failed to create ImagePullJob log: ${judged().message}`]);
+  });
+
+  it('PRE-2: asks again for jobs that were not allowed, though not in every look, and marks no revision', async () => {
+    let isAllowed = false;
+    let nowMs = 0;
+    const { act, made, events } = writer({
+      now: () => nowMs,
+      meet: ({ resource }) => {
+        if (resource === 'imagepulljobs' && !isAllowed) throw forbidden();
+      },
+    });
+    expect(await act(pullAhead, world())).toBe(false);
+    expect(await act(pullAhead, world())).toBe(false);
+    expect(made()).toEqual(['create imagepulljobs/app']);
+    expect(events()).toEqual(['FailedCreateImagePullJob: failed to create ImagePullJob app: exceeded quota']);
+    isAllowed = true;
+    nowMs = 30_000;
+    expect(await act(pullAhead, world())).toBe(true);
+    expect(made().slice(1)).toEqual([
+      'create imagepulljobs/app',
+      'create imagepulljobs/log',
+      `patch controllerrevisions/${newName}`,
+    ]);
   });
 
   it('PRE-10: does not fail a pass for a job that nobody answers for, and leaves the revision unmarked', async () => {

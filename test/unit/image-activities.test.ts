@@ -49,7 +49,7 @@ const secret = {
 interface World {
   readonly has?: string;
   readonly pull?: (pull: ImagePull) => Promise<string>;
-  readonly secret?: object | undefined;
+  readonly secret?: object | 'denied' | undefined;
   readonly free?: number;
   /** How far the pull is. */
   readonly bytes?: () => PullBytes;
@@ -214,6 +214,20 @@ describe('node.v1.pullImage', () => {
     });
     expect(await pull()).toMatchObject({ failure: 'authentication', final: false });
     expect(asked).toEqual([expect.not.objectContaining({ auth: expect.anything() })]);
+  });
+
+  it('SEC-8: an image that is not found without a Secret that may not be read now is looked for again', async () => {
+    const { pull } = play({
+      secret: 'denied',
+      pull: async () => {
+        throw new PullError('notFound', 'repository does not exist or may require authorization');
+      },
+    });
+    expect(await pull()).toMatchObject({
+      failure: 'notFound',
+      final: false,
+      message: expect.stringMatching(/; Secret "[^"]+" may not be read: grant that to the daemon$/),
+    });
   });
 
   it('tells what no further attempt can mend', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { toKubeError } from '../../activities/kube/failures.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
@@ -360,6 +361,37 @@ describe('ImagePullJobs', () => {
       await waitFor('the other to go', () => secretsOfNode()?.length === 1);
       expect(secretsOfNode()).toEqual([copy]);
       expect(tagsOf(imageOf(cluster, 'a') as NodeImage)).toHaveLength(1);
+    });
+
+    it('SEC-4: wait for a right on Secrets that is missing, and say which, before a node pulls without them', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, named('one', 'job-1'));
+      let isAllowed = false;
+      const denied = {
+        kind: 'Status',
+        reason: 'Forbidden',
+        message:
+          'secrets is forbidden: User "system:serviceaccount:kruise-system:windlass-watcher" cannot create resource ' +
+          '"secrets" in API group "" in the namespace "kruise-daemon-config"',
+      };
+      const { failures } = await run(imagePullJobRunner, {
+        cluster,
+        meet: ({ verb, plural }) => {
+          if (plural !== 'secrets' || verb !== 'create' || isAllowed) return;
+          throw toKubeError('POST /api/v1/namespaces/kruise-daemon-config/secrets', 403, JSON.stringify(denied));
+        },
+      });
+      await waitFor('the wait', () => jobIn(cluster, 'one')?.status?.waitingFor?.reason === 'SecretRefused');
+      expect(jobIn(cluster, 'one')?.status?.waitingFor?.unblock).toMatch(
+        /^Let ServiceAccount "kruise-system\/windlass-watcher" create secrets in namespace "kruise-daemon-config"/,
+      );
+      expect(asked(cluster, 'a')).toBe(false);
+      isAllowed = true;
+      await waitFor('the node to be told', () => asked(cluster, 'a'));
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toHaveLength(1);
+      expect(failures).toEqual([]);
     });
 
     it('SEC-4, SEC-7: go on without one that is missing, tell of it when it comes, and copy what changes', async () => {

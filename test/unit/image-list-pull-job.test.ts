@@ -116,11 +116,14 @@ describe('the status of a list', () => {
   });
 
   it('ILP-9: says which image the API server takes no job for, and why', () => {
-    const context = { nowMs: bornMs, refusal: 'activeDeadlineSeconds is too short', refused: ['a:1'] };
+    const refusal = { reason: 'Invalid', message: 'activeDeadlineSeconds is too short' } as const;
+    const context = { nowMs: bornMs, refusal, refused: ['a:1'] };
     expect(listStatus(list, [], context).waitingFor).toMatchObject({
       reason: 'JobRefused',
       blockedBy: ['image/a:1'],
-      unblock: expect.stringContaining('too short'),
+      unblock: 'Mend the spec: activeDeadlineSeconds is too short',
     });
+    const denied = { reason: 'Denied', message: 'exceeded quota' } as const;
+    expect(listStatus(list, [], { ...context, refusal: denied }).waitingFor?.unblock).toBe('exceeded quota');
   });
 });

@@ -23,6 +23,7 @@ import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
 import { hasMovedOn, unlessMovedOn } from '../moved-on.ts';
+import { RecentlySeen } from '../recently-seen.ts';
 import { trimPod } from '../trim.ts';
 
 /** One thing to do for a CloneSet. */
@@ -70,6 +71,8 @@ export function onlyTells({ kind }: CloneSetStep): boolean {
 export class CloneSetWriter {
   readonly #options: CloneSetWriterOptions;
   readonly #events: EventBudget;
+  /** Revisions of which no job was allowed: they are asked for again, but not in every look. */
+  readonly #pullsDenied = new RecentlySeen(pullsDeniedMs);
   /** Worked out once for each look, and for those steps only that need it. */
   readonly #scenes = new WeakMap<CloneSetWorld, SceneOfLook>();
 
@@ -170,11 +173,12 @@ export class CloneSetWriter {
   }
 
   /**
-   * PRE-2, PRE-10: what is refused is told and left, and what is not answered is tried again with another look. The update
-   * goes on meanwhile, so none of that fails the pass.
+   * PRE-2, PRE-10: what is refused as such is told and left; what is not allowed or not answered is tried again with
+   * another look. The update goes on meanwhile, so none of that fails the pass.
    */
   async #pullAhead(set: CloneSet, step: Extract<Intention, { kind: 'pullAhead' }>): Promise<Seen | undefined> {
-    const { kube, caches } = this.#options;
+    const { kube, caches, now } = this.#options;
+    if (this.#pullsDenied.has(step.revision.uid, now())) return undefined;
     const seen: Seen[] = [];
     for (const job of step.jobs) {
       try {
@@ -187,7 +191,8 @@ export class CloneSetWriter {
         if (isTaken(error)) continue;
         void this.#say(set, cloneSetEvent.pullJobCreateFailed(nameIn(job), messageOf(error)));
         // without the marks, the next look wants these jobs again
-        if (type !== 'Denied' && type !== 'Invalid') return seen.length > 0 ? all(seen) : undefined;
+        if (type === 'Denied') this.#pullsDenied.add(step.revision.uid, now());
+        if (type !== 'Invalid') return seen.length > 0 ? all(seen) : undefined;
       }
     }
     const { controllerRevisions: resource } = kubeResource;
@@ -420,6 +425,9 @@ function unlessGoing(pod: Pod): Pod | undefined {
 
 /** Nothing waits for the answer longer than this: the roll-out goes on in the same pass. */
 const pullJobDeadlineMs = 5_000;
+
+/** Jobs that were not allowed are asked for again after so long. */
+const pullsDeniedMs = 30_000;
 
 /** How often an update that was drained for is tried against a pod that keeps changing. */
 const attemptsAtOnce = 5;

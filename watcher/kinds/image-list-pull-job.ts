@@ -12,6 +12,7 @@ import { sameJson } from '../../api/json.ts';
 import { eventComponent } from '../../api/well-known.ts';
 import {
   type ImagePullJobDraft,
+  type JobRefusal,
   listStatus,
   listSteps,
   templateHash,
@@ -30,8 +31,8 @@ const listIndexes = {
     ),
 };
 
-/** A spec that is refused is tried again so often: it may be the gate or a quota that refuses it. */
-const refusedAgainMs = 30_000;
+/** What is refused is tried again so often: a right may be back in a moment, and a spec may be refused by a gate. */
+const refusedAgainMs = { Denied: 5_000, Invalid: 30_000 } as const;
 const seenWithinMs = 30_000;
 
 /** Sees that each list has its jobs. */
@@ -76,13 +77,13 @@ export function imageListPullJobRunner(house: WatcherHouse): Controller {
     if (created > 0) await tell(list, 'create', created);
     const status = listStatus(list, kept, { nowMs: now(), ...(refusal !== undefined && { refusal, refused }) });
     await writeStatus(list, status);
-    return refusal === undefined ? undefined : { againInMs: refusedAgainMs };
+    return refusal === undefined ? undefined : { againInMs: refusedAgainMs[refusal.reason] };
   }
 
   /** ILP-2: 1, 2, 4 … at once, so that what cannot be created is noticed early. */
   async function createJobs(drafts: readonly ImagePullJobDraft[]) {
     const refused: string[] = [];
-    let refusal: string | undefined;
+    let refusal: JobRefusal | undefined;
     let created = 0;
     for (let at = 0, size = 1; at < drafts.length && refusal === undefined; at += size, size *= 2) {
       const batch = drafts.slice(at, at + size);
@@ -90,7 +91,7 @@ export function imageListPullJobRunner(house: WatcherHouse): Controller {
       for (const [index, result] of made.entries()) {
         if (result.kind === 'created') created += 1;
         if (result.kind !== 'refused') continue;
-        refusal ??= result.why;
+        refusal ??= result.refusal;
         refused.push(batch[index]?.spec.image ?? '');
       }
     }
@@ -106,7 +107,8 @@ export function imageListPullJobRunner(house: WatcherHouse): Controller {
       const type = failureTypeOf(error);
       if (type === 'Conflict') return { kind: 'there' } as const;
       if (type !== 'Denied' && type !== 'Invalid') throw error;
-      return { kind: 'refused', why: error instanceof Error ? error.message.slice(0, 500) : String(error) } as const;
+      const message = error instanceof Error ? error.message.slice(0, 500) : String(error);
+      return { kind: 'refused', refusal: { reason: type, message } } as const;
     }
   }
 

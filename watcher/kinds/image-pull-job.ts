@@ -15,6 +15,7 @@ import {
 } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
 import { isSelected } from '../../api/label-selector.ts';
+import { grantFor } from '../../api/missing-right.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import { commandNames, type PullJobOperation, pullOnNodesId, pullOnNodesType, queues } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -55,7 +56,7 @@ export const imagePullJobIndexes = {
     spec.podSelector === undefined ? [] : [metadata.namespace ?? ''],
 };
 
-/** A Secret that is not there yet is looked for so often: nobody watches the Secrets of a cluster for it. */
+/** A Secret that is not there, or may not be copied yet, is looked for so often: nobody watches all Secrets for it. */
 const missingSecretMs = 3_000;
 
 const seenWithinMs = 30_000;
@@ -151,18 +152,21 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
     if (job.status?.startTime === undefined && !(await knowsAllNodes())) return { againInMs: unknownNodesMs };
     let secrets: SyncedSecrets = { refs: [], missing: [] };
     let secretTrouble: string | undefined;
+    let mayTell = true;
     try {
       secrets = await syncPullSecrets(job, secretMeans);
     } catch (error) {
       const type = failureTypeOf(error);
       if (type !== 'Denied' && type !== 'Invalid') throw error;
-      secretTrouble = `Let the watcher write Secrets of namespace "${secretMeans.namespace}"`;
+      // a right may be back in a moment, and without its Secrets a private image counts as one that does not exist
+      mayTell = type !== 'Denied';
+      secretTrouble = refusedSecrets(error);
       log.warn({ job: qualifiedName(metadataOf(job)), err: error }, 'Cannot copy pull Secrets');
     }
 
     const before = stand(job, secrets);
     const retry = nodesToRetry(job, before);
-    const tell = nodesToTell(job, before);
+    const tell = mayTell ? nodesToTell(job, before) : [];
     const nowMs = now();
     const { tagTtlSeconds } = config.images;
     await Promise.all([
@@ -185,8 +189,13 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
     if (told.completionTime === undefined) starter.want(operationOf(job));
     return earliest(
       againInMs === undefined ? undefined : { againInMs },
-      secrets.missing.length > 0 ? { againInMs: missingSecretMs } : undefined,
+      secrets.missing.length > 0 || secretTrouble !== undefined ? { againInMs: missingSecretMs } : undefined,
     );
+  }
+
+  function refusedSecrets(error: unknown): string {
+    const why = error instanceof Error ? error.message : String(error);
+    return grantFor(why) ?? `Let the watcher write Secrets of namespace "${secretMeans.namespace}"; ${why}`;
   }
 
   /**

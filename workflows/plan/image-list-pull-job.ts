@@ -1,5 +1,6 @@
 // Many images, each by a job of its own: which jobs there should be, and what their standing says about the list.
 import { endCondition, withCondition } from '../../api/conditions.ts';
+import type { RefusalReason } from '../../api/failure.ts';
 import { fnv1a } from '../../api/fnv.ts';
 import {
   endsByItself,
@@ -14,6 +15,7 @@ import {
 } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
 import { goJsonSorted } from '../../api/json-go.ts';
+import { withGrant } from '../../api/missing-right.ts';
 import { timestamp } from '../../api/time.ts';
 import { waitingSince } from './waiting-since.ts';
 
@@ -102,11 +104,17 @@ function draftOf(list: ImageListPullJob, hash: string, image: string): ImagePull
   };
 }
 
-/** What the jobs say about the list. `refusal`: why the API server takes no job for one of the images. */
+/** Why the API server takes no job for one of the images. */
+export interface JobRefusal {
+  readonly reason: RefusalReason;
+  readonly message: string;
+}
+
+/** What the jobs say about the list. */
 export function listStatus(
   list: ImageListPullJob,
   children: readonly ImagePullJob[],
-  context: { readonly nowMs: number; readonly refusal?: string; readonly refused?: readonly string[] },
+  context: { readonly nowMs: number; readonly refusal?: JobRefusal; readonly refused?: readonly string[] },
 ): ImageListPullJobStatus {
   const now = timestamp(context.nowMs);
   const before = list.status;
@@ -154,7 +162,10 @@ export function listStatus(
       : pullJobWait('JobRefused', {
           blockedBy: (context.refused ?? []).map((image) => `image/${image}`),
           since: now,
-          unblock: `Mend the spec: ${context.refusal}`,
+          unblock:
+            context.refusal.reason === 'Denied'
+              ? withGrant(context.refusal.message)
+              : `Mend the spec: ${context.refusal.message}`,
         });
   return {
     ...shared,
