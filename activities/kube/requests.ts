@@ -40,6 +40,9 @@ export const requestLookBytes = 3_800;
 /** Texts in a status may have been written by others, and are cut to what we would write ourselves. */
 const longestTextBytes = { message: 700, wait: 900 } as const;
 
+/** So many requests are remembered as they were seen last. */
+const mostLastSeen = 100;
+
 /** What a request and its surroundings look like now. */
 export type RequestLook =
   /** No request of this UID, or one that is being deleted. */
@@ -102,6 +105,7 @@ export function requestActivities({
   readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
   readonly now: () => Date;
 }): RequestActivities {
+  const lastSeen = new LastSeen();
   return {
     async lookAtRequest({ operation, skip }) {
       const { request, pod, node } = operation;
@@ -114,6 +118,7 @@ export function requestActivities({
         if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined)
           return { kind: 'gone' };
         if (isCompleted(live)) return { kind: 'finished' };
+        lastSeen.keep(live);
         return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
       } catch (error) {
         throw toFailure(error, `Cannot look at ${crr.kind} "${qualifiedName(request)}"`);
@@ -178,6 +183,7 @@ export function requestActivities({
 
   /** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
   async function hold(request: ObjectRef, pod: PodRef, attempted: string): Promise<boolean> {
+    lastSeen.take(request.uid); // another one stands there once the finalizer is added
     try {
       return await despiteConflicts(async () => {
         const live = await found<ContainerRecreateRequest>(kube.get(crr, request));
@@ -222,7 +228,11 @@ export function requestActivities({
     await kube.patch(crr, { namespace, name }, 'merge', body);
   }
 
-  /** Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes. */
+  /**
+   * Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes.
+   *
+   * What was seen last mostly stands there still, and need not be read for a write that only fits on it.
+   */
   async function changeStatus(
     request: ObjectRef,
     attempted: string,
@@ -230,7 +240,10 @@ export function requestActivities({
   ): Promise<ContainerRecreateRequest | undefined> {
     try {
       return await despiteConflicts(async () => {
-        const live = await kube.get<ContainerRecreateRequest>(crr, request);
+        const known = lastSeen.take(request.uid);
+        // that nothing is to be written holds of what stands there now, so it is read for that
+        const isChange = known !== undefined && !sameJson(change(known), known.status);
+        const live = isChange ? known : await kube.get<ContainerRecreateRequest>(crr, request);
         if (live.metadata.uid !== request.uid) return undefined;
         const status = change(live);
         if (sameJson(status, live.status)) return live;
@@ -239,12 +252,34 @@ export function requestActivities({
           { op: 'test', path: '/metadata/resourceVersion', value: live.metadata.resourceVersion },
           { op: 'add', path: '/status', value: status },
         ];
-        return await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, { subresource: 'status' });
+        const options = { subresource: 'status' } as const;
+        const written = await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, options);
+        if (isOpen(written)) lastSeen.keep(written);
+        return written;
       });
     } catch (error) {
       if (isGone(error)) return undefined;
       throw toFailure(error, attempted);
     }
+  }
+}
+
+/** Requests as this process has seen them last, of the few that are under way. Each is given away once. */
+class LastSeen {
+  /** The eldest come first. */
+  readonly #requests = new Map<string, ContainerRecreateRequest>();
+
+  keep(request: ContainerRecreateRequest): void {
+    this.#requests.delete(request.metadata.uid);
+    this.#requests.set(request.metadata.uid, request);
+    const [eldest] = this.#requests.size > mostLastSeen ? this.#requests.keys() : [];
+    if (eldest !== undefined) this.#requests.delete(eldest);
+  }
+
+  take(uid: string): ContainerRecreateRequest | undefined {
+    const request = this.#requests.get(uid);
+    this.#requests.delete(uid);
+    return request;
   }
 }
 

@@ -164,9 +164,9 @@ function patched(object: Stored, type: string, body: unknown): Stored {
   if (type === 'json') {
     // what comes through structuredClone has lists of another realm, which are none to the library
     const operations = JSON.parse(JSON.stringify(body)) as Operation[];
-    const failures = applyPatch(object, operations).filter((failure) => failure !== null);
-    if (failures.length > 0) {
-      const message = `the server rejected our request: testing value ${failures[0]?.message} failed`;
+    const fits = applyPatch(object, operations).every((failure) => failure === null);
+    if (!fits) {
+      const message = 'the server rejected our request due to an error in our request';
       throw new KubeError({ status: 422, reason: 'Invalid', message });
     }
     return object;

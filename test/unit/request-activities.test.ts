@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { requestActivities } from '../../activities/kube/requests.ts';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import { type ContainerRecreateRequest, crr, preRecreateGrace } from '../../api/container-recreate-request.ts';
 import type { Event } from '../../api/event.ts';
 import type { Pod } from '../../api/pod.ts';
 import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
@@ -46,14 +46,16 @@ function activitiesOn(setting: Setting = {}) {
     calls.push(call);
   });
   const operation = operationFor(made);
+  const activities = requestActivities({ kube, now: () => new Date(noon) });
   return {
-    ...requestActivities({ kube, now: () => new Date(noon) }),
+    ...activities,
     operation,
     ref: operation.request,
     cluster,
-    look: (skip = 0) => requestActivities({ kube, now: () => new Date(noon) }).lookAtRequest({ operation, skip }),
+    look: (skip = 0) => activities.lookAtRequest({ operation, skip }),
     live: () => cluster.look(crr, made.metadata) as unknown as ContainerRecreateRequest | undefined,
     livePod: () => cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined,
+    reads: () => calls.filter(({ verb, plural }) => verb === 'get' && plural === crr.plural).length,
     writes: () => calls.filter(({ verb }) => verb !== 'get'),
     events: () => calls.filter(({ verb }) => verb === 'create').map(({ body }) => body as Event),
   };
@@ -261,6 +263,46 @@ describe('reportRequest', () => {
     });
   });
 
+  it('reads a request once for all that it writes, while nobody else writes it', async () => {
+    const { look, reportRequest, ref, reads, live } = activitiesOn();
+    await look();
+    await reportRequest({ request: ref, delta: delta({ phase: 'Recreating' }) });
+    await reportRequest({ request: ref, delta: delta({ states: [{ name: 'app', phase: 'Recreating' }] }) });
+    await reportRequest({ request: ref, delta: delta(ended) });
+    expect(reads()).toBe(1);
+    expect(live()?.status).toMatchObject({
+      phase: 'Completed',
+      containerRecreateStates: [{ name: 'app', phase: 'Recreating' }],
+    });
+  });
+
+  it('writes on what stands there now, whoever has written since it was seen', async () => {
+    const { look, reportRequest, ref, cluster, live } = activitiesOn();
+    await look();
+    cluster.put(crr, request({ status: { phase: 'Pending', conditions: [preRecreateGrace(noon)] } }));
+    await reportRequest({ request: ref, delta: delta({ states: [{ name: 'app', phase: 'Pending' }] }) });
+    expect(live()?.status).toMatchObject({ phase: 'Pending', conditions: [preRecreateGrace(noon)] });
+  });
+
+  it('says again what somebody else has written over', async () => {
+    const { reportRequest, ref, cluster, live } = activitiesOn();
+    await reportRequest({ request: ref, delta: delta({ phase: 'Recreating' }) });
+    cluster.put(crr, request({ status: { phase: 'Pending' } }));
+    await reportRequest({ request: ref, delta: delta({ phase: 'Recreating' }) });
+    expect(live()?.status?.phase).toBe('Recreating');
+  });
+
+  it('has nobody to tell when the request goes after it was seen, or another comes under its name', async () => {
+    for (const then of [undefined, request({ uid: 'younger' })]) {
+      const { look, reportRequest, ref, cluster, live } = activitiesOn();
+      await look();
+      cluster.remove(crr, ref);
+      if (then) cluster.put(crr, then);
+      await reportRequest({ request: ref, delta: delta({ phase: 'Recreating' }) });
+      expect(live()?.status).toBeUndefined();
+    }
+  });
+
   it('has nobody to tell when the request is gone or another stands under its name', async () => {
     for (const made of [undefined, request({ uid: 'younger' })]) {
       const { reportRequest, writes } = activitiesOn({ request: made });
@@ -308,6 +350,15 @@ describe('recordTarget', () => {
       { name: 'a', phase: 'Pending', targetContainerID: 'a-7' },
       { name: 'b', phase: 'Failed' },
     ]);
+  });
+
+  it('CRR-53: is superseded for a request that has ended since it was seen', async () => {
+    const { look, recordTarget, ref, cluster } = activitiesOn();
+    await look();
+    cluster.put(crr, request({ status: { phase: 'Completed' } }));
+    await expect(recordTarget({ request: ref, container: 'app', containerId: 'x' })).rejects.toMatchObject({
+      type: 'Superseded',
+    });
   });
 
   it('CRR-36: leaves the first record as it is, and answers it', async () => {
