@@ -23,17 +23,22 @@ export interface Clock {
 /** How long an attempt stays silent at most: it is by heartbeats that it learns of its cancellation. */
 export const heartbeatMs = 3_000;
 
-/** Sends heartbeats until it is stopped: one now, one every few seconds, and one whenever it is told to. */
+/** When an attempt speaks first: most stops are over by then, and Temporal need not write down what they were about. */
+const firstHeartbeatMs = 250;
+
+/** Sends heartbeats until it is stopped: one soon, one every few seconds, and one whenever it is told to. */
 export class Heartbeats<Progress = NodeProgress> {
   readonly #attempt: Attempt<Progress>;
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout;
   readonly #progress: () => Progress;
 
   constructor(attempt: Attempt<Progress>, progress: () => Progress) {
     this.#attempt = attempt;
     this.#progress = progress;
-    this.#timer = setInterval(() => this.beat(), heartbeatMs);
-    this.beat();
+    this.#timer = setTimeout(() => {
+      this.#timer = setInterval(() => this.beat(), heartbeatMs);
+      this.beat();
+    }, firstHeartbeatMs);
   }
 
   beat(): void {
@@ -41,7 +46,7 @@ export class Heartbeats<Progress = NodeProgress> {
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer); // an interval, too
   }
 }
 

@@ -553,10 +553,17 @@ describe('stopContainer', () => {
       await fake.called('ExecSync');
       const another = attempt('another');
       const joined = stop({ attempt: () => another.made });
-      expect(watched.heartbeats[0]).toMatchObject({ reason: 'Stopping', container: 'app', containerId: 'app-0' });
-      expect(another.heartbeats).toMatchObject([{ reason: 'RunningPreStop', message: 'preStop may use 30s' }]);
+      await until(() => [watched, another].every(({ heartbeats }) => heartbeats.length > 0), 'both tell what it does');
+      const told = { reason: 'RunningPreStop', container: 'app', containerId: 'app-0', message: 'preStop may use 30s' };
+      expect([watched.heartbeats[0], another.heartbeats[0]]).toEqual([told, told]);
       hook.release();
       await Promise.all([stopped, joined]);
+    });
+
+    it('says nothing in heartbeats when it takes no time', async () => {
+      const watched = attempt();
+      await stop({ attempt: () => watched.made });
+      expect(watched.heartbeats).toEqual([]);
     });
   });
 
