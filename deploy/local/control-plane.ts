@@ -219,8 +219,12 @@ function temporalServer(
 ): PartSpec {
   const folder = join(instance.folder, 'temporal');
   mkdirSync(folder, { recursive: true });
-  // Its defaults make each hop of a workflow wait up to 50 ms.
-  const settings = ['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`);
+  const settings = [
+    // Its defaults make each hop of a workflow wait up to 50 ms.
+    ...['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`),
+    // What the worker asks for and can do itself comes with the answer to its workflow task.
+    'system.enableActivityEagerExecution=true',
+  ];
   return {
     name: 'temporal',
     place: where.place,
