@@ -1,5 +1,5 @@
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import { containersMetaOf, inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { type BenchCluster, benchNamespace, isReady } from './cluster.ts';
@@ -23,6 +23,8 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     const name = `bench-${Date.now().toString(36)}-${number++}`;
     const set = await cluster.kube.create<CloneSet>(cloneSets, bodyOf(name, pods, maxUnavailable));
     await cluster.setIs(set.metadata.uid, `${name} is complete`, ({ status }) => status?.readyReplicas === pods);
+    // the last that is to be done about new pods; what follows is measured without it
+    await cluster.podsAre(`the pods of ${name} are reported on`, (all) => ofApp(all, name).every(isReportedOn));
     return set;
   }
 
@@ -34,8 +36,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
 
   async function remove({ metadata }: CloneSet): Promise<void> {
     await cluster.remove(cloneSets, metadata.name);
-    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === metadata.name);
-    await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => own(pods).length === 0);
+    await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => ofApp(pods, metadata.name).length === 0);
   }
 
   async function rollOut(maxUnavailable: string, into: Journey[][]): Promise<number> {
@@ -62,7 +63,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     const name = `bare-${Date.now().toString(36)}-${number++}`;
     const names = Array.from({ length: replicas }, (_, index) => `${name}-${index}`);
     for (const pod of names) await cluster.kube.create(kubeResource.pods, barePod(pod, name));
-    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === name);
+    const own = (pods: readonly Pod[]) => ofApp(pods, name);
     const write = async (pod: string, body: object, subresource?: 'status') => {
       const ref = { namespace: benchNamespace, name: pod };
       return await cluster.kube.patch<Pod>(kubeResource.pods, ref, 'strategic', body, subresource && { subresource });
@@ -107,7 +108,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   async function grow(): Promise<void> {
     const set = await newSet(1, '20%');
     const { uid, name } = set.metadata;
-    const own = (pods: readonly Pod[]) => pods.filter(({ metadata: { labels } }) => labels?.app === name);
+    const own = (pods: readonly Pod[]) => ofApp(pods, name);
     const startedAt = performance.now();
     const seen = (count: number) =>
       cluster.podsAre(`${count} pods`, (pods) => own(pods).length >= count).then(() => performance.now());
@@ -186,6 +187,14 @@ function note(journeys: Map<string, Map<Stage, number>>, pod: Pod): void {
   };
   for (const stage of stages) if (holds[stage] && !journey.has(stage)) journey.set(stage, performance.now());
   if (journey.size > 0) journeys.set(uid, journey);
+}
+
+function ofApp(pods: readonly Pod[], app: string): readonly Pod[] {
+  return pods.filter(({ metadata: { labels } }) => labels?.app === app);
+}
+
+function isReportedOn(pod: Pod): boolean {
+  return containersMetaOf(pod) !== undefined;
 }
 
 function isChanged({ spec }: Pod): boolean {
