@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import { rollOutId, searchAttributes } from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { isServing, watchFleet } from '../support/fleet-watch.ts';
 import type { TestPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
@@ -20,6 +23,17 @@ afterAll(async () => {
   await cluster?.close();
   await local?.close();
 });
+
+function isOpen({ status }: Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === inPlaceReadinessGate && is === 'True') ?? false;
+}
+
+/** Whether the kubelet tells of another image than the pod has by now. */
+function isOutdated({ spec, status }: Pod): boolean {
+  const [wanted] = spec.containers;
+  const told = status?.containerStatuses?.find(({ name }) => name === wanted?.name);
+  return wanted?.image !== undefined && told?.image !== undefined && !told.image.endsWith(wanted.image);
+}
 
 function fleetOf(options: FleetOptions = {}): Promise<Fleet> {
   return Fleet.create({ cluster, temporal: local.temporal }, options);
@@ -48,6 +62,21 @@ describe('a CloneSet', () => {
     await fleet.untilUpdated(4);
     expect(fleet.identities()).toEqual(before);
     for (const [, pod] of fleet.pods()) expect(restartsOf(pod, 'app')).toBe(2);
+  });
+
+  it.concurrent('IPU-40: is back in service by the node of a pod, before its kubelet tells of the new container', async () => {
+    const fleet = await fleetOf({ replicas: 3, rollingUpdate: { maxUnavailable: '100%' } });
+    const early = new Set<string>();
+    const watch = await watchFleet(fleet.kube, fleet.namespace, (pod) => {
+      if (isOpen(pod) && !isServing(pod) && isOutdated(pod)) early.add(pod.metadata.name);
+    });
+    // a node that is held up misses the next pass of its kubelet, and has its next chance in the next update
+    for (let round = 1; early.size === 0 && round <= 20; round++) {
+      await fleet.update(round % 2 === 1 ? images.new : images.old);
+      await fleet.untilUpdated(3);
+    }
+    watch.stop();
+    expect(early.size).toBeGreaterThan(0);
   });
 
   it.concurrent('updates containers of higher launch priority first', async () => {
