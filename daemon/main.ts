@@ -91,7 +91,7 @@ const stops = new InFlight<StopResult, NodeProgress>();
 const pods = podView({
   cache: podCache,
   isSynced: () => podReflector.isSynced,
-  steadyMs: () => podReflector.steadyMs,
+  lastOutage: () => podReflector.lastOutage,
   client: kube,
 });
 const pullReporter = new PullReporter({ kube, monotonicMs: () => systemClock.monotonicMs(), log });

@@ -18,7 +18,7 @@ export interface PodCache {
 export function podView(options: {
   readonly cache: PodCache;
   readonly isSynced: () => boolean;
-  readonly steadyMs: () => number;
+  readonly lastOutage: PodView['lastOutage'];
   readonly client: Pick<KubeClient, 'get'>;
 }): PodView {
   const listeners = new Map<string, Set<() => void>>();
@@ -29,7 +29,7 @@ export function podView(options: {
 
   return {
     synced: options.isSynced,
-    steadyMs: options.steadyMs,
+    lastOutage: options.lastOutage,
     pod: (uid) => options.cache.byUid(uid),
 
     watch(uid, listener) {

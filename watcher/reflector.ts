@@ -55,6 +55,13 @@ export interface ReflectorCounts {
   readonly errors: number;
 }
 
+/** A time without the server, as one client has seen it: from the first step that failed to the first that did not. */
+export interface Outage {
+  readonly lastedMs: number;
+  /** How long ago it ended; 0 while it goes on. */
+  readonly endedMs: number;
+}
+
 /** Fills one cache from one resource, from `start` to `stop`. */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>;
@@ -69,7 +76,7 @@ export class Reflector<T extends KubeObject> {
   #running: Promise<void> | undefined;
   #heardAt: number | undefined;
   #trouble: string | undefined;
-  #failedAt: number | undefined;
+  #outage: { readonly since: number; readonly backAt?: number } | undefined;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -120,9 +127,11 @@ export class Reflector<T extends KubeObject> {
     return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
   }
 
-  /** How long ago a step failed last. Infinity while none has. */
-  get steadyMs(): number {
-    return this.#failedAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#failedAt;
+  /** When the server was away last. Undefined while it never was. */
+  get lastOutage(): Outage | undefined {
+    if (this.#outage === undefined) return undefined;
+    const { since, backAt = this.#now() } = this.#outage;
+    return { lastedMs: backAt - since, endedMs: this.#now() - backAt };
   }
 
   /** Why the last step failed; absent while all is well. */
@@ -150,7 +159,7 @@ export class Reflector<T extends KubeObject> {
         if (this.#watching.signal.aborted) continue; // somebody wants a list
         mustList ||= isSilence(error) ? !(await this.#isInStep()) : isBehind(error);
         this.#counts.errors += 1;
-        this.#failedAt = this.#now();
+        this.#lost();
         this.#trouble = error instanceof Error ? error.message : String(error);
         const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
@@ -245,8 +254,18 @@ export class Reflector<T extends KubeObject> {
   #heard(): void {
     this.#heardAt = this.#now();
     this.#trouble = undefined;
+    if (this.#outage !== undefined) this.#outage = { backAt: this.#heardAt, ...this.#outage };
+  }
+
+  #lost(): void {
+    const { since, backAt = this.#now() } = this.#outage ?? { since: this.#now() };
+    const isSame = this.#now() - backAt < apartMs;
+    this.#outage = { since: isSame ? since : this.#now() };
   }
 }
+
+/** Outages that are not further apart are one: so long do other clients remember how often they have tried in vain. */
+const apartMs = 120_000;
 
 /** The watch was cut because nothing came. */
 function isSilence(error: unknown): boolean {

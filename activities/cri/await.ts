@@ -16,8 +16,8 @@ export interface PodView {
   /** False until all pods are known; an absent pod means nothing before. */
   synced(): boolean;
   pod(uid: string): Pod | undefined;
-  /** For how long the API server has been followed without a break; Infinity when it always was. */
-  steadyMs(): number;
+  /** When the API server was away last, for how long, and how long ago that ended: 0 while it is away. */
+  lastOutage(): { readonly lastedMs: number; readonly endedMs: number } | undefined;
   /** Calls back on every change of this pod, until the function that it returns is called. */
   watch(uid: string, listener: () => void): () => void;
   /** Asks the API server whether the pod of this UID is there no more; fails when it does not answer. */

@@ -19,12 +19,10 @@ import type { StopOrder } from './stop.ts';
 const kubeletSeesMs = 1_000;
 
 /**
- * A kubelet whose connection broke tries again after up to 30 s, and up to as long again by chance; the last attempt of
- * this daemon that failed was up to 30 s before the API server was back. Until then nothing tells whether the kubelet
- * has seen a change of labels and annotations alone: it would start the old environment once more, and the container
- * would be stopped a second time.
+ * How a kubelet whose connection broke tries again (client-go's reflector): after 0.8 s, and then after pauses that double up
+ * to 30 s, each up to twice as long by chance. So it pauses at most about twice as long as the API server has been away.
  */
-export const kubeletReturnsMs = 90_000;
+const kubeletPause = { firstMs: 800, mostMs: 60_000, perOutage: 2 } as const;
 
 /** What a pod has when nobody has said anything, as the API server fills it in. */
 const defaultGraceSeconds = 30;
@@ -33,7 +31,7 @@ type RefreshInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
 
 interface RefreshMeans {
   readonly nodeName: string;
-  readonly pods: Pick<PodView, 'pod' | 'steadyMs'>;
+  readonly pods: Pick<PodView, 'pod' | 'lastOutage'>;
   readonly clock: Pick<Clock, 'sleep'>;
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
 }
@@ -45,7 +43,7 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   if (seen === undefined || !showsSame(live, seen, input.container)) {
     throw unreachable(attemptOf(input), 'the node has not seen the change of the pod yet');
   }
-  const leftMs = kubeletReturnsMs - means.pods.steadyMs();
+  const leftMs = kubeletAwayMs(means.pods.lastOutage());
   if (leftMs > 0) {
     const seconds = Math.ceil(leftMs / 1_000);
     const why = `the API server was away, and the kubelet gets ${seconds} s more to see the change of the pod`;
@@ -56,6 +54,17 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   if (!isObserved(await checkStale(means, input))) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
   }
+}
+
+/**
+ * How long the kubelet may still be without the API server that was away. Until it is back nothing tells whether it has seen
+ * a change of labels and annotations alone: it would start the old environment once more, and the container would be stopped
+ * a second time.
+ */
+function kubeletAwayMs(outage: ReturnType<PodView['lastOutage']>): number {
+  if (outage === undefined) return 0;
+  const { firstMs, mostMs, perOutage } = kubeletPause;
+  return Math.min(perOutage * (outage.lastedMs + firstMs), mostMs) - outage.endedMs;
 }
 
 /** How the kubelet would stop this instance, by what it wrote on it. */

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import fc from 'fast-check';
 import type { Attempt, Clock } from '../../activities/cri/attempt.ts';
+import type { PodView } from '../../activities/cri/await.ts';
 import { type ContainerActivityMeans, containerActivities } from '../../activities/cri/containers.ts';
 import type { NodeProgress, StopResult } from '../../activities/cri/contract.ts';
 import type { HookRequest } from '../../activities/cri/pre-stop.ts';
@@ -112,8 +113,8 @@ let pod: Pod | undefined;
 /** What the API server says; `pod` is what the node's own watch shows. */
 let livePod: Pod | undefined;
 let podListeners: Set<() => void>;
-/** How long ago the node's own watch broke. */
-let steadyMs: () => number;
+/** When the API server was away last, as the node's own watch has seen it. */
+let lastOutage: PodView['lastOutage'];
 let stopping: AbortController;
 
 beforeEach(async () => {
@@ -125,7 +126,7 @@ beforeEach(async () => {
   got = [];
   stored = request();
   podListeners = new Set();
-  steadyMs = () => Number.POSITIVE_INFINITY;
+  lastOutage = () => undefined;
   stopping = new AbortController();
   pod = undefined;
   livePod = undefined;
@@ -150,7 +151,7 @@ function activities(overrides: Partial<ContainerActivityMeans> = {}) {
     pods: {
       synced: () => true,
       pod: (uid) => (pod?.metadata.uid === uid ? pod : undefined),
-      steadyMs: () => steadyMs(),
+      lastOutage: () => lastOutage(),
       watch: (_uid, listener) => {
         podListeners.add(listener);
         return () => podListeners.delete(listener);
@@ -805,7 +806,7 @@ describe('awaitContainer', () => {
     const pods = {
       synced: () => true,
       pod: () => undefined,
-      steadyMs: () => 0,
+      lastOutage: () => undefined,
       watch: () => () => undefined,
       isGone: async () => answer(),
     };
@@ -825,7 +826,7 @@ describe('awaitContainer', () => {
     const pods = {
       synced: () => false,
       pod: () => undefined,
-      steadyMs: () => 0,
+      lastOutage: () => undefined,
       watch: () => () => undefined,
       isGone: async () => true,
     };
@@ -1008,20 +1009,32 @@ describe('refreshContainer', () => {
   });
 
   it('says that the kubelet gets its time after the API server was away', async () => {
-    steadyMs = () => 30_500;
-    const { message, type } = await failureOf(refresh());
-    expect(type).toBe('Unreachable');
-    expect(message).toContain('the API server was away, and the kubelet gets 60 s more to see the change of the pod');
+    const leftAfter = async (lastedMs: number, endedMs: number) => {
+      lastOutage = () => ({ lastedMs, endedMs });
+      const { message, type } = await failureOf(refresh());
+      expect(type).toBe('Unreachable');
+      return /the API server was away, and the kubelet gets (\d+) s more to see the change of the pod/.exec(
+        message,
+      )?.[1];
+    };
+    await expect(leftAfter(500, 100)).resolves.toBe('3');
+    await expect(leftAfter(10_000, 0)).resolves.toBe('22');
+    await expect(leftAfter(900_000, 30_500)).resolves.toBe('30');
     expect(stopsSent()).toEqual([]);
   });
 
   it('ND-27, IPU-48: stops a container once, however late its kubelet is back after the API server was away', async () => {
     let plays = 0;
     /** Of one change of a label alone, which comes as soon as the API server is back. */
-    const stopsUntilRefreshed = async (kubeletBackMs: number, daemonFailedBeforeMs: number): Promise<number> => {
+    const stopsUntilRefreshed = async (
+      kubeletBackMs: number,
+      awayMs: number,
+      daemonLateMs: number,
+    ): Promise<number> => {
       plays += 1;
-      const backAtMs = clock.nowMs();
-      steadyMs = () => clock.nowMs() - backAtMs + daemonFailedBeforeMs;
+      const backAtMs = clock.nowMs() - daemonLateMs;
+      const daemonBackAtMs = clock.nowMs();
+      lastOutage = () => ({ lastedMs: awayMs + daemonLateMs, endedMs: clock.nowMs() - daemonBackAtMs });
       for (let stopped = 0, isGold = false; ; ) {
         if (isGold) return stopped;
         const id = `play-${plays}-${stopped}`;
@@ -1044,11 +1057,22 @@ describe('refreshContainer', () => {
         isGold = clock.nowMs() - backAtMs >= kubeletBackMs;
       }
     };
-    // the pauses of client-go's watches, and of ours
-    const pauses = [fc.nat(60_000), fc.nat(30_000)] as const;
-    const once = async (kubeletBackMs: number, daemonFailedBeforeMs: number) =>
-      expect(await stopsUntilRefreshed(kubeletBackMs, daemonFailedBeforeMs)).toBe(1);
-    await fc.assert(fc.asyncProperty(...pauses, once), { numRuns: Number(process.env.PLAYS ?? 30) });
+    /** How long after the API server a kubelet is back that makes its pauses longer by these shares. */
+    const backAfterMs = (awayMs: number, shares: readonly number[]): number => {
+      let triedAtMs = 0;
+      for (let attempt = 0; triedAtMs < awayMs; attempt++) {
+        const pauseMs = Math.min(800 * 2 ** attempt, 30_000);
+        triedAtMs += pauseMs * (1 + (shares[attempt % shares.length] ?? 0));
+      }
+      return triedAtMs - awayMs;
+    };
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    const away = fc.oneof(fc.nat(3_000), fc.nat(30_000), fc.nat(200_000));
+    const late = fc.oneof(fc.constant(0), fc.nat(30_000));
+    const outages = [away, fc.array(share, { minLength: 1, maxLength: 12 }), late] as const;
+    const once = async (awayMs: number, shares: readonly number[], daemonLateMs: number) =>
+      expect(await stopsUntilRefreshed(backAfterMs(awayMs, shares), awayMs, daemonLateMs)).toBe(1);
+    await fc.assert(fc.asyncProperty(...outages, once), { numRuns: Number(process.env.PLAYS ?? 30) });
   });
 
   it('ND-28: leaves alone what has ended', async () => {

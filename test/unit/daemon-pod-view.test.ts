@@ -27,7 +27,7 @@ function view(get: () => Promise<KubeObject> = async () => pod('pod-1')) {
   };
   const cache = createCache<Pod>({ onError });
   const client = { get: <T extends KubeObject>() => get() as Promise<T> };
-  return { cache, pods: podView({ cache, isSynced: () => true, steadyMs: () => Number.POSITIVE_INFINITY, client }) };
+  return { cache, pods: podView({ cache, isSynced: () => true, lastOutage: () => undefined, client }) };
 }
 
 describe('the pods of a node', () => {

@@ -405,18 +405,30 @@ describe('when a watch breaks', () => {
     expect(pauses[failures]).toBeLessThanOrEqual(8);
   });
 
-  it('it knows how long ago that was, however well all has been since', async () => {
+  it('it knows for how long the server was away, and how long ago that ended', async () => {
     let nowMs = 5_000;
     const following = await follow({ now: () => nowMs });
     await waitFor('the watch', () => following.server.watches.length === 1);
-    expect(following.reflector.steadyMs).toBe(Number.POSITIVE_INFINITY);
+    expect(following.reflector.lastOutage).toBeUndefined();
     following.server.fault = () => refusal(500, 'InternalError', 'no');
     following.server.watches[0]?.drop();
     await waitFor('a failure', () => following.reflector.counts.errors > 1);
+    nowMs += 20_000;
+    expect(following.reflector.lastOutage).toEqual({ lastedMs: 20_000, endedMs: 0 });
     following.server.fault = () => undefined;
-    await waitFor('the next watch', () => following.server.watches.length === 1);
+    following.server.put(path, { metadata: { name: 'after' } });
+    await expectEqual(following);
     nowMs += 30_000;
-    expect(following.reflector.steadyMs).toBe(30_000);
+    expect(following.reflector.lastOutage).toEqual({ lastedMs: 20_000, endedMs: 30_000 });
+
+    // others go on with the pauses that they had come to
+    following.server.watches[0]?.drop();
+    await waitFor('another outage', () => following.reflector.lastOutage?.lastedMs === 50_000);
+    following.server.put(path, { metadata: { name: 'later' } });
+    await expectEqual(following);
+    nowMs += 200_000;
+    following.server.watches[0]?.drop();
+    await waitFor('an outage of its own', () => (following.reflector.lastOutage?.lastedMs ?? 1) === 0);
   });
 
   it('by throttling, it waits as long as the server says', async () => {
