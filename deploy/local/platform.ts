@@ -50,6 +50,7 @@ import {
   endProcesses,
   findProcesses,
   hasEnvironment,
+  holdMountNamespaces,
   listenersOn,
   namespaceOf,
   type ProcessRef,
@@ -407,18 +408,25 @@ async function checkPorts(instance: Instance, ports: Readonly<Record<string, num
 
 async function remove(instance: Instance): Promise<void> {
   const roots = recordedHolders(instance);
-  const places = new Set(roots.flatMap(({ ref }) => (processState(ref) ? [namespaceOf(ref.pid, 'mnt')] : [])));
   const environment = marker(instance);
-  // Four ways to find them, because any one may have been lost in a crash. New ones may come while we look.
-  for (let found = 1; found > 0; ) {
-    const byRecord: ProcessRef[] = [...readParts(instance), ...roots.map(({ ref }) => ref)];
-    const byCgroup = processesInCgroups(instance.id);
-    const byPlace = findProcesses((pid) => places.has(namespaceOf(pid, 'mnt')) || hasEnvironment(pid, environment));
-    const refs = new Map([...byRecord, ...byCgroup, ...byPlace].map((ref) => [ref.pid, ref]));
-    refs.delete(process.pid);
-    const living = [...refs.values()].filter(processState);
-    found = living.length;
-    await endProcesses(living, 0);
+  // held, so that what another instance starts meanwhile never looks like ours
+  const places = holdMountNamespaces(roots.map(({ ref }) => ref));
+  try {
+    // Four ways to find them, because any one may have been lost in a crash. New ones may come while we look.
+    for (let found = 1; found > 0; ) {
+      const byRecord: ProcessRef[] = [...readParts(instance), ...roots.map(({ ref }) => ref)];
+      const byCgroup = processesInCgroups(instance.id);
+      const byPlace = findProcesses(
+        (pid) => places.names.has(namespaceOf(pid, 'mnt') ?? '') || hasEnvironment(pid, environment),
+      );
+      const refs = new Map([...byRecord, ...byCgroup, ...byPlace].map((ref) => [ref.pid, ref]));
+      refs.delete(process.pid);
+      const living = [...refs.values()].filter(processState);
+      found = living.length;
+      await endProcesses(living, 0);
+    }
+  } finally {
+    places.release();
   }
   await removeCgroups(instance.id);
   await removeLinks(instance);

@@ -1,6 +1,6 @@
 // Processes as /proc shows them. A process is named by its ID *and* its start time, so that an ID which the kernel has
 // given to somebody else in the meantime is never signalled.
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { pause } from './wait.ts';
 
 /** One process of this machine, safe against reuse of its ID. */
@@ -72,6 +72,35 @@ export function namespaceOf(pid: number | 'self', kind: 'net' | 'mnt'): string |
   } catch {
     return undefined;
   }
+}
+
+/** Mount namespaces by the names of the kernel, which stay theirs until `release`. */
+export interface HeldNamespaces {
+  readonly names: ReadonlySet<string>;
+  release(): void;
+}
+
+/**
+ * The mount namespaces of these processes, of those that live. The kernel gives the name of a namespace whose last process
+ * has ended to the next one that anybody makes; of one that is held it does not.
+ */
+export function holdMountNamespaces(refs: readonly ProcessRef[]): HeldNamespaces {
+  const files = refs.flatMap((ref) => {
+    try {
+      const file = openSync(`/proc/${ref.pid}/ns/mnt`, 'r');
+      if (processState(ref)) return [file];
+      closeSync(file);
+    } catch {
+      // it has ended
+    }
+    return [];
+  });
+  return {
+    names: new Set(files.map((file) => readlinkSync(`/proc/self/fd/${file}`))),
+    release: () => {
+      for (const file of files) closeSync(file);
+    },
+  };
 }
 
 /** Whether something is mounted at this path, as a process sees it. */

@@ -4,7 +4,16 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { tarFile } from '../../deploy/local/images.ts';
 import { instanceName } from '../../deploy/local/instance.ts';
 import { withLock } from '../../deploy/local/lock.ts';
-import { endProcesses, hasEnvironment, processRef, processState, signal } from '../../deploy/local/processes.ts';
+import {
+  endProcesses,
+  hasEnvironment,
+  holdMountNamespaces,
+  namespaceOf,
+  type ProcessRef,
+  processRef,
+  processState,
+  signal,
+} from '../../deploy/local/processes.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { reachByUrl } from '../../deploy/local/roles.ts';
 import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
@@ -84,6 +93,28 @@ describe('processes', () => {
     const child = await sleeper();
     await waitFor('it to become sleep', async () => hasEnvironment(child.pid ?? 0, 'SLEEPER=yes'));
     expect(hasEnvironment(child.pid ?? 0, 'SLEEPER=ye')).toBe(false);
+  });
+
+  /** One in a mount namespace of its own. */
+  async function unshared(): Promise<ProcessRef> {
+    const script = 'echo there; exec sleep 600';
+    const child = spawn('unshare', ['--mount', 'sh', '-c', script], { stdio: ['ignore', 'pipe', 'ignore'] });
+    children.push(child);
+    await once(child.stdout, 'data');
+    const ref = processRef(child.pid ?? 0);
+    if (!ref) throw new Error('no such process');
+    return ref;
+  }
+
+  it('leave no name to namespaces of others while theirs are held', async () => {
+    const ours = [await unshared(), await unshared()];
+    const held = holdMountNamespaces(ours);
+    expect([...held.names]).toEqual(ours.map(({ pid }) => namespaceOf(pid, 'mnt')));
+    await endProcesses(ours, 0);
+    const others = [await unshared(), await unshared(), await unshared()];
+    expect(others.filter(({ pid }) => held.names.has(namespaceOf(pid, 'mnt') ?? ''))).toEqual([]);
+    held.release();
+    expect([...holdMountNamespaces(ours).names]).toEqual([]);
   });
 });
 
