@@ -1,6 +1,6 @@
 /** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
 import type { EventText } from '../../api/event.ts';
-import { type EnvReference, envReferences, isObserved, staleContainers } from '../../api/in-place-update.ts';
+import { type EnvReference, envReferences, isObserved, staleContainers, stateOf } from '../../api/in-place-update.ts';
 import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
 import type { ContainerPort, LifecycleHandler, Pod } from '../../api/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/refs.ts';
@@ -43,17 +43,27 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   if (seen === undefined || !showsSame(live, seen, input.container)) {
     throw unreachable(attemptOf(input), 'the node has not seen the change of the pod yet');
   }
-  const leftMs = kubeletAwayMs(means.pods.lastOutage());
+  const leftMs = isTold(live) ? 0 : kubeletAwayMs(means.pods.lastOutage());
   if (leftMs > 0) {
     const seconds = Math.ceil(leftMs / 1_000);
     const why = `the API server was away, and the kubelet gets ${seconds} s more to see the change of the pod`;
     throw unreachable(attemptOf(input), why);
   }
   await means.clock.sleep(kubeletSeesMs);
-  // Where the spec has changed as well, the kubelet says how far it has come.
+  // The API server may have been away without this daemon's having noticed.
   if (!isObserved(await checkStale(means, input))) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
   }
+}
+
+/**
+ * Whether the kubelet says how far it has come: labels and annotations were written together with images, which make
+ * another generation of the pod.
+ */
+function isTold(pod: Pod): boolean {
+  const state = stateOf(pod);
+  if (state.kind !== 'value' || pod.status?.observedGeneration === undefined) return false;
+  return state.value.updateImages && state.value.batches.length === 1;
 }
 
 /**

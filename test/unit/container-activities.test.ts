@@ -13,8 +13,11 @@ import type { EventText } from '../../api/event.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
+  formatState,
+  type InPlaceState,
   inPlaceAnnotation,
   inPlaceReadinessGate,
+  noWork,
   plainHash,
 } from '../../api/in-place-update.ts';
 import type { ContainerStatus, Pod } from '../../api/pod.ts';
@@ -979,16 +982,17 @@ describe('refreshContainer', () => {
     expect(stopsSent()).toEqual([]);
   });
 
-  it('waits for a kubelet that has not seen the change, though the daemon of the node has', async () => {
-    const behind = (observedGeneration: number): Pod => {
-      const { metadata, spec, status } = outdated();
-      return {
-        ...outdated(),
-        metadata: { ...metadata, generation: 2 },
-        spec,
-        status: { ...status, observedGeneration },
-      };
+  /** Of two generations the kubelet has seen so many. */
+  function behind(observedGeneration: number, annotations: Readonly<Record<string, string>> = {}): Pod {
+    const { metadata, status, ...rest } = outdated();
+    return {
+      ...rest,
+      metadata: { ...metadata, generation: 2, annotations: { ...metadata.annotations, ...annotations } },
+      status: { ...status, observedGeneration },
     };
+  }
+
+  it('waits for a kubelet that has not seen the change, though the daemon of the node has', async () => {
     livePod = behind(1);
     const early = failureOf(refresh());
     await passTime();
@@ -1021,6 +1025,39 @@ describe('refreshContainer', () => {
     await expect(leftAfter(10_000, 0)).resolves.toBe('22');
     await expect(leftAfter(900_000, 30_500)).resolves.toBe('30');
     expect(stopsSent()).toEqual([]);
+  });
+
+  it('needs no such time where images were changed with it: the kubelet tells that it has seen that', async () => {
+    lastOutage = () => ({ lastedMs: 900_000, endedMs: 0 });
+    const batch = { timestamp: '2026-01-01T00:00:00Z', containers: ['app', 'other'] };
+    const state = (change: Partial<InPlaceState>) => ({
+      [inPlaceAnnotation.state]: formatState({
+        revision: 'web-2',
+        updateTimestamp: '2026-01-01T00:00:00Z',
+        updateEnvFromMetadata: true,
+        updateResources: false,
+        updateImages: true,
+        next: noWork,
+        requiredReady: [],
+        batches: [batch],
+        ...change,
+      }),
+    });
+    for (const [observed, change] of [
+      [2, { updateImages: false }],
+      [2, { batches: [batch, batch] }],
+      [1, {}],
+    ] as const) {
+      livePod = behind(observed, state(change));
+      const early = failureOf(refresh());
+      if (observed === 1) await passTime();
+      await expect(early).resolves.toMatchObject({ type: 'Unreachable' });
+    }
+    expect(stopsSent()).toEqual([]);
+    livePod = behind(2, state({}));
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toMatchObject({ kind: 'stopped' });
   });
 
   it('ND-27, IPU-48: stops a container once, however late its kubelet is back after the API server was away', async () => {
