@@ -25,7 +25,7 @@ export async function lookAround(
   set: CloneSet,
   { kube, gates, nowMs }: LookOptions,
 ): Promise<{ readonly world: CloneSetWorld; readonly notes: readonly string[] }> {
-  const { namespace = '', name } = set.metadata;
+  const { namespace = '' } = set.metadata;
   const notes: string[] = [];
   const where = `in namespace "${namespace}"`;
 
@@ -68,7 +68,7 @@ export async function lookAround(
       hasResizeSubresource,
       excludePreparingDelete: false,
       nowMs,
-      random: numbersFrom(name),
+      isSpent: () => false,
     },
   };
 }
@@ -120,13 +120,4 @@ async function resizesPods(kube: KubeClient): Promise<boolean> {
   const answer = await kube.request('GET', '/api/v1');
   const { resources } = objectOr(answer);
   return isJsonList(resources) && resources.some((found) => isJsonObject(found) && found.name === 'pods/resize');
-}
-
-/** The planner draws names of pods by lot; here nobody sees them, and the same question gets the same answer. */
-function numbersFrom(text: string): () => number {
-  let seed = [...text].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 2147483647, 1);
-  return () => {
-    seed = (seed * 48271) % 2147483647 || 1;
-    return seed / 2147483647;
-  };
 }

@@ -99,7 +99,11 @@ export class CloneSetPlay {
   #writerCount = 0;
   #nowMs = startMs;
   #version = 100;
-  #random = 1;
+  /** Names of pods that have gone. */
+  readonly #spent = new Set<string>();
+  /** Creations that somebody has sent who no longer leads; they arrive late. */
+  readonly #onTheirWay: Pod[] = [];
+  readonly #late = new Set<string>();
   #permit: Permit | undefined;
   #undo: CloneSetWorld['undo'];
   #hasQuota = false;
@@ -271,7 +275,23 @@ export class CloneSetPlay {
 
   /** What happens by itself: kubelets, the scheduler, hooks, the end of what is being deleted. */
   #natureSteps(): readonly Step[] {
-    return [...this.#podSteps(), ...this.#pullSteps()];
+    return [...this.#podSteps(), ...this.#pullSteps(), ...this.#lateSteps()];
+  }
+
+  /** What a leader has sent arrives after it has lost the lease. */
+  #lateSteps(): readonly Step[] {
+    const [pod] = this.#onTheirWay;
+    if (pod === undefined) return [];
+    const take = () => {
+      this.#onTheirWay.shift();
+      const { name } = pod.metadata;
+      if (this.#objects.pod.has(name)) return;
+      this.#late.add(name);
+      const uid = `${name}-${this.#version}`;
+      const metadata = { ...pod.metadata, uid, creationTimestamp: this.#now, resourceVersion: '' };
+      this.#store('pod', { ...pod, metadata });
+    };
+    return [{ what: `the creation of ${pod.metadata.name} arrives late`, take }];
   }
 
   #podSteps(): readonly Step[] {
@@ -680,10 +700,7 @@ export class CloneSetPlay {
       ...(this.#permit && { permit: this.#permit }),
       ...(this.#undo && { undo: this.#undo }),
       ...(failures && { failures }),
-      random: () => {
-        this.#random = (this.#random * 48271) % 2147483647;
-        return this.#random / 2147483647;
-      },
+      isSpent: (podName) => this.#spent.has(podName),
     };
   }
 
@@ -789,14 +806,19 @@ export class CloneSetPlay {
     { pod, claims, name }: Extract<Intention, { kind: 'createPod' }>,
     scene: Scene | undefined,
   ): void {
-    if (!writer.isLeading) throw new Fenced('lost');
+    const body = { ...(pod as unknown as Pod), status: { phase: 'Pending', conditions: [] } };
+    if (!writer.isLeading) {
+      this.#onTheirWay.push(body);
+      throw new Fenced('lost');
+    }
     if (this.#hasQuota) throw new Refused('exceeded quota');
     for (const claim of claims) {
       const { metadata } = claim as unknown as VolumeClaim;
       if (!this.#objects.claim.has(metadata.name)) this.#create(writer, 'claim', claim as unknown as VolumeClaim);
     }
-    if (this.#objects.pod.has(name)) throw this.#broken(`the name ${name} is taken`);
-    this.#create(writer, 'pod', { ...(pod as unknown as Pod), status: { phase: 'Pending', conditions: [] } });
+    // one that was thought lost has arrived
+    if (this.#objects.pod.has(name)) writer.mustShow.pod = this.#log.length;
+    else this.#create(writer, 'pod', body);
 
     if (scene === undefined) return;
     const { limits, world } = scene;
@@ -1025,7 +1047,9 @@ export class CloneSetPlay {
         `${available} pods of ${limits.replicas} are available, ${limits.maxUnavailable} may be missing`,
       );
     }
-    const arrived = looked.counted.filter((pod) => isOfRevision(pod, this.#permit?.revision ?? '')).length;
+    // what arrives late has been allowed by a batch, of which the next leader does not know that it is full
+    const inTime = looked.counted.filter(({ name }) => !this.#late.has(name));
+    const arrived = inTime.filter((pod) => isOfRevision(pod, this.#permit?.revision ?? '')).length;
     if (this.#permit?.revision === found.update.metadata.name && arrived > this.#permit.batch) {
       throw this.#broken(`${arrived} pods are of the revision, the batch is ${this.#permit.batch}`);
     }
@@ -1101,6 +1125,7 @@ export class CloneSetPlay {
   }
 
   #remove(kind: Kind, name: string): void {
+    if (kind === 'pod') this.#spent.add(name);
     this.#objects[kind].delete(name);
     this.#log.push({ kind, name, object: undefined });
   }

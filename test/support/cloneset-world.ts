@@ -202,7 +202,6 @@ export function world(facts: WorldFacts = {}): CloneSetWorld {
   for (const gate of facts.gates ?? []) gates[gate] = true;
   const revisions = facts.revisions ?? [oldRevision, revisionOf(set, 2)];
   const status = set.status ?? cloneSet({}, { status: { currentRevision: oldName } }).status;
-  let seed = 1;
   return {
     set: status === undefined ? set : { ...set, status },
     pods: facts.pods ?? [],
@@ -214,10 +213,7 @@ export function world(facts: WorldFacts = {}): CloneSetWorld {
     excludePreparingDelete: false,
     nowMs,
     ...(facts.permit && { permit: permit(facts.permit) }),
-    random: () => {
-      seed = (seed * 48271) % 2147483647;
-      return seed / 2147483647;
-    },
+    isSpent: () => false,
     ...facts.more,
   };
 }

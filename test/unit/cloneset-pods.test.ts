@@ -4,7 +4,18 @@ import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { PodTemplate } from '../../api/pod-template.ts';
 import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../workflows/plan/cloneset/pods.ts';
-import { claim, cloneSet, fleet, now, pod, revisionOf, template, world } from '../support/cloneset-world.ts';
+import {
+  claim,
+  cloneSet,
+  fleet,
+  newName,
+  now,
+  oldName,
+  pod,
+  revisionOf,
+  template,
+  world,
+} from '../support/cloneset-world.ts';
 
 const gates = defaultFeatureGates();
 const volumes = [
@@ -14,12 +25,6 @@ const volumes = [
 
 function make(of: PodTemplate, set = cloneSet({ template: of }), more: Partial<Parameters<typeof newPod>[0]> = {}) {
   return newPod({ set, revision: revisionOf(set, 1, of), instanceId: 'bcdfg', claims: [], gates, now, ...more });
-}
-
-/** Ever other numbers, so that the letters of an ID are known. */
-function numbers(...parts: readonly number[]): () => number {
-  let at = 0;
-  return () => (parts[at++ % parts.length] ?? 0) / 27;
 }
 
 describe('newPod', () => {
@@ -160,7 +165,7 @@ describe('newPod', () => {
 
 describe('freeInstanceIds', () => {
   it('CS-46: are five letters and digits of which no word can come', () => {
-    const ids = freeInstanceIds(40, world());
+    const ids = freeInstanceIds(40, newName, world());
     expect(new Set(ids).size).toBe(40);
     for (const id of ids) expect(id).toMatch(/^[bcdfghjklmnpqrstvwxz2456789]{5}$/);
   });
@@ -168,7 +173,7 @@ describe('freeInstanceIds', () => {
   it('CS-46, CS-73: first those of claims that have lost their pod', () => {
     const claims = [claim('data', 'aaaaa'), claim('data', 'bbbbb'), claim('logs', 'bbbbb')];
     const given = world({ pods: [pod('web-aaaaa')], claims });
-    const ids = freeInstanceIds(2, given);
+    const ids = freeInstanceIds(2, newName, given);
     expect(ids[0]).toBe('bbbbb');
     expect(ids).toHaveLength(2);
     expect(ids).not.toContain('aaaaa');
@@ -177,18 +182,25 @@ describe('freeInstanceIds', () => {
   it('CS-46: never one whose pod object is still there, be it going or finished', () => {
     const claims = [claim('data', 'aaaaa'), claim('data', 'bbbbb')];
     const pods = [pod('web-aaaaa', { deleting: true }), pod('web-bbbbb', { phase: 'Failed' })];
-    expect(freeInstanceIds(1, world({ pods, claims }))).not.toContain('aaaaa');
-    expect(freeInstanceIds(1, world({ pods, claims }))).not.toContain('bbbbb');
+    expect(freeInstanceIds(1, newName, world({ pods, claims }))).not.toContain('aaaaa');
+    expect(freeInstanceIds(1, newName, world({ pods, claims }))).not.toContain('bbbbb');
   });
 
-  it('CS-46: never one of a claim that is going, and never the same twice', () => {
-    const going = claim('data', 'bbbbb', { deletionTimestamp: now });
-    // the letters b, then c
-    const random = numbers(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1);
-    const given = world({ claims: [going], more: { random } });
-    expect(freeInstanceIds(1, given)).toEqual(['ccccc']);
-    const twice = numbers(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3);
-    expect(freeInstanceIds(2, world({ more: { random: twice } }))).toEqual(['ddddd', 'fffff']);
+  it('CS-46: never one of a claim that is going, of a pod that is to be deleted by name, or of another pod', () => {
+    const [first = '', second = '', third = '', fourth = ''] = freeInstanceIds(4, newName, world());
+    const set = cloneSet({ scaleStrategy: { podsToDelete: [`web-${second}`] } });
+    const isSpent = (name: string) => name === `web-${third}`;
+    const given = world({ set, claims: [claim('data', first, { deletionTimestamp: now })], more: { isSpent } });
+    expect(freeInstanceIds(1, newName, given)).toEqual([fourth]);
+  });
+
+  it('CS-46: the same for whoever plans the same, so that what arrives twice is made once', () => {
+    const ids = freeInstanceIds(5, newName, world());
+    expect(freeInstanceIds(5, newName, world())).toEqual(ids);
+    const [first = '', , third = ''] = ids;
+    const later = world({ pods: [pod(`web-${first}`), pod(`web-${third}`)] });
+    expect(freeInstanceIds(3, newName, later)).toEqual(ids.filter((id) => id !== first && id !== third));
+    expect(freeInstanceIds(5, oldName, world())).not.toEqual(ids);
   });
 });
 

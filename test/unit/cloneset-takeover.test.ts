@@ -24,7 +24,7 @@ function found(moment: '1-created' | '2-grace-period' | '3-updating' | '4-update
     excludePreparingDelete: false,
     nowMs: Date.parse(at),
     permit: { revision: moment === '1-created' ? 'web-84d9b589cd' : newName, paused: false, skip: [], batch: 3 },
-    random: () => 0.5,
+    isSpent: () => false,
   };
 }
 

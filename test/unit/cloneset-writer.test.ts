@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { KubeError } from '../../activities/kube/failures.ts';
+import type { CloneSet } from '../../api/cloneset.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { newRevision } from '../../api/revision.ts';
@@ -81,11 +82,14 @@ function writer(setting: Setting = {}) {
     byUid: () => shown,
   } as never;
   const caches = { sets: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
-  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now });
+  const spent: string[] = [];
+  const spend = (_: CloneSet, name: string) => void spent.push(name);
+  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now, spend });
   const signal = new AbortController().signal;
   return {
     calls,
     seen,
+    spent,
     /** Verb, resource and name of all calls but Events. */
     made: () =>
       calls
@@ -169,6 +173,35 @@ describe('the writer of CloneSets', () => {
     await expect(act(step, world())).rejects.toThrow('exceeded quota');
     await new Promise((resolve) => setImmediate(resolve));
     expect(events()).toEqual(['FailedCreate: failed to create pod: exceeded quota, pod: web-abcde']);
+  });
+
+  describe('CS-31: a pod whose name is taken', () => {
+    const step = {
+      kind: 'createPod',
+      name: 'web-abcde',
+      claims: [],
+      pod: { metadata: { name: 'web-abcde' } },
+    } as const;
+    const meet = ({ verb }: Call) => {
+      if (verb === 'create') throw taken();
+    };
+
+    it('is there already, where a creation that was thought lost has arrived', async () => {
+      const live = pod('web-abcde');
+      const { act, seen, spent } = writer({ meet, live });
+      expect(await act(step, world())).toBe(true);
+      expect(seen).toEqual([`${live.metadata.uid}@${live.metadata.resourceVersion}`]);
+      expect(spent).toEqual([]);
+    });
+
+    it.each([
+      ['another’s', pod('web-abcde', { owner: null })],
+      ['going', pod('web-abcde', { deleting: true })],
+    ])('gets another name where that one is %s', async (_, live) => {
+      const { act, spent } = writer({ meet, live });
+      await expect(act(step, world())).rejects.toThrow('already exists');
+      expect(spent).toEqual(['web-abcde']);
+    });
   });
 
   const job = (name: string) => ({ metadata: { name }, spec: { image: `${name}:1` } });

@@ -12,6 +12,7 @@ import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/revision.ts';
 import { eventComponent, kubeResource } from '../../api/well-known.ts';
+import { isControlledBy } from '../../workflows/plan/cloneset/fleet.ts';
 import type { Scene } from '../../workflows/plan/cloneset/goal.ts';
 import { sceneIn } from '../../workflows/plan/cloneset/plan.ts';
 import { updateAfterDrain } from '../../workflows/plan/cloneset/update.ts';
@@ -22,7 +23,7 @@ import type { Drains } from '../drained.ts';
 import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
-import { hasMovedOn, unlessMovedOn } from '../moved-on.ts';
+import { hasMovedOn, unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import { trimPod } from '../trim.ts';
 
@@ -41,6 +42,8 @@ export interface CloneSetWriterOptions {
   readonly drains: Pick<Drains, 'until'>;
   /** The wall clock. */
   readonly now: () => number;
+  /** Notes that no pod of this set can have this name. */
+  readonly spend: (set: CloneSet, podName: string) => void;
 }
 
 /** How steps go with their neighbours: those of different pods have nothing to do with each other. */
@@ -224,13 +227,28 @@ export class CloneSetWriter {
     }
     const pod = await this.#told(
       set,
-      kube.create<Pod>(kubeResource.pods, step.pod),
+      this.#createOnce(set, step),
       () => cloneSetEvent.created(step.name),
       (why) => cloneSetEvent.createFailed(step.name, why),
     );
     const { uid, resourceVersion } = pod.metadata;
     seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
     return all(seen);
+  }
+
+  /** A creation that was thought lost may have arrived meanwhile: the pod has this name then. */
+  async #createOnce(set: CloneSet, { name, pod }: Extract<Intention, { kind: 'createPod' }>): Promise<Pod> {
+    const { kube, spend } = this.#options;
+    try {
+      return await kube.create<Pod>(kubeResource.pods, pod);
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+      const { namespace = '' } = set.metadata;
+      const there = await unlessGone(kube.get<Pod>(kubeResource.pods, { namespace, name }));
+      if (there && isControlledBy(set, there) && there.metadata.deletionTimestamp === undefined) return there;
+      spend(set, name);
+      throw error;
+    }
   }
 
   /** CS-35. */

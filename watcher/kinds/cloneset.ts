@@ -20,6 +20,7 @@ import {
   rollOutType,
 } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
+import { qualifiedName } from '../../api/refs.ts';
 import type { ControllerRevision } from '../../api/revision.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
@@ -35,9 +36,12 @@ import { FleetQueue } from '../fleet/queue.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
+import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
 import { type CloneSetStep, CloneSetWriter, onlyTells, togetherOf } from './cloneset-writer.ts';
 
+/** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
+const spentMs = 600_000;
 /** A roll-out that waits for one thing so long tells of it. */
 const blockedAfterMs = 5_000;
 /** How many sets are worked on at once, and how many pods of one. */
@@ -93,6 +97,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #nodeImages: Cache<NodeImage>;
   readonly #writer: CloneSetWriter;
   readonly #operations: ReturnType<WatcherHouse['queue']>;
+  /** Names of pods that have gone, or are another's. */
+  readonly #spent = new RecentlySeen(spentMs);
   /** What the last pass over a set could not do, and what this one cannot. */
   readonly #failures = new Map<string, Failures>();
   /** Since when sets have waited for the permit of their roll-out. */
@@ -117,7 +123,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       ...{ sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
       pullJobs: this.#pullJobs,
     };
-    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now });
+    const spend = (set: CloneSet, podName: string) => this.#spent.add(nameBeside(set, podName), now());
+    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend });
     this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
     this.#listen();
   }
@@ -187,7 +194,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       excludePreparingDelete: false,
       nowMs: now(),
       engineSilent: starter.silent,
-      random: Math.random,
+      isSpent: (podName) => this.#spent.has(nameBeside(set, podName), now()),
       // What fails must not keep those behind it from their turn.
       ...(failed && hasFailed(failed) ? { failures: toldOf(failed) } : { mostStarts: mostAtOnce.starts }),
     };
@@ -289,6 +296,11 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
         for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
       });
     }
+    this.#pods.onChange(({ before, after }) => {
+      if (before === undefined || after !== undefined) return;
+      const isOfSet = before.metadata.ownerReferences?.some(({ kind }) => kind === cloneSets.kind);
+      if (isOfSet) this.#spent.add(qualifiedName(before.metadata), this.#house.now());
+    });
     this.#listenToPullJobs(changed);
   }
 
@@ -427,4 +439,9 @@ function note(failures: Failures, { kind }: CloneSetStep, message: string): void
 
 function byVersion(left: { readonly resourceVersion: string }, right: { readonly resourceVersion: string }): number {
   return compareVersions(left.resourceVersion, right.resourceVersion);
+}
+
+/** The name of a pod in the namespace of the set. */
+function nameBeside({ metadata: { namespace } }: CloneSet, name: string): string {
+  return qualifiedName({ ...(namespace !== undefined && { namespace }), name });
 }

@@ -5,6 +5,7 @@
  * their pod are used up first, so that a new pod finds the volumes of the one that went away.
  */
 import { type CloneSet, cloneSetMark, cloneSets } from '../../../api/cloneset.ts';
+import { fnv1a } from '../../../api/fnv.ts';
 import { inPlaceReadinessGate } from '../../../api/in-place-update.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
 import { apiVersionOf } from '../../../api/meta.ts';
@@ -27,10 +28,17 @@ export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): strin
   return metadata.labels?.[cloneSetMark.instanceId] || undefined;
 }
 
-/** So many instance IDs that no pod has: those of claims without a pod first, then new ones (CS-46, CS-73). */
+/**
+ * So many instance IDs that no pod has: those of claims without a pod first, then new ones (CS-46, CS-73).
+ *
+ * Whoever plans for the same set and revision comes to the same ones, in the same order. So a creation that was thought lost
+ * and arrives late, from an earlier term or out of an API server that stood still, finds its name taken or takes it: it never
+ * makes a pod too many.
+ */
 export function freeInstanceIds(
   count: number,
-  { pods, claims, random }: Pick<CloneSetWorld, 'pods' | 'claims' | 'random'>,
+  revision: string,
+  { set, pods, claims, isSpent }: Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'isSpent'>,
 ): readonly string[] {
   // Of every pod object that is still there: a name comes free only when the object is gone.
   const used = new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
@@ -40,15 +48,25 @@ export function freeInstanceIds(
     if (ids.size < count && id !== undefined && !used.has(id)) ids.add(id);
   }
   const ofClaims = new Set(claims.map(instanceIdOf));
-  while (ids.size < count) {
-    const id = newId(random);
-    if (!used.has(id) && !ofClaims.has(id)) ids.add(id);
+  const { uid, name } = set.metadata;
+  // One that is to be deleted by name would be, if it came back.
+  const unwanted = set.spec.scaleStrategy?.podsToDelete ?? [];
+  for (let draw = 0; ids.size < count; draw++) {
+    const id = drawnId(`${uid}/${revision}/${draw}`);
+    const podName = `${name}-${id}`;
+    if (used.has(id) || ofClaims.has(id) || unwanted.includes(podName) || isSpent(podName)) continue;
+    ids.add(id);
   }
   return [...ids];
 }
 
-function newId(random: () => number): string {
-  return Array.from({ length: idLength }, () => alphabet[Math.floor(random() * alphabet.length)]).join('');
+function drawnId(text: string): string {
+  let rest = fnv1a(text);
+  return Array.from({ length: idLength }, () => {
+    const letter = alphabet[rest % alphabet.length] ?? '';
+    rest = Math.floor(rest / alphabet.length);
+    return letter;
+  }).join('');
 }
 
 export interface NewPodOrder {

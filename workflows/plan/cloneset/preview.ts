@@ -118,7 +118,7 @@ export function previewSet(world: CloneSetWorld): SetPreview | undefined {
 
 /** The pods that would be made, as they are once they serve. */
 function madePods({ set, world, target, other, now }: Scene, { up, upOld }: Numbers): readonly Pod[] {
-  return freeInstanceIds(up, world).map((instanceId, index) => {
+  return freeInstanceIds(up, target.metadata.name, world).map((instanceId, index) => {
     const revision = index < upOld ? other : target;
     const { pod } = newPod({ set, revision, instanceId, claims: world.claims, gates: world.gates, now });
     const metadata = { ...objectOr(pod.metadata), name: `${set.metadata.name}-${instanceId}`, uid: instanceId };

@@ -82,7 +82,7 @@ function cancelledDeletes(scene: Scene): readonly Intention[] {
 function newPods(scene: Scene, { upLimit, upOld }: Numbers): readonly Intention[] {
   const { world, set, now, target, other } = scene;
   const { claims, gates } = world;
-  return freeInstanceIds(upLimit, world).map((instanceId, index) =>
+  return freeInstanceIds(upLimit, target.metadata.name, world).map((instanceId, index) =>
     newPod({ set, revision: index < upOld ? other : target, instanceId, claims, gates, now }),
   );
 }

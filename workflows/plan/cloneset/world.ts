@@ -66,8 +66,8 @@ export interface CloneSetWorld {
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
   /** How many updates are begun in this pass at most, whatever the budget has room for. Absent: no matter how many. */
   readonly mostStarts?: number;
-  /** A number from 0 up to but not including 1, another one each time. */
-  readonly random: () => number;
+  /** Whether no new pod may have this name, although no pod of the set has it: it is another's, or was one's just now. */
+  readonly isSpent: (podName: string) => boolean;
 }
 
 /** An object as it was when something was decided about it; a write that finds another version is refused. */
