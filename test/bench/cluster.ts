@@ -38,6 +38,14 @@ export interface BenchCluster {
 }
 
 export const benchNamespace = 'default';
+
+/**
+ * The kubelet looks at its containers once a second, and a pod is seen to be ready right after such a look: how long a
+ * restart takes depends most of all on when it begins. So the samples of each figure begin at the same, evenly spread
+ * moments of that second.
+ */
+export const relistMs = 1_000;
+
 const patienceMs = 300_000;
 
 /** Connects to the first node of an instance that is up. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { crr } from '../../api/container-recreate-request.ts';
 import { kubeResource } from '../../api/well-known.ts';
-import type { BenchCluster } from './cluster.ts';
+import { type BenchCluster, relistMs } from './cluster.ts';
 import { type Figure, sample, single } from './figures.ts';
 import type { Journey } from './steps.ts';
 
@@ -68,13 +68,6 @@ export async function recreateFigures(cluster: BenchCluster, samples: number): P
   };
   return { figures, journeys };
 }
-
-/**
- * The kubelet looks at its containers once a second, and a pod is seen to be ready right after such a look: how long a
- * restart takes depends most of all on when it begins. So the samples of each figure begin at the same, evenly spread
- * moments of that second.
- */
-const relistMs = 1_000;
 
 /** Many requests at once: 10 for each of 20 pods of 10 containers, each for one container. */
 export async function crowdFigures(cluster: BenchCluster): Promise<readonly Figure[]> {

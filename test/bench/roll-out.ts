@@ -1,8 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import { containersMetaOf, inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
-import { type BenchCluster, benchNamespace, isReady } from './cluster.ts';
+import { type BenchCluster, benchNamespace, isReady, relistMs } from './cluster.ts';
 import { type Figure, quantile, sample, shown, table } from './figures.ts';
 
 const replicas = 20;
@@ -39,8 +40,9 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => ofApp(pods, metadata.name).length === 0);
   }
 
-  async function rollOut(maxUnavailable: string, into: Journey[][]): Promise<number> {
+  async function rollOut(phase: number, maxUnavailable: string, into: Journey[][]): Promise<number> {
     const set = await newSet(replicas, maxUnavailable);
+    await delay(phase * relistMs);
     journeys.clear();
     const startedAt = performance.now();
     const { metadata } = await patch(set, { template: { spec: podSpec(images.new) } });
@@ -59,7 +61,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
    * What the kubelets need for the same change, with nobody to decide anything: gated pods of no set, taken out of service,
    * changed and put back by the fewest writes, so many of them at a time.
    */
-  async function bare(atATime: number, into: Journey[][]): Promise<number> {
+  async function bare(phase: number, atATime: number, into: Journey[][]): Promise<number> {
     const name = `bare-${Date.now().toString(36)}-${number++}`;
     const names = Array.from({ length: replicas }, (_, index) => `${name}-${index}`);
     for (const pod of names) await cluster.kube.create(kubeResource.pods, barePod(pod, name));
@@ -73,6 +75,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     await Promise.all(names.map((pod) => write(pod, inService, 'status')));
     await cluster.podsAre(`the pods of ${name} are ready`, (pods) => own(pods).filter(isReady).length === replicas);
 
+    await delay(phase * relistMs);
     journeys.clear();
     const queue = [...names];
     const startedAt = performance.now();
@@ -128,12 +131,12 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   }
 
   const figures: Figure[] = [
-    await sample('bare: 20 pods at once, patch → ready', samples, () => bare(replicas, bareAtOnce)),
-    await sample('bare: 20 pods, four at a time', samples, () => bare(replicas / 5, bareFifth)),
-    await sample('20 pods, maxUnavailable 100 %: patch → updatedReadyReplicas 20', samples, () =>
-      rollOut('100%', atOnce),
+    await sample('bare: 20 pods at once, patch → ready', samples, (phase) => bare(phase, replicas, bareAtOnce)),
+    await sample('bare: 20 pods, four at a time', samples, (phase) => bare(phase, replicas / 5, bareFifth)),
+    await sample('20 pods, maxUnavailable 100 %: patch → updatedReadyReplicas 20', samples, (phase) =>
+      rollOut(phase, '100%', atOnce),
     ),
-    await sample('20 pods, maxUnavailable 20 %: the same', samples, () => rollOut('20%', fifth)),
+    await sample('20 pods, maxUnavailable 20 %: the same', samples, (phase) => rollOut(phase, '20%', fifth)),
   ];
   for (let round = 0; round < samples; round++) await grow();
   const growing: Figure[] = [
@@ -144,7 +147,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   ];
   return [
     'A CloneSet of 20 pods on two nodes, another image for its only container (busybox that ends at once on TERM), no grace',
-    'period, fresh pods for every sample. Bare: the same change of 20 pods of no set, by three writes for each pod from one',
+    'period, fresh pods for every sample, whose starts are spread over the second of the kubelets. Bare: the same change of 20 pods of no set, by three writes for each pod from one',
     'process that decides nothing; what is left is the time of the kubelets.',
     '',
     table(figures),
