@@ -186,11 +186,11 @@ describe('what a daemon may write of pods', () => {
 
     it('is nothing while nobody has closed it for an update', async () => {
       await asKubelet([unready]);
-      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Invalid' });
       await asKubelet([{ ...held, reason: 'ByHand' }, unready]);
-      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Invalid' });
       await asKubelet([{ ...open, reason: 'x' }, unready]);
-      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Denied' });
+      await expect(openWith({ conditions: [open] })).rejects.toMatchObject({ type: 'Invalid' });
     });
 
     it.each([
@@ -206,7 +206,7 @@ describe('what a daemon may write of pods', () => {
     ])('is not %s', async (_, status) => {
       await asKubelet([held, unready]);
       await write({ status: { containerStatuses: [running], podIP: '10.0.0.1' } }, { client: cluster.kube });
-      await expect(openWith(status)).rejects.toMatchObject({ type: 'Denied' });
+      await expect(openWith(status)).rejects.toMatchObject({ type: 'Invalid' });
     });
   });
 
