@@ -3,7 +3,7 @@ import type { ContainerRecreateRequest } from '../../api/container-recreate-requ
 import { restartContainersId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { waitFor } from '../support/wait.ts';
-import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
+import { type LocalCluster, localCluster, type RuntimeContainer, sample } from './local-cluster.ts';
 
 let cluster: LocalCluster;
 
@@ -36,28 +36,31 @@ function restartsOf({ status }: Pod, name: string): number {
 
 /**
  * How often each container was started since the pod was found ready, that start included, by the runtime's own list,
- * once the newest instance of each runs. All older ones have to be dead at any time.
+ * once the newest instance of each runs and the kubelet tells of it. All older ones have to be dead at any time.
  */
 async function startsOf(pod: Pod): Promise<Record<string, number>> {
   const besideEachOther: string[] = [];
-  const counted = await waitFor('the newest instance of each container to run', async (see) => {
+  const counted = await waitFor('the newest instance of each container to run, and to be told of', async (see) => {
     const starts: Record<string, number> = {};
-    const newest = new Map<string, boolean>();
-    for (const { name, running } of see(await cluster.containersOf(pod))) {
+    const newest = new Map<string, RuntimeContainer>();
+    for (const instance of see(await cluster.containersOf(pod))) {
+      const { name } = instance;
       starts[name] = (starts[name] ?? 0) + 1;
-      if (newest.get(name)) besideEachOther.push(name);
-      newest.set(name, running);
+      if (newest.get(name)?.running) besideEachOther.push(name);
+      newest.set(name, instance);
     }
-    return [...newest.values()].every(Boolean) && starts;
+    const after = await cluster.get<Pod>('pod', pod.metadata.namespace ?? '', pod.metadata.name);
+    const told = new Set(after.status?.containerStatuses?.map(({ containerID }) => containerID?.split('://')[1]));
+    if (![...newest.values()].every(({ id, running }) => running && told.has(id))) return undefined;
+    // the kubelet may have cleared away what has ended; its own count says how many there were
+    return Object.fromEntries(
+      Object.entries(starts).map(([name, count]) => {
+        return [name, Math.max(count, restartsOf(after, name) + 1) - restartsOf(pod, name)];
+      }),
+    );
   });
   expect(besideEachOther).toEqual([]);
-  // the kubelet may have cleared away what has ended; its own count says how many there were
-  const after = await cluster.get<Pod>('pod', pod.metadata.namespace ?? '', pod.metadata.name);
-  return Object.fromEntries(
-    Object.entries(counted).map(([name, starts]) => {
-      return [name, Math.max(starts, restartsOf(after, name) + 1) - restartsOf(pod, name)];
-    }),
-  );
+  return counted;
 }
 
 describe('the sample', () => {
