@@ -59,7 +59,18 @@ function ask(): Promise<string> {
       });
       answer.on('error', reject);
     });
-    call.on('timeout', () => call.destroy(new Error(`no answer within ${patienceMs / 1000} s`)));
+    let port: number | undefined;
+    call.on('socket', (socket) => {
+      socket.on('connect', () => {
+        port = socket.localPort;
+      });
+    });
+    call.on('timeout', () => {
+      const { bytesWritten = 0, bytesRead = 0 } = call.socket ?? {};
+      const got = `${bytesWritten} bytes sent, ${bytesRead} received`;
+      const reached = port === undefined ? 'never connected' : `connected from port ${port}, ${got}`;
+      call.destroy(new Error(`no answer within ${patienceMs / 1000} s: ${reached}`));
+    });
     call.on('error', reject);
     call.end();
   });
