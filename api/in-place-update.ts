@@ -8,6 +8,7 @@ import { deepHash } from './fnv.ts';
 import { sameImage } from './image-reference.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts';
 import { compareGoStrings, type GoValue, goJson, goJsonSorted, goMap } from './json-go.ts';
+import { perObject } from './per-object.ts';
 import type { Container, ContainerStatus, Pod, ResourceRequirements } from './pod.ts';
 import { sameQuantity } from './quantity.ts';
 import { group, sidecarSetHashAnnotation } from './well-known.ts';
@@ -312,6 +313,13 @@ export function wholePlainHash(container: Container): number | undefined {
   return isJsonObject(json) ? deepHash(goJson(asGoStruct('Container', json))) : undefined;
 }
 
+// While a fleet is updated, each look at it asks for those of all containers that are being swapped.
+const plainHashOf = perObject<Container, number>(plainHash);
+const wholePlainHashOf = perObject(wholePlainHash);
+const plainHashesOfRunning = perObject(({ name, image = '' }: ContainerStatus) =>
+  shortForms(image).map((text) => ({ text, hash: plainHash({ name, image: text }) })),
+);
+
 /** The launch priority of a container; undefined when its launch is not ordered. */
 export function launchPriority(container: Pick<Container, 'env'>): number | undefined {
   const barrier = container.env?.find(({ name }) => name === launchBarrierEnv);
@@ -484,12 +492,12 @@ function startedFrom(
 ): 'spec' | 'another' | 'unknown' {
   const hash = reported(pod, meta, container)?.plainHash;
   if (hash === undefined) return 'unknown';
-  if (hash === plainHash(container) || hash === wholePlainHash(container)) return 'spec';
+  if (hash === plainHashOf(container) || hash === wholePlainHashOf(container)) return 'spec';
 
   const { name, image = '' } = container;
-  const running = statusOf(pod, name)?.image ?? '';
-  const others = shortForms(running).filter((text) => !sameImage(text, image));
-  return others.some((text) => plainHash({ name, image: text }) === hash) ? 'another' : 'unknown';
+  const status = statusOf(pod, name);
+  const others = status ? plainHashesOfRunning(status).filter(({ text }) => !sameImage(text, image)) : [];
+  return others.some((other) => other.hash === hash) ? 'another' : 'unknown';
 }
 
 /** The ways in which users may have written an image that a runtime reports in full. */

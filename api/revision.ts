@@ -5,6 +5,7 @@ import { deepHash, fnv1 } from './fnv.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts';
 import { compareGoStrings, goJson, goJsonSorted } from './json-go.ts';
 import type { KubeObject, ObjectMeta, OwnerReference } from './meta.ts';
+import { perObject } from './per-object.ts';
 import { canonicalTemplate, type PodTemplate } from './pod-template.ts';
 
 /** One state of a workload's template, as the API server holds it. */
@@ -98,12 +99,7 @@ export function templateOf(revision: Pick<ControllerRevision, 'data'>): PodTempl
 
 /** The same in the form in which it would be stored today, by which templates are compared. */
 export function canonicalTemplateOf({ data }: Pick<ControllerRevision, 'data'>): PodTemplate | undefined {
-  const known = canonicalTemplates.get(data);
-  if (known !== undefined) return known;
-  const template = templateOf({ data });
-  const canonical = template && canonicalTemplate(template);
-  if (canonical !== undefined) canonicalTemplates.set(data, canonical);
-  return canonical;
+  return canonicalTemplateIn(data);
 }
 
 /** Whether two revisions keep the same template, whatever program wrote them (CS-82). */
@@ -240,8 +236,11 @@ interface NamedRevision {
   readonly metadata: { readonly name: string };
 }
 
-/** Documents never change, and every pod of a fleet is compared with the same few. */
-const canonicalTemplates = new WeakMap<JsonObject, PodTemplate>();
+/** Every pod of a fleet is compared with the same few. */
+const canonicalTemplateIn = perObject((data: JsonObject) => {
+  const template = templateOf({ data });
+  return template && canonicalTemplate(template);
+});
 
 const patchKey = '$patch';
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';

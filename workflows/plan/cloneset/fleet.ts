@@ -4,6 +4,7 @@ import { inPlaceReadinessGate } from '../../../api/in-place-update.ts';
 import { compareGoStrings } from '../../../api/json-go.ts';
 import { labelMatcher } from '../../../api/label-selector.ts';
 import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/lifecycle.ts';
+import { perObject } from '../../../api/per-object.ts';
 import { isActive, type Pod } from '../../../api/pod.ts';
 import { isAtRevision, revisionMark } from '../../../api/revision.ts';
 import type { AsSeen, CloneSetWorld, VolumeClaim } from './world.ts';
@@ -120,15 +121,10 @@ interface Rank {
   readonly createdAtMs: number | undefined;
 }
 
-/** Pods never change, only give way to newer ones; and sorting thousands of them asks each for its rank many times. */
-const ranks = new WeakMap<Pod, Rank>();
-
-function rankOf(pod: Pod): Rank {
-  const known = ranks.get(pod);
-  if (known !== undefined) return known;
-  const { metadata, status } = pod;
+/** Sorting thousands of pods asks each for its rank many times. */
+const rankOf = perObject(({ metadata, status }: Pod): Rank => {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  const rank: Rank = {
+  return {
     // One that is not known sorts as Go's zero value does, with Pending.
     phase: Math.max(phases.indexOf(status?.phase ?? 'Pending'), 0),
     isReady: ready?.status === 'True',
@@ -136,9 +132,7 @@ function rankOf(pod: Pod): Rank {
     restarts: Math.max(0, ...(status?.containerStatuses ?? []).map(({ restartCount }) => restartCount)),
     createdAtMs: metadata.creationTimestamp ? Date.parse(metadata.creationTimestamp) : undefined,
   };
-  ranks.set(pod, rank);
-  return rank;
-}
+});
 
 /** Less than 0: the first comes first. */
 export type PodOrder = (left: FleetPod, right: FleetPod) => number;
