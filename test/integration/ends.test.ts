@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
@@ -68,15 +69,7 @@ describe('a request ends', () => {
 
   it.concurrent('CRR-11: when its pod is deleted in the middle', async () => {
     const { node } = windlass();
-    const ready = newGate();
-    const pod = await windlass().runPod(['app', 'proxy']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass().request({
-      pod,
-      containers: ['app', 'proxy'],
-      strategy: { orderedRecreate: true },
-    });
-    await request.waitsFor('ContainerNotReady');
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     await pod.delete();
 
@@ -85,20 +78,16 @@ describe('a request ends', () => {
     expect(outcomeOf(status)).toMatchObject({ type: 'Failed', reason: 'PodGone' });
     expect(status.containerRecreateStates?.map(({ phase }) => phase)).toEqual(['Recreating', 'Pending']);
     expect(node.stopsOf(pod)).toEqual(['app']);
-    ready.open();
+    ready();
   });
 
   it.concurrent('CRR-11: when its pod is gone without a farewell', async () => {
-    const ready = newGate();
-    const pod = await windlass().runPod(['app']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass().request({ pod, containers: ['app'] });
-    await request.waitsFor('ContainerNotReady');
+    const { request, pod, ready } = await inTheMiddle(windlass(), { pod: ['app'] });
 
     await pod.finishDeletion();
 
     expect((await request.ended()).message).toBe('pod has gone');
-    ready.open();
+    ready();
   });
 
   it.concurrent('CRR-53: without a further stop when it is deleted itself', async () => {

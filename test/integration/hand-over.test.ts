@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';
 import { startTemporal, type TemporalServer } from '../support/temporal-server.ts';
 import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
@@ -133,18 +134,10 @@ describe('a request whose history is full', () => {
   }
 
   it.concurrent('keeps a pause, and obeys an abort that comes after many commands', async () => {
-    const ready = newGate();
-    const pod = await windlass.runPod(['app', 'proxy']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass.request({
-      pod,
-      containers: ['app', 'proxy'],
-      strategy: { orderedRecreate: true },
-    });
-    await request.waitsFor('ContainerNotReady');
+    const { request, pod, ready } = await inTheMiddle(windlass);
     await fill(request);
     await request.operation.signal('pause', { by: 'ann' });
-    ready.open();
+    ready();
     await request.untilContainer('app', 'Succeeded');
     await request.waitsFor('Paused');
     expect(windlass.node.stopsOf(pod)).toEqual(['app']);

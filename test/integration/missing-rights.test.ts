@@ -3,7 +3,7 @@ import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { servedBy } from '../support/cluster.ts';
-import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { startJob } from '../support/jobs.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';
 import { type Right, withoutRight } from '../support/rights.ts';
@@ -47,18 +47,10 @@ describe('an operation that lacks a right waits, says which, and goes on when it
 
   it('CRR-50: a request in the middle, though it cannot even say so in its status', async () => {
     const { cluster, node } = windlass();
-    const ready = newGate();
-    const pod = await windlass().runPod(['app', 'proxy']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass().request({
-      pod,
-      containers: ['app', 'proxy'],
-      strategy: { orderedRecreate: true },
-    });
-    await request.waitsFor('ContainerNotReady');
+    const { request, pod, ready } = await inTheMiddle(windlass());
     const right = worker('patch', 'apps.kruise.io', 'containerrecreaterequests/status');
     await withoutRight(cluster, right, async () => {
-      ready.open();
+      ready();
       await waitFor('a report to be refused', async () => {
         const { events } = await request.operation.fetchHistory();
         return events?.some(({ activityTaskFailedEventAttributes: failed }) =>

@@ -1,30 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import { commandNames } from '../../api/operations.ts';
 import { newGate } from '../support/gate.ts';
-import type { PlayedPod } from '../support/kubelet-player.ts';
-import { outcomeOf, phaseOf, type RequestOptions, type TestRequest } from '../support/requests.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
+import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
 const windlass = useWindlass();
 
-/** A request whose first container has been stopped and is not ready yet, and does not become so until `ready`. */
-async function inTheMiddle(
-  options: Partial<RequestOptions> = {},
-): Promise<{ readonly request: TestRequest; readonly pod: PlayedPod; readonly ready: () => void }> {
-  const ready = newGate();
-  const pod = await windlass().runPod(['app', 'proxy']);
-  pod.script('app', { readyTakes: ready.opened });
-  const strategy = { orderedRecreate: true, ...options.strategy };
-  const request = await windlass().request({ pod, containers: ['app', 'proxy'], ...options, strategy });
-  await request.waitsFor('ContainerNotReady');
-  return { request, pod, ready: ready.open };
-}
-
 describe('an operator', () => {
   it.concurrent('pauses: what is in flight finishes, nothing more is stopped until resume', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
     await request.operation.signal('pause', { by: 'ann' });
     ready();
 
@@ -55,7 +42,7 @@ describe('an operator', () => {
   for (const { what, args, by } of payloads) {
     it.concurrent(`aborts with ${what} as payload, and the message says that it was ${by}`, async () => {
       const { node } = windlass();
-      const { request, pod, ready } = await inTheMiddle();
+      const { request, pod, ready } = await inTheMiddle(windlass());
 
       await request.operation.signal('abort', ...args);
 
@@ -89,7 +76,7 @@ describe('an operator', () => {
 
   it.concurrent('skips the container that holds everything up', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     await request.operation.signal('skip');
 
@@ -104,7 +91,7 @@ describe('an operator', () => {
 
   it.concurrent('skips a container by its name before its turn comes', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     await request.operation.signal('skip', { by: 'ann', target: 'proxy' });
     await request.until('told', ({ containerRecreateStates }) => {
@@ -168,7 +155,7 @@ describe('an operator', () => {
   for (const { what, encoding, data } of unreadable) {
     it.concurrent(`aborts although the payload is ${what}`, async () => {
       const { node, client } = windlass();
-      const { request, pod, ready } = await inTheMiddle();
+      const { request, pod, ready } = await inTheMiddle(windlass());
 
       const metadata = encoding === undefined ? {} : { encoding: Buffer.from(encoding) };
       const send = async (signalName: string) =>
@@ -190,7 +177,7 @@ describe('an operator', () => {
   }
 
   it.concurrent('may send every command at any time, and as often as they like', async () => {
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
     const calm = commandNames.filter((name) => name !== 'abort' && name !== 'skip');
     for (const name of [...calm, ...calm.toReversed(), 'resume']) await request.operation.signal(name, null);
     ready();
@@ -200,7 +187,7 @@ describe('an operator', () => {
 
   it.concurrent('terminates the workflow: the request goes on in a new run', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     await request.operation.terminate('by hand');
     ready();
@@ -211,7 +198,7 @@ describe('an operator', () => {
 
   it.concurrent('pauses and terminates the workflow: the new run is paused as well', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
     await request.operation.signal('pause', { by: 'ann' });
     await request.waitsFor('Paused');
 
@@ -229,7 +216,7 @@ describe('an operator', () => {
 
   it.concurrent('cancels the workflow, which is another way to abort', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     await request.operation.cancel();
 
@@ -262,7 +249,7 @@ describe('an operator', () => {
 
   it.concurrent('CRR-36: terminates the workflow after a forced stop, which is not repeated', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle({ strategy: { forceRecreate: true } });
+    const { request, pod, ready } = await inTheMiddle(windlass(), { strategy: { forceRecreate: true } });
 
     await request.operation.terminate('by hand');
     ready();
@@ -276,7 +263,7 @@ describe('an operator', () => {
     const how = forceRecreate ? 'CRR-36: with forceRecreate' : 'CRR-50: without forceRecreate';
     it.concurrent(`${how}, resets the workflow to its start, and no container is stopped twice`, async () => {
       const { node } = windlass();
-      const { request, pod, ready } = await inTheMiddle({ strategy: { forceRecreate } });
+      const { request, pod, ready } = await inTheMiddle(windlass(), { strategy: { forceRecreate } });
 
       await request.resetToStart();
       ready();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -34,15 +35,8 @@ describe('requests of one pod', () => {
 
   it.concurrent('CRR-32: the next one starts when the one in front is deleted', async () => {
     const { node } = windlass();
-    const ready = newGate();
-    const pod = await windlass().runPod(['app', 'proxy', 'logger']);
-    pod.script('app', { readyTakes: ready.opened });
-    const first = await windlass().request({
-      pod,
-      containers: ['app', 'proxy'],
-      strategy: { orderedRecreate: true },
-    });
-    await first.waitsFor('ContainerNotReady');
+    const options = { pod: ['app', 'proxy', 'logger'], containers: ['app', 'proxy'] };
+    const { request: first, pod, ready } = await inTheMiddle(windlass(), options);
     const second = await windlass().request({ pod, containers: ['logger'] });
     await second.waitsFor('Queued');
 
@@ -51,7 +45,7 @@ describe('requests of one pod', () => {
 
     expect(phaseOf(await second.ended(), 'logger')).toBe('Succeeded');
     expect(node.stopsOf(pod)).toEqual(['app', 'logger']);
-    ready.open();
+    ready();
   });
 
   it.concurrent('CRR-32: one that is deleted while it waits leaves its place to the next', async () => {

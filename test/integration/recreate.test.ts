@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type ContainerRecreateRequest, crrV1alpha1 } from '../../api/container-recreate-request.ts';
 import { crrAnnotation, crrLabel } from '../../api/well-known.ts';
 import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -62,14 +63,7 @@ describe('a ContainerRecreateRequest', () => {
 
   it.concurrent('CRR-38: leaves the second container alone until the first is ready again', async () => {
     const { node } = windlass();
-    const ready = newGate();
-    const pod = await windlass().runPod(['app', 'proxy']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass().request({
-      pod,
-      containers: ['app', 'proxy'],
-      strategy: { orderedRecreate: true },
-    });
+    const { request, pod, ready } = await inTheMiddle(windlass());
 
     const { status } = await request.waitsFor('ContainerNotReady');
     expect(status?.waitingFor).toMatchObject({ blockedBy: ['container/app'], blockedCount: 1 });
@@ -79,7 +73,7 @@ describe('a ContainerRecreateRequest', () => {
     ]);
     expect(node.stopsOf(pod)).toEqual(['app']);
 
-    ready.open();
+    ready();
     await request.ended();
     expect(node.stopsOf(pod)).toEqual(['app', 'proxy']);
   });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { newGate } from '../support/gate.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { type RoleProcess, spawnRole } from '../support/roles.ts';
 import { useWindlass } from './windlass.ts';
@@ -21,21 +22,12 @@ afterAll(async () => {
   await Promise.all([running.watcher?.stop(), running.worker?.stop()]);
 });
 
-/** An ordered request for three containers whose first is stopped and not ready until `ready`. */
-async function inTheMiddle() {
-  const ready = newGate();
-  const containers = ['app', 'proxy', 'logger'];
-  const pod = await windlass().runPod(containers);
-  pod.script('app', { readyTakes: ready.opened });
-  const request = await windlass().request({ pod, containers, strategy: { orderedRecreate: true } });
-  await request.waitsFor('ContainerNotReady');
-  return { request, pod, ready: ready.open };
-}
+const three = { pod: ['app', 'proxy', 'logger'] };
 
 describe('a request goes on', () => {
   it('CRR-50: when the worker is killed and another one takes its place', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass(), three);
 
     await running.worker?.kill();
     ready();
@@ -47,7 +39,7 @@ describe('a request goes on', () => {
 
   it('when the watcher is killed: another one leads, finishes what was begun and starts what is new', async () => {
     const { node } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass(), three);
     const { watcher } = running;
     await start('watcher');
 
@@ -68,7 +60,7 @@ describe('a request goes on', () => {
 
   it('when Temporal is killed and comes back, and says meanwhile that Temporal is silent', async () => {
     const { node, platform } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass(), three);
     const newPod = await windlass().runPod(['app']);
 
     await platform.kill('temporal');
@@ -88,7 +80,7 @@ describe('a request goes on', () => {
 
   it('when the API server is killed and comes back', async () => {
     const { node, platform } = windlass();
-    const { request, pod, ready } = await inTheMiddle();
+    const { request, pod, ready } = await inTheMiddle(windlass(), three);
 
     await platform.kill('apiserver');
     ready();

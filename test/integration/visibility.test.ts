@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
-import { newGate } from '../support/gate.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';
+import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -22,11 +22,7 @@ async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
 describe('an operation', () => {
   it.concurrent('is found by kind, namespace, name, node, phase and reason', async () => {
     const { node, client } = windlass();
-    const ready = newGate();
-    const pod = await windlass().runPod(['app']);
-    pod.script('app', { readyTakes: ready.opened });
-    const request = await windlass().request({ pod, containers: ['app'] });
-    await request.waitsFor('ContainerNotReady');
+    const { request, pod, ready } = await inTheMiddle(windlass(), { pod: ['app'] });
 
     const { kind, namespace, name, node: nodeName, phase, reason } = searchAttributes;
     const query = [
@@ -50,7 +46,7 @@ describe('an operation', () => {
 
     const described = await request.operation.describe();
     expect(await described.staticSummary()).toBe(`restart containers of pod ${pod.ref.namespace}/${pod.ref.name}`);
-    ready.open();
+    ready();
     await request.ended();
     await waitFor('the operation to be found as completed', async (see) => {
       const done = `${name} = '${request.ref.name}' AND ${phase} = 'Completed'`;
