@@ -2,3 +2,8 @@
 export function timestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
+
+/** The moment by which so many seconds have passed since a time that was told in whole seconds: never too early. */
+export function whenPassed(since: string, seconds: number): number {
+  return Date.parse(since) + (seconds === 0 ? 0 : seconds * 1000 + 999);
+}

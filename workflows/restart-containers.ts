@@ -21,7 +21,7 @@ import {
   type RestartWork,
   searchAttributes,
 } from '../api/operations.ts';
-import { timestamp } from '../api/time.ts';
+import { timestamp, whenPassed } from '../api/time.ts';
 import {
   type Action,
   allNamed,
@@ -248,9 +248,7 @@ async function recreate(
             const seen = `see ${operation.pod.name} drained`;
             await kube.awaitDrained.executeWithOptions({ summary: seen }, [operation.pod]);
           }
-          // the time is told in whole seconds that have begun; the wait is never shorter than it was asked for
-          const graceMs = action.graceSeconds === 0 ? 0 : action.graceSeconds * 1000 + 999;
-          const left = Date.parse(since) + graceMs - Date.now();
+          const left = whenPassed(since, action.graceSeconds) - Date.now();
           if (left > 0) await sleep(Math.min(left, longestMs), { summary: 'unreadyGracePeriodSeconds' });
           return { kind: 'drained' };
         });

@@ -37,7 +37,7 @@ describe('a CloneSet that OpenKruise has left', () => {
 
   it('waits for the end of a grace period that has begun, and nothing else', () => {
     const plan = planCloneSet(found('2-grace-period', '2026-11-21T06:13:16Z'));
-    expect([plan.upkeep, plan.disruption, plan.againInMs]).toEqual([[], [], 4000]);
+    expect([plan.upkeep, plan.disruption, plan.againInMs]).toEqual([[], [], 4_999]);
     expect(plan.status).toMatchObject({
       updatedReplicas: 1,
       waitingFor: { reason: 'GracePeriod', blockedBy: ['pod/web-s8g7h'] },

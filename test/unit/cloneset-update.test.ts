@@ -228,7 +228,7 @@ describe('planRefresh', () => {
       }),
     });
     const during = newPodOf('web-a', { state: 'Updating', image: oldImage, annotations: annotations(now) });
-    expect(refresh({ pods: [during] })).toMatchObject({ steps: [], againInMs: 8000 });
+    expect(refresh({ pods: [during] })).toMatchObject({ steps: [], againInMs: 8_999 });
     const over = newPodOf('web-a', { state: 'Updating', image: oldImage, annotations: annotations(earlier) });
     expect(refresh({ pods: [over] }).steps[0]).toMatchObject({
       writes: [{ kind: 'pod', patch: { spec: { containers: [{ name: 'main', image: 'nginx:1.1' }] } } }],

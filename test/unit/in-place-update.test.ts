@@ -131,7 +131,7 @@ describe('a real OpenKruise', () => {
       graceSeconds: 8,
       nowMs: Date.parse('2026-11-21T06:13:12Z'),
     });
-    expect(begin.againInMs).toBe(8000);
+    expect(begin.againInMs).toBe(8_999);
     const begun = written(pod, [...(begin.drain ? [begin.drain] : []), ...begin.writes]);
     expect(begun.metadata.annotations).toEqual(real.metadata.annotations);
     expect(begun.metadata.labels).toEqual(real.metadata.labels);
@@ -150,10 +150,10 @@ describe('a real OpenKruise', () => {
     expect(refresh(pod, { nowMs: Date.parse('2026-11-21T06:13:15.500Z') })).toEqual({
       kind: 'wait',
       waitingFor: { reason: 'GracePeriod', containers: ['main'] },
-      againInMs: 5000,
+      againInMs: 5_499,
     });
 
-    const over = refresh(pod, { nowMs: Date.parse('2026-11-21T06:13:20Z') });
+    const over = refresh(pod, { nowMs: Date.parse('2026-11-21T06:13:20.999Z') });
     if (over.kind !== 'write') throw new Error('the grace period should be over');
     const patched = written(pod, over.writes);
     expect(over.step).toBe('graceOver');
@@ -327,7 +327,7 @@ describe('startInPlace', () => {
     const pod = inPlacePod([main]);
     const { writes, againInMs } = start({ pod, graceSeconds: 5 });
     const held = written(pod, writes);
-    expect(againInMs).toBe(5000);
+    expect(againInMs).toBe(5_999);
     expect(imagesOf(held)).toEqual(['app:1']);
     expect(held.metadata.labels).toMatchObject({ 'controller-revision-hash': 'web-2' });
     expect(held.metadata.annotations).toEqual({
@@ -375,15 +375,15 @@ describe('the grace period', () => {
     return written(pod, [...(begin.drain ? [begin.drain] : []), ...begin.writes]);
   };
 
-  it('IPU-27, IPU-28: is waited for to whole seconds, and touches no condition', () => {
-    const waits = [0, 1, 9_001].map((ms) => refresh(held(), { nowMs: nowMs + ms }));
-    expect(waits.map((wait) => wait.kind === 'wait' && wait.againInMs)).toEqual([10_000, 10_000, 1_000]);
+  it('IPU-27, IPU-28: is never shorter than asked for, though its start is told in whole seconds', () => {
+    const waits = [0, 1, 10_998].map((ms) => refresh(held(), { nowMs: nowMs + ms }));
+    expect(waits.map((wait) => wait.kind === 'wait' && wait.againInMs)).toEqual([10_999, 10_998, 1]);
     expect(isInPlaceComplete(held(), gates)).toBe(false);
   });
 
   it('IPU-27: ends with the first batch, in the write that removes the annotation', () => {
     const pod = held();
-    const over = refresh(pod, { nowMs: nowMs + 10_000 });
+    const over = refresh(pod, { nowMs: nowMs + 10_999 });
     if (over.kind !== 'write') throw new Error('it should be over');
     expect(over.writes).toHaveLength(1);
     const patched = written(pod, over.writes);
@@ -415,7 +415,7 @@ describe('the grace period', () => {
   });
 
   it('IPU-29: lasts as long as it was when it began', () => {
-    expect(refresh(held({ graceSeconds: 3 }), { nowMs: nowMs + 3_000 })).toMatchObject({ step: 'graceOver' });
+    expect(refresh(held({ graceSeconds: 3 }), { nowMs: nowMs + 3_999 })).toMatchObject({ step: 'graceOver' });
   });
 });
 

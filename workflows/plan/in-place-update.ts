@@ -36,7 +36,7 @@ import type { Pod, PodCondition, ResourceRequirements } from '../../api/pod.ts';
 import { withPodUnready } from '../../api/pod-readiness.ts';
 import { sameQuantity } from '../../api/quantity.ts';
 import { isAtRevision, revisionMark } from '../../api/revision.ts';
-import { timestamp } from '../../api/time.ts';
+import { timestamp, whenPassed } from '../../api/time.ts';
 
 export {
   decideInPlace,
@@ -119,7 +119,8 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
     [inPlaceAnnotation.state]: formatState(state),
     [inPlaceAnnotation.grace]: grace,
   });
-  return { ...drain, writes: [{ kind: 'pod', patch: merge(patch, held) }], againInMs: graceSeconds * 1000 };
+  const againInMs = whenPassed(state.updateTimestamp, graceSeconds) - nowMs;
+  return { ...drain, writes: [{ kind: 'pod', patch: merge(patch, held) }], againInMs };
 }
 
 /** What an update that has begun needs now. */
@@ -327,14 +328,10 @@ function duringGrace(input: {
     return { kind: 'write', step: 'graceDropped', writes: [{ kind: 'pod', patch: over }] };
   }
 
-  const endMs = Date.parse(state.updateTimestamp) + grace.graceSeconds * 1000;
-  if (nowMs < endMs) {
-    const againInMs = Math.ceil((endMs - nowMs) / 1000) * 1000;
-    return {
-      kind: 'wait',
-      waitingFor: { reason: 'GracePeriod', containers: containersOf(grace.change) },
-      againInMs,
-    };
+  const leftMs = whenPassed(state.updateTimestamp, grace.graceSeconds) - nowMs;
+  if (leftMs > 0) {
+    const waitingFor = { reason: 'GracePeriod', containers: containersOf(grace.change) } as const;
+    return { kind: 'wait', waitingFor, againInMs: leftMs };
   }
   return { kind: 'write', step: 'graceOver', writes: firstBatch({ ...input, change: grace.change, patch: over }) };
 }
