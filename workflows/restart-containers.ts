@@ -26,7 +26,9 @@ import {
   type Action,
   allNamed,
   heard,
+  isMomentary,
   isOver,
+  momentMs,
   type News,
   newProgress,
   nextActions,
@@ -168,6 +170,7 @@ async function recreate(
   let wantsLook = false;
   let refusals = 0;
   let silentMs = 0;
+  let moment: CancellationScope | undefined;
   showPhase(operation, status);
 
   const reporter = newReporter({
@@ -217,6 +220,15 @@ async function recreate(
 
   function tell(): void {
     status = statusNow(status, progress, request.runtime);
+    if (isMomentary(progress)) {
+      moment ??= after(momentMs, 'tell of a stop that is not over at once', () => {
+        moment = undefined;
+        inbox.put({ kind: 'stopIsLong' });
+      });
+      return;
+    }
+    moment?.cancel();
+    moment = undefined;
     if (progress.end?.kind !== 'withdrawn') reporter.report(status);
   }
 
@@ -419,7 +431,9 @@ function showPhase({ request }: RestartOperation, { phase, waitingFor }: Reporte
 /** The API allows any number of seconds; a century is as good as for ever, and a timer can hold it. */
 const longestMs = 100 * 365 * 24 * 3600 * 1000;
 
-/** Does something after a time, unless the workflow has ended by then. */
-function after(ms: number, summary: string, act: () => void): void {
-  void sleep(Math.min(Math.max(ms, 0), longestMs), { summary }).then(act);
+/** Does something after a time, unless the workflow has ended by then or this has been cancelled. */
+function after(ms: number, summary: string, act: () => void): CancellationScope {
+  const scope = new CancellationScope();
+  void scope.run(() => sleep(Math.min(Math.max(ms, 0), longestMs), { summary })).then(act, () => undefined);
+  return scope;
 }

@@ -16,6 +16,7 @@ import {
   type Action,
   type Command,
   heard,
+  isMomentary,
   isOver,
   type News,
   newProgress,
@@ -49,14 +50,12 @@ type StopOutcome = Extract<News, { kind: 'stopEnded' }>['result'];
 interface Act {
   readonly container: string;
   readonly id: string;
-  /** Begun by an attempt of a run that had been thrown away. */
-  readonly isLate: boolean;
   outcome?: StopOutcome;
 }
 
 /** Something that is under way. Attempts of a run that was thrown away may still have their effect. */
 interface Attempt {
-  readonly what: 'look' | 'drain' | 'record' | 'stop' | 'await' | 'report' | 'identify';
+  readonly what: 'look' | 'drain' | 'record' | 'stop' | 'await' | 'report' | 'identify' | 'moment';
   readonly container?: string;
   /** Of a stop: its container is on its way down, and nothing can end that. */
   act?: Act;
@@ -119,9 +118,6 @@ export class Simulation {
   readonly #containers = new Map<string, Instance[]>();
   readonly #leftOver = new Set<Attempt>();
   readonly #acts = new Set<Act>();
-  #wasSkipped = false;
-  /** What happens now is done by an attempt of an earlier run. */
-  #isLate = false;
   #run: Run | undefined;
   #isNodeUp = true;
   #seconds = 0;
@@ -268,7 +264,13 @@ export class Simulation {
         run.attempts.add(this.#attempt(action));
       }
     }
-    this.#tell(run);
+    const moment = [...run.attempts].find(({ what }) => what === 'moment');
+    if (!isMomentary(run.progress)) {
+      if (moment) run.attempts.delete(moment);
+      this.#tell(run);
+    } else if (!moment) {
+      run.attempts.add({ what: 'moment', canEnd: () => true, end: async () => ({ kind: 'stopIsLong' }) });
+    }
     if (run.progress.end) {
       assert(nextActions(run.progress).length === 0, 'there are next actions after the end');
       for (const attempt of run.attempts) if (attempt.what === 'await') run.attempts.delete(attempt);
@@ -381,7 +383,7 @@ export class Simulation {
     const attempt: Attempt = {
       what: 'stop',
       container,
-      canEnd: () => this.#isNodeUp,
+      canEnd: () => this.#isNodeUp && this.#hasTurn(attempt),
       silence: { kind: 'nodeSilent', during: 'stop', container },
       end: async (fails) => {
         const instance = this.#containers.get(container)?.find(({ id }) => id === containerId);
@@ -395,7 +397,7 @@ export class Simulation {
           const { live } = this;
           if (!live || live.status?.phase === 'Completed') return await this.#lookAgain(interrupted);
           this.#checkStop(container, containerId);
-          attempt.act = { container, id: containerId, isLate: this.#isLate };
+          attempt.act = { container, id: containerId };
           this.#acts.add(attempt.act);
           this.stops.push(attempt.act);
           return undefined;
@@ -440,7 +442,6 @@ export class Simulation {
       what: `operator: ${JSON.stringify(news)}`,
       take: async () => {
         if (news.kind !== 'command') return;
-        this.#wasSkipped ||= news.command.name === 'skip';
         if (news.command.name === 'resume') run.foundPaused = false;
         // the number is given when it comes
         const id = ++run.lastCommand;
@@ -537,7 +538,7 @@ export class Simulation {
     const run = this.#run;
     if (!run) return [];
     const take = async () => {
-      for (const attempt of run.attempts) if (attempt.what !== 'identify') this.#leftOver.add(attempt);
+      for (const attempt of run.attempts) if (!isOfRunAlone(attempt)) this.#leftOver.add(attempt);
       this.#run = undefined;
     };
     return [{ what: 'the run is thrown away', take }];
@@ -549,16 +550,14 @@ export class Simulation {
       const { act } = attempt;
       const late = async () => {
         this.#leftOver.delete(attempt);
-        this.#isLate = true;
         await attempt.end(false);
-        this.#isLate = false;
         // one that had not begun may do so now; it then goes on to its end
         if (attempt.act && !attempt.act.outcome) this.#leftOver.add(attempt);
       };
       const never = async () => {
         this.#leftOver.delete(attempt);
       };
-      const steps = [{ what: `late: ${nameOf(attempt)}`, take: late }];
+      const steps = this.#hasTurn(attempt) ? [{ what: `late: ${nameOf(attempt)}`, take: late }] : [];
       return act ? steps : [...steps, { what: `never: ${nameOf(attempt)}`, take: never }];
     });
   }
@@ -618,10 +617,6 @@ export class Simulation {
     return newest && { ...newest, name };
   }
 
-  #instance(id: string): Instance | undefined {
-    return [...this.#containers.values()].flat().find((instance) => instance.id === id);
-  }
-
   get #isPodGone(): boolean {
     return this.#cluster.look(kubeResource.pods, gatedPod().metadata) === undefined;
   }
@@ -652,14 +647,18 @@ export class Simulation {
     }
   }
 
+  /** The daemon begins a stop once no other of the pod is under way, whoever has asked for that. */
+  #hasTurn({ what, container, act }: Attempt): boolean {
+    return act !== undefined || what !== 'stop' || container === undefined || this.#otherStop(container) === undefined;
+  }
+
+  #otherStop(container: string): Act | undefined {
+    return [...this.#acts].find((act) => !act.outcome && act.container !== container);
+  }
+
   #checkStop(container: string, id: string): void {
-    const underWay = [...this.#acts].find(
-      (act) => !act.outcome && !act.isLate && act.container !== container && this.#instance(act.id)?.running,
-    );
-    // whoever skips a container while its node is silent does not wait for a stop that may still go on there, and an
-    // attempt of a run that was thrown away is called off by the daemon only once it learns of that
-    const isOwn = !this.#wasSkipped && !this.#isLate;
-    assert(!underWay || !isOwn, `${underWay?.container} and ${container} are stopped at once`);
+    const underWay = this.#otherStop(container);
+    assert(!underWay, `${underWay?.container} and ${container} are stopped at once`);
 
     const others = this.stops.filter((stop) => stop.container === container && stop.id !== id);
     assert(others.length === 0, `${container} was stopped as ${others[0]?.id} and then as ${id}`);
@@ -699,6 +698,11 @@ export class Simulation {
 
 function assert(holds: boolean, what: string): void {
   if (!holds) throw new BrokenPromise(what);
+}
+
+/** Ends with its run, whatever that ended by. */
+function isOfRunAlone({ what }: Attempt): boolean {
+  return what === 'identify' || what === 'moment';
 }
 
 function has({ attempts }: Run, what: Attempt['what']): boolean {

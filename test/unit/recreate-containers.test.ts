@@ -4,6 +4,7 @@ import {
   type Command,
   type ContainerBefore,
   heard,
+  isMomentary,
   isOver,
   lookWindow,
   type News,
@@ -124,14 +125,41 @@ function inStop(setting: Setting): Progress {
 }
 
 describe('the walk over the containers', () => {
-  it('begins with the stop that the request itself chooses, looks meanwhile, and says nothing before an answer', () => {
+  it('begins with the stop that the request itself chooses, and says nothing before an answer', () => {
     const { progress, actions } = begun(progressOf({ containers: ['app', 'proxy'] }));
     expect(actions).toEqual([
-      { kind: 'look', containers: ['app', 'proxy'] },
       { kind: 'stop', container: 'app', containerId: 'app-0', graceSeconds: 30, restartCount: 0 },
     ]);
     expect(status(progress)).toEqual({ phase: '', message: '', states: [], snapshot: [] });
     expect(status(played(progress, stopped('app')))).toMatchObject({ phase: 'Recreating' });
+  });
+
+  it('CRR-12: looks meanwhile whether the node answers when the first stop is not over at once', () => {
+    const { progress } = begun(progressOf({ containers: ['app', 'proxy'] }));
+    expect(isMomentary(progress)).toBe(true);
+    expect(begun(heard(progress, { kind: 'stopIsLong' })).actions).toEqual([
+      { kind: 'look', containers: ['app', 'proxy'] },
+    ]);
+    expect(isMomentary(played(progress, { kind: 'stopIsLong' }))).toBe(false);
+  });
+
+  it('has nothing to tell of a stop that has just begun, except an end of the request', () => {
+    const first = played(progressOf({ containers: ['app', 'proxy'], order: { ordered: false } }), stopped('app'));
+    expect(first.inFlight.stopping).toBe('proxy');
+    expect(isMomentary(first)).toBe(true);
+    expect(isMomentary(heard(first, { kind: 'deadline' }))).toBe(false);
+    expect(isMomentary(played(first, stopped('proxy')))).toBe(false);
+
+    const long = played(progressOf({ containers: ['app', 'proxy'], order: { ordered: false } }), {
+      kind: 'stopIsLong',
+    });
+    expect(isMomentary(long)).toBe(false);
+    expect(isMomentary(played(long, stopped('app')))).toBe(true);
+  });
+
+  it('takes no notice of a stop that was over before it could be called long', () => {
+    const over = played(progressOf({ containers: ['app'] }), stopped('app'));
+    expect(heard(over, { kind: 'stopIsLong' })).toBe(over);
   });
 
   it('looks first where the request does not say which instance to stop', () => {
@@ -143,7 +171,7 @@ describe('the walk over the containers', () => {
   });
 
   it('asks for the answer again that a look did not bring, while the first stop goes on', () => {
-    const { progress } = begun(progressOf({ containers: ['app', 'proxy'] }));
+    const progress = played(progressOf({ containers: ['app', 'proxy'] }), { kind: 'stopIsLong' });
     const again = heard(progress, { kind: 'interrupted', during: 'look' });
     expect(begun(again).actions).toEqual([{ kind: 'look', containers: ['app', 'proxy'] }]);
     const seen = played(again, looked(instance('app', { state: 'exited' }), instance('proxy')));
@@ -394,27 +422,21 @@ describe('the walk over the containers', () => {
 
   it('looks at many containers in parts, as the walk comes to them', () => {
     const names = Array.from({ length: lookWindow + 3 }, (_, index) => `c${index}`);
-    const { actions } = begun(progressOf({ containers: names }));
-    expect(actions[0]).toEqual({ kind: 'look', containers: names.slice(0, lookWindow) });
-    const progress = played(
-      progressOf({ containers: names }),
-      looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
+    const [first, rest] = [names.slice(0, lookWindow), names.slice(lookWindow)];
+    const progress = progressOf({ containers: names, order: { force: true, ordered: false } });
+    expect(begun(progress).actions).toEqual([{ kind: 'look', containers: first }]);
+    const replaced = heard(
+      begun(progress).progress,
+      looked(...first.map((name) => instance(name, { state: 'exited' }))),
     );
-    expect(
-      due(
-        heard(
-          played(progressOf({ containers: names }), gone('c0')),
-          looked(...names.slice(0, lookWindow).map((name) => instance(name, { id: 'new' }))),
-        ),
-      ),
-    ).toContain('look');
-    expect(status(progress).states).toHaveLength(names.length);
+    expect(begun(replaced).actions).toContainEqual({ kind: 'look', containers: rest });
+    expect(status(replaced).states).toHaveLength(names.length);
   });
 });
 
 describe('a request that is taken up again', () => {
   it('CRR-50: repeats a stop whose instance still runs', () => {
-    expect(due(progressOf({ phase: 'Recreating', containers: ['app'] }))).toEqual(['look', 'stop app']);
+    expect(due(progressOf({ phase: 'Recreating', containers: ['app'] }))).toEqual(['stop app']);
   });
 
   it('CRR-50: recognises its own stop in an instance that has exited or was replaced', () => {
@@ -448,8 +470,10 @@ describe('a request that is taken up again', () => {
       ],
       order: { failurePolicy: 'Ignore' },
     } as const;
-    expect(begun(progressOf(setting)).actions[0]).toEqual({ kind: 'look', containers: ['c'] });
-    expect(due(progressOf(setting))).toEqual(['look', 'stop c']);
+    expect(due(progressOf(setting))).toEqual(['stop c']);
+    expect(begun(heard(begun(progressOf(setting)).progress, gone('c'))).actions).toEqual([
+      { kind: 'look', containers: ['c'] },
+    ]);
   });
 
   it('keeps a skip and a pause, which its status tells of', () => {
@@ -584,7 +608,7 @@ describe('drain', () => {
   it('CRR-22: begins without a wait when the grace period is 0, and not at all without one', () => {
     const zero = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } })).progress;
     expect(begun(heard(zero, looked(instance('app')))).actions).toEqual([{ kind: 'drain', graceSeconds: 0 }]);
-    expect(due(progressOf({ containers: ['app'] }))).toEqual(['look', 'stop app']);
+    expect(due(progressOf({ containers: ['app'] }))).toEqual(['stop app']);
   });
 
   it('does not begin where nothing has to be stopped', () => {
@@ -710,7 +734,7 @@ describe('commands', () => {
     });
     const judged = played(inStop({ containers: ['app', 'proxy'] }), { ...refused, reason: 'Invalid' });
     expect(status(judged).waitingFor).toMatchObject({ reason: 'Parked', unblock: expect.stringMatching(/^Mend/) });
-    expect(due(heard(parked, command('retry')))).toEqual(['look', 'stop app']);
+    expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
     expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
   });
 
@@ -723,7 +747,7 @@ describe('commands', () => {
       message: 'forbidden',
     });
     expect(due(parked)).toEqual([]);
-    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['look', 'stop app']);
+    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['stop app']);
   });
 });
 
@@ -747,7 +771,11 @@ describe('a node that is silent', () => {
   });
 
   it('is told apart from one whose runtime is away', () => {
-    const away = played(progressOf({ containers: ['app'] }), { kind: 'runtimeAway', message: 'socket closed' });
+    const away = played(
+      progressOf({ containers: ['app'] }),
+      { kind: 'stopIsLong' },
+      { kind: 'runtimeAway', message: 'socket closed' },
+    );
     expect(away.end).toBeUndefined();
     expect(away.inFlight.looking).toBe(true);
     expect(status(away).waitingFor).toMatchObject({
@@ -763,10 +791,10 @@ describe('interrupted steps', () => {
   it('are simply due again', () => {
     const stopping = inStop({ containers: ['app'] });
     const interrupted: News = { kind: 'interrupted', during: 'stop', container: 'app' };
-    expect(due(heard(stopping, interrupted))).toEqual(['look', 'stop app']);
+    expect(due(heard(stopping, interrupted))).toEqual(['stop app']);
     const waiting = played(stopping, stopped('app'));
     expect(due(heard(waiting, { kind: 'interrupted', during: 'await', container: 'app' }))).toEqual(['await app']);
-    const looking = begun(progressOf({ containers: ['app'] })).progress;
+    const looking = played(progressOf({ containers: ['app'] }), { kind: 'stopIsLong' });
     expect(due(heard(looking, { kind: 'interrupted', during: 'look' }))).toEqual(['look']);
     const draining = played(
       progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 1 } }),

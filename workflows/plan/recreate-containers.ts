@@ -110,6 +110,8 @@ export interface Progress {
     readonly stopping?: string;
     readonly awaiting: readonly string[];
   };
+  /** The container whose stop has gone on for longer than `momentMs`. */
+  readonly longStop?: string;
   readonly end?: End;
 }
 
@@ -144,6 +146,8 @@ export type News =
         | { readonly kind: 'changed'; readonly isYoung: boolean }
         | { readonly kind: 'podGone' };
     }
+  /** The stop that is under way has gone on for longer than `momentMs`. */
+  | { readonly kind: 'stopIsLong' }
   /** A step came to nothing, for a reason that has passed or will be looked at: it is simply due again. */
   | {
       readonly kind: 'interrupted';
@@ -195,6 +199,9 @@ export type Action =
       /** What is known about it, where it matters; the wait ends as soon as that has changed. */
       readonly isYoung?: boolean;
     };
+
+/** A stop that is over sooner is told of together with what follows it, and nobody asks the node whether it answers. */
+export const momentMs = 250;
 
 /** How many containers one look at the node covers: their IDs have to fit into a history event. */
 export const lookWindow = 12;
@@ -260,6 +267,10 @@ export function heard(progress: Progress, news: News): Progress {
       }));
     case 'stopEnded':
       return afterStop(idle(answered(progress), 'stop'), news);
+    case 'stopIsLong': {
+      const { stopping } = progress.inFlight;
+      return stopping === undefined ? progress : { ...progress, longStop: stopping };
+    }
     case 'awaitEnded':
       return afterAwait(idle(answered(progress), 'await', news.container), news);
     case 'interrupted':
@@ -317,13 +328,14 @@ function stepsAt(at: Position, progress: Progress): readonly Action[] {
   switch (at.kind) {
     case 'unseen': {
       const stops = isChosenByRequest(at.container, progress) ? stepsToStop(at.container, progress) : [];
-      return [...looks(progress), ...stops];
+      return stops.length > 0 ? stops : looks(progress);
     }
     case 'missing':
       return inFlight.awaiting.includes(at.container.name) ? [] : [awaitOf(at.container, order)];
     case 'stop':
+      if (isAnswered(progress)) return stepsToStop(at.container, progress);
       // a first stop may take long, and that the node has answered is told before it ends
-      return isAnswered(progress) ? stepsToStop(at.container, progress) : looks(progress);
+      return isMomentary(progress) ? [] : looks(progress);
     case 'hold':
     case 'over':
       return [];
@@ -337,6 +349,11 @@ function looks(progress: Progress): readonly Action[] {
 /** CRR-12, CRR-31: whether anybody on the node has ever said anything about this request. */
 function isAnswered({ phase }: Progress): boolean {
   return phase === 'Recreating' || phase === 'Completed';
+}
+
+/** Whether all there is to tell of is a stop that has only just begun: most are over before anybody has read of them. */
+export function isMomentary({ inFlight: { stopping }, longStop, end }: Progress): boolean {
+  return stopping !== undefined && stopping !== longStop && end === undefined;
 }
 
 function stepsToStop(container: ContainerProgress, progress: Progress): readonly Action[] {
