@@ -14,15 +14,17 @@ interface Act<Outcome, Progress> {
 /**
  * Acts on things that bear no second act at the same time, each under the key of the thing. Whoever comes while one is
  * under way joins it; nobody can end it. An operation that was not there when its act ended still gets the outcome, so
- * a lost connection neither repeats an act nor hides how it ended.
+ * a lost connection neither repeats an act nor hides how it ended. Acts of one lane run one after another.
  */
 export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress> {
   readonly #acts = new Map<string, Act<Outcome, Progress>>();
   readonly #outcomes = new Map<string, Outcome>();
+  /** The end of the last act of each lane. */
+  readonly #lanes = new Map<string, Promise<void>>();
 
   join(
     key: string,
-    operation: string,
+    { operation, lane }: { readonly operation: string; readonly lane: string },
     begin: (run: ActRun<Progress>) => Promise<Outcome>,
   ): Attachment<Outcome, Progress> {
     const settled = this.#outcomes.get(memory(key, operation));
@@ -30,7 +32,7 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
       return { outcome: Promise.resolve(settled), progress: () => undefined, leave: () => undefined };
     }
 
-    const act = this.#acts.get(key) ?? this.#begin(key, begin);
+    const act = this.#acts.get(key) ?? this.#begin(key, lane, begin);
     act.operations.add(operation);
     act.attached += 1;
     let left = false;
@@ -56,7 +58,7 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
     }
   }
 
-  #begin(key: string, begin: (run: ActRun<Progress>) => Promise<Outcome>): Act<Outcome, Progress> {
+  #begin(key: string, lane: string, begin: (run: ActRun<Progress>) => Promise<Outcome>): Act<Outcome, Progress> {
     const settled = Promise.withResolvers<Outcome>();
     const act: Act<Outcome, Progress> = {
       outcome: settled.promise,
@@ -72,7 +74,10 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
       act.progress = progress;
     };
     // Later than the first `attached`, or a quick act would think that nobody wants it.
-    Promise.resolve()
+    const turn = this.#lanes.get(lane) ?? Promise.resolve();
+    const over = Promise.withResolvers<void>();
+    this.#lanes.set(lane, over.promise);
+    turn
       .then(() => begin({ wanted: () => act.attached > 0, report }))
       .then(
         (outcome) => {
@@ -84,7 +89,11 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
           this.#acts.delete(key);
           settled.reject(error);
         },
-      );
+      )
+      .finally(() => {
+        if (this.#lanes.get(lane) === over.promise) this.#lanes.delete(lane);
+        over.resolve();
+      });
     return act;
   }
 

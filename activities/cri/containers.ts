@@ -138,14 +138,16 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
 /** Begins a stop, or joins the one that is under way: one act per instance, whoever asks. */
 async function joinStop(
   means: ContainerActivityMeans,
-  { runtime, container, containerId }: StopInput,
+  { runtime, pod, container, containerId }: StopInput,
   begin: (run: ActRun<NodeProgress>) => Promise<StopResult>,
 ): Promise<StopResult> {
   const attempt = means.attempt();
-  const stop = means.stops.join(`${runtime}://${containerId}`, attempt.operation, begin);
+  // CRR-40, also when a stop goes on here of which nobody knows any more who asks for this one
+  const who = { operation: attempt.operation, lane: pod.uid };
+  const stop = means.stops.join(`${runtime}://${containerId}`, who, begin);
   const beats = new Heartbeats(
     attempt,
-    () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'looking at the container' },
+    () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'waiting for its turn' },
   );
   try {
     return await unlessCancelled(attempt, stop.outcome);

@@ -18,12 +18,12 @@ export interface ActRun<Progress> {
 /** Keeps acts on one thing from running beside each other. */
 export interface SingleActs<Outcome, Progress> {
   /**
-   * Joins the act that is under way on `key`, or begins it. `operation` tells who asks: the same one, coming back after
-   * its act has ended, gets that outcome and begins nothing.
+   * Joins the act that is under way on `key`, or begins it as soon as no other of its lane is under way. `operation`
+   * tells who asks: the same one, coming back after its act has ended, gets that outcome and begins nothing.
    */
   join(
     key: string,
-    operation: string,
+    who: { readonly operation: string; readonly lane: string },
     begin: (run: ActRun<Progress>) => Promise<Outcome>,
   ): Attachment<Outcome, Progress>;
 }
