@@ -224,6 +224,8 @@ function temporalServer(
     ...['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`),
     // What the worker asks for and can do itself comes with the answer to its workflow task.
     'system.enableActivityEagerExecution=true',
+    // A node polls its queue by one poll, which would be at one of four partitions.
+    ...['Read', 'Write'].map((way) => `matching.numTaskqueue${way}Partitions=1`),
   ];
   return {
     name: 'temporal',
@@ -233,6 +235,8 @@ function temporalServer(
       ...['server', 'start-dev', '--db-filename', join(folder, 'temporal.db'), '--log-level', 'warn'],
       ...['--ip', where.address, '--port', String(where.ports.temporal)],
       ...['--ui-ip', where.uiAddress, '--ui-port', String(where.ports.ui)],
+      // One append for each transaction instead of a journal file of its own; what was written outlives any process.
+      ...['journal_mode=wal', 'synchronous=normal'].flatMap((pragma) => ['--sqlite-pragma', pragma]),
       ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),
     ],
     ready: { kind: 'http', url: `http://${where.uiAddress}:${where.ports.ui}/api/v1/namespaces/default` },
