@@ -1,50 +1,36 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, globSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { bundleWorkflowCode } from '@temporalio/worker';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const root = dirname(import.meta.dirname);
 
 /**
- * The file that holds all workflows as one script. Where it is missing it is made by a process of its own, because the
- * bundler takes hundreds of megabytes that a worker would never give back. Its name is made from what goes into it.
+ * The file that holds all workflows as one script. A bundled role has it beside itself. Else it lies in `dist`, under a
+ * name made from what goes into it, and where it is missing a process of its own makes it, because the bundler takes
+ * hundreds of megabytes that a worker would never give back.
  */
 export async function workflowBundle(): Promise<string> {
-  const name = `workflows-${fingerprint()}.js`;
-  const folders = [join(root, 'dist'), join(tmpdir(), 'windlass')];
-  const existing = folders.map((folder) => join(folder, name)).find((file) => existsSync(file));
-  if (existing !== undefined) return existing;
+  const beside = join(import.meta.dirname, 'workflows.js');
+  if (existsSync(beside)) return beside;
 
-  let refusal: unknown;
-  for (const folder of folders) {
-    try {
-      const file = join(folder, name);
-      mkdirSync(folder, { recursive: true });
-      await inOwnProcess(file);
-      return file;
-    } catch (error) {
-      refusal = error; // the first folder is read-only in an image
-    }
+  const file = join(root, 'dist', `workflows-${fingerprint()}.js`);
+  if (existsSync(file)) return file;
+  mkdirSync(dirname(file), { recursive: true });
+  try {
+    await inOwnProcess(file);
+  } catch (error) {
+    throw new Error('Cannot bundle the workflows', { cause: error });
   }
-  throw new Error('Cannot bundle the workflows', { cause: refusal });
+  return file;
 }
 
 async function inOwnProcess(file: string): Promise<void> {
-  const script = `import { writeWorkflowBundle } from '${import.meta.url}'; await writeWorkflowBundle(${JSON.stringify(file)});`;
+  const writer = JSON.stringify(pathToFileURL(join(import.meta.dirname, 'write-workflow-bundle.ts')).href);
+  const script = `import { writeWorkflowBundle } from ${writer}; await writeWorkflowBundle(${JSON.stringify(file)});`;
   await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script]);
-}
-
-/** Bundles the workflows into this file; whoever looks sees all of it or nothing. */
-export async function writeWorkflowBundle(file: string): Promise<void> {
-  const workflowsPath = join(root, 'workflows', 'index.ts');
-  const { code } = await bundleWorkflowCode({ workflowsPath });
-  const part = `${file}.${process.pid}`;
-  writeFileSync(part, code);
-  renameSync(part, file);
 }
 
 /** Changes with the sources of the workflows and with the packages that go into the bundle. */

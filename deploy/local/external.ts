@@ -12,7 +12,7 @@ import type { Instance } from './instance.ts';
 import { writeKubeconfigFile } from './kubeconfigs.ts';
 import { ensurePart } from './parts.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
@@ -48,7 +48,8 @@ export async function startExternal(instance: Instance, options: ExternalOptions
     writeJson(recordFile(instance), { kubeconfig: options.kubeconfig, apiserver: cluster.api.url, temporal });
     const host = options.webhookHost ?? (await addressToward(new URL(cluster.api.url)));
     const { role: rolePorts } = instance.ports;
-    await Promise.all([
+    const [bundles] = await Promise.all([
+      roleBundles(progress),
       progress.step(`Manifests on ${cluster.api.url}`, () =>
         applyManifests(
           options.kubeconfig,
@@ -65,11 +66,11 @@ export async function startExternal(instance: Instance, options: ExternalOptions
         const node = role === roles.daemon ? options.daemon : undefined;
         if (role === roles.daemon && !node) return;
         if (!(await canRun(cluster.api, role))) {
-          progress.say(`Left out: ${role.name} (needs ${role.entry} and ServiceAccount ${role.serviceAccount})`);
+          progress.say(`Left out: ${role.name} (needs ServiceAccount ${role.serviceAccount})`);
           return;
         }
         await progress.step(`Windlass ${role.name}`, () =>
-          startRole({ instance, cluster, role, temporal, host, daemon: node }),
+          startRole({ instance, cluster, bundles, role, temporal, host, daemon: node }),
         );
       }),
     );
@@ -99,6 +100,7 @@ interface Cluster {
 async function startRole({
   instance,
   cluster,
+  bundles,
   role,
   temporal,
   host,
@@ -106,6 +108,7 @@ async function startRole({
 }: {
   readonly instance: Instance;
   readonly cluster: Cluster;
+  readonly bundles: string;
   readonly role: Role;
   readonly temporal: string;
   readonly host: string;
@@ -124,6 +127,7 @@ async function startRole({
   );
   const { role: ports } = instance.ports;
   const part = rolePart(role, {
+    bundles,
     place: 'machine',
     kubeconfig,
     temporalAddress: temporal,

@@ -57,7 +57,7 @@ import {
   processState,
 } from './processes.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { ensureTools } from './tools.ts';
 import { waitFor } from './wait.ts';
 
@@ -114,7 +114,8 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       });
       const { windlass } = options;
       const nodes = Array.from({ length: nodeCount }, (_, index) => nodePlace(instance, index + 1));
-      await Promise.all([
+      const [bundles] = await Promise.all([
+        windlass ? roleBundles(progress) : '',
         startControlPlane(instance, debian, options, nodeCount),
         progress.step('Temporal', () => ensurePart(instance, temporal(instance))),
         progress.step('Image registry', async () => {
@@ -131,13 +132,14 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       await Promise.all([
         ...runnable
           .filter((role) => role !== roles.daemon)
-          .map((role) => startRole(instance, role, undefined, progress)),
+          .map((role) => startRole({ instance, bundles, role, node: undefined, progress })),
         ...nodes.map(async (node) => {
           await progress.step(`Node ${node.name}`, async () => {
             for (const part of await nodeParts(instance, node, debian)) await ensurePart(instance, part);
             await nodeReady(instance, node.name);
           });
-          if (runnable.includes(roles.daemon)) await startRole(instance, roles.daemon, node, progress);
+          const { daemon } = roles;
+          if (runnable.includes(daemon)) await startRole({ instance, bundles, role: daemon, node, progress });
         }),
       ]);
       return statusOf(instance);
@@ -290,7 +292,7 @@ async function prepareRoles(instance: Instance, progress: Progress): Promise<Rol
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {
       if (await canRun(api, role)) runnable.push(role);
-      else progress.say(`Left out: ${role.name} (needs ${role.entry} and ServiceAccount ${role.serviceAccount})`);
+      else progress.say(`Left out: ${role.name} (needs ServiceAccount ${role.serviceAccount})`);
     }
     return runnable;
   });
@@ -318,16 +320,24 @@ function giveAccess(instance: Instance, role: Role, node: NodePlace | undefined)
   );
 }
 
-async function startRole(
-  instance: Instance,
-  role: Role,
-  node: NodePlace | undefined,
-  progress: Progress,
-): Promise<void> {
+async function startRole({
+  instance,
+  bundles,
+  role,
+  node,
+  progress,
+}: {
+  readonly instance: Instance;
+  readonly bundles: string;
+  readonly role: Role;
+  readonly node: NodePlace | undefined;
+  readonly progress: Progress;
+}): Promise<void> {
   const { controlPlane } = instance.addresses;
   await progress.step(`Windlass ${role.name}${node ? ` on ${node.name}` : ''}`, async () => {
     const kubeconfig = await giveAccess(instance, role, node);
     const part = rolePart(role, {
+      bundles,
       place: node ? `node-${node.number}` : 'control-plane',
       kubeconfig,
       temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,

@@ -1,33 +1,36 @@
 // Windlass's own roles as parts: each in the namespaces where it belongs, each with a ServiceAccount of its own.
-import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { findRoleBundles, makeRoleBundles, roleFile } from '../roles/bundle.ts';
+import { nodeEnvironment, nodeFlags } from '../roles/entries.ts';
 import { type ApiServer, call, find } from './api-server.ts';
 import { filesIn, writeFile } from './files.ts';
 import { repository } from './instance.ts';
 import type { Place } from './namespaces.ts';
 import type { PartSpec } from './parts.ts';
+import type { Progress } from './progress.ts';
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
 /** A process of Windlass. */
 export interface Role {
   readonly name: 'watcher' | 'webhook' | 'worker' | 'daemon';
-  readonly entry: string;
   readonly serviceAccount: string;
 }
 
 /** The roles, in no order: each waits for what it needs. */
 export const roles = {
-  watcher: { name: 'watcher', entry: 'watcher/main.ts', serviceAccount: 'windlass-watcher' },
-  webhook: { name: 'webhook', entry: 'watcher/admission/main.ts', serviceAccount: 'windlass-webhook' },
-  worker: { name: 'worker', entry: 'workers/main.ts', serviceAccount: 'windlass-worker' },
-  daemon: { name: 'daemon', entry: 'daemon/main.ts', serviceAccount: 'kruise-daemon' },
+  watcher: { name: 'watcher', serviceAccount: 'windlass-watcher' },
+  webhook: { name: 'webhook', serviceAccount: 'windlass-webhook' },
+  worker: { name: 'worker', serviceAccount: 'windlass-worker' },
+  daemon: { name: 'daemon', serviceAccount: 'kruise-daemon' },
 } as const satisfies Record<string, Role>;
 
 /** Where a role runs and what it talks to. */
 export interface RoleSetting {
+  /** From `roleBundles`. */
+  readonly bundles: string;
   readonly place: Place;
   /** Written by `writeRoleAccess`. */
   readonly kubeconfig: string;
@@ -46,15 +49,24 @@ export const featureGates = 'ImagePullJobGate=true';
 /** Namespace of Windlass itself. */
 export const systemNamespace = 'kruise-system';
 
+/** The folder with the roles as they are deployed, from the sources as they are now; makes it where it is missing. */
+export async function roleBundles(progress: Progress): Promise<string> {
+  return findRoleBundles() ?? (await progress.step("Bundles of Windlass's roles", () => makeRoleBundles()));
+}
+
+/** How Node runs a role from such a folder; its own flags come behind. */
+export function roleCommand(role: Role, bundles: string): readonly string[] {
+  return [process.execPath, ...nodeFlags, roleFile(bundles, role.name)];
+}
+
 /** The part that runs a role; the daemon's is named after its node. */
 export function rolePart(role: Role, setting: RoleSetting): PartSpec {
-  const { healthAddress, webhook, node } = setting;
+  const { bundles, healthAddress, webhook, node } = setting;
   return {
     name: node ? `daemon-${node.name}` : role.name,
     place: setting.place,
     argv: [
-      process.execPath,
-      join(repository, role.entry),
+      ...roleCommand(role, bundles),
       `--kubeconfig=${setting.kubeconfig}`,
       ...(role.name === 'webhook' ? [] : [`--temporal-address=${setting.temporalAddress}`]),
       // as the chart has it (FG-30)
@@ -66,14 +78,13 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
       ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
       ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
     ],
+    env: nodeEnvironment,
     ready: { kind: 'http', url: `http://${healthAddress}/readyz` },
-    fingerprint: sourceFingerprint(),
   };
 }
 
-/** Whether a role can run from this checkout, and is known to the cluster that `applyManifests` was given. */
+/** Whether a role is known to the cluster that `applyManifests` was given. */
 export async function canRun(api: ApiServer, role: Role): Promise<boolean> {
-  if (!existsSync(join(repository, role.entry))) return false;
   return (
     (await find(api, `/api/v1/namespaces/${systemNamespace}/serviceaccounts/${role.serviceAccount}`)) !== undefined
   );
@@ -166,21 +177,4 @@ export function reachByUrl(object: Manifest, url: string): Manifest {
       return [key, { ...rest, url: `${url}${String(service.path ?? '/')}` }];
     }),
   );
-}
-
-/** Changes whenever a source file of Windlass does, so that `up` runs what is in the checkout. */
-function sourceFingerprint(): string {
-  const hash = createHash('sha256');
-  const visit = (folder: string): void => {
-    for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => a.name.localeCompare(b.name))) {
-      const path = join(folder, entry.name);
-      if (entry.isDirectory()) visit(path);
-      else if (/\.(ts|proto|json)$/.test(entry.name)) hash.update(`${path} ${statSync(path).mtimeMs}\n`);
-    }
-  };
-  for (const folder of ['api', 'workflows', 'activities', 'workers', 'watcher', 'daemon']) {
-    if (existsSync(join(repository, folder))) visit(join(repository, folder));
-  }
-  hash.update(String(statSync(join(repository, 'package-lock.json')).mtimeMs));
-  return hash.digest('hex').slice(0, 16);
 }

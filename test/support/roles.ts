@@ -7,8 +7,9 @@ import type { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import { repository } from '../../deploy/local/instance.ts';
-import { roles as localRoles, type Role } from '../../deploy/local/roles.ts';
+import { silentProgress } from '../../deploy/local/progress.ts';
+import { roles as localRoles, type Role, roleBundles, roleCommand } from '../../deploy/local/roles.ts';
+import { nodeEnvironment } from '../../deploy/roles/entries.ts';
 import { startAdmission } from '../../watcher/admission/admission.ts';
 import { Leader } from '../../watcher/leader.ts';
 import { Watcher } from '../../watcher/watcher.ts';
@@ -112,11 +113,11 @@ export interface RoleProcess extends RunningRole {
   kill(): Promise<void>;
 }
 
-/** Starts `main.ts` of a role. It ends with this process, however that ends. */
+/** Starts the bundle of a role. It ends with this process, however that ends. */
 export async function spawnRole(name: 'watcher' | 'worker', platform: TestPlatform): Promise<RoleProcess> {
   const role: Role = localRoles[name];
   const argv = [
-    join(repository, role.entry),
+    ...roleCommand(role, await roleBundles(silentProgress)),
     `--kubeconfig=${await platform.accessOf(role)}`,
     `--temporal-address=${platform.temporalAddress}`,
     '--metrics-addr=0',
@@ -125,9 +126,9 @@ export async function spawnRole(name: 'watcher' | 'worker', platform: TestPlatfo
   ];
   mkdirSync(platform.logs, { recursive: true });
   const output = openSync(join(platform.logs, `test-${name}-process.log`), 'a');
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, ...argv], {
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], {
     stdio: ['ignore', output, output],
-    env: { PATH: process.env.PATH },
+    env: { PATH: process.env.PATH, ...nodeEnvironment },
   });
   closeSync(output);
   return {

@@ -1,0 +1,11 @@
+// What the image runs: `role.js ROLE [flags]` becomes that role, whose bundle lies beside this one.
+import { roleEntries } from './entries.ts';
+
+const [role = ''] = process.argv.splice(2, 1);
+if (role in roleEntries) {
+  const bundle = `./${role}.js`;
+  await import(bundle);
+} else {
+  process.stderr.write(`First argument: one of ${Object.keys(roleEntries).join(', ')}; "${role}" is none of them\n`);
+  process.exitCode = 1;
+}
