@@ -20,6 +20,7 @@ import { createLogger } from '../workers/log.ts';
 import { createMetrics } from '../workers/metrics.ts';
 import { dataConverter } from '../workers/payload-limit.ts';
 import { shutdownOnSignals } from '../workers/shutdown.ts';
+import { sweepWhenQuiet } from '../workers/sweep.ts';
 import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
 import { systemClock } from './clock.ts';
 import { ContainerMetaReporter, reportBackOffMs, reportWorkers } from './container-meta/reporter.ts';
@@ -46,6 +47,7 @@ const { nodeName } = config.daemon;
 const log = createLogger('daemon', config).child({ node: nodeName });
 const metrics = createMetrics('daemon');
 const shutdown = shutdownOnSignals({ log });
+sweepWhenQuiet();
 
 installTemporalLogger(log);
 const kube = createKubeClient({

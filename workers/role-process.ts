@@ -4,6 +4,7 @@ import { type Check, serveHealth } from './health.ts';
 import { createLogger, type Logger } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { type Shutdown, shutdownOnSignals } from './shutdown.ts';
+import { sweepWhenQuiet } from './sweep.ts';
 
 /** What every process of Windlass has, whatever its role. */
 export interface RoleProcess {
@@ -26,6 +27,7 @@ export function beginProcess(role: Role, userAgent: string): RoleProcess {
   const log = createLogger(role, config);
   const metrics = createMetrics(role);
   const shutdown = shutdownOnSignals({ log });
+  sweepWhenQuiet();
   const kube = createKubeClient({
     kubeconfig: config.kubeconfig,
     inCluster: config.inCluster,

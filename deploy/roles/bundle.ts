@@ -65,7 +65,7 @@ async function writeRoleBundles(folder: string): Promise<void> {
     entryPoints: {
       ...Object.fromEntries(Object.entries(roleEntries).map(([role, entry]) => [role, inSources(entry)])),
       role: inSources('deploy/roles/role.ts'),
-      [workflowThread]: inSources('node_modules/@temporalio/worker/lib/workflow/workflow-worker-thread.js'),
+      [workflowThread]: inSources('deploy/roles/workflow-thread.ts'),
     },
     outdir: folder,
     bundle: true,

@@ -41,6 +41,8 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
     const { figures, journeys } = await recreateFigures(cluster, samples);
     const crowd = await crowdFigures(cluster);
     const after = usageOf(platform());
+    await delay(60_000);
+    const later = usageOf(platform());
     const { bareStop, bare, bareThree, one, three } = figures;
     const added = (figure: Figure, to: Figure): number => median(figure) - median(to);
     const text = [
@@ -67,7 +69,7 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
         '61 MB for its daemon. What the difference buys: each operation is a durable history that survives the death of any ' +
         'process, with its retries, its time limits and its commands, and can be read step by step in Temporal’s UI; and ' +
         'what an operation decides runs in a sandbox of its own, from which the history is replayed to go on where it was.',
-      usageTable(idle, idleMinute, after),
+      usageTable({ idle, idleMinute, after, later }),
     ];
     return { title: 'Recreating containers', text: text.join('\n\n') };
   },

@@ -29,18 +29,28 @@ export function usageOf(platform: PlatformStatus): readonly Usage[] {
   });
 }
 
-/** Markdown: memory idle and after the load, and the CPU time that an idle minute and the whole run took. */
-export function usageTable(idle: readonly Usage[], idleMinute: readonly Usage[], after: readonly Usage[]): string {
+/** The same processes at four moments: at rest, a minute after that, right after the load, and another minute later. */
+export interface Usages {
+  readonly idle: readonly Usage[];
+  readonly idleMinute: readonly Usage[];
+  readonly after: readonly Usage[];
+  readonly later: readonly Usage[];
+}
+
+/** Markdown: memory at rest and after the load, and the CPU time that an idle minute and the whole run took. */
+export function usageTable({ idle, idleMinute, after, later }: Usages): string {
   const rows = idle.map(({ role, rssMegabytes, privateMegabytes, cpuSeconds }) => {
-    const minute = idleMinute.find((usage) => usage.role === role);
-    const end = after.find((usage) => usage.role === role);
-    const share = (((minute?.cpuSeconds ?? cpuSeconds) - cpuSeconds) / 60) * 100;
-    const memory = [rssMegabytes, privateMegabytes, end?.rssMegabytes ?? '', end?.privateMegabytes ?? ''].join(' | ');
-    return `| ${role} | ${memory} | ${share.toFixed(2)} | ${end ? (end.cpuSeconds - cpuSeconds).toFixed(1) : ''} |`;
+    const of = (usages: readonly Usage[]) => usages.find((usage) => usage.role === role);
+    const memoryOf = (usage: Usage | undefined) => [usage?.rssMegabytes ?? '', usage?.privateMegabytes ?? ''];
+    const share = (((of(idleMinute)?.cpuSeconds ?? cpuSeconds) - cpuSeconds) / 60) * 100;
+    const memory = [rssMegabytes, privateMegabytes, ...memoryOf(of(after)), ...memoryOf(of(later))].join(' | ');
+    const run = of(after);
+    return `| ${role} | ${memory} | ${share.toFixed(2)} | ${run ? (run.cpuSeconds - cpuSeconds).toFixed(1) : ''} |`;
   });
   return [
-    '| role | RSS idle, MB | of it private | RSS after, MB | of it private | CPU idle, % of a core | CPU of the run, s |',
-    '| --- | --- | --- | --- | --- | --- | --- |',
+    '| role | RSS idle, MB | of it private | RSS after, MB | of it private | RSS a minute later, MB | of it private ' +
+      '| CPU idle, % of a core | CPU of the run, s |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
     ...rows,
   ].join('\n');
 }
