@@ -37,13 +37,13 @@ export interface Usages {
   readonly later: readonly Usage[];
 }
 
-/** Markdown: memory at rest and after the load, and the CPU time that an idle minute and the whole run took. */
+/** Markdown: memory after the idle minute and after the load, and the CPU time that the minute and the whole run took. */
 export function usageTable({ idle, idleMinute, after, later }: Usages): string {
-  const rows = idle.map(({ role, rssMegabytes, privateMegabytes, cpuSeconds }) => {
+  const rows = idle.map(({ role, cpuSeconds }) => {
     const of = (usages: readonly Usage[]) => usages.find((usage) => usage.role === role);
     const memoryOf = (usage: Usage | undefined) => [usage?.rssMegabytes ?? '', usage?.privateMegabytes ?? ''];
     const share = (((of(idleMinute)?.cpuSeconds ?? cpuSeconds) - cpuSeconds) / 60) * 100;
-    const memory = [rssMegabytes, privateMegabytes, ...memoryOf(of(after)), ...memoryOf(of(later))].join(' | ');
+    const memory = [idleMinute, after, later].flatMap((usages) => memoryOf(of(usages))).join(' | ');
     const run = of(after);
     return `| ${role} | ${memory} | ${share.toFixed(2)} | ${run ? (run.cpuSeconds - cpuSeconds).toFixed(1) : ''} |`;
   });
