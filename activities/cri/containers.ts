@@ -144,10 +144,14 @@ async function joinStop(
   const attempt = means.attempt();
   // CRR-40, also when a stop goes on here of which nobody knows any more who asks for this one
   const who = { operation: attempt.operation, lane: pod.uid };
-  const stop = means.stops.join(`${runtime}://${containerId}`, who, begin);
+  const doing = (message: string): NodeProgress => ({ reason: 'Stopping', container, containerId, message });
+  const stop = means.stops.join(`${runtime}://${containerId}`, who, (run) => {
+    run.report(doing('looking at the container'));
+    return begin(run);
+  });
   const beats = new Heartbeats(
     attempt,
-    () => stop.progress() ?? { reason: 'Stopping', container, containerId, message: 'waiting for its turn' },
+    () => stop.progress() ?? doing('waiting for the stop of another container of its pod'),
   );
   try {
     return await unlessCancelled(attempt, stop.outcome);

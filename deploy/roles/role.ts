@@ -2,7 +2,7 @@
 import { roleEntries } from './entries.ts';
 
 const [role = ''] = process.argv.splice(2, 1);
-if (role in roleEntries) {
+if (Object.hasOwn(roleEntries, role)) {
   const bundle = `./${role}.js`;
   await import(bundle);
 } else {

@@ -564,6 +564,30 @@ describe('stopContainer', () => {
       await Promise.all([stopped, joined]);
     });
 
+    it('CRR-40: another container of the pod is stopped only afterwards, and says that it waits for that', async () => {
+      stored = request([{ name: 'app' }, { name: 'side' }]);
+      fake.put({ id: 'side-0', podUid: 'pod-1', name: 'side' });
+      const gate = held();
+      fake.script('StopContainer', gate);
+      const first = stop();
+      await fake.called('StopContainer');
+      const next = attempt('restart-containers/pod-1 stop side-0');
+      const second = stop({ attempt: () => next.made }, { container: 'side', containerId: 'side-0' });
+      await until(() => next.heartbeats.length > 0, 'it tells what it waits for');
+      expect(next.heartbeats[0]).toEqual({
+        reason: 'Stopping',
+        container: 'side',
+        containerId: 'side-0',
+        message: 'waiting for the stop of another container of its pod',
+      });
+      expect(fake.count('StopContainer')).toBe(1);
+
+      fake.unscript('StopContainer');
+      gate.release();
+      await expect(Promise.all([first, second])).resolves.toEqual([{ kind: 'stopped' }, { kind: 'stopped' }]);
+      expect(stopsSent().map(([containerId]) => containerId)).toEqual(['app-0', 'side-0']);
+    });
+
     it('says nothing in heartbeats when it takes no time', async () => {
       const watched = attempt();
       await stop({ attempt: () => watched.made });

@@ -53,7 +53,9 @@ describe('bundles of roles', () => {
   });
 
   it('refuse a role that there is none of, and name those that there are', async () => {
-    const started = promisify(execFile)(process.execPath, [join(bundles[0] ?? '', 'role.js'), 'manager']);
-    await expect(started).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(roles.join(', ')) });
+    for (const name of ['manager', 'toString']) {
+      const started = promisify(execFile)(process.execPath, [join(bundles[0] ?? '', 'role.js'), name]);
+      await expect(started).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(roles.join(', ')) });
+    }
   });
 });
