@@ -1,6 +1,9 @@
 /**
  * `npm test`: every phase in order; `npm test -- unit [Jest's own arguments]`: one of them.
  *
+ * `--repeat=N` runs the chosen tests N times on one cluster, or until one fails: `npm test -- e2e test/e2e/cloneset-proof
+ * --testNamePattern='loses no request' --repeat=50`.
+ *
  * The last line is `N passed, N failed, N skipped` over all phases. Exits with 1 when something failed or when a phase
  * ran nothing. With WINDLASS_KEEP=1 the clusters of integration and e2e stay up for the next run.
  */
@@ -44,8 +47,20 @@ async function runProjectChecks(): Promise<Counts> {
 }
 
 function jest(name: string, options: readonly string[], env: Readonly<Record<string, string>> = {}): Phase['run'] {
-  return (args) =>
+  const once = (args: readonly string[]) =>
     runJest({ root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal });
+  return async (args) => {
+    const repeat = args.find((arg) => arg.startsWith('--repeat='));
+    const times = repeat === undefined ? 1 : Number(repeat.slice('--repeat='.length));
+    if (!(times >= 1)) throw new Error(`${repeat} must be a number of at least 1`);
+    const rest = args.filter((arg) => arg !== repeat);
+    const counts: Counts[] = [];
+    while (counts.length < times && counts.every(isGreen) && !interrupted.signal.aborted) {
+      if (times > 1) console.log(`run ${counts.length + 1} of ${times}`);
+      counts.push(await once(rest));
+    }
+    return sum(counts);
+  };
 }
 
 function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass'>): Phase['run'] {

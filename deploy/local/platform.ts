@@ -128,18 +128,19 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       if (playedNodes > 0) {
         await progress.step(`${playedNodes} played nodes`, () => startPlayedNodes(instance, playedNodes));
       }
-      const runnable = windlass ? await prepareRoles(instance, progress) : [];
+      const source: RoleSource = { bundles, applyManifests, rolePart };
+      const runnable = windlass ? await prepareRoles(instance, progress, source) : [];
       await Promise.all([
         ...runnable
           .filter((role) => role !== roles.daemon)
-          .map((role) => startRole({ instance, bundles, role, node: undefined, progress })),
+          .map((role) => startRole({ instance, source, role, node: undefined, progress })),
         ...nodes.map(async (node) => {
           await progress.step(`Node ${node.name}`, async () => {
             for (const part of await nodeParts(instance, node, debian)) await ensurePart(instance, part);
             await nodeReady(instance, node.name);
           });
           const { daemon } = roles;
-          if (runnable.includes(daemon)) await startRole({ instance, bundles, role: daemon, node, progress });
+          if (runnable.includes(daemon)) await startRole({ instance, source, role: daemon, node, progress });
         }),
       ]);
       return statusOf(instance);
@@ -283,10 +284,10 @@ async function nodeReady(instance: Instance, name: string): Promise<void> {
 }
 
 /** Applies the manifests and gives the roles that can run; says which cannot. */
-async function prepareRoles(instance: Instance, progress: Progress): Promise<Role[]> {
+async function prepareRoles(instance: Instance, progress: Progress, source: RoleSource): Promise<Role[]> {
   const url = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
   await progress.step('Manifests of Windlass', () =>
-    applyManifests(instance.kubeconfig, url, join(instance.folder, 'control-plane/kubectl')),
+    source.applyManifests(instance.kubeconfig, url, join(instance.folder, 'control-plane/kubectl')),
   );
   return await withApi(instance, async (api) => {
     const runnable: Role[] = [];
@@ -311,6 +312,26 @@ export async function renewTokens(name: string): Promise<void> {
   }
 }
 
+/** The roles of one version of Windlass: what is applied before they run, and how each is run. */
+export interface RoleSource {
+  /** From `roleBundles`. */
+  readonly bundles: string;
+  readonly applyManifests: typeof applyManifests;
+  readonly rolePart: typeof rolePart;
+}
+
+/** Ends the roles of an instance that is up and runs those of another version of Windlass in their place. */
+export async function replaceRoles(name: string, source: RoleSource, progress: Progress): Promise<void> {
+  const instance = findInstance(name);
+  if (!instance) throw new Error(`Instance "${name}" is down`);
+  const nodes = Array.from({ length: knownNodes(instance) }, (_, index) => nodePlace(instance, index + 1));
+  for (const role of await prepareRoles(instance, progress, source)) {
+    for (const node of role === roles.daemon ? nodes : [undefined]) {
+      await startRole({ instance, source, role, node, progress });
+    }
+  }
+}
+
 function giveAccess(instance: Instance, role: Role, node: NodePlace | undefined): Promise<string> {
   const folder = join(instance.folder, 'roles');
   return withApi(instance, (api) =>
@@ -322,13 +343,13 @@ function giveAccess(instance: Instance, role: Role, node: NodePlace | undefined)
 
 async function startRole({
   instance,
-  bundles,
+  source,
   role,
   node,
   progress,
 }: {
   readonly instance: Instance;
-  readonly bundles: string;
+  readonly source: RoleSource;
   readonly role: Role;
   readonly node: NodePlace | undefined;
   readonly progress: Progress;
@@ -336,8 +357,8 @@ async function startRole({
   const { controlPlane } = instance.addresses;
   await progress.step(`Windlass ${role.name}${node ? ` on ${node.name}` : ''}`, async () => {
     const kubeconfig = await giveAccess(instance, role, node);
-    const part = rolePart(role, {
-      bundles,
+    const part = source.rolePart(role, {
+      bundles: source.bundles,
       place: node ? `node-${node.number}` : 'control-plane',
       kubeconfig,
       temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,

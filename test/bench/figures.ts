@@ -10,7 +10,7 @@ export interface Figure {
 }
 
 /** A figure taken while more than this share of the CPU was stolen says nothing. */
-const mostStolenPercent = 5;
+export const mostStolenPercent = 5;
 
 /**
  * Takes samples one after the other; those taken while the hypervisor took the CPU away are dropped and taken again.

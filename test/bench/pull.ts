@@ -9,12 +9,8 @@ import { waitFor } from '../support/wait.ts';
 import { type BenchCluster, benchNamespace } from './cluster.ts';
 import { type Figure, sample } from './figures.ts';
 
-/** How long a job takes until both nodes have a fresh image of 1 MiB, beside the bare pull of such an image by both. */
-export async function pullFigures(
-  cluster: BenchCluster,
-  instance: string,
-  samples: number,
-): Promise<readonly Figure[]> {
+/** What is measured of pulls: both nodes get a fresh image of 1 MiB each time. */
+export async function pullTakes(cluster: BenchCluster, instance: string) {
   const found = findInstance(instance);
   if (!found) throw new Error(`Instance "${instance}" is down`);
   const registry = `http://127.0.0.1:${found.ports.registry}`;
@@ -69,12 +65,28 @@ export async function pullFigures(
     return took;
   }
 
+  return {
+    bare,
+    job,
+    close: () => {
+      for (const runtime of runtimes) runtime.close();
+    },
+  };
+}
+
+/** How long a job takes until both nodes have a fresh image, beside the bare pull of such an image by both. */
+export async function pullFigures(
+  cluster: BenchCluster,
+  instance: string,
+  samples: number,
+): Promise<readonly Figure[]> {
+  const { bare, job, close } = await pullTakes(cluster, instance);
   try {
     return [
       await sample('bare: CRI pull of a fresh 1 MiB image by both runtimes', samples, bare),
       await sample('ImagePullJob of a fresh 1 MiB image on two nodes: created → Completed', samples, job),
     ];
   } finally {
-    for (const runtime of runtimes) runtime.close();
+    close();
   }
 }

@@ -17,31 +17,31 @@ export interface RecreateFigures {
   readonly journeys: { readonly one: readonly Journey[]; readonly three: readonly Journey[] };
 }
 
-/** How long a request takes beside the bare stop of a container, with fresh containers for every sample. */
-export async function recreateFigures(cluster: BenchCluster, samples: number): Promise<RecreateFigures> {
+/** What is measured of single requests: each sample has a fresh pod. */
+export function recreateTakes(cluster: BenchCluster) {
   let number = 0;
   const nextName = (): string => `bench-${Date.now().toString(36)}-${number++}`;
 
-  async function request(phase: number, containers: number, journeys: Journey[]): Promise<number> {
+  /** Milliseconds from the creation of a request for all containers of a pod, in order, to its end. */
+  async function request(phase: number, containers: number, journeys?: Journey[]): Promise<number> {
     const pod = await cluster.readyPod(nextName(), containers);
     await delay(phase * relistMs);
     const journey = await cluster.recreateAndTell(pod);
-    journeys.push(journey);
+    journeys?.push(journey);
     await cluster.remove(crr, pod.metadata.name);
     await cluster.remove(kubeResource.pods, pod.metadata.name);
     return journey.seenMs - journey.createdMs;
   }
 
-  const stops: number[] = [];
   /** What nobody can be faster than: the runtime's stop, and the kubelet's start until the pod's status says ready. */
-  async function bare(phase: number, containers: number): Promise<number> {
+  async function bare(phase: number, containers: number, stops: number[] = []): Promise<number> {
     const pod = await cluster.readyPod(nextName(), containers);
     await delay(phase * relistMs);
     const startedAt = performance.now();
     for (const { name, containerID = '' } of pod.status?.containerStatuses ?? []) {
       const stopsAt = performance.now();
       await cluster.runtime.stopContainer(containerID.split('://')[1] ?? '', 1);
-      if (containers === 1) stops.push(performance.now() - stopsAt);
+      stops.push(performance.now() - stopsAt);
       await cluster.podIs(pod.metadata.uid, `container ${name} runs again`, ({ status }) => {
         const now = status?.containerStatuses?.find((container) => container.name === name);
         return now?.ready === true && now.containerID !== containerID;
@@ -52,10 +52,19 @@ export async function recreateFigures(cluster: BenchCluster, samples: number): P
     return took;
   }
 
+  return { request, bare };
+}
+
+/** How long a request takes beside the bare stop of a container, with fresh containers for every sample. */
+export async function recreateFigures(cluster: BenchCluster, samples: number): Promise<RecreateFigures> {
+  const { request, bare } = recreateTakes(cluster);
+  const stops: number[] = [];
   const journeys: Record<'one' | 'three', Journey[]> = { one: [], three: [] };
   const figures = {
     bareStop: { what: 'bare: the CRI stop alone', samples: stops, dropped: 0 },
-    bare: await sample('bare: CRI stop → pod status shows the new container ready', samples, (phase) => bare(phase, 1)),
+    bare: await sample('bare: CRI stop → pod status shows the new container ready', samples, (phase) =>
+      bare(phase, 1, stops),
+    ),
     bareThree: await sample('bare: the same for three containers, one after the other', samples, (phase) =>
       bare(phase, 3),
     ),

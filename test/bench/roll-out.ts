@@ -6,12 +6,13 @@ import { kubeResource } from '../../api/well-known.ts';
 import { type BenchCluster, benchNamespace, isReady, relistMs } from './cluster.ts';
 import { type Figure, quantile, sample, shown, table } from './figures.ts';
 
-const replicas = 20;
+/** Pods of each CloneSet that is rolled out. */
+export const rolledOut = 20;
 /**
  * How long new pods are left alone before they are updated. A write costs the kubelet a pass, and it makes one a second: what
  * is to be measured is a change of a workload that nobody has touched lately.
  */
-const restMs = 3 * relistMs;
+export const restMs = 3 * relistMs;
 const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
 
 /** What becomes of a pod that is updated in place, in this order, each seen by a watch. */
@@ -19,8 +20,8 @@ const stages = ['out of service', 'changed', 'swapped', 'into service', 'ready']
 type Stage = (typeof stages)[number];
 type Journey = ReadonlyMap<Stage, number>;
 
-/** How long a roll-out of twenty pods on two nodes takes, and how fast pods and status follow: Markdown. */
-export async function rollOutFigures(cluster: BenchCluster, samples: number): Promise<string> {
+/** What is measured of roll-outs: CloneSets of the bench, and pods of no set. */
+export function rollOutTakes(cluster: BenchCluster) {
   const journeys = new Map<string, Map<Stage, number>>();
   cluster.onPod((pod) => note(journeys, pod));
   let number = 0;
@@ -45,20 +46,18 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => ofApp(pods, metadata.name).length === 0);
   }
 
-  async function rollOut(phase: number, maxUnavailable: string, into: Journey[][]): Promise<number> {
-    const set = await newSet(replicas, maxUnavailable);
-    await delay(restMs + phase * relistMs);
+  /** Rolls a complete CloneSet of `rolledOut` pods out to the other image: milliseconds from the patch to its status. */
+  async function rollOut(set: CloneSet, into?: Journey[][]): Promise<number> {
     journeys.clear();
     const startedAt = performance.now();
     const { metadata } = await patch(set, { template: { spec: podSpec(images.new) } });
     await cluster.setIs(
       set.metadata.uid,
       `${set.metadata.name} is updated`,
-      ({ status }) => status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === replicas,
+      ({ status }) => status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === rolledOut,
     );
     const took = performance.now() - startedAt;
-    into.push(journeysSince(startedAt));
-    await remove(set);
+    into?.push(journeysSince(startedAt));
     return took;
   }
 
@@ -66,19 +65,19 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
    * What the kubelets need for the same change, with nobody to decide anything: gated pods of no set, taken out of service,
    * changed and put back by the fewest writes, so many of them at a time.
    */
-  async function bare(phase: number, atATime: number, into: Journey[][]): Promise<number> {
+  async function bare(phase: number, atATime: number, into?: Journey[][]): Promise<number> {
     const name = `bare-${Date.now().toString(36)}-${number++}`;
-    const names = Array.from({ length: replicas }, (_, index) => `${name}-${index}`);
+    const names = Array.from({ length: rolledOut }, (_, index) => `${name}-${index}`);
     for (const pod of names) await cluster.kube.create(kubeResource.pods, barePod(pod, name));
     const own = (pods: readonly Pod[]) => ofApp(pods, name);
     const write = async (pod: string, body: object, subresource?: 'status') => {
       const ref = { namespace: benchNamespace, name: pod };
       return await cluster.kube.patch<Pod>(kubeResource.pods, ref, 'strategic', body, subresource && { subresource });
     };
-    await cluster.podsAre(`the pods of ${name} run`, (pods) => own(pods).filter(isRunning).length === replicas);
+    await cluster.podsAre(`the pods of ${name} run`, (pods) => own(pods).filter(isRunning).length === rolledOut);
     const inService = gateIs('True');
     await Promise.all(names.map((pod) => write(pod, inService, 'status')));
-    await cluster.podsAre(`the pods of ${name} are ready`, (pods) => own(pods).filter(isReady).length === replicas);
+    await cluster.podsAre(`the pods of ${name} are ready`, (pods) => own(pods).filter(isReady).length === rolledOut);
 
     await delay(restMs + phase * relistMs);
     journeys.clear();
@@ -95,7 +94,7 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     };
     await Promise.all(Array.from({ length: atATime }, work));
     const took = performance.now() - startedAt;
-    into.push(journeysSince(startedAt));
+    into?.push(journeysSince(startedAt));
     for (const pod of names) await cluster.remove(kubeResource.pods, pod);
     await cluster.podsAre(`the pods of ${name} are gone`, (pods) => own(pods).length === 0);
     return took;
@@ -105,6 +104,21 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
     return [...journeys.values()].map(
       (journey) => new Map([...journey].map(([stage, at]) => [stage, at - startedAt] as const)),
     );
+  }
+
+  return { newSet, patch, remove, rollOut, bare };
+}
+
+/** How long a roll-out of twenty pods on two nodes takes, and how fast pods and status follow: Markdown. */
+export async function rollOutFigures(cluster: BenchCluster, samples: number): Promise<string> {
+  const { newSet, patch, remove, rollOut: update, bare } = rollOutTakes(cluster);
+
+  async function rollOut(phase: number, maxUnavailable: string, into: Journey[][]): Promise<number> {
+    const set = await newSet(rolledOut, maxUnavailable);
+    await delay(restMs + phase * relistMs);
+    const took = await update(set, into);
+    await remove(set);
+    return took;
   }
 
   const bareAtOnce: Journey[][] = [];
@@ -136,8 +150,8 @@ export async function rollOutFigures(cluster: BenchCluster, samples: number): Pr
   }
 
   const figures: Figure[] = [
-    await sample('bare: 20 pods at once, patch → ready', samples, (phase) => bare(phase, replicas, bareAtOnce)),
-    await sample('bare: 20 pods, four at a time', samples, (phase) => bare(phase, replicas / 5, bareFifth)),
+    await sample('bare: 20 pods at once, patch → ready', samples, (phase) => bare(phase, rolledOut, bareAtOnce)),
+    await sample('bare: 20 pods, four at a time', samples, (phase) => bare(phase, rolledOut / 5, bareFifth)),
     await sample('20 pods, maxUnavailable 100 %: patch → updatedReadyReplicas 20', samples, (phase) =>
       rollOut(phase, '100%', atOnce),
     ),

@@ -15,6 +15,7 @@ import type { TestPlatform } from '../support/platform.ts';
 import { recorded } from '../support/recorded.ts';
 import { serveResourceMetrics } from '../support/resource-metrics.ts';
 import { steadyLoad } from '../support/steady-load.ts';
+import { describeStuckConnection } from '../support/stuck-connection.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -74,6 +75,11 @@ describe('a CloneSet in use', () => {
       url: `http://${spec.clusterIP}/`,
       ...{ atOnce: 8, pauseMs: 50 },
       commandIn: (argv) => local.commandIn('node-1', argv),
+      onStuck: async (port) => {
+        const connection = { kube: cluster.kube, namespace: fleet.namespace, node: 'node-1', port };
+        const text = await describeStuckConnection({ ...connection, clusterIP: spec.clusterIP, inNode: local.inNode });
+        process.stdout.write(`A request from port ${port} is not connected\n${text}\n`);
+      },
     });
     const before = fleet.identities();
     await fleet.update(images.new);

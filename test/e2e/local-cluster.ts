@@ -70,6 +70,8 @@ export interface LocalCluster {
   pushBusybox(version: string): Promise<void>;
   /** The command line that runs a command in the network of a node. */
   commandIn(place: Place, argv: readonly string[]): readonly string[];
+  /** Runs a shell script in the network of a node, and gives what it printed; how it ends does not matter. */
+  inNode(place: string, script: string): Promise<string>;
   /** Every entry that the API server has written about a request so far. */
   auditLog(): AsyncIterable<AuditEntry>;
   close(): Promise<void>;
@@ -117,7 +119,7 @@ export async function localCluster(): Promise<LocalCluster> {
     return JSON.parse(await ok(['get', kind, object, '-n', namespace, '-o', 'json'])) as T;
   }
 
-  async function inNode(place: Place, args: readonly string[]): Promise<string> {
+  async function ctrIn(place: Place, args: readonly string[]): Promise<string> {
     const ctr = ['ctr', '--address', '/run/containerd/containerd.sock', '-n', 'k8s.io'];
     const [command = '', ...rest] = commandIn(instance as Instance, place, [...ctr, ...args]);
     return await run(command, rest, { env: debian.env });
@@ -152,15 +154,15 @@ export async function localCluster(): Promise<LocalCluster> {
     async containersOf(pod) {
       const place = pod.spec.nodeName as Place;
       const filter = `labels."io.kubernetes.pod.uid"==${pod.metadata.uid},labels."io.cri-containerd.kind"==container`;
-      const ids = (await inNode(place, ['containers', 'list', '-q', filter])).split('\n').filter(Boolean);
+      const ids = (await ctrIn(place, ['containers', 'list', '-q', filter])).split('\n').filter(Boolean);
       const tasks = new Set(
-        (await inNode(place, ['tasks', 'list'])).split('\n').flatMap((line) => {
+        (await ctrIn(place, ['tasks', 'list'])).split('\n').flatMap((line) => {
           const [id = '', , state] = line.trim().split(/\s+/);
           return state === 'RUNNING' ? [id] : [];
         }),
       );
       const containers = await Promise.all(
-        ids.map(async (id) => describeContainer(await inNode(place, ['containers', 'info', id]), tasks)),
+        ids.map(async (id) => describeContainer(await ctrIn(place, ['containers', 'info', id]), tasks)),
       );
       return containers.toSorted((a, b) => a.createdAt.localeCompare(b.createdAt));
     },
@@ -185,13 +187,17 @@ export async function localCluster(): Promise<LocalCluster> {
       },
     },
     async imageSize(place, reference) {
-      const line = (await inNode(place, ['images', 'list', `name==${reference}`])).split('\n')[1] ?? '';
+      const line = (await ctrIn(place, ['images', 'list', `name==${reference}`])).split('\n')[1] ?? '';
       return / (\d+\.\d+ [KMG]iB) /.exec(line)?.[1];
     },
     async pushBusybox(version) {
       await pushImages(`http://${now.registry}`, [await busyboxImage(debian, version)]);
     },
     commandIn: (place, argv) => commandIn(instance, place, argv),
+    async inNode(place, script) {
+      const [command = '', ...rest] = commandIn(instance, place as Place, ['sh', '-c', `${script}\ntrue`]);
+      return await run(command, rest, { env: debian.env });
+    },
     auditLog: () => auditLog(instance),
     close: () => connection.close(),
   };

@@ -1,14 +1,17 @@
 /**
- * Asks one URL again and again, each time over a new connection, until its standard input ends; then tells in one line of
- * JSON what came of it. Counts from the first answer on. Arguments: URL, how many ask at once, the pause of each in ms.
+ * Asks one URL again and again, each time over a new connection, until its standard input ends. Says each thing in one line
+ * of JSON (`LoadLine`): that it has had its first answer, which requests are not connected after some seconds, and at last
+ * what came of all. Counts from the first answer on. Arguments: URL, how many ask at once, the pause of each in ms.
  */
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LoadReport } from './steady-load.ts';
+import type { LoadLine } from './steady-load.ts';
 
 const [url = '', atOnce = '1', pauseMs = '50'] = process.argv.slice(2);
 /** Long, because machines stall: late is not failed. */
 const patienceMs = 60_000;
+/** The first retransmissions of a lost SYN follow after 1, 3 and 7 seconds. */
+const stuckMs = 8_000;
 
 let ended = false;
 process.stdin.on('end', () => {
@@ -21,21 +24,33 @@ const answers = new Map<string, number>();
 let asked = 0;
 let slowestMs = 0;
 
-while (!ended) {
-  if (await ask().then(Boolean, () => false)) break;
-  await delay(100);
-}
-console.log('begun');
+await untilServed();
+say({ kind: 'begun' });
 await Promise.all(Array.from({ length: Number(atOnce) }, () => keepAsking()));
-const report: LoadReport = { asked, failures, answers: Object.fromEntries(answers), slowestMs: Math.round(slowestMs) };
-console.log(JSON.stringify(report));
+say({
+  kind: 'ended',
+  report: { asked, failures, answers: Object.fromEntries(answers), slowestMs: Math.round(slowestMs) },
+});
+
+/**
+ * Waits for the first answer. A connection that is tried before kube-proxy knows the Service stays in the connection table
+ * without a translation for two minutes, and swallows every later one from the same port. So these come from ports that the
+ * kernel gives to nobody by itself (`net.ipv4.ip_local_port_range` begins at 32768).
+ */
+async function untilServed(): Promise<void> {
+  for (let localPort = 20_000; !ended; localPort = localPort < 29_999 ? localPort + 1 : 20_000) {
+    const served = await ask({ localPort, timeoutMs: 2_000 }).then(Boolean, () => false);
+    if (served) return;
+    await delay(100);
+  }
+}
 
 async function keepAsking(): Promise<void> {
   while (!ended) {
     const startedAt = performance.now();
     asked++;
     try {
-      const text = await ask();
+      const text = await ask({ timeoutMs: patienceMs });
       answers.set(text, (answers.get(text) ?? 0) + 1);
     } catch (error) {
       failures.push({ at: new Date().toISOString(), why: error instanceof Error ? error.message : String(error) });
@@ -45,9 +60,15 @@ async function keepAsking(): Promise<void> {
   }
 }
 
-function ask(): Promise<string> {
+function ask({ localPort, timeoutMs }: { localPort?: number; timeoutMs: number }): Promise<string> {
   return new Promise((resolve, reject) => {
-    const call = request(url, { agent: false, headers: { connection: 'close' }, timeout: patienceMs }, (answer) => {
+    const options = {
+      agent: false,
+      headers: { connection: 'close' },
+      timeout: timeoutMs,
+      ...(localPort !== undefined && { localPort }),
+    } as const;
+    const call = request(url, options, (answer) => {
       let text = '';
       answer.setEncoding('utf8');
       answer.on('data', (chunk: string) => {
@@ -59,19 +80,33 @@ function ask(): Promise<string> {
       });
       answer.on('error', reject);
     });
-    let port: number | undefined;
+    let connected = false;
+    /** The port that a connection comes from is known as soon as its first packet has been sent. */
+    let from = '';
     call.on('socket', (socket) => {
+      const late = setTimeout(() => {
+        from = ` from port ${socket.localPort}`;
+        if (socket.localPort !== undefined)
+          say({ kind: 'stuck', at: new Date().toISOString(), port: socket.localPort });
+      }, stuckMs);
       socket.on('connect', () => {
-        port = socket.localPort;
+        connected = true;
+        from = ` from port ${socket.localPort}`;
+        clearTimeout(late);
       });
+      socket.on('close', () => clearTimeout(late));
     });
     call.on('timeout', () => {
       const { bytesWritten = 0, bytesRead = 0 } = call.socket ?? {};
       const got = `${bytesWritten} bytes sent, ${bytesRead} received`;
-      const reached = port === undefined ? 'never connected' : `connected from port ${port}, ${got}`;
-      call.destroy(new Error(`no answer within ${patienceMs / 1000} s: ${reached}`));
+      const reached = connected ? `connected${from}, ${got}` : `never connected${from}`;
+      call.destroy(new Error(`no answer within ${timeoutMs / 1000} s: ${reached}`));
     });
     call.on('error', reject);
     call.end();
   });
+}
+
+function say(line: LoadLine): void {
+  console.log(JSON.stringify(line));
 }

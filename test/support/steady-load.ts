@@ -12,6 +12,13 @@ export interface LoadReport {
   readonly slowestMs: number;
 }
 
+/** A line that the process of a load prints. */
+export type LoadLine =
+  | { readonly kind: 'begun' }
+  /** A request has no connection after some seconds; it comes from this port. */
+  | { readonly kind: 'stuck'; readonly at: string; readonly port: number }
+  | { readonly kind: 'ended'; readonly report: LoadReport };
+
 export interface SteadyLoad {
   /** Lets what is under way end. */
   stop(): Promise<LoadReport>;
@@ -24,24 +31,35 @@ export interface LoadOptions {
   readonly pauseMs: number;
   /** Puts a command line to where the requests are to come from. */
   readonly commandIn: (argv: readonly string[]) => readonly string[];
+  /** Called while a request waits for its connection, so that its reason can still be seen. */
+  readonly onStuck?: (port: number) => Promise<void>;
 }
 
 /** Asks a URL all the time, each time over a new connection, from a process of its own. Resolves with the first answer. */
-export async function steadyLoad({ url, atOnce, pauseMs, commandIn }: LoadOptions): Promise<SteadyLoad> {
+export async function steadyLoad({ url, atOnce, pauseMs, commandIn, onStuck }: LoadOptions): Promise<SteadyLoad> {
   const script = fileURLToPath(new URL('./http-load.ts', import.meta.url));
   const argv = commandIn([process.execPath, script, url, String(atOnce), String(pauseMs)]);
   const child = spawn(argv[0] ?? '', argv.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const begun = await lines.next();
-  if (begun.value !== 'begun') throw new Error(`Cannot ask ${url}: the load ended before its first answer`);
+  const begun = Promise.withResolvers<void>();
+  const looks: Promise<void>[] = [];
+  let report: LoadReport | undefined;
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    const line: LoadLine = JSON.parse(text);
+    if (line.kind === 'begun') begun.resolve();
+    if (line.kind === 'stuck' && onStuck) looks.push(onStuck(line.port));
+    if (line.kind === 'ended') ({ report } = line);
+  });
+  await Promise.race([begun.promise, exited]);
+  if (child.exitCode !== null) throw new Error(`Cannot ask ${url}: the load ended before its first answer`);
 
   return {
     async stop() {
       child.stdin.end();
-      const told = await lines.next();
-      await exited;
-      return JSON.parse(String(told.value)) as LoadReport;
+      await once(child, 'close');
+      await Promise.all(looks);
+      if (report === undefined) throw new Error(`Cannot ask ${url}: the load ended without a report`);
+      return report;
     },
   };
 }

@@ -1,0 +1,163 @@
+// `npm run bench -- PART ... --against=COMMIT`, or `--against=bare`: what the parts measure, for two subjects in turn on one
+// cluster.
+import { setTimeout as delay } from 'node:timers/promises';
+import { replaceRoles } from '../../deploy/local/platform.ts';
+import { type Progress, silentProgress } from '../../deploy/local/progress.ts';
+import { measureStolen } from '../support/stolen.ts';
+import { podCreations } from './admission.ts';
+import { type BenchCluster, relistMs } from './cluster.ts';
+import type { BenchPart } from './document.ts';
+import { mostStolenPercent, quantile } from './figures.ts';
+import { type Comparison, comparisonTable, type Pair } from './pairs.ts';
+import type { Bench } from './parts.ts';
+import { pullTakes } from './pull.ts';
+import { recreateTakes } from './recreate.ts';
+import { restMs, rolledOut, rollOutTakes } from './roll-out.ts';
+import { presentVersion, type Version, versionAt } from './version.ts';
+
+/** One visit to a subject: milliseconds by figure. `phase` is the share of the kubelets' second at which to begin. */
+type Visit = (phase: number) => Promise<Readonly<Record<string, number>>>;
+
+/** What a part measures on Windlass, and on the cluster without it. */
+interface Visits {
+  readonly windlass: Visit;
+  readonly bare: Visit;
+}
+
+/** The parts that can be measured in pairs. */
+export const pairedParts = ['recreate', 'roll-out', 'pull', 'admission'] as const satisfies readonly BenchPart[];
+export type PairedPart = (typeof pairedParts)[number];
+
+/** Measures in pairs, and gives the table of what came out: Markdown. */
+export async function measureAgainst(
+  base: string,
+  wanted: readonly PairedPart[],
+  bench: Bench,
+  progress: Progress,
+): Promise<string> {
+  const visits = await Promise.all(wanted.map((part) => visitsOf[part](bench)));
+  const visitAll =
+    (subject: keyof Visits): Visit =>
+    async (phase) => {
+      const all: Record<string, number> = {};
+      for (const visit of visits) Object.assign(all, await visit[subject](phase));
+      return all;
+    };
+  const subjects =
+    base === 'bare'
+      ? { base: visitAll('bare'), present: visitAll('windlass') }
+      : await versionsInTurn(bench, await versionAt(base, progress), visitAll('windlass'), progress);
+  const comparisons = await inPairs(subjects, bench.samples);
+  return comparisonTable(comparisons, base);
+}
+
+async function versionsInTurn(
+  { instance, cluster }: Bench,
+  base: Version,
+  visit: Visit,
+  progress: Progress,
+): Promise<Record<keyof Pair, Visit>> {
+  const present = await presentVersion(progress);
+  let running: Version | undefined;
+  const visitOf =
+    (version: Version): Visit =>
+    async (phase) => {
+      if (running !== version) {
+        await replaceRoles(instance, version, silentProgress);
+        running = version;
+        await warmUp(cluster);
+      }
+      return await visit(phase);
+    };
+  return { base: visitOf(base), present: visitOf(present) };
+}
+
+/** Roles that have just started take up their work, load what they load late, and are compiled: nobody measures that. */
+async function warmUp(cluster: BenchCluster): Promise<void> {
+  const { request } = recreateTakes(cluster);
+  await request(0, 2);
+  await podCreations(cluster.kube).owned(50);
+}
+
+/** Pairs in the order ABBA, so that whatever grows or shrinks meanwhile favours neither subject. */
+async function inPairs(visits: Record<keyof Pair, Visit>, wanted: number): Promise<readonly Comparison[]> {
+  const pairs = new Map<string, Pair[]>();
+  let taken = 0;
+  let dropped = 0;
+  while (taken < wanted && dropped < wanted) {
+    const order = (taken + dropped) % 2 === 0 ? (['base', 'present'] as const) : (['present', 'base'] as const);
+    const phase = (taken + 0.5) / wanted;
+    const stolen = measureStolen();
+    const results = new Map<keyof Pair, Readonly<Record<string, number>>>();
+    for (const side of order) results.set(side, await visits[side](phase));
+    if ((stolen() ?? 0) > mostStolenPercent) {
+      dropped++;
+      continue;
+    }
+    taken++;
+    const present = results.get('present') ?? {};
+    for (const [what, base] of Object.entries(results.get('base') ?? {})) {
+      pairs.set(what, [...(pairs.get(what) ?? []), { base, present: present[what] ?? Number.NaN }]);
+    }
+    console.log(`${taken} of ${wanted} pairs${dropped > 0 ? `, ${dropped} dropped` : ''}: ${described(pairs)}`);
+  }
+  return [...pairs].map(([what, all]) => ({ what, pairs: all }));
+}
+
+function described(pairs: ReadonlyMap<string, readonly Pair[]>): string {
+  return [...pairs]
+    .flatMap(([what, all]) => {
+      const last = all.at(-1);
+      return last ? [`${what} ${Math.round(last.base)}/${Math.round(last.present)}`] : [];
+    })
+    .join(', ');
+}
+
+const visitsOf: Readonly<Record<PairedPart, (bench: Bench) => Promise<Visits>>> = {
+  recreate: async ({ cluster }) => {
+    const { request, bare } = recreateTakes(cluster);
+    const visit =
+      (take: (phase: number, containers: number) => Promise<number>): Visit =>
+      async (phase) => ({ 'one container': await take(phase, 1), 'three in order': await take(phase, 3) });
+    return { windlass: visit(request), bare: visit(bare) };
+  },
+
+  'roll-out': async ({ cluster }) => {
+    const { newSet, remove, rollOut, bare } = rollOutTakes(cluster);
+    return {
+      windlass: async (phase) => {
+        const [whole, fifth] = await Promise.all([newSet(rolledOut, '100%'), newSet(rolledOut, '20%')]);
+        await delay(restMs + phase * relistMs);
+        const took = { [atOnce]: await rollOut(whole), [byFifths]: await rollOut(fifth) };
+        await Promise.all([remove(whole), remove(fifth)]);
+        return took;
+      },
+      bare: async (phase) => ({
+        [atOnce]: await bare(phase, rolledOut),
+        [byFifths]: await bare(phase, rolledOut / 5),
+      }),
+    };
+  },
+
+  pull: async ({ cluster, instance }) => {
+    const { job, bare } = await pullTakes(cluster, instance);
+    return {
+      windlass: async () => ({ 'pull on two nodes': await job() }),
+      bare: async () => ({ 'pull on two nodes': await bare() }),
+    };
+  },
+
+  admission: async ({ cluster }) => {
+    const { owned, plain } = podCreations(cluster.kube);
+    const visit =
+      (create: (samples: number) => Promise<readonly number[]>): Visit =>
+      async () => {
+        const times = await create(200);
+        return { 'pod creation, median': quantile(times, 0.5) };
+      };
+    return { windlass: visit(owned), bare: visit(plain) };
+  },
+};
+
+const atOnce = `${rolledOut} pods, 100 %`;
+const byFifths = `${rolledOut} pods, 20 %`;

@@ -1,0 +1,52 @@
+// An earlier version of Windlass, to be measured beside the present one: its sources in a folder of their own, its roles
+// bundled by its own code.
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { repository } from '../../deploy/local/instance.ts';
+import type { RoleSource } from '../../deploy/local/platform.ts';
+import type { Progress } from '../../deploy/local/progress.ts';
+import { run } from '../../deploy/local/run.ts';
+
+/** A version that roles can be run of. */
+export interface Version extends RoleSource {
+  /** Short hash of the commit; `this` for the sources as they are now. */
+  readonly name: string;
+}
+
+/** The sources as they are now. */
+export async function presentVersion(progress: Progress): Promise<Version> {
+  return await versionIn(repository, 'this', progress);
+}
+
+/** The version of a commit, by any name that git knows for it. */
+export async function versionAt(commit: string, progress: Progress): Promise<Version> {
+  const hash = (await git('rev-parse', '--verify', `${commit}^{commit}`)).trim().slice(0, 12);
+  const folder = join(repository, '.windlass', 'versions', hash);
+  if (!existsSync(folder)) await progress.step(`Sources of ${hash}`, () => unpack(hash, folder));
+  return await versionIn(folder, hash, progress);
+}
+
+async function unpack(hash: string, folder: string): Promise<void> {
+  const part = `${folder}.part`;
+  rmSync(part, { recursive: true, force: true });
+  mkdirSync(part, { recursive: true });
+  const archive = `${part}.tar`;
+  await git('archive', '--output', archive, hash);
+  await run('tar', ['--extract', '--file', archive, '--directory', part]);
+  rmSync(archive);
+  const lock = (root: string): string => readFileSync(join(root, 'package-lock.json'), 'utf8');
+  if (lock(part) === lock(repository)) symlinkSync(join(repository, 'node_modules'), join(part, 'node_modules'));
+  else await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: part });
+  renameSync(part, folder);
+}
+
+async function versionIn(root: string, name: string, progress: Progress): Promise<Version> {
+  // Each version brings its own code for this: flags and manifests of its roles belong to it.
+  const roles: typeof import('../../deploy/local/roles.ts') = await import(join(root, 'deploy/local/roles.ts'));
+  const bundles = await roles.roleBundles(progress);
+  return { name, bundles, applyManifests: roles.applyManifests, rolePart: roles.rolePart };
+}
+
+function git(...args: readonly string[]): Promise<string> {
+  return run('git', args, { cwd: repository });
+}
