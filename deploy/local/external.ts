@@ -10,9 +10,10 @@ import { temporalOnMachine } from './control-plane.ts';
 import { readJson, writeJson } from './files.ts';
 import type { Instance } from './instance.ts';
 import { writeKubeconfigFile } from './kubeconfigs.ts';
+import { applyManifests } from './manifests.ts';
 import { ensurePart } from './parts.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
@@ -51,11 +52,12 @@ export async function startExternal(instance: Instance, options: ExternalOptions
     const [bundles] = await Promise.all([
       roleBundles(progress),
       progress.step(`Manifests on ${cluster.api.url}`, () =>
-        applyManifests(
-          options.kubeconfig,
-          `https://${host}:${rolePorts.admission}`,
-          join(instance.folder, 'control-plane/kubectl'),
-        ),
+        applyManifests({
+          api: cluster.api,
+          kubeconfig: options.kubeconfig,
+          webhookUrl: `https://${host}:${rolePorts.admission}`,
+          cacheFolder: join(instance.folder, 'control-plane/kubectl'),
+        }),
       ),
       options.temporalAddress
         ? undefined

@@ -33,6 +33,7 @@ import {
 import { apiserverUrl, writeKubeconfig } from './kubeconfigs.ts';
 import { kwok, makePlayedNodes, playedNode } from './kwok.ts';
 import { withLock } from './lock.ts';
+import { applyManifests } from './manifests.ts';
 import {
   holderOf,
   makeControlPlane,
@@ -57,7 +58,7 @@ import {
   processState,
 } from './processes.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { ensureTools } from './tools.ts';
 import { waitFor } from './wait.ts';
 
@@ -285,10 +286,11 @@ async function nodeReady(instance: Instance, name: string): Promise<void> {
 /** Applies the manifests and gives the roles that can run; says which cannot. */
 async function prepareRoles(instance: Instance, progress: Progress): Promise<Role[]> {
   const url = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
-  await progress.step('Manifests of Windlass', () =>
-    applyManifests(instance.kubeconfig, url, join(instance.folder, 'control-plane/kubectl')),
-  );
+  const { kubeconfig, folder } = instance;
   return await withApi(instance, async (api) => {
+    await progress.step('Manifests of Windlass', () =>
+      applyManifests({ api, kubeconfig, webhookUrl: url, cacheFolder: join(folder, 'control-plane/kubectl') }),
+    );
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {
       if (await canRun(api, role)) runnable.push(role);

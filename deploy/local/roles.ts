@@ -1,17 +1,12 @@
 // Windlass's own roles as parts: each in the namespaces where it belongs, each with a ServiceAccount of its own.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { findRoleBundles, makeRoleBundles, roleFile } from '../roles/bundle.ts';
 import { nodeEnvironment, nodeFlags } from '../roles/entries.ts';
 import { type ApiServer, call, find } from './api-server.ts';
-import { filesIn, writeFile } from './files.ts';
-import { repository } from './instance.ts';
+import { writeFile } from './files.ts';
 import type { Place } from './namespaces.ts';
 import type { PartSpec } from './parts.ts';
 import type { Progress } from './progress.ts';
-import { run } from './run.ts';
-import { toolPath } from './tools.ts';
 
 /** A process of Windlass. */
 export interface Role {
@@ -90,36 +85,6 @@ export async function canRun(api: ApiServer, role: Role): Promise<boolean> {
   );
 }
 
-/**
- * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
- * webhook; here it is a URL from the first moment, because a registration must not name both.
- */
-export async function applyManifests(kubeconfig: string, webhookUrl: string, cacheFolder: string): Promise<void> {
-  const objects = ['rbac', 'crds', 'webhooks'].flatMap((folder) =>
-    filesIn(join(repository, 'deploy', folder))
-      .filter((file) => file.endsWith('.yaml'))
-      .sort((a, b) => a.localeCompare(b))
-      .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown)),
-  );
-  const items = objects.filter(isObject).map((object) => reachByUrl(object, webhookUrl));
-  // Namespaces first: kubectl keeps the order.
-  items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
-  if (items.length === 0) return;
-  await run(
-    toolPath('kubectl'),
-    [
-      'apply',
-      `--cache-dir=${cacheFolder}`,
-      '--server-side',
-      '--force-conflicts',
-      '--field-manager=windlass-local',
-      '-f',
-      '-',
-    ],
-    { env: { KUBECONFIG: kubeconfig }, input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }) },
-  );
-}
-
 /** Issues a token for the role, bound to the node when one is given, and writes it with the kubeconfig around it. */
 export async function writeRoleAccess(
   api: ApiServer,
@@ -159,22 +124,3 @@ async function issueToken(api: ApiServer, role: Role, node: { readonly name: str
 
 /** Each `up` issues new ones; a cluster that is up for longer than this needs one `up` in between. */
 const tokenSeconds = 90 * 24 * 3600;
-
-export type Manifest = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is Manifest {
-  return typeof value === 'object' && value !== null;
-}
-
-/** Replaces each `clientConfig.service` by the URL with the same path. */
-export function reachByUrl(object: Manifest, url: string): Manifest {
-  return Object.fromEntries(
-    Object.entries(object).map(([key, value]): [string, unknown] => {
-      if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? reachByUrl(item, url) : item))];
-      if (!isObject(value)) return [key, value];
-      const { service, ...rest } = value;
-      if (key !== 'clientConfig' || !isObject(service)) return [key, reachByUrl(value, url)];
-      return [key, { ...rest, url: `${url}${String(service.path ?? '/')}` }];
-    }),
-  );
-}

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { tarFile } from '../../deploy/local/images.ts';
 import { instanceName } from '../../deploy/local/instance.ts';
 import { withLock } from '../../deploy/local/lock.ts';
+import { reachByUrl, registrationReplacements } from '../../deploy/local/manifests.ts';
 import {
   endProcesses,
   hasEnvironment,
@@ -15,7 +16,6 @@ import {
   signal,
 } from '../../deploy/local/processes.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
-import { reachByUrl } from '../../deploy/local/roles.ts';
 import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
 
 describe('instanceName', () => {
@@ -178,6 +178,48 @@ describe('reachByUrl', () => {
     expect(reachByUrl(registration, 'https://host')).toEqual({
       webhooks: [{ name: 'one', clientConfig: { url: 'https://host/convert' } }],
     });
+  });
+});
+
+describe('registrationReplacements', () => {
+  const service = { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/convert' };
+  const byService = { strategy: 'Webhook', webhook: { clientConfig: { service, caBundle: 'Cg==' } } };
+  const byUrl = { strategy: 'Webhook', webhook: { clientConfig: { url: 'https://host/convert' } } };
+  const crd = (conversion?: object) => ({
+    kind: 'CustomResourceDefinition',
+    spec: { names: {}, ...(conversion && { conversion }) },
+  });
+
+  it('replaces a conversion through a Service, or one that there is to be none of', () => {
+    expect(registrationReplacements(crd(byService), crd(byUrl))).toEqual([
+      { op: 'add', path: '/spec/conversion', value: byUrl },
+    ]);
+    expect(registrationReplacements(crd(byService), crd())).toEqual([
+      { op: 'add', path: '/spec/conversion', value: { strategy: 'None' } },
+    ]);
+  });
+
+  it('leaves a conversion by URL alone, and with it what the webhook process has written', () => {
+    const trusted = {
+      strategy: 'Webhook',
+      webhook: { clientConfig: { url: 'https://old/convert', caBundle: 'Cg==' } },
+    };
+    expect(registrationReplacements(crd(trusted), crd(byUrl))).toEqual([]);
+    expect(registrationReplacements(crd({ strategy: 'None' }), crd(byUrl))).toEqual([]);
+    expect(registrationReplacements(crd({ strategy: 'None' }), crd())).toEqual([]);
+    expect(registrationReplacements(crd(), crd(byUrl))).toEqual([]);
+  });
+
+  it('replaces webhooks of which one goes through a Service or is not of the manifest', () => {
+    const ours = { name: 'mcloneset.kb.io', clientConfig: { url: 'https://host/mutate' } };
+    const wanted = { kind: 'MutatingWebhookConfiguration', webhooks: [ours] };
+    const present = (...webhooks: readonly object[]) => ({ kind: wanted.kind, webhooks });
+    const replaced = [{ op: 'add', path: '/webhooks', value: [ours] }];
+    expect(registrationReplacements(present({ ...ours, clientConfig: { service } }), wanted)).toEqual(replaced);
+    expect(registrationReplacements(present(ours, { ...ours, name: 'mstatefulset.kb.io' }), wanted)).toEqual(replaced);
+    expect(
+      registrationReplacements(present({ ...ours, clientConfig: { url: 'https://old', caBundle: 'Cg==' } }), wanted),
+    ).toEqual([]);
   });
 });
 
