@@ -7,6 +7,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { Agent } from 'undici';
 import type { ApiServer } from './api-server.ts';
 import { temporalOnMachine } from './control-plane.ts';
+import { instanceFeatureGates } from './feature-gates.ts';
 import { readJson, writeJson } from './files.ts';
 import type { Instance } from './instance.ts';
 import { writeKubeconfigFile } from './kubeconfigs.ts';
@@ -25,6 +26,8 @@ export interface ExternalOptions {
   readonly temporalAddress?: string;
   /** Under which the API server reaches this machine. Absent: our address on the way to it. */
   readonly webhookHost?: string;
+  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  readonly featureGates?: string;
   /** Absent: no daemon. */
   readonly daemon?: { readonly node: string; readonly criSocket: string };
 }
@@ -133,6 +136,7 @@ async function startRole({
     place: 'machine',
     kubeconfig,
     temporalAddress: temporal,
+    featureGates: instanceFeatureGates(instance),
     healthAddress: `127.0.0.1:${ports[role.name]}`,
     ...(role === roles.webhook ? { webhook: { host, port: ports.admission } } : {}),
     ...(daemon

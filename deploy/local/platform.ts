@@ -17,6 +17,7 @@ import {
 } from './control-plane.ts';
 import { type DebianTools, ensureDebianTools } from './debian.ts';
 import { type ExternalOptions, externalRecord, startExternal, stopExternal } from './external.ts';
+import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
 import {
   claimInstance,
@@ -74,6 +75,8 @@ export interface UpOptions {
   readonly windlass: boolean;
   /** Absent: 120. */
   readonly nodeMonitorGraceSeconds?: number;
+  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  readonly featureGates?: string | undefined;
   readonly progress: Progress;
 }
 
@@ -95,6 +98,7 @@ export interface PlatformStatus {
 export async function up(options: UpOptions): Promise<PlatformStatus> {
   const { name, progress } = options;
   checkMachine();
+  checkedFeatureGates(options.featureGates ?? '');
   if (options.nodes > maxNodes) throw new Error(`--nodes ${options.nodes}: no more than ${maxNodes}`);
   const folder = instanceFolder(name);
   return await withLock(
@@ -105,6 +109,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       if (playedNodes > 0) await ensureTools(progress, ['kwok']);
       mkdirSync(folder, { recursive: true });
       const instance = await claimInstance(name, makeMountPoints);
+      noteFeatureGates(instance, options.featureGates);
       const nodeCount = Math.max(options.nodes, knownNodes(instance));
       await progress.step('Namespaces and certificates', async () => {
         await endUnrecordedParts(instance);
@@ -152,6 +157,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
 /** Runs Windlass alone, against a cluster that exists already. */
 export async function upExternal(name: string, options: ExternalOptions, progress: Progress): Promise<PlatformStatus> {
   checkMachine();
+  checkedFeatureGates(options.featureGates ?? '');
   return await withLock(
     instanceFolder(name),
     async () => {
@@ -163,6 +169,7 @@ export async function upExternal(name: string, options: ExternalOptions, progres
       await endUnrecordedParts(instance);
       const { temporal: engine, ui, role } = instance.ports;
       await checkPorts(instance, { ...(options.temporalAddress ? {} : { temporal: engine, ui }), ...role });
+      noteFeatureGates(instance, options.featureGates);
       await startExternal(instance, options, progress);
       return statusOf(instance);
     },
@@ -343,6 +350,7 @@ async function startRole({
       place: node ? `node-${node.number}` : 'control-plane',
       kubeconfig,
       temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
+      featureGates: instanceFeatureGates(instance),
       healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${rolePorts[role.name]}`,
       ...(role === roles.webhook
         ? {

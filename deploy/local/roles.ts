@@ -30,6 +30,8 @@ export interface RoleSetting {
   /** Written by `writeRoleAccess`. */
   readonly kubeconfig: string;
   readonly temporalAddress: string;
+  /** The same for every role: what they do depends on each other. */
+  readonly featureGates: string;
   /** Serves health and metrics at this `host:port`. */
   readonly healthAddress: string;
   /** For the webhook: the host in its URL, and where it keeps its certificates. */
@@ -37,9 +39,6 @@ export interface RoleSetting {
   /** For the daemon. */
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
-
-/** Features that are off by default, and that a cluster for trials is to have. */
-export const featureGates = 'ImagePullJobGate=true';
 
 /** Namespace of Windlass itself. */
 export const systemNamespace = 'kruise-system';
@@ -64,8 +63,7 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
       ...roleCommand(role, bundles),
       `--kubeconfig=${setting.kubeconfig}`,
       ...(role.name === 'webhook' ? [] : [`--temporal-address=${setting.temporalAddress}`]),
-      // as the chart has it (FG-30)
-      ...(role.name === 'webhook' || role.name === 'watcher' ? [`--feature-gates=${featureGates}`] : []),
+      `--feature-gates=${setting.featureGates}`,
       ...(role.name === 'daemon'
         ? [`--addr=${healthAddress}`]
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),

@@ -1,8 +1,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from '../../deploy/local/feature-gates.ts';
 import { tarFile } from '../../deploy/local/images.ts';
-import { instanceName } from '../../deploy/local/instance.ts';
+import { type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { withLock } from '../../deploy/local/lock.ts';
 import { reachByUrl, registrationReplacements } from '../../deploy/local/manifests.ts';
 import {
@@ -16,6 +21,7 @@ import {
   signal,
 } from '../../deploy/local/processes.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
+import { rolePart, roles } from '../../deploy/local/roles.ts';
 import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
 
 describe('instanceName', () => {
@@ -231,5 +237,43 @@ describe('createProgress', () => {
     await expect(progress.step('etcd', async () => 7)).resolves.toBe(7);
     await expect(progress.step('node', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(lines.join('')).toMatch(/^ok etcd \d+\.\d s\nFAILED node \d+\.\d s\n$/);
+  });
+});
+
+describe('feature gates of the local platform', () => {
+  it('refuses an unknown gate with the list of the known ones', () => {
+    expect(() => checkedFeatureGates('SidecarTerminator=true,Nonsense=true')).toThrow(
+      /unknown feature gate "Nonsense"[\s\S]*\n {2}AllAlpha [\s\S]*\n {2}SidecarTerminator +false {2}\S/,
+    );
+  });
+
+  it('FG-1 to FG-3: takes what every role takes', () => {
+    for (const text of ['', 'SidecarTerminator=true', 'AllAlpha=true,PodIndexLabel=false']) {
+      expect(checkedFeatureGates(text)).toBe(text);
+    }
+  });
+
+  it('gives every role the gates of the last up, beside its own', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'gates-'));
+    const instance = { folder } as Instance;
+    expect(instanceFeatureGates(instance)).toBe('ImagePullJobGate=true');
+    noteFeatureGates(instance, 'SidecarTerminator=true,ImagePullJobGate=false');
+    noteFeatureGates(instance, undefined);
+    const gates = instanceFeatureGates(instance);
+    expect(parseFeatureGates(gates)).toMatchObject({ SidecarTerminator: true, ImagePullJobGate: false });
+    for (const role of Object.values(roles)) {
+      const part = rolePart(role, {
+        bundles: '/b',
+        place: 'control-plane',
+        kubeconfig: '/k',
+        temporalAddress: 'h:1',
+        featureGates: gates,
+        healthAddress: 'h:2',
+      });
+      expect(part.argv).toContain(`--feature-gates=${gates}`);
+    }
+    noteFeatureGates(instance, '');
+    expect(instanceFeatureGates(instance)).toBe('ImagePullJobGate=true');
+    rmSync(folder, { recursive: true });
   });
 });
