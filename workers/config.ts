@@ -39,6 +39,8 @@ export interface TemporalConfig {
   /** Absent: plain text. */
   readonly tls?: {
     readonly caFile?: string;
+    /** PEM text instead of a file; no option gives it. */
+    readonly ca?: string;
     readonly certFile?: string;
     readonly keyFile?: string;
     readonly serverName?: string;
