@@ -14,6 +14,7 @@ import {
   registry,
   scheduler,
   temporal,
+  webhookClientAuthority,
 } from './control-plane.ts';
 import { type DebianTools, ensureDebianTools } from './debian.ts';
 import { type ExternalOptions, externalRecord, startExternal, stopExternal } from './external.ts';
@@ -357,6 +358,7 @@ async function startRole({
             webhook: {
               host: controlPlane,
               port: controlPlanePorts.webhook,
+              clientCaFile: webhookClientAuthority(instance),
             },
           }
         : {}),

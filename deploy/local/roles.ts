@@ -35,7 +35,12 @@ export interface RoleSetting {
   /** Serves health and metrics at this `host:port`. */
   readonly healthAddress: string;
   /** For the webhook: the host in its URL, and where it keeps its certificates. */
-  readonly webhook?: { readonly host: string; readonly port: number };
+  readonly webhook?: {
+    readonly host: string;
+    readonly port: number;
+    /** Who may call it: PEM file. Absent: it does not know its callers. */
+    readonly clientCaFile?: string;
+  };
   /** For the daemon. */
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
@@ -68,6 +73,7 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
         ? [`--addr=${healthAddress}`]
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),
       ...(webhook ? [`--webhook-host=${webhook.host}`, `--webhook-port=${webhook.port}`] : []),
+      ...(webhook?.clientCaFile ? [`--client-ca=${webhook.clientCaFile}`] : []),
       ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
       ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
     ],
