@@ -1,5 +1,6 @@
-// What `deploy/rbac`, `deploy/crds` and `deploy/webhooks` hold, applied to a cluster whose API server reaches the webhook by URL.
+// What `deploy/` holds for a cluster, applied to one whose API server reaches the webhook by URL.
 import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { type ApiServer, call, find } from './api-server.ts';
@@ -26,14 +27,20 @@ export async function applyManifests({
   api,
   kubeconfig,
   webhookUrl,
+  apiServerAddress,
   cacheFolder,
 }: {
   readonly api: ApiServer;
   readonly kubeconfig: string;
   readonly webhookUrl: string;
+  /** From which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
+  readonly apiServerAddress?: string;
   readonly cacheFolder: string;
 }): Promise<void> {
-  const items = manifests().map((object) => reachByUrl(object, webhookUrl));
+  const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress);
+  const items = [...manifestsIn('rbac', 'crds', 'webhooks'), ...policies].map((object) =>
+    reachByUrl(object, webhookUrl),
+  );
   // Namespaces first: kubectl keeps the order.
   items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
   if (items.length === 0) return;
@@ -101,8 +108,15 @@ async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<vo
   await call(api, 'PATCH', `${path}?fieldManager=windlass-local`, replacements, 'application/json-patch+json');
 }
 
-function manifests(): readonly Manifest[] {
-  return ['rbac', 'crds', 'webhooks'].flatMap((folder) =>
+/** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the one that is nobody's. */
+export function networkPolicies(apiServerAddress: string): readonly Manifest[] {
+  const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
+  const text = JSON.stringify(manifestsIn('network'));
+  return JSON.parse(text.replaceAll('192.0.2.1/32', cidr)) as readonly Manifest[];
+}
+
+function manifestsIn(...folders: readonly string[]): readonly Manifest[] {
+  return folders.flatMap((folder) =>
     filesIn(join(repository, 'deploy', folder))
       .filter((file) => file.endsWith('.yaml'))
       .sort((a, b) => a.localeCompare(b))

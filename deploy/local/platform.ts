@@ -297,7 +297,13 @@ async function prepareRoles(instance: Instance, progress: Progress): Promise<Rol
   const { kubeconfig, folder } = instance;
   return await withApi(instance, async (api) => {
     await progress.step('Manifests of Windlass', () =>
-      applyManifests({ api, kubeconfig, webhookUrl: url, cacheFolder: join(folder, 'control-plane/kubectl') }),
+      applyManifests({
+        api,
+        kubeconfig,
+        webhookUrl: url,
+        apiServerAddress: instance.addresses.controlPlane,
+        cacheFolder: join(folder, 'control-plane/kubectl'),
+      }),
     );
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {

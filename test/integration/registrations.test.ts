@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { loadKubeconfig } from '../../activities/kube/credentials.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { CustomResourceDefinition, WebhookConfiguration } from '../../watcher/admission/registrations.ts';
@@ -96,3 +97,23 @@ describe('a cluster that has OpenKruise', () => {
     expect(webhooks?.[0]?.clientConfig.caBundle).toBe(caBundle);
   });
 });
+
+describe('the NetworkPolicy of the webhook', () => {
+  it('H3: is one that the API server takes, and lets nobody else in', async () => {
+    const policies = { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' };
+    const ref = { namespace: 'kruise-system', name: 'windlass-webhook' };
+    const { spec } = await cluster.kube.get<KubeObject & { spec: object }>({ ...policies, namespaced: true }, ref);
+    const cidr = `${new URL(kubeServer()).hostname}/32`;
+    expect(spec).toMatchObject({
+      policyTypes: ['Ingress'],
+      ingress: [
+        { from: [{ ipBlock: { cidr } }], ports: [{ port: 9876 }] },
+        { ports: [{ port: 8000 }, { port: 8080 }] },
+      ],
+    });
+  });
+});
+
+function kubeServer(): string {
+  return loadKubeconfig(platform.kubeconfig).cluster.server ?? '';
+}

@@ -50,6 +50,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
           api,
           kubeconfig: now.kubeconfig,
           webhookUrl: `https://${now.machine}:9`,
+          apiServerAddress: instance.addresses.controlPlane,
           cacheFolder: join(now.folder, 'roles', 'kubectl-cache'),
         }),
       ),
