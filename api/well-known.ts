@@ -66,6 +66,8 @@ export const installation = {
   /** Nothing ever runs there: admission asks the API server about pod templates by dry runs in it. */
   dryRunNamespace: 'windlass-dry-run',
   configurationConfigMap: 'kruise-configuration',
+  /** What the leading watcher publishes; see `installation-record.ts`. */
+  recordConfigMap: 'windlass-installation',
   webhookService: 'kruise-webhook-service',
   webhookSecret: 'kruise-webhook-certs',
   mutatingWebhookConfiguration: 'kruise-mutating-webhook-configuration',
@@ -90,6 +92,7 @@ export const eventComponent = {
   nodeImage: 'nodeimage-controller',
   imageListPullJob: 'imagelistpulljob-controller',
   imagePullJob: 'windlass-image-pull-job',
+  featureGates: 'windlass-feature-gates',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

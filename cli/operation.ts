@@ -7,6 +7,8 @@ import { changedSignal } from '../api/operations.ts';
 export interface OperationEngine {
   /** `--address …`, as the program `temporal` takes it. */
   readonly flags: string;
+  /** What has to be run before a command with these flags finds it. */
+  readonly first?: { readonly command: string; readonly effect: string };
   /** The latest run; undefined when there is none. */
   report(workflowId: string): Promise<OperationReport | undefined>;
   close(): Promise<void>;

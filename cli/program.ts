@@ -3,9 +3,10 @@ import type { FeatureGates } from '../api/feature-gates.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { type PlanAnswer, planManifests } from './commands/plan.ts';
 import { parseObject } from './explain/explainers.ts';
+import type { Explanation } from './explain/explanation.ts';
 import { CommandFailed, describeFailure } from './failure.ts';
+import type { FoundEngine } from './find-engine.ts';
 import { readManifests } from './manifests.ts';
-import type { OperationEngine } from './operation.ts';
 import { formatAnswer, type OutputFormat, outputFormats } from './output/document.ts';
 import { explanationText } from './output/explain-text.ts';
 import { planText } from './output/plan-text.ts';
@@ -21,8 +22,7 @@ export interface Surroundings {
   readonly now: () => number;
   /** From `--feature-gates` or the environment; throws for what is none. */
   readonly featureGates: (text: string | undefined) => FeatureGates;
-  /** Undefined where nobody has said where Temporal is. */
-  readonly engine: (flags: EngineFlags) => Promise<OperationEngine | undefined>;
+  readonly engine: (flags: EngineFlags, cluster: Cluster, clusterFlags: ClusterFlags) => Promise<FoundEngine>;
   readonly version: string;
 }
 
@@ -31,8 +31,8 @@ export type EngineFlags = Readonly<Record<string, string | undefined>>;
 
 /** Names of the flags that say where Temporal is, with what they mean. */
 export const engineFlags = {
-  'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS)',
-  'temporal-namespace': "Temporal's namespace (WINDLASS_TEMPORAL_NAMESPACE) [default]",
+  'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS) [as the cluster says]',
+  'temporal-namespace': "Temporal's namespace (WINDLASS_TEMPORAL_NAMESPACE) [as the cluster says]",
   'temporal-tls': 'true: TLS to Temporal, also without the files below',
   'temporal-tls-ca-file': "authority of Temporal's certificate",
   'temporal-tls-cert-file': 'certificate to show to Temporal',
@@ -107,12 +107,19 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
   explain.action(async (words: readonly string[]) => {
     const flags = explain.optsWithGlobals<GlobalFlags>();
     const { explainer, name } = parseObject(words);
-    await withCluster(flags, async ({ kube, namespace }) => {
+    await withCluster(flags, async (cluster) => {
+      const { kube, namespace } = cluster;
       const gates = surroundings.featureGates(flags.featureGates);
-      const { engine, engineMissing } = await engineFor(explain);
+      const found = await engineFor(explain, cluster, flags);
+      const { engine } = found;
       try {
-        const means = { kube, gates, nowMs: now(), engineMissing, ...(engine && { engine }) };
-        const explanation = await explainer.explain({ namespace, name }, means);
+        const means = {
+          kube,
+          gates,
+          nowMs: now(),
+          ...(engine ? { engine, engineMissing: '' } : { engineMissing: found.missing }),
+        };
+        const explanation = withFirst(await explainer.explain({ namespace, name }, means), engine);
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
       } finally {
         await engine?.close();
@@ -130,7 +137,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
     }
   }
 
-  async function engineFor(command: Command) {
+  async function engineFor(command: Command, cluster: Cluster, clusterFlags: ClusterFlags): Promise<FoundEngine> {
     const given = Object.fromEntries(
       command.options.flatMap((option) => {
         const name = option.long?.slice(2) ?? '';
@@ -138,13 +145,19 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
         return Object.hasOwn(engineFlags, name) && value !== undefined ? [[name, String(value)]] : [];
       }),
     );
-    const missing = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
     try {
-      return { engine: await surroundings.engine(given), engineMissing: missing };
+      return await surroundings.engine(given, cluster, clusterFlags);
     } catch (error) {
       throw new CommandFailed(describeFailure(error));
     }
   }
+}
+
+/** Commands that ask Temporal may need one that leads there. */
+function withFirst(explanation: Explanation, engine: FoundEngine['engine']): Explanation {
+  const { commands } = explanation;
+  const isNeeded = commands.some(({ command }) => command.startsWith('temporal '));
+  return engine?.first && isNeeded ? { ...explanation, commands: [engine.first, ...commands] } : explanation;
 }
 
 interface GlobalFlags extends ClusterFlags {

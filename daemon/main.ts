@@ -15,6 +15,7 @@ import { KeyedQueue } from '../watcher/keyed-queue.ts';
 import { Reflector } from '../watcher/reflector.ts';
 import { observeActivities } from '../workers/activity-interceptor.ts';
 import { loadConfig } from '../workers/config.ts';
+import { compareFeatureGates } from '../workers/gate-comparison.ts';
 import { serveHealth } from '../workers/health.ts';
 import { createLogger } from '../workers/log.ts';
 import { createMetrics } from '../workers/metrics.ts';
@@ -266,6 +267,15 @@ function watches() {
   return [podReflector, nodeReflector, ...(probeReflector ? [probeReflector] : [])];
 }
 
+void compareFeatureGates({
+  kube,
+  role: 'daemon',
+  gates: config.featureGates,
+  namespace: config.podNamespace,
+  nodeName,
+  log,
+  signal: shutdown.signal,
+});
 podReflector.start();
 probeReflector?.start();
 runtimes.start();

@@ -14,7 +14,7 @@ export interface WatcherHouse {
   /** Each write first makes sure that this process leads; else it throws NotLeading. */
   readonly kube: KubeWriter;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'silent'>;
-  readonly config: Pick<Config, 'namespace' | 'featureGates' | 'images'>;
+  readonly config: Pick<Config, 'namespace' | 'podNamespace' | 'featureGates' | 'images' | 'temporal'>;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** The wall clock. */

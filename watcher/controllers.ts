@@ -4,6 +4,7 @@ import { containerLaunches } from './kinds/container-launch-priority.ts';
 import { recreateRequests } from './kinds/container-recreate-request.ts';
 import { imageListPullJobRunner } from './kinds/image-list-pull-job.ts';
 import { imagePullJobRunner } from './kinds/image-pull-job.ts';
+import { installationRecord } from './kinds/installation-record.ts';
 import { sidecarTerminations } from './kinds/job-sidecar-termination.ts';
 import { nodeImageKeeper } from './kinds/node-image.ts';
 import { podProbes } from './kinds/pod-probe-marker.ts';
@@ -20,4 +21,5 @@ export const controllers: readonly ControllerOf[] = [
   nodeImageKeeper,
   imagePullJobRunner,
   imageListPullJobRunner,
+  installationRecord,
 ];

@@ -30,7 +30,7 @@ export interface WatcherDependencies {
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
   /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
   readonly workFleets: WorkFleets;
-  readonly config: Pick<Config, 'namespace' | 'featureGates' | 'images' | 'fullPassSeconds' | 'engineSilentSeconds'>;
+  readonly config: WatcherHouse['config'] & Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
 }

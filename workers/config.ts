@@ -39,6 +39,8 @@ export interface TemporalConfig {
   /** Absent: plain text. */
   readonly tls?: {
     readonly caFile?: string;
+    /** PEM text instead of a file; no option gives it. */
+    readonly ca?: string;
     readonly certFile?: string;
     readonly keyFile?: string;
     readonly serverName?: string;
@@ -63,6 +65,8 @@ export interface WebhookConfig {
   readonly port: number;
   readonly secretName: string;
   readonly serviceName: string;
+  /** Only who shows a certificate of these authorities is told about pods and nodes. Absent: the caller is not known. */
+  readonly clientCaFile?: string;
   readonly renewBeforeSeconds: number;
   readonly certificateLifetimeSeconds: number;
   readonly initializeTimeoutSeconds: number;
@@ -180,6 +184,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
       port: need(options.webhookPort),
       secretName: need(options.secretName),
       serviceName: need(options.serviceName),
+      ...optional('clientCaFile', read(options.clientCa)),
       renewBeforeSeconds: need(options.renewBefore),
       certificateLifetimeSeconds: need(options.certLifetime),
       initializeTimeoutSeconds: need(options.initializeTimeout),

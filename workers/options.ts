@@ -238,6 +238,9 @@ export const options = {
     env: ['SECRET_NAME'],
     roles: admission,
   }),
+  clientCa: option('client-ca', file, undefined, 'Who may call admission: PEM file of authorities', {
+    roles: admission,
+  }),
   serviceName: option('webhook-service-name', text, 'kruise-webhook-service', 'Service of admission', {
     env: ['SERVICE_NAME'],
     roles: admission,

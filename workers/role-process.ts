@@ -1,5 +1,6 @@
 import { createKubeClient, type KubeClient } from '../activities/kube/client.ts';
 import { type Config, loadConfig, type Role } from './config.ts';
+import { compareFeatureGates } from './gate-comparison.ts';
 import { type Check, serveHealth } from './health.ts';
 import { createLogger, type Logger } from './log.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -36,6 +37,8 @@ export function beginProcess(role: Role, userAgent: string): RoleProcess {
     burst: config.kubeBurst,
     onCall: ({ verb, resource, status }) => metrics.kubeRequests.inc({ verb, resource, status }),
   });
+  const { featureGates: gates, podNamespace: namespace } = config;
+  void compareFeatureGates({ kube, role, gates, namespace, log, signal: shutdown.signal });
   return { config, log, metrics, shutdown, kube };
 }
 

@@ -37,6 +37,7 @@ interface TlsOptions {
 async function tlsOptions(tls: NonNullable<TemporalConfig['tls']>): Promise<TlsOptions> {
   return {
     ...(tls.serverName === undefined ? {} : { serverNameOverride: tls.serverName }),
+    ...(tls.ca === undefined ? {} : { serverRootCACertificate: Buffer.from(tls.ca) }),
     ...(tls.caFile === undefined ? {} : { serverRootCACertificate: await readFile(tls.caFile) }),
     ...(tls.certFile === undefined || tls.keyFile === undefined
       ? {}

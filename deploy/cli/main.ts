@@ -1,4 +1,4 @@
-// `npm run cli`: the kubectl plugin as one file that Node 22 or later runs, in `dist/cli`.
+// `npm run cli`: the kubectl plugin as one file that Node 20 or later runs, in `dist/cli`.
 import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { bundlePlugin } from './bundle.ts';

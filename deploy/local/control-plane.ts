@@ -44,6 +44,49 @@ export async function prepareControlPlane(instance: Instance): Promise<void> {
     });
   }
   writeFile(controlPlaneFile(instance, 'audit-policy.yaml'), stringify(auditPolicy));
+  await prepareWebhookClient(instance);
+}
+
+/** Signs nothing but the certificate that the API server shows to admission webhooks. */
+export function webhookClientAuthority(instance: Instance): string {
+  return join(webhookClientFolder(instance), 'ca.crt');
+}
+
+/**
+ * Lets the API server show a certificate to admission webhooks. It has an authority of its own: whoever trusts the one of
+ * the cluster would take each node, and each user with a certificate, for the API server. Conversion webhooks are called
+ * without one: the API server reads this file for its two admission plugins alone.
+ */
+async function prepareWebhookClient(instance: Instance): Promise<void> {
+  const folder = webhookClientFolder(instance);
+  await ensureAuthority(folder);
+  await ensureCertificate(folder, 'apiserver', { name: 'kube-apiserver-webhook-client' });
+  writeFile(webhookClientFile(instance, 'kubeconfig'), stringify(webhookKubeconfig(folder)));
+  writeFile(
+    webhookClientFile(instance, 'admission.yaml'),
+    stringify(admissionConfiguration(webhookClientFile(instance, 'kubeconfig'))),
+  );
+}
+
+/** What the API server shows to each webhook, whatever its address. */
+function webhookKubeconfig(folder: string): object {
+  const user = { 'client-certificate': join(folder, 'apiserver.crt'), 'client-key': join(folder, 'apiserver.key') };
+  return { apiVersion: 'v1', kind: 'Config', users: [{ name: '*', user }] };
+}
+
+function admissionConfiguration(kubeConfigFile: string): object {
+  const apiVersion = 'apiserver.config.k8s.io/v1';
+  const configuration = { apiVersion, kind: 'WebhookAdmissionConfiguration', kubeConfigFile };
+  const plugins = ['MutatingAdmissionWebhook', 'ValidatingAdmissionWebhook'].map((name) => ({ name, configuration }));
+  return { apiVersion, kind: 'AdmissionConfiguration', plugins };
+}
+
+function webhookClientFolder(instance: Instance): string {
+  return join(instance.folder, 'pki', 'webhook-client');
+}
+
+function webhookClientFile(instance: Instance, name: string): string {
+  return controlPlaneFile(instance, `webhook-client-${name}`);
 }
 
 /** etcd, whose port only the control plane's own processes reach. It need not survive a power cut. */
@@ -101,6 +144,7 @@ export function apiserver(instance: Instance): PartSpec {
       `--service-account-signing-key-file=${pki('service-account.key')}`,
       '--authorization-mode=Node,RBAC',
       '--enable-admission-plugins=NodeRestriction',
+      `--admission-control-config-file=${webhookClientFile(instance, 'admission.yaml')}`,
       '--allow-privileged=true',
       // Debian's etcd is too old for it: the API server would refuse watches from version 0, which kwok sends.
       '--feature-gates=WatchList=false',

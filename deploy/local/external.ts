@@ -7,12 +7,14 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { Agent } from 'undici';
 import type { ApiServer } from './api-server.ts';
 import { temporalOnMachine } from './control-plane.ts';
+import { instanceFeatureGates } from './feature-gates.ts';
 import { readJson, writeJson } from './files.ts';
 import type { Instance } from './instance.ts';
 import { writeKubeconfigFile } from './kubeconfigs.ts';
+import { applyManifests } from './manifests.ts';
 import { ensurePart } from './parts.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
@@ -24,6 +26,8 @@ export interface ExternalOptions {
   readonly temporalAddress?: string;
   /** Under which the API server reaches this machine. Absent: our address on the way to it. */
   readonly webhookHost?: string;
+  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  readonly featureGates?: string;
   /** Absent: no daemon. */
   readonly daemon?: { readonly node: string; readonly criSocket: string };
 }
@@ -51,11 +55,12 @@ export async function startExternal(instance: Instance, options: ExternalOptions
     const [bundles] = await Promise.all([
       roleBundles(progress),
       progress.step(`Manifests on ${cluster.api.url}`, () =>
-        applyManifests(
-          options.kubeconfig,
-          `https://${host}:${rolePorts.admission}`,
-          join(instance.folder, 'control-plane/kubectl'),
-        ),
+        applyManifests({
+          api: cluster.api,
+          kubeconfig: options.kubeconfig,
+          webhookUrl: `https://${host}:${rolePorts.admission}`,
+          cacheFolder: join(instance.folder, 'control-plane/kubectl'),
+        }),
       ),
       options.temporalAddress
         ? undefined
@@ -131,6 +136,7 @@ async function startRole({
     place: 'machine',
     kubeconfig,
     temporalAddress: temporal,
+    featureGates: instanceFeatureGates(instance),
     healthAddress: `127.0.0.1:${ports[role.name]}`,
     ...(role === roles.webhook ? { webhook: { host, port: ports.admission } } : {}),
     ...(daemon

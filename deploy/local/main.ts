@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { windlassImage } from '../images/windlass.ts';
 import type { ExternalOptions } from './external.ts';
+import { checkedFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
 import { findInstance, type Instance, instanceName, repository } from './instance.ts';
 import { freezePart, killPart, logFile, readParts, startPart, stopPart, thawPart } from './parts.ts';
@@ -12,6 +13,11 @@ import { recordPicture } from './picture.ts';
 import { down, type PlatformStatus, status, up, upExternal } from './platform.ts';
 import { createProgress } from './progress.ts';
 import { start } from './start.ts';
+
+const gatesOption = [
+  '--feature-gates <gates>',
+  'features of every role: A=true,B=false; absent: as the last time',
+] as const;
 
 try {
   await commands(instanceName(process.env)).parseAsync();
@@ -27,8 +33,9 @@ function commands(name: string): Command {
   program
     .command('start')
     .description('bring everything up and restart the containers of a sample pod')
-    .action(async () => {
-      if (!(await start(name, createProgress()))) process.exitCode = 1;
+    .option(...gatesOption, gates)
+    .action(async ({ featureGates }: { featureGates?: string }) => {
+      if (!(await start(name, createProgress(), featureGates))) process.exitCode = 1;
     });
 
   program
@@ -38,6 +45,7 @@ function commands(name: string): Command {
     .option('--played-nodes <count>', 'besides, so many nodes whose kubelets kwok plays', count, 0)
     .option('--no-windlass', "without Windlass's own processes")
     .option('--node-monitor-grace <seconds>', 'how long a node may be silent', count, 120)
+    .option(...gatesOption, gates)
     .option('--external', 'only Windlass, against the cluster that KUBECONFIG names')
     .option('--webhook-host <host>', 'external: where the API server finds this machine')
     .option('--cri-socket <path>', 'external: run a daemon on this socket')
@@ -47,7 +55,7 @@ function commands(name: string): Command {
         print(await upExternal(name, externalOptions(options), createProgress()));
         return;
       }
-      const { nodes, playedNodes, windlass, nodeMonitorGrace } = options;
+      const { nodes, playedNodes, windlass, nodeMonitorGrace, featureGates } = options;
       print(
         await up({
           name,
@@ -55,6 +63,7 @@ function commands(name: string): Command {
           playedNodes,
           windlass,
           nodeMonitorGraceSeconds: nodeMonitorGrace,
+          featureGates,
           progress: createProgress(),
         }),
       );
@@ -138,13 +147,14 @@ interface UpFlags {
   readonly playedNodes: number;
   readonly windlass: boolean;
   readonly nodeMonitorGrace: number;
+  readonly featureGates?: string;
   readonly external?: true;
   readonly webhookHost?: string;
   readonly criSocket?: string;
   readonly node?: string;
 }
 
-function externalOptions({ webhookHost, criSocket, node }: UpFlags): ExternalOptions {
+function externalOptions({ webhookHost, criSocket, node, featureGates }: UpFlags): ExternalOptions {
   const { KUBECONFIG: kubeconfig, WINDLASS_TEMPORAL_ADDRESS: temporalAddress } = process.env;
   if (!kubeconfig || kubeconfig.includes(':')) throw new Error('--external: KUBECONFIG must name one file');
   if ((criSocket === undefined) !== (node === undefined)) throw new Error('Give --cri-socket and --node together');
@@ -152,6 +162,7 @@ function externalOptions({ webhookHost, criSocket, node }: UpFlags): ExternalOpt
     kubeconfig: resolve(kubeconfig),
     ...(temporalAddress ? { temporalAddress } : {}),
     ...(webhookHost ? { webhookHost } : {}),
+    ...(featureGates !== undefined ? { featureGates } : {}),
     ...(criSocket && node ? { daemon: { criSocket: resolve(criSocket), node } } : {}),
   };
 }
@@ -169,6 +180,15 @@ function print(now: PlatformStatus): void {
   console.log();
   for (const { name: one, pid, state, since } of now.parts) {
     console.log(`${one.padEnd(26)} ${state.padEnd(8)} ${String(pid).padStart(8)}  ${since}`);
+  }
+}
+
+/** A gate that no role would take ends the command before anything is started. */
+function gates(text: string): string {
+  try {
+    return checkedFeatureGates(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
   }
 }
 

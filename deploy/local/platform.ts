@@ -14,9 +14,11 @@ import {
   registry,
   scheduler,
   temporal,
+  webhookClientAuthority,
 } from './control-plane.ts';
 import { type DebianTools, ensureDebianTools } from './debian.ts';
 import { type ExternalOptions, externalRecord, startExternal, stopExternal } from './external.ts';
+import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
 import {
   claimInstance,
@@ -33,6 +35,7 @@ import {
 import { apiserverUrl, writeKubeconfig } from './kubeconfigs.ts';
 import { kwok, makePlayedNodes, playedNode } from './kwok.ts';
 import { withLock } from './lock.ts';
+import { applyManifests } from './manifests.ts';
 import {
   holderOf,
   makeControlPlane,
@@ -57,7 +60,7 @@ import {
   processState,
 } from './processes.ts';
 import type { Progress } from './progress.ts';
-import { applyManifests, canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { ensureTools } from './tools.ts';
 import { waitFor } from './wait.ts';
 
@@ -73,6 +76,8 @@ export interface UpOptions {
   readonly windlass: boolean;
   /** Absent: 120. */
   readonly nodeMonitorGraceSeconds?: number;
+  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  readonly featureGates?: string | undefined;
   readonly progress: Progress;
 }
 
@@ -94,6 +99,7 @@ export interface PlatformStatus {
 export async function up(options: UpOptions): Promise<PlatformStatus> {
   const { name, progress } = options;
   checkMachine();
+  checkedFeatureGates(options.featureGates ?? '');
   if (options.nodes > maxNodes) throw new Error(`--nodes ${options.nodes}: no more than ${maxNodes}`);
   const folder = instanceFolder(name);
   return await withLock(
@@ -104,6 +110,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
       if (playedNodes > 0) await ensureTools(progress, ['kwok']);
       mkdirSync(folder, { recursive: true });
       const instance = await claimInstance(name, makeMountPoints);
+      noteFeatureGates(instance, options.featureGates);
       const nodeCount = Math.max(options.nodes, knownNodes(instance));
       await progress.step('Namespaces and certificates', async () => {
         await endUnrecordedParts(instance);
@@ -152,6 +159,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
 /** Runs Windlass alone, against a cluster that exists already. */
 export async function upExternal(name: string, options: ExternalOptions, progress: Progress): Promise<PlatformStatus> {
   checkMachine();
+  checkedFeatureGates(options.featureGates ?? '');
   return await withLock(
     instanceFolder(name),
     async () => {
@@ -163,6 +171,7 @@ export async function upExternal(name: string, options: ExternalOptions, progres
       await endUnrecordedParts(instance);
       const { temporal: engine, ui, role } = instance.ports;
       await checkPorts(instance, { ...(options.temporalAddress ? {} : { temporal: engine, ui }), ...role });
+      noteFeatureGates(instance, options.featureGates);
       await startExternal(instance, options, progress);
       return statusOf(instance);
     },
@@ -286,10 +295,17 @@ async function nodeReady(instance: Instance, name: string): Promise<void> {
 /** Applies the manifests and gives the roles that can run; says which cannot. */
 async function prepareRoles(instance: Instance, progress: Progress, source: RoleSource): Promise<Role[]> {
   const url = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
-  await progress.step('Manifests of Windlass', () =>
-    source.applyManifests(instance.kubeconfig, url, join(instance.folder, 'control-plane/kubectl')),
-  );
+  const { kubeconfig, folder } = instance;
   return await withApi(instance, async (api) => {
+    await progress.step('Manifests of Windlass', () =>
+      source.applyManifests({
+        api,
+        kubeconfig,
+        webhookUrl: url,
+        apiServerAddress: instance.addresses.controlPlane,
+        cacheFolder: join(folder, 'control-plane/kubectl'),
+      }),
+    );
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {
       if (await canRun(api, role)) runnable.push(role);
@@ -362,12 +378,14 @@ async function startRole({
       place: node ? `node-${node.number}` : 'control-plane',
       kubeconfig,
       temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
+      featureGates: instanceFeatureGates(instance),
       healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${rolePorts[role.name]}`,
       ...(role === roles.webhook
         ? {
             webhook: {
               host: controlPlane,
               port: controlPlanePorts.webhook,
+              clientCaFile: webhookClientAuthority(instance),
             },
           }
         : {}),

@@ -1,17 +1,12 @@
 // Windlass's own roles as parts: each in the namespaces where it belongs, each with a ServiceAccount of its own.
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { findRoleBundles, makeRoleBundles, roleFile } from '../roles/bundle.ts';
 import { nodeEnvironment, nodeFlags } from '../roles/entries.ts';
 import { type ApiServer, call, find } from './api-server.ts';
-import { filesIn, writeFile } from './files.ts';
-import { repository } from './instance.ts';
+import { writeFile } from './files.ts';
 import type { Place } from './namespaces.ts';
 import type { PartSpec } from './parts.ts';
 import type { Progress } from './progress.ts';
-import { run } from './run.ts';
-import { toolPath } from './tools.ts';
 
 /** A process of Windlass. */
 export interface Role {
@@ -35,16 +30,20 @@ export interface RoleSetting {
   /** Written by `writeRoleAccess`. */
   readonly kubeconfig: string;
   readonly temporalAddress: string;
+  /** The same for every role: what they do depends on each other. */
+  readonly featureGates: string;
   /** Serves health and metrics at this `host:port`. */
   readonly healthAddress: string;
   /** For the webhook: the host in its URL, and where it keeps its certificates. */
-  readonly webhook?: { readonly host: string; readonly port: number };
+  readonly webhook?: {
+    readonly host: string;
+    readonly port: number;
+    /** Who may call it: PEM file. Absent: it does not know its callers. */
+    readonly clientCaFile?: string;
+  };
   /** For the daemon. */
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
-
-/** Features that are off by default, and that a cluster for trials is to have. */
-export const featureGates = 'ImagePullJobGate=true';
 
 /** Namespace of Windlass itself. */
 export const systemNamespace = 'kruise-system';
@@ -69,12 +68,12 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
       ...roleCommand(role, bundles),
       `--kubeconfig=${setting.kubeconfig}`,
       ...(role.name === 'webhook' ? [] : [`--temporal-address=${setting.temporalAddress}`]),
-      // as the chart has it (FG-30)
-      ...(role.name === 'webhook' || role.name === 'watcher' ? [`--feature-gates=${featureGates}`] : []),
+      `--feature-gates=${setting.featureGates}`,
       ...(role.name === 'daemon'
         ? [`--addr=${healthAddress}`]
         : [`--health-probe-addr=${healthAddress}`, `--metrics-addr=${healthAddress}`]),
       ...(webhook ? [`--webhook-host=${webhook.host}`, `--webhook-port=${webhook.port}`] : []),
+      ...(webhook?.clientCaFile ? [`--client-ca=${webhook.clientCaFile}`] : []),
       ...(node ? [`--node-name=${node.name}`, `--socket-location=${node.socketFolder}`] : []),
       ...(node?.socketFile ? [`--socket-file=${node.socketFile}`] : []),
     ],
@@ -87,36 +86,6 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
 export async function canRun(api: ApiServer, role: Role): Promise<boolean> {
   return (
     (await find(api, `/api/v1/namespaces/${systemNamespace}/serviceaccounts/${role.serviceAccount}`)) !== undefined
-  );
-}
-
-/**
- * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
- * webhook; here it is a URL from the first moment, because a registration must not name both.
- */
-export async function applyManifests(kubeconfig: string, webhookUrl: string, cacheFolder: string): Promise<void> {
-  const objects = ['rbac', 'crds', 'webhooks'].flatMap((folder) =>
-    filesIn(join(repository, 'deploy', folder))
-      .filter((file) => file.endsWith('.yaml'))
-      .sort((a, b) => a.localeCompare(b))
-      .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown)),
-  );
-  const items = objects.filter(isObject).map((object) => reachByUrl(object, webhookUrl));
-  // Namespaces first: kubectl keeps the order.
-  items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
-  if (items.length === 0) return;
-  await run(
-    toolPath('kubectl'),
-    [
-      'apply',
-      `--cache-dir=${cacheFolder}`,
-      '--server-side',
-      '--force-conflicts',
-      '--field-manager=windlass-local',
-      '-f',
-      '-',
-    ],
-    { env: { KUBECONFIG: kubeconfig }, input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }) },
   );
 }
 
@@ -159,22 +128,3 @@ async function issueToken(api: ApiServer, role: Role, node: { readonly name: str
 
 /** Each `up` issues new ones; a cluster that is up for longer than this needs one `up` in between. */
 const tokenSeconds = 90 * 24 * 3600;
-
-export type Manifest = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is Manifest {
-  return typeof value === 'object' && value !== null;
-}
-
-/** Replaces each `clientConfig.service` by the URL with the same path. */
-export function reachByUrl(object: Manifest, url: string): Manifest {
-  return Object.fromEntries(
-    Object.entries(object).map(([key, value]): [string, unknown] => {
-      if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? reachByUrl(item, url) : item))];
-      if (!isObject(value)) return [key, value];
-      const { service, ...rest } = value;
-      if (key !== 'clientConfig' || !isObject(service)) return [key, reachByUrl(value, url)];
-      return [key, { ...rest, url: `${url}${String(service.path ?? '/')}` }];
-    }),
-  );
-}

@@ -10,8 +10,8 @@ import { toolPath } from './tools.ts';
 import { waitFor } from './wait.ts';
 
 /** Brings the platform up and shows it at work; false when the sample request did not end well. */
-export async function start(name: string, progress: Progress): Promise<boolean> {
-  const platform = await up({ name, nodes: 2, windlass: true, progress });
+export async function start(name: string, progress: Progress, featureGates?: string): Promise<boolean> {
+  const platform = await up({ name, nodes: 2, windlass: true, progress, featureGates });
   const instance = findInstance(name);
   if (!instance) throw new Error(`Instance "${name}" went down`);
   const outcome = await withApi(instance, (api) => showRestart(api, progress));

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { partReady, startPart } from '../../deploy/local/parts.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
-import { featureGates } from '../../deploy/local/roles.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
 import type { BenchCluster } from './cluster.ts';

@@ -42,9 +42,18 @@ async function unpack(hash: string, folder: string): Promise<void> {
 
 async function versionIn(root: string, name: string, progress: Progress): Promise<Version> {
   // Each version brings its own code for this: flags and manifests of its roles belong to it.
-  const roles: typeof import('../../deploy/local/roles.ts') = await import(join(root, 'deploy/local/roles.ts'));
-  const bundles = await roles.roleBundles(progress);
-  return { name, bundles, applyManifests: roles.applyManifests, rolePart: roles.rolePart };
+  const local = (file: string): string => join(root, 'deploy/local', file);
+  const roles: typeof import('../../deploy/local/roles.ts') & EarlierRoles = await import(local('roles.ts'));
+  const { applyManifests: earlier } = roles;
+  const applyManifests: RoleSource['applyManifests'] = earlier
+    ? ({ kubeconfig, webhookUrl, cacheFolder }) => earlier(kubeconfig, webhookUrl, cacheFolder)
+    : ((await import(local('manifests.ts'))) as typeof import('../../deploy/local/manifests.ts')).applyManifests;
+  return { name, bundles: await roles.roleBundles(progress), applyManifests, rolePart: roles.rolePart };
+}
+
+/** What versions before manifests.ts had there. */
+interface EarlierRoles {
+  readonly applyManifests?: (kubeconfig: string, webhookUrl: string, cacheFolder: string) => Promise<void>;
 }
 
 function git(...args: readonly string[]): Promise<string> {

@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
+import { eventBody } from '../../api/event.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate, inPlaceReason } from '../../api/in-place-update.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import type { Pod } from '../../api/pod.ts';
 import type { NodeRef } from '../../api/refs.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { eventComponent, kubeResource } from '../../api/well-known.ts';
 import { roles } from '../../deploy/local/roles.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { testPlatform } from '../support/platform.ts';
@@ -213,5 +215,41 @@ describe('what a daemon may write of pods', () => {
   it('ND-26: is not the pod itself', async () => {
     const body = { metadata: { annotations: { [report]: 'x' } } };
     await expect(write(body, { options: {} })).rejects.toMatchObject({ type: 'Denied' });
+  });
+});
+
+describe('what a daemon may say in Events', () => {
+  const event = (about: { kind: string; namespace: string; name: string }, node = own.name) => ({
+    ...eventBody({
+      about: {
+        apiVersion: 'v1',
+        kind: about.kind,
+        metadata: { ...about, uid: 'x', resourceVersion: '', creationTimestamp: '' },
+      },
+      component: eventComponent.featureGates,
+      host: node,
+      type: 'Warning',
+      reason: 'FeatureGatesDiffer',
+      message: 'x',
+      atMs: Date.now(),
+      key: randomUUID(),
+    }),
+    reportingInstance: node,
+  });
+  const record = { kind: 'ConfigMap', namespace: 'kruise-system', name: 'windlass-installation' };
+
+  it('FG-1: is that its feature gates differ from those which the leading watcher has published', async () => {
+    await expect(daemon.create(kubeResource.events, event(record))).resolves.toBeDefined();
+    await cluster.kube.create(kubeResource.configMaps, { metadata: record, data: {} }).catch(() => undefined);
+    await expect(daemon.get(kubeResource.configMaps, record)).resolves.toBeDefined();
+  });
+
+  it('is nothing about other ConfigMaps, nor for other nodes', async () => {
+    const refused = { type: 'Invalid' };
+    const another = { ...record, name: 'kruise-configuration' };
+    await expect(daemon.create(kubeResource.events, event(another))).rejects.toMatchObject(refused);
+    await expect(daemon.create(kubeResource.events, event({ ...record, namespace }))).rejects.toMatchObject(refused);
+    await expect(daemon.create(kubeResource.events, event(record, other.name))).rejects.toMatchObject(refused);
+    await expect(daemon.get(kubeResource.configMaps, another)).rejects.toMatchObject({ type: 'Denied' });
   });
 });

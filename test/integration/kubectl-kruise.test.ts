@@ -7,11 +7,15 @@ import { stringify } from 'yaml';
 import { KubeError } from '../../activities/kube/failures.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { JsonObject } from '../../api/json.ts';
+import type { KubeObject } from '../../api/meta.ts';
+import { kubeResource } from '../../api/well-known.ts';
 import { bundlePlugin } from '../../deploy/cli/bundle.ts';
 import { repository } from '../../deploy/local/instance.ts';
 import { servedBy } from '../support/cluster.ts';
 import type { Said } from '../support/kruise-command.ts';
+import { startWatcher } from '../support/roles.ts';
 import { settle } from '../support/static-fleet.ts';
+import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
 // The plugin as users have it: one file, run by Node, against a real API server with admission.
@@ -39,6 +43,8 @@ function kubectlKruise(args: readonly string[], stdin = ''): Promise<Said> {
     child.stdin?.end(stdin);
   });
 }
+
+const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true } as const;
 
 function manifest(change: JsonObject = {}, image = 'nginx:1.0'): JsonObject {
   const rollingUpdate = { podUpdatePolicy: 'InPlaceIfPossible', maxUnavailable: 2 };
@@ -131,13 +137,7 @@ describe('kubectl kruise plan', () => {
   it('plans for those who may only read, without trying', async () => {
     const namespace = await windlass().cluster.newNamespace();
     await windlass().cluster.kube.create(
-      {
-        group: 'rbac.authorization.k8s.io',
-        version: 'v1',
-        plural: 'rolebindings',
-        kind: 'RoleBinding',
-        namespaced: true,
-      },
+      { ...rbac, plural: 'rolebindings', kind: 'RoleBinding' },
       {
         metadata: { name: 'reader', namespace },
         roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'view' },
@@ -154,6 +154,8 @@ describe('kubectl kruise plan', () => {
 describe('kubectl kruise explain', () => {
   it('explains a set without Temporal', async () => {
     const { cluster } = windlass();
+    const ref = { namespace: 'kruise-system', name: 'windlass-installation' };
+    await cluster.kube.delete(kubeResource.configMaps, ref).catch(() => undefined); // another file may have left it
     const namespace = await cluster.newNamespace();
     const set = await cluster.kube.create<CloneSet>(cloneSets, { ...manifest(), metadata: { name: 'web', namespace } });
     await settle(cluster, set);
@@ -161,6 +163,69 @@ describe('kubectl kruise explain', () => {
     expect(said).toMatchObject({ code: 0, err: '' });
     expect(said.out).toContain('3 of 3 pods updated, 3 of 3 available');
     expect(said.out).toContain('say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
+  });
+
+  it('finds Temporal where the leading watcher says, and gives the status to those who may not read that', async () => {
+    const { cluster, platform, client, connection } = windlass();
+    const namespace = await cluster.newNamespace();
+    await cluster.kube.create<CloneSet>(cloneSets, {
+      ...manifest({ replicas: 0 }),
+      metadata: { name: 'web', namespace },
+    });
+    const ref = { namespace: 'kruise-system', name: 'windlass-installation' };
+    await cluster.kube
+      .patch(kubeResource.configMaps, ref, 'json', [
+        { op: 'add', path: '/data/temporal-address', value: '127.0.0.1:1' },
+      ])
+      .catch(() => undefined); // there is none yet
+    const watcher = await startWatcher({ platform, client, connection });
+    try {
+      const record = await waitFor('the watcher to say where Temporal is', async () => {
+        const found = await cluster.find<KubeObject & { data: Record<string, string> }>(kubeResource.configMaps, ref);
+        return found?.data['temporal-address'] === platform.temporalAddress ? found : undefined;
+      });
+      expect(record.data).toEqual({
+        'temporal-address': platform.temporalAddress,
+        'temporal-namespace': 'default',
+        'temporal-tls': 'false',
+        'feature-gates': expect.stringContaining('SidecarTerminator=true'),
+      });
+    } finally {
+      await watcher.stop();
+    }
+    const said = await kubectlKruise(['explain', 'clone/web', '-n', namespace]);
+    expect(said).toMatchObject({ code: 0, err: '' });
+    expect(said.out).toMatch(/Operation roll-out\/\S+: (Temporal knows of no run|(running|completed) for)/);
+    const elsewhere = await kubectlKruise([
+      'explain',
+      'clone/web',
+      '-n',
+      namespace,
+      '--temporal-address',
+      '127.0.0.1:1',
+    ]);
+    expect(elsewhere.out).toContain('Temporal could not be asked');
+
+    const rules = [
+      { apiGroups: ['apps.kruise.io'], resources: ['clonesets'], verbs: ['get'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
+      { apiGroups: ['apps'], resources: ['controllerrevisions'], verbs: ['list'] },
+    ];
+    const metadata = { name: 'reader', namespace };
+    const roleRef = { apiGroup: rbac.group, kind: 'Role', name: 'reader' };
+    const subjects = [{ kind: 'User', name: 'eve', apiGroup: rbac.group }];
+    await cluster.kube.create({ ...rbac, plural: 'roles', kind: 'Role' }, { metadata, rules });
+    await cluster.kube.create(
+      { ...rbac, plural: 'rolebindings', kind: 'RoleBinding' },
+      { metadata, roleRef, subjects },
+    );
+    const asEve = await kubectlKruise(['explain', 'clone/web', '-n', namespace, '--as', 'eve']);
+    expect(asEve).toMatchObject({ code: 0, err: '' });
+    expect(asEve.out).toContain('0 of 0 pods updated');
+    expect(asEve.out).toContain(
+      'Cannot read ConfigMap "kruise-system/windlass-installation", which says where Temporal is',
+    );
+    expect(asEve.out).toContain('say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
   });
 
   it('explains a set with a Temporal that knows of no roll-out, and one that is not there', async () => {

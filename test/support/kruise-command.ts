@@ -11,6 +11,8 @@ export interface Said {
   readonly err: string;
 }
 
+const engineMissing = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
+
 /** Runs `kubectl kruise` in this process. */
 export async function kubectlKruise(
   args: readonly string[],
@@ -33,7 +35,7 @@ export async function kubectlKruise(
     readStdin: async () => stdin,
     now: () => nowMs,
     featureGates: (text) => parseFeatureGates(text),
-    engine: async () => engine,
+    engine: async () => (engine ? { engine } : { missing: engineMissing }),
     version: '0.0.0',
   });
   return { code, out, err };

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { findInstance, type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { writeKubeconfig } from '../../deploy/local/kubeconfigs.ts';
+import { applyManifests } from '../../deploy/local/manifests.ts';
 import { killPart, partReady, startPart } from '../../deploy/local/parts.ts';
 import { status, withApi } from '../../deploy/local/platform.ts';
-import { applyManifests, type Role, writeRoleAccess } from '../../deploy/local/roles.ts';
+import { type Role, writeRoleAccess } from '../../deploy/local/roles.ts';
 import { waitFor } from './wait.ts';
 
 /** The instance of the local platform that this run of tests was given: API server, controllers, Temporal. */
@@ -44,7 +45,15 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     auditLog: join(now.folder, 'audit.log'),
     // nobody listens on this port: the webhook of a test writes its own as soon as it runs
     install: () =>
-      applyManifests(now.kubeconfig, `https://${now.machine}:9`, join(now.folder, 'roles', 'kubectl-cache')),
+      withApi(instance, (api) =>
+        applyManifests({
+          api,
+          kubeconfig: now.kubeconfig,
+          webhookUrl: `https://${now.machine}:9`,
+          apiServerAddress: instance.addresses.controlPlane,
+          cacheFolder: join(now.folder, 'roles', 'kubectl-cache'),
+        }),
+      ),
     accessOf: (role, node) => accessOf(instance, role, node),
     kill: (part) => killPart(instance, part),
     async start(part) {

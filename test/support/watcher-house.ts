@@ -24,6 +24,7 @@ export interface RunningController {
 export interface HouseOptions {
   readonly cluster?: MemoryCluster;
   readonly gates?: string;
+  readonly temporal?: WatcherHouse['config']['temporal'];
   readonly now?: () => number;
   /** Absent: nothing is ever started. */
   readonly starter?: Partial<WatcherHouse['starter']>;
@@ -37,6 +38,7 @@ export async function runController(
   {
     cluster = new MemoryCluster(),
     gates = '',
+    temporal = { address: '127.0.0.1:7233', namespace: 'default' },
     now = () => Date.parse('2026-01-01T00:01:00Z'),
     starter = {},
     meet,
@@ -77,6 +79,8 @@ export async function runController(
     starter: { ...noStarter, ...starter },
     config: {
       namespace: '',
+      podNamespace: 'kruise-system',
+      temporal,
       featureGates: parseFeatureGates(gates),
       images: { nodeImageDelaySeconds: 30, tagTtlSeconds: 300, secretNamespace: 'kruise-daemon-config' },
     },

@@ -1,9 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from '../../deploy/local/feature-gates.ts';
 import { tarFile } from '../../deploy/local/images.ts';
-import { instanceName } from '../../deploy/local/instance.ts';
+import { type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { withLock } from '../../deploy/local/lock.ts';
+import { reachByUrl, registrationReplacements } from '../../deploy/local/manifests.ts';
 import {
   endProcesses,
   hasEnvironment,
@@ -15,7 +21,7 @@ import {
   signal,
 } from '../../deploy/local/processes.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
-import { reachByUrl } from '../../deploy/local/roles.ts';
+import { rolePart, roles } from '../../deploy/local/roles.ts';
 import { HopelessError, waitFor } from '../../deploy/local/wait.ts';
 
 describe('instanceName', () => {
@@ -181,6 +187,48 @@ describe('reachByUrl', () => {
   });
 });
 
+describe('registrationReplacements', () => {
+  const service = { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/convert' };
+  const byService = { strategy: 'Webhook', webhook: { clientConfig: { service, caBundle: 'Cg==' } } };
+  const byUrl = { strategy: 'Webhook', webhook: { clientConfig: { url: 'https://host/convert' } } };
+  const crd = (conversion?: object) => ({
+    kind: 'CustomResourceDefinition',
+    spec: { names: {}, ...(conversion && { conversion }) },
+  });
+
+  it('replaces a conversion through a Service, or one that there is to be none of', () => {
+    expect(registrationReplacements(crd(byService), crd(byUrl))).toEqual([
+      { op: 'add', path: '/spec/conversion', value: byUrl },
+    ]);
+    expect(registrationReplacements(crd(byService), crd())).toEqual([
+      { op: 'add', path: '/spec/conversion', value: { strategy: 'None' } },
+    ]);
+  });
+
+  it('leaves a conversion by URL alone, and with it what the webhook process has written', () => {
+    const trusted = {
+      strategy: 'Webhook',
+      webhook: { clientConfig: { url: 'https://old/convert', caBundle: 'Cg==' } },
+    };
+    expect(registrationReplacements(crd(trusted), crd(byUrl))).toEqual([]);
+    expect(registrationReplacements(crd({ strategy: 'None' }), crd(byUrl))).toEqual([]);
+    expect(registrationReplacements(crd({ strategy: 'None' }), crd())).toEqual([]);
+    expect(registrationReplacements(crd(), crd(byUrl))).toEqual([]);
+  });
+
+  it('replaces webhooks of which one goes through a Service or is not of the manifest', () => {
+    const ours = { name: 'mcloneset.kb.io', clientConfig: { url: 'https://host/mutate' } };
+    const wanted = { kind: 'MutatingWebhookConfiguration', webhooks: [ours] };
+    const present = (...webhooks: readonly object[]) => ({ kind: wanted.kind, webhooks });
+    const replaced = [{ op: 'add', path: '/webhooks', value: [ours] }];
+    expect(registrationReplacements(present({ ...ours, clientConfig: { service } }), wanted)).toEqual(replaced);
+    expect(registrationReplacements(present(ours, { ...ours, name: 'mstatefulset.kb.io' }), wanted)).toEqual(replaced);
+    expect(
+      registrationReplacements(present({ ...ours, clientConfig: { url: 'https://old', caBundle: 'Cg==' } }), wanted),
+    ).toEqual([]);
+  });
+});
+
 describe('createProgress', () => {
   it('writes plain lines where there is no terminal', async () => {
     const lines: string[] = [];
@@ -189,5 +237,43 @@ describe('createProgress', () => {
     await expect(progress.step('etcd', async () => 7)).resolves.toBe(7);
     await expect(progress.step('node', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
     expect(lines.join('')).toMatch(/^ok etcd \d+\.\d s\nFAILED node \d+\.\d s\n$/);
+  });
+});
+
+describe('feature gates of the local platform', () => {
+  it('refuses an unknown gate with the list of the known ones', () => {
+    expect(() => checkedFeatureGates('SidecarTerminator=true,Nonsense=true')).toThrow(
+      /unknown feature gate "Nonsense"[\s\S]*\n {2}AllAlpha [\s\S]*\n {2}SidecarTerminator +false {2}\S/,
+    );
+  });
+
+  it('FG-1 to FG-3: takes what every role takes', () => {
+    for (const text of ['', 'SidecarTerminator=true', 'AllAlpha=true,PodIndexLabel=false']) {
+      expect(checkedFeatureGates(text)).toBe(text);
+    }
+  });
+
+  it('gives every role the gates of the last up, beside its own', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'gates-'));
+    const instance = { folder } as Instance;
+    expect(instanceFeatureGates(instance)).toBe('ImagePullJobGate=true');
+    noteFeatureGates(instance, 'SidecarTerminator=true,ImagePullJobGate=false');
+    noteFeatureGates(instance, undefined);
+    const gates = instanceFeatureGates(instance);
+    expect(parseFeatureGates(gates)).toMatchObject({ SidecarTerminator: true, ImagePullJobGate: false });
+    for (const role of Object.values(roles)) {
+      const part = rolePart(role, {
+        bundles: '/b',
+        place: 'control-plane',
+        kubeconfig: '/k',
+        temporalAddress: 'h:1',
+        featureGates: gates,
+        healthAddress: 'h:2',
+      });
+      expect(part.argv).toContain(`--feature-gates=${gates}`);
+    }
+    noteFeatureGates(instance, '');
+    expect(instanceFeatureGates(instance)).toBe('ImagePullJobGate=true');
+    rmSync(folder, { recursive: true });
   });
 });

@@ -1,5 +1,5 @@
 // What happens on the nodes, while one role after the other is killed or stopped at each step of it.
-import { featureGates } from '../../../deploy/local/roles.ts';
+import { featureGates } from '../../../deploy/local/feature-gates.ts';
 import { auditPosition } from '../audit-record.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { type Fault, frozen, killed, startSecond, withFlags } from '../faults.ts';

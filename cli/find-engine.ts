@@ -1,0 +1,137 @@
+import { isIP } from 'node:net';
+import type { Client } from '@temporalio/client';
+import { readRecord } from '../api/installation-record.ts';
+import type { KubeObject } from '../api/meta.ts';
+import { installation, kubeResource } from '../api/well-known.ts';
+import { parseConfig, type TemporalConfig } from '../workers/config.ts';
+import type { Cluster } from './cluster.ts';
+import { describeFailure } from './failure.ts';
+import { type OperationEngine, operationEngine } from './operation.ts';
+import type { EngineFlags } from './program.ts';
+
+/** Temporal, or why it cannot be asked. */
+export type FoundEngine =
+  | { readonly engine: OperationEngine }
+  | { readonly engine?: undefined; readonly missing: string };
+
+/** A Service of the cluster. */
+export interface ServiceRef {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** A port of this machine behind which a Service is, until it is closed. */
+export interface ForwardedPort {
+  readonly port: number;
+  close(): void;
+}
+
+export interface EngineSources {
+  /** As they were given on the command line. */
+  readonly flags: EngineFlags;
+  /** Only its WINDLASS_TEMPORAL_… and KUBERNETES_SERVICE_HOST are read. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cluster: Cluster;
+  readonly forward: (service: ServiceRef, port: number) => Promise<ForwardedPort>;
+  readonly connect: (config: TemporalConfig) => Promise<Client>;
+}
+
+const byHand = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
+
+/**
+ * Finds Temporal: where flags or the environment say, else where the cluster says. A Service of the cluster is reached by a
+ * forwarded port, which takes the user's own rights. Throws only for flags that cannot be used.
+ */
+export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
+  const { flags, env, connect } = sources;
+  const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
+  const own = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith('WINDLASS_TEMPORAL_')));
+  if (flags['temporal-address'] !== undefined || own.WINDLASS_TEMPORAL_ADDRESS) {
+    const { temporal } = parseConfig('worker', args, own);
+    return { engine: engineOf(await connect(temporal), temporal.address, temporal.namespace) };
+  }
+  const published = await publishedTemporal(sources.cluster);
+  if ('missing' in published) return published;
+
+  const defaults = {
+    WINDLASS_TEMPORAL_ADDRESS: published.address,
+    WINDLASS_TEMPORAL_NAMESPACE: published.namespace,
+    WINDLASS_TEMPORAL_TLS: String(published.tls),
+    WINDLASS_TEMPORAL_TLS_SERVER_NAME: published.serverName,
+  };
+  const { temporal } = parseConfig('worker', args, { ...defaults, ...given(own) });
+  const ca = temporal.tls !== undefined && temporal.tls.caFile === undefined ? published.ca : undefined;
+  const config = ca === undefined ? temporal : { ...temporal, tls: { ...temporal.tls, ca } };
+  return await reach(config, sources);
+}
+
+/** The Service that a host of the cluster's own names means; undefined for any other host. `isSure`: it can be nothing else. */
+export function serviceOf(host: string): (ServiceRef & { readonly isSure: boolean }) | undefined {
+  const [name = '', namespace = installation.namespace, kind, ...zone] = host.split('.');
+  if (isIP(host) !== 0 || host === 'localhost' || name === '') return undefined;
+  if (kind === undefined) return { name, namespace, isSure: false };
+  return kind === 'svc' && (zone.length === 0 || zone.length > 1) ? { name, namespace, isSure: true } : undefined;
+}
+
+async function reach(config: TemporalConfig, { cluster, env, forward, connect }: EngineSources): Promise<FoundEngine> {
+  const { hostname, port } = new URL(`tcp://${config.address}`);
+  const service = env.KUBERNETES_SERVICE_HOST ? undefined : serviceOf(hostname);
+  if (service === undefined || !(service.isSure || (await isThere(cluster, service)))) {
+    return { engine: engineOf(await connect(config), config.address, config.namespace) };
+  }
+  const { name, namespace } = service;
+  try {
+    const forwarded = await forward(service, Number(port));
+    const tls = config.tls && { serverName: hostname, ...config.tls };
+    const address = `127.0.0.1:${forwarded.port}`;
+    const client = await connect({ ...config, address, ...(tls && { tls }) });
+    const engine = engineOf(client, `127.0.0.1:${port}`, config.namespace);
+    return {
+      engine: {
+        ...engine,
+        first: {
+          command: `kubectl -n ${namespace} port-forward service/${name} ${port}`,
+          effect: 'a way to Temporal, to be left running beside the commands below',
+        },
+        close: async () => {
+          await engine.close();
+          forwarded.close();
+        },
+      },
+    };
+  } catch (error) {
+    const attempted = `Temporal is Service "${namespace}/${name}", and no port can be forwarded to it`;
+    return { missing: `${describeFailure(error, attempted)}; ${byHand}` };
+  }
+}
+
+async function publishedTemporal(cluster: Cluster) {
+  const ref = { namespace: installation.namespace, name: installation.recordConfigMap };
+  interface ConfigMap extends KubeObject {
+    readonly data?: unknown;
+  }
+  try {
+    const { data } = await cluster.kube.get<ConfigMap>(kubeResource.configMaps, ref, { deadlineMs: 10_000 });
+    return readRecord(data).temporal ?? { missing: byHand };
+  } catch (error) {
+    const attempted = `Cannot read ConfigMap "${ref.namespace}/${ref.name}", which says where Temporal is`;
+    return { missing: `${describeFailure(error, attempted)}; ${byHand}` };
+  }
+}
+
+/** Names with one dot may be those of hosts outside. */
+async function isThere({ kube }: Cluster, service: ServiceRef): Promise<boolean> {
+  return await kube.get(kubeResource.services, service, { deadlineMs: 10_000 }).then(
+    () => true,
+    () => false,
+  );
+}
+
+function engineOf(client: Client, address: string, namespace: string): OperationEngine {
+  return operationEngine({ client, flags: `--address ${address} --namespace ${namespace}`, deadlineMs: 10_000 });
+}
+
+/** A variable that is set to "" counts as absent, here as everywhere. */
+function given(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string | undefined>> {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
+}

@@ -1,0 +1,50 @@
+// Which feature gates the roles of an instance get: what its last `up` was given, all of them the same.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FeatureGateError, featureGateNames, featureGateTable, parseFeatureGates } from '../../api/feature-gates.ts';
+import { writeFile } from './files.ts';
+import type { Instance } from './instance.ts';
+
+/** Features that are off by default, and that a cluster for trials is to have; as the chart has it (FG-30). */
+export const featureGates = 'ImagePullJobGate=true';
+
+/** The text itself when each role would take it; throws an Error that lists the known gates. */
+export function checkedFeatureGates(text: string): string {
+  try {
+    parseFeatureGates(text);
+    return text;
+  } catch (error) {
+    if (!(error instanceof FeatureGateError)) throw error;
+    throw new Error(`${error.message}\n\nKnown feature gates, with their defaults:\n${knownGates()}`);
+  }
+}
+
+/** Notes what `up` was given. Absent: what it was given the last time stays. */
+export function noteFeatureGates(instance: Instance, given: string | undefined): void {
+  if (given !== undefined) writeFile(gatesFile(instance), given);
+}
+
+/** What every role of the instance gets. Gates that somebody names count instead of those of the local platform. */
+export function instanceFeatureGates(instance: Instance): string {
+  const file = gatesFile(instance);
+  const given = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  return [featureGates, given].filter((part) => part !== '').join(',');
+}
+
+function gatesFile(instance: Instance): string {
+  return join(instance.folder, 'roles', 'feature-gates');
+}
+
+function knownGates(): string {
+  const meta = ['Alpha', 'Beta'].map((stage) => [`All${stage}`, '', `Every ${stage} gate that is not named itself`]);
+  const gates = featureGateNames.map((gate) => [
+    gate,
+    String(featureGateTable[gate].default),
+    featureGateTable[gate].effect,
+  ]);
+  const rows = [...meta, ...gates];
+  const width = Math.max(...rows.map(([name = '']) => name.length));
+  return rows
+    .map(([name = '', byDefault = '', effect = '']) => `  ${name.padEnd(width)}  ${byDefault.padEnd(5)}  ${effect}`)
+    .join('\n');
+}

@@ -1,0 +1,147 @@
+// What `deploy/` holds for a cluster, applied to one whose API server reaches the webhook by URL.
+import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { type ApiServer, call, find } from './api-server.ts';
+import { filesIn } from './files.ts';
+import { repository } from './instance.ts';
+import { run } from './run.ts';
+import { toolPath } from './tools.ts';
+
+export type Manifest = Readonly<Record<string, unknown>>;
+
+/** A change of one place of an object, as RFC 6902 has it. */
+export interface Replacement {
+  readonly op: 'add';
+  readonly path: string;
+  readonly value: unknown;
+}
+
+/**
+ * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
+ * webhook; here it is a URL from the first moment, because a registration must not name both. For the same reason
+ * registrations that somebody else has made are replaced before: server-side apply would merge them with ours.
+ */
+export async function applyManifests({
+  api,
+  kubeconfig,
+  webhookUrl,
+  apiServerAddress,
+  cacheFolder,
+}: {
+  readonly api: ApiServer;
+  readonly kubeconfig: string;
+  readonly webhookUrl: string;
+  /** From which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
+  readonly apiServerAddress?: string;
+  readonly cacheFolder: string;
+}): Promise<void> {
+  const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress);
+  const items = [...manifestsIn('rbac', 'crds', 'webhooks'), ...policies].map((object) =>
+    reachByUrl(object, webhookUrl),
+  );
+  // Namespaces first: kubectl keeps the order.
+  items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
+  if (items.length === 0) return;
+  for (const item of items) await replaceRegistration(api, item);
+  await run(
+    toolPath('kubectl'),
+    [
+      'apply',
+      `--cache-dir=${cacheFolder}`,
+      '--server-side',
+      '--force-conflicts',
+      '--field-manager=windlass-local',
+      '-f',
+      '-',
+    ],
+    { env: { KUBECONFIG: kubeconfig }, input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }) },
+  );
+}
+
+/** Replaces each `clientConfig.service` by the URL with the same path. */
+export function reachByUrl(object: Manifest, url: string): Manifest {
+  return Object.fromEntries(
+    Object.entries(object).map(([key, value]): [string, unknown] => {
+      if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? reachByUrl(item, url) : item))];
+      if (!isObject(value)) return [key, value];
+      const { service, ...rest } = value;
+      if (key !== 'clientConfig' || !isObject(service)) return [key, reachByUrl(value, url)];
+      return [key, { ...rest, url: `${url}${String(service.path ?? '/')}` }];
+    }),
+  );
+}
+
+/**
+ * What of a registration has to be replaced as a whole before the manifest can be applied: the conversion of a CRD that
+ * goes through a Service or that the manifest does not have, and webhooks that go through a Service or that the manifest
+ * does not name. OpenKruise leaves both. Empty: server-side apply does the rest, and what the webhook process has written
+ * (its caBundle) stays.
+ */
+export function registrationReplacements(present: Manifest, wanted: Manifest): readonly Replacement[] {
+  if (wanted.kind === 'CustomResourceDefinition') {
+    const [before, after] = [conversionOf(present), conversionOf(wanted)];
+    const isOurs = !namesService(before) && isObject(before) === isObject(after);
+    if (isOurs || !isObject(before)) return [];
+    return [{ op: 'add', path: '/spec/conversion', value: after ?? { strategy: 'None' } }];
+  }
+  const [before, after] = [webhooksOf(present), webhooksOf(wanted)];
+  const names = after.map(({ name }) => name);
+  const isOurs = before.every((webhook) => names.includes(webhook.name) && !namesService(webhook));
+  return isOurs ? [] : [{ op: 'add', path: '/webhooks', value: after }];
+}
+
+const registrationPaths: Readonly<Record<string, string>> = {
+  CustomResourceDefinition: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
+  MutatingWebhookConfiguration: '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations',
+  ValidatingWebhookConfiguration: '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations',
+};
+
+async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<void> {
+  const collection = registrationPaths[String(wanted.kind)];
+  if (collection === undefined || !isObject(wanted.metadata)) return;
+  const path = `${collection}/${String(wanted.metadata.name)}`;
+  const present = await find<Manifest>(api, path);
+  const replacements = present ? registrationReplacements(present, wanted) : [];
+  if (replacements.length === 0) return;
+  await call(api, 'PATCH', `${path}?fieldManager=windlass-local`, replacements, 'application/json-patch+json');
+}
+
+/** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the one that is nobody's. */
+export function networkPolicies(apiServerAddress: string): readonly Manifest[] {
+  const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
+  const text = JSON.stringify(manifestsIn('network'));
+  return JSON.parse(text.replaceAll('192.0.2.1/32', cidr)) as readonly Manifest[];
+}
+
+function manifestsIn(...folders: readonly string[]): readonly Manifest[] {
+  return folders.flatMap((folder) =>
+    filesIn(join(repository, 'deploy', folder))
+      .filter((file) => file.endsWith('.yaml'))
+      .sort((a, b) => a.localeCompare(b))
+      .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown))
+      .filter(isObject),
+  );
+}
+
+/** Absent also where it says that there is none. */
+function conversionOf({ spec }: Manifest): unknown {
+  const conversion = isObject(spec) ? spec.conversion : undefined;
+  return isObject(conversion) && conversion.strategy === 'Webhook' ? conversion : undefined;
+}
+
+function webhooksOf({ webhooks }: Manifest): readonly Manifest[] {
+  return Array.isArray(webhooks) ? webhooks.filter(isObject) : [];
+}
+
+/** Whether this, or what it holds as `webhook`, is reached through a Service. */
+function namesService(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { clientConfig, webhook } = value;
+  return (isObject(clientConfig) && isObject(clientConfig.service)) || namesService(webhook);
+}
+
+function isObject(value: unknown): value is Manifest {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
