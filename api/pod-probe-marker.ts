@@ -14,6 +14,7 @@ import { keyProblems, selectorProblems, valueProblems } from './label-problems.t
 import { type LabelSelector, labelMatcher } from './label-selector.ts';
 import { labelKeyProblem } from './label-syntax.ts';
 import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
+import { limitProblems } from './pod-probe-limits.ts';
 import type { specSchema, statusSchema } from './schema/pod-probe-marker.ts';
 import type { Parsed } from './schema/static.ts';
 import type { WaitingFor } from './waiting-for.ts';
@@ -112,17 +113,27 @@ export function markerWait(
  */
 export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldProblem[] {
   if (!isJsonObject(spec)) return [required('spec', 'says what is probed')];
+  return [...problemsOfShape(spec), ...limitProblems(spec)];
+}
+
+function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
   return [...selectorProblems('spec.selector', spec.selector, 'says which pods are probed'), ...probesProblems(spec)];
 }
 
 /** What speaks against an update. A problem that the marker has already is not held against it. */
 export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
-  const known = validatePodProbeMarker(before);
-  const problems = validatePodProbeMarker(after).filter(
-    ({ path, message }) => !known.some((old) => old.path === path && old.message === message),
+  if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
+  const old = objectOr(before.spec);
+  const known = problemsOfShape(old);
+  const problems = problemsOfShape(after.spec).filter(
+    ({ path, message }) => !known.some((one) => one.path === path && one.message === message),
   );
-  const isSame = sameJson(objectOr(before.spec).selector, objectOr(after.spec).selector);
-  return [...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]), ...problems];
+  const isSame = sameJson(old.selector, after.spec.selector);
+  return [
+    ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]),
+    ...problems,
+    ...limitProblems(after.spec, old),
+  ];
 }
 
 function probesProblems(spec: JsonObject): readonly FieldProblem[] {

@@ -20,7 +20,7 @@ import { handlerHash, type Probe, type ProbePace, paceOf } from '../../api/probe
 import type { PodRef } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import { runCheck } from './checks.ts';
-import { Instances } from './instances.ts';
+import { type Instance, Instances } from './instances.ts';
 import type { ProbeRuntime } from './runtime.ts';
 import { type ProbeClock, Schedule } from './schedule.ts';
 import { Turns } from './turns.ts';
@@ -42,7 +42,17 @@ export interface ProberOptions {
   /** Told of each run: how late it began, and how it ended. */
   readonly observe?: (run: ProbeRun) => void;
   /** How many of each kind run at once. */
-  readonly limits?: { readonly exec: number; readonly network: number };
+  readonly limits?: ProbeLimits;
+}
+
+/** How many runs of each kind there are at once. */
+export interface ProbeLimits {
+  /** Commands. */
+  readonly exec: number;
+  /** Connections and requests. */
+  readonly network: number;
+  /** Runs of either kind that may take longer than a minute: they have turns of their own, so that others move on. */
+  readonly long: number;
 }
 
 /** One run, for metrics. */
@@ -52,7 +62,10 @@ export interface ProbeRun {
   readonly lagMs: number;
 }
 
-const usualLimits = { exec: 32, network: 128 } as const;
+const usualLimits: ProbeLimits = { exec: 32, network: 128, long: 32 };
+
+/** Who may take longer than this does not hold a turn that the others wait for. */
+const longSeconds = 60;
 
 /** One probe of one container. */
 interface Worker {
@@ -82,6 +95,7 @@ export class Prober {
   readonly #instances: Instances;
   readonly #execTurns: Turns;
   readonly #networkTurns: Turns;
+  readonly #longTurns: Turns;
   readonly #startedAtMs: number;
   readonly #workers = new Map<string, Worker>();
   #list: NodePodProbe | undefined;
@@ -95,6 +109,7 @@ export class Prober {
     this.#instances = new Instances(options.runtime, clock);
     this.#execTurns = new Turns(limits.exec);
     this.#networkTurns = new Turns(limits.network);
+    this.#longTurns = new Turns(limits.long);
     this.#startedAtMs = clock.monotonicMs();
   }
 
@@ -210,8 +225,7 @@ export class Prober {
     const isFirst = worker.standing === undefined;
     worker.isRunning = true;
     try {
-      const turns = worker.probe.exec ? this.#execTurns : this.#networkTurns;
-      await turns.take(() => this.#run(worker, dueMs));
+      await this.#run(worker, dueMs);
     } catch (error) {
       // The runtime does not answer: no result, as long as that lasts.
       if (!(error instanceof CriError)) {
@@ -229,27 +243,47 @@ export class Prober {
     this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
   }
 
-  /** NPP-23. */
+  /** NPP-23. A look at the container needs no turn, so what it shows does not wait for one. */
   async #run(worker: Worker, dueMs: number): Promise<void> {
-    if (!this.#isWanted(worker, worker.version)) return;
+    const { clock } = this.#options;
+    const { version } = worker;
+    const instance = await this.#look(worker);
+    if (!instance?.isRunning) return;
+    const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
+    if (Math.floor(uptimeMs / 1_000) < worker.pace.initialDelaySeconds) return;
+    await this.#turnsOf(worker).take(worker.pod.namespace, async () => {
+      // While it waited for its turn it may have been taken off the list, or asks something else now.
+      if (this.#isWanted(worker, version)) await this.#ask(worker, instance.id, dueMs);
+    });
+  }
+
+  /** Finds the newest instance, and keeps what follows from the look alone. */
+  async #look(worker: Worker): Promise<Instance | undefined> {
+    const { version } = worker;
+    if (!this.#isWanted(worker, version)) return undefined;
+    const instance = await this.#instances.find(worker.pod.uid, worker.container);
+    if (instance === undefined || !this.#isWanted(worker, version)) return undefined;
+    if (worker.standing?.instance !== instance.id) this.#keep(worker, newInstance(instance.id));
+    const standing = worker.standing ?? newInstance(instance.id);
+    if (!instance.isRunning) this.#keep(worker, notRunning(standing, worker.container));
+    return instance;
+  }
+
+  async #ask(worker: Worker, containerId: string, dueMs: number): Promise<void> {
     const { clock, runtime, ipOf, observe } = this.#options;
     const { version, probe, pace } = worker;
     const lagMs = clock.monotonicMs() - dueMs;
-    const instance = await this.#instances.find(worker.pod.uid, worker.container);
-    if (instance === undefined || !this.#isWanted(worker, version)) return;
-    if (worker.standing?.instance !== instance.id) this.#keep(worker, newInstance(instance.id));
-    const standing = worker.standing ?? newInstance(instance.id);
-    if (!instance.isRunning) return this.#keep(worker, notRunning(standing, worker.container));
-    const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
-    if (Math.floor(uptimeMs / 1_000) < pace.initialDelaySeconds) return;
-
     const ip = worker.ip || ipOf(worker.pod.uid) || '';
-    const check = { probe, containerId: instance.id, ip, timeoutSeconds: pace.timeoutSeconds };
+    const check = { probe, containerId, ip, timeoutSeconds: pace.timeoutSeconds };
     const outcome = await runCheck(check, runtime());
     observe?.({ handler: probe.exec ? 'exec' : probe.httpGet ? 'http' : 'tcp', outcome: outcome.kind, lagMs });
-    // Meanwhile it may have been taken off the list, or asks something else now.
-    if (!this.#isWanted(worker, version) || worker.standing?.instance !== instance.id) return;
+    if (!this.#isWanted(worker, version) || worker.standing?.instance !== containerId) return;
     this.#keep(worker, afterRun(worker.standing, outcome, worker.pace));
+  }
+
+  #turnsOf({ probe, pace }: Worker): Turns {
+    if (pace.timeoutSeconds > longSeconds) return this.#longTurns;
+    return probe.exec ? this.#execTurns : this.#networkTurns;
   }
 
   #isWanted(worker: Worker, version: number): boolean {
