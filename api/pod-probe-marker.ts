@@ -48,6 +48,11 @@ export const podProbeMarker = {
 /** Nodes may still have work of this marker; goes when none has. */
 export const nodePodProbeFinalizer = 'kruise.io/node-pod-probe-cleanup';
 
+/** Whether the marker cannot go before the nodes have been looked at: only then they are told of it (PPM-9). */
+export function isHeld({ metadata }: PodProbeMarker): boolean {
+  return metadata.finalizers?.includes(nodePodProbeFinalizer) ?? false;
+}
+
 /** Annotations on pods, written at their creation for providers of virtual nodes. */
 export const serverlessAnnotation = {
   /** JSON list of probes. */

@@ -1,9 +1,9 @@
-import { despiteConflicts } from '../../api/conflicts.ts';
 /**
  * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
  * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
  * pod, and (in `pod-probe-marker.ts`) a marker.
  */
+import { despiteConflicts } from '../../api/conflicts.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import { sameJson } from '../../api/json.ts';
 import { isVirtual, type Node } from '../../api/node.ts';
@@ -15,7 +15,7 @@ import {
   parseProbeKey,
 } from '../../api/node-pod-probe.ts';
 import { isActive, type Pod } from '../../api/pod.ts';
-import type { PodProbeMarker } from '../../api/pod-probe-marker.ts';
+import { isHeld, type PodProbeMarker } from '../../api/pod-probe-marker.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import {
   type ContainerPorts,
@@ -25,6 +25,7 @@ import {
   marksOf,
   needsPorts,
   type PodMarks,
+  type ProbedPod,
   serverlessMarksOf,
   withConditions,
   workListOf,
@@ -77,6 +78,8 @@ export class NodeProbeMemory {
   readonly #annotated = new Map<string, string>();
   /** By node. */
   readonly lostPorts = new Map<string, readonly LostPort[]>();
+  /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
+  readonly unsure = new Set<string>();
 
   /** The ports of a pod by container; undefined when there is no such pod any more. */
   async portsOf(pod: Pod, kube: Pick<ProbeWorld['kube'], 'get'>): Promise<ContainerPorts | undefined> {
@@ -108,12 +111,14 @@ export class NodeProbeMemory {
     this.#ports.clear();
     this.#annotated.clear();
     this.lostPorts.clear();
+    this.unsure.clear();
   }
 }
 
 /**
  * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
- * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11).
+ * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11). Ends only when the cache shows what it has written, so that who
+ * looks there afterwards sees all the work that the node has (PPM-8a).
  */
 export async function passOverNode(nodeName: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
   const node = world.nodes.byName('', nodeName);
@@ -121,6 +126,7 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
   const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
   if (!isServed) {
     memory.lostPorts.delete(nodeName);
+    memory.unsure.delete(nodeName);
     if (list) await unlessMovedOn(world.kube.delete(nodePodProbe, nameOf(list), uidOf(list)));
     return;
   }
@@ -131,17 +137,46 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
 
   const probed = await Promise.all(
     world.pods.byIndex('probedOnNode', nodeName).map(async (pod) => {
-      const markers = markersOf(pod, world.markers.byIndex('namespace', pod.metadata.namespace ?? ''));
+      const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
+      const markers = markersOf(pod, ofNamespace.filter(isHeld));
       const ports = needsPorts(markers) ? await memory.portsOf(pod, world.kube) : emptyPorts;
       return { pod, markers, ...(ports && { ports }) };
     }),
   );
-  const { podProbes, lostPorts } = workListOf(probed, list.spec.podProbes ?? []);
-  memory.lostPorts.set(nodeName, lostPorts);
-  if (sameJson(podProbes, list.spec.podProbes ?? [])) return;
-  const { uid, resourceVersion } = list.metadata;
-  const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
-  await unlessMovedOn(world.kube.patch(nodePodProbe, nameOf(list), 'merge', body));
+  await writeList(list, probed, world, memory);
+}
+
+/** As long as the cache may take to show a write. */
+const seenWithinMs = 10_000;
+
+/** The daemon writes the status of the same object: after a conflict the list is read, and decided on anew. */
+async function writeList(
+  cached: NodePodProbe,
+  probed: readonly ProbedPod[],
+  { kube, nodeProbes }: ProbeWorld,
+  memory: NodeProbeMemory,
+): Promise<void> {
+  const ref = nameOf(cached);
+  let known = memory.unsure.has(ref.name) ? undefined : cached;
+  await unlessGone(
+    despiteConflicts(async () => {
+      const list = known ?? (await kube.get<NodePodProbe>(nodePodProbe, ref));
+      const { uid, resourceVersion } = list.metadata;
+      if (uid !== cached.metadata.uid) return;
+      const present = list.spec.podProbes ?? [];
+      const { podProbes, lostPorts } = workListOf(probed, present);
+      memory.lostPorts.set(ref.name, lostPorts);
+      let shown = resourceVersion;
+      if (!sameJson(podProbes, present)) {
+        known = undefined;
+        memory.unsure.add(ref.name);
+        const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
+        shown = (await kube.patch<NodePodProbe>(nodePodProbe, ref, 'merge', body)).metadata.resourceVersion;
+      }
+      if (memory.unsure.has(ref.name)) await nodeProbes.seen(uid, shown, AbortSignal.timeout(seenWithinMs));
+      memory.unsure.delete(ref.name);
+    }),
+  );
 }
 
 const emptyPorts: ContainerPorts = new Map();
