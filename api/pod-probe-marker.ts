@@ -91,6 +91,8 @@ export function selectionOf(marker: PodProbeMarker): (labels: Readonly<Record<st
 export const markerWaits = {
   NodeNotReady: 'Bring the node back: it gets its list of probes once it is ready',
   PortNotFound: 'Name a port of the container, or give a number',
+  TooManyProbes: 'Have fewer markers select the pod, or take probes out of them: a pod has at most 64',
+  NodeListFull: 'Make commands and headers shorter, or probe fewer pods: namespaces share the room of the node',
 } as const;
 export type MarkerWaitReason = keyof typeof markerWaits;
 

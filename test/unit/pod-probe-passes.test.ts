@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { KubeError } from '../../activities/kube/failures.ts';
 import type { Node } from '../../api/node.ts';
 import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -188,6 +189,45 @@ describe('the list of a node', () => {
     await waitFor('the generation to be spread', () => mark()?.status?.observedGeneration === 1);
     expect(probesOf()).toEqual(['uid-web-1 game#idle']);
     expect([reports, failures]).toEqual([3, []]);
+  });
+
+  it('H5: a marker that is too large for the list says so, and stops nobody else', async () => {
+    const command = ['sh', '-c', 'x'.repeat(30_000)];
+    const greedy = marker([probe({ probe: { exec: { command } }, podConditionType: 'greedy' })], { name: 'greedy' });
+    const pods = Array.from({ length: 60 }, (_, index) => probedPod(`web-${index + 1}`));
+    const { probesOf, mark, cluster } = await run({ pods, markers: [greedy, marker()] });
+    await waitFor(
+      'the probes of the other one',
+      () => probesOf().filter((one) => one.endsWith(' game#idle')).length === 60,
+    );
+    await waitFor('the wait to be told', () => mark('greedy')?.status?.waitingFor);
+    expect(mark('greedy')?.status?.waitingFor).toMatchObject({ reason: 'NodeListFull' });
+    expect(mark()?.status?.waitingFor).toBeUndefined();
+    for (let index = 11; index <= 60; index += 1)
+      cluster.remove(kubeResource.pods, { namespace: 'shop', name: `web-${index}` });
+    await waitFor('the rest to have room', () => probesOf().length === 20);
+    await waitFor('the wait to end', () => mark('greedy')?.status?.waitingFor === undefined);
+  });
+
+  it('H5: a list that the API server refuses for its size is written with less of those who want most', async () => {
+    const command = ['sh', '-c', 'x'.repeat(10_000)];
+    const greedy = marker([probe({ probe: { exec: { command } }, podConditionType: 'greedy' })], { name: 'greedy' });
+    const pods = Array.from({ length: 40 }, (_, index) => probedPod(`web-${index + 1}`));
+    const sizes: number[] = [];
+    const meet = ({ verb, plural, body }: SeenCall) => {
+      if (verb !== 'patch' || plural !== 'nodepodprobes') return;
+      sizes.push(JSON.stringify(body).length);
+      if ((sizes.at(-1) ?? 0) > 150_000)
+        throw new KubeError({ status: 500, message: 'etcdserver: request is too large' });
+    };
+    const { probesOf, mark, failures } = await run({ pods, markers: [greedy, marker()] }, { meet });
+    await waitFor(
+      'the probes of the other one',
+      () => probesOf().filter((one) => one.endsWith(' game#idle')).length === 40,
+    );
+    await waitFor('the wait to be told', () => mark('greedy')?.status?.waitingFor?.reason === 'NodeListFull');
+    expect(probesOf().filter((one) => one.endsWith(' greedy#idle')).length).toBeGreaterThan(2);
+    expect(failures).toEqual([]);
   });
 
   it('NPP-11: loses a pod as soon as it is terminating', async () => {

@@ -4,7 +4,7 @@
  * pod, and (in `pod-probe-marker.ts`) a marker.
  */
 import { despiteConflicts } from '../../api/conflicts.ts';
-import { failureTypeOf } from '../../api/failure.ts';
+import { failureTypeOf, isTooLarge } from '../../api/failure.ts';
 import { sameJson } from '../../api/json.ts';
 import { isVirtual, type Node } from '../../api/node.ts';
 import {
@@ -30,6 +30,7 @@ import {
   withConditions,
   workListOf,
 } from '../../workflows/plan/pod-probes.ts';
+import { fittingWork, type LeftOut, listRoom } from '../../workflows/plan/probe-room.ts';
 import type { Cache } from '../cache.ts';
 import type { WatcherHouse } from '../controller.ts';
 import { unlessGone, unlessMovedOn } from '../moved-on.ts';
@@ -78,6 +79,10 @@ export class NodeProbeMemory {
   readonly #annotated = new Map<string, string>();
   /** By node. */
   readonly lostPorts = new Map<string, readonly LostPort[]>();
+  /** By node, where something is left out. */
+  readonly leftOut = new Map<string, readonly LeftOut[]>();
+  /** Bytes of the list of a node, where the API server refused a larger one; by node. */
+  readonly rooms = new Map<string, number>();
   /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
   readonly unsure = new Set<string>();
 
@@ -111,7 +116,16 @@ export class NodeProbeMemory {
     this.#ports.clear();
     this.#annotated.clear();
     this.lostPorts.clear();
+    this.leftOut.clear();
+    this.rooms.clear();
     this.unsure.clear();
+  }
+
+  forgetNode(nodeName: string): void {
+    this.lostPorts.delete(nodeName);
+    this.leftOut.delete(nodeName);
+    this.rooms.delete(nodeName);
+    this.unsure.delete(nodeName);
   }
 }
 
@@ -125,8 +139,7 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
   const list = world.nodeProbes.byName('', nodeName);
   const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
   if (!isServed) {
-    memory.lostPorts.delete(nodeName);
-    memory.unsure.delete(nodeName);
+    memory.forgetNode(nodeName);
     if (list) await unlessMovedOn(world.kube.delete(nodePodProbe, nameOf(list), uidOf(list)));
     return;
   }
@@ -143,8 +156,20 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
       return { pod, markers, ...(ports && { ports }) };
     }),
   );
-  await writeList(list, probed, world, memory);
+  for (;;) {
+    const room = memory.rooms.get(nodeName) ?? listRoom;
+    try {
+      return await writeList(list, probed, world, memory);
+    } catch (error) {
+      // One marker must not stop the others: with less room there is less of those who want most.
+      if (!isTooLarge(error) || room < leastRoom) throw error;
+      memory.rooms.set(nodeName, room / 2);
+    }
+  }
 }
+
+/** A list of so few bytes is refused for another reason than its size. */
+const leastRoom = 16 * 1024;
 
 /** As long as the cache may take to show a write. */
 const seenWithinMs = 10_000;
@@ -164,8 +189,11 @@ async function writeList(
       const { uid, resourceVersion } = list.metadata;
       if (uid !== cached.metadata.uid) return;
       const present = list.spec.podProbes ?? [];
-      const { podProbes, lostPorts } = workListOf(probed, present);
+      const { podProbes: wanted, lostPorts } = workListOf(probed, present);
+      const { podProbes, leftOut } = fittingWork(wanted, present, memory.rooms.get(ref.name));
       memory.lostPorts.set(ref.name, lostPorts);
+      if (leftOut.length > 0) memory.leftOut.set(ref.name, leftOut);
+      else memory.leftOut.delete(ref.name);
       let shown = resourceVersion;
       if (!sameJson(podProbes, present)) {
         known = undefined;

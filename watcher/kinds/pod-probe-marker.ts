@@ -52,7 +52,7 @@ export function podProbes(house: WatcherHouse): Controller {
   const nodesInPass = new Set<string>();
 
   const nodePasses = queue('node-pod-probes', async (nodeName) => {
-    const lostBefore = memory.lostPorts.get(nodeName) ?? [];
+    const before = waitsOn(nodeName);
     // what comes to be spread or released while this pass runs was not known when it began
     const known = [...[...spreads].map(([key, { pending }]) => [key, pending] as const), ...releases];
     nodesInPass.add(nodeName);
@@ -62,8 +62,10 @@ export function podProbes(house: WatcherHouse): Controller {
       nodesInPass.delete(nodeName);
     }
     for (const [key, pending] of known) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
-    const lost = memory.lostPorts.get(nodeName) ?? [];
-    if (!sameJson(lostBefore, lost)) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+    const after = waitsOn(nodeName);
+    if (!sameJson(before, after)) {
+      for (const { namespace, marker } of [...before, ...after]) markerPasses.add(`${namespace}/${marker}`);
+    }
     return undefined;
   });
   const podPasses = queue('probe-results', async (podUid) => {
@@ -118,6 +120,11 @@ export function podProbes(house: WatcherHouse): Controller {
     await unlessMovedOn(kube.patch(podProbeMarker, nameOf(marker), 'merge', body, { subresource: 'status' }));
   }
 
+  /** What of markers is not on the list of this node, and why. */
+  function waitsOn(nodeName: string): readonly { readonly namespace: string; readonly marker: string }[] {
+    return [...(memory.lostPorts.get(nodeName) ?? []), ...(memory.leftOut.get(nodeName) ?? [])];
+  }
+
   function waitOf(marker: PodProbeMarker, matched: readonly Pod[]): WaitingFor | undefined {
     const before = marker.status?.waitingFor;
     const at = timestamp(now());
@@ -126,11 +133,15 @@ export function podProbes(house: WatcherHouse): Controller {
       .filter((name) => !isVirtual(nodes.byName('', name) ?? noNode) && !nodeProbes.byName('', name));
     if (unlisted.length > 0) return markerWait('NodeNotReady', named('node', unlisted), at, before);
     const { name, namespace } = marker.metadata;
-    const lost = [...memory.lostPorts.values()]
-      .flat()
-      .filter((port) => port.marker === name && port.namespace === namespace)
-      .map(({ pod }) => pod);
-    return lost.length > 0 ? markerWait('PortNotFound', named('pod', lost), at, before) : undefined;
+    const ofMarker = (one: { readonly namespace: string; readonly marker: string }) =>
+      one.marker === name && one.namespace === namespace;
+    const lost = [...memory.lostPorts.values()].flat().filter(ofMarker);
+    if (lost.length > 0) return markerWait('PortNotFound', podsOf(lost), at, before);
+    const leftOut = [...memory.leftOut.values()].flat().filter(ofMarker);
+    const reason = leftOut.find((one) => one.reason === 'TooManyProbes')?.reason ?? leftOut[0]?.reason;
+    if (reason === undefined) return undefined;
+    const inTheWay = leftOut.filter((one) => one.reason === reason);
+    return markerWait(reason, podsOf(inTheWay), at, before);
   }
 
   /**
@@ -282,6 +293,13 @@ const noNode: Node = {
 
 function named(kind: string, names: readonly string[]): readonly string[] {
   return [...new Set(names)].toSorted((left, right) => left.localeCompare(right)).map((name) => `${kind}/${name}`);
+}
+
+function podsOf(entries: readonly { readonly pod: string }[]): readonly string[] {
+  return named(
+    'pod',
+    entries.map(({ pod }) => pod),
+  );
 }
 
 function keyOf({ metadata }: Pick<PodProbeMarker, 'metadata'>): string {
