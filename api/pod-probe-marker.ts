@@ -8,6 +8,7 @@
 //   on the pod: the condition podConditionType   the watcher (on virtual nodes the provider)
 //   on the pod: marks of markerPolicy            the watcher
 //   on the pod: annotations for providers        admission, at creation
+import { cloneSetMark } from './cloneset.ts';
 import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { keyProblems, selectorProblems, valueProblems } from './label-problems.ts';
@@ -61,8 +62,8 @@ export const serverlessAnnotation = {
   markers: 'kruise.io/podprobemarker-list',
 } as const;
 
-/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
-export const reservedConditions: readonly string[] = [
+/** Names that a probe must not have, because they are names of conditions (PPM §2.1). */
+const reservedNames: readonly string[] = [
   'PodScheduled',
   'Initialized',
   'Ready',
@@ -71,9 +72,46 @@ export const reservedConditions: readonly string[] = [
   'InPlaceUpdateReady',
 ];
 
+/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
+const reservedConditions: readonly string[] = [
+  ...reservedNames,
+  'DisruptionTarget',
+  'PodReadyToStartContainers',
+  'PodResizePending',
+  'PodResizeInProgress',
+];
+
+/** Whose conditions say something about pods that others rely on. */
+const reservedConditionDomains: readonly string[] = ['kubernetes.io', 'k8s.io', 'windlass.io'];
+
 /** Whether a marker may write this condition. */
 export function mayWriteCondition(type: string | undefined): type is string {
-  return type !== undefined && type !== '' && !reservedConditions.includes(type);
+  if (type === undefined || type === '') return false;
+  return !reservedConditions.includes(type) && !isInDomain(type, reservedConditionDomains);
+}
+
+/** In these labels and annotations of pods the suite keeps its own records. */
+const reservedMarkDomains: readonly string[] = ['apps.kruise.io', 'policy.kruise.io', 'windlass.io'];
+
+/** Records in a domain that has keys for users as well. */
+const reservedMarks: readonly string[] = Object.values(serverlessAnnotation);
+const sidecarRecords = 'kruise.io/sidecarset-';
+
+/** Keys of these domains that are made for users to write on running pods. */
+const marksOfUsers: readonly string[] = [cloneSetMark.specifiedDelete];
+
+/** Whether a marker may write this label or annotation: all but the records of the suite. */
+export function mayWriteMark(key: string): boolean {
+  if (marksOfUsers.includes(key)) return true;
+  const isRecord = reservedMarks.includes(key) || key.startsWith(sidecarRecords);
+  return !isRecord && !isInDomain(key, reservedMarkDomains);
+}
+
+/** Whether the part before the slash is one of these domains, or below one. */
+function isInDomain(key: string, domains: readonly string[]): boolean {
+  const slash = key.indexOf('/');
+  const prefix = key.slice(0, Math.max(0, slash)).toLowerCase();
+  return slash > 0 && domains.some((domain) => prefix === domain || prefix.endsWith(`.${domain}`));
 }
 
 /** Whom the marker selects, as a question; an empty or malformed selector selects nobody (PPM-1). */
@@ -168,7 +206,7 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
 function nameProblems(path: string, name: Json | undefined): readonly FieldProblem[] {
   if (typeof name !== 'string' || name === '') return [required(path, 'tells the probe apart')];
   if (name.includes('#')) return [invalid(path, name, 'must not contain "#"')];
-  return reservedConditions.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
+  return reservedNames.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
 }
 
 function repeated(path: string, values: readonly (Json | undefined)[], index: number): readonly FieldProblem[] {
@@ -182,7 +220,7 @@ function conditionProblems(path: string, type: Json | undefined): readonly Field
   if (typeof type !== 'string') return [invalid(path, type, 'must be a text')];
   const problem = labelKeyProblem(type);
   if (problem !== undefined) return [invalid(path, type, problem)];
-  return reservedConditions.includes(type) ? [invalid(path, type, 'is a condition that others write')] : [];
+  return mayWriteCondition(type) ? [] : [invalid(path, type, 'is a condition that others write')];
 }
 
 function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldProblem[] {
@@ -215,14 +253,20 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
   return [
     ...labels.flatMap(([key, value]) => [
       ...keyProblems(`${path}.labels`, key),
+      ...recordProblems(`${path}.labels`, key),
       ...valueProblems(`${path}.labels[${key}]`, value),
     ]),
     ...annotations.flatMap(([key, value]) => [
       ...keyProblems(`${path}.annotations`, key.toLowerCase()),
+      ...recordProblems(`${path}.annotations`, key),
       ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
     ]),
     ...(size > mostAnnotationBytes ? [invalid(`${path}.annotations`, size, 'must not be larger than 256 KiB')] : []),
   ];
+}
+
+function recordProblems(path: string, key: string): readonly FieldProblem[] {
+  return mayWriteMark(key) ? [] : [invalid(path, key, 'is a record of the suite itself, which no marker writes')];
 }
 
 // ------------------------------------------------------------------------------------------------------------- a probe

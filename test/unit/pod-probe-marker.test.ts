@@ -196,6 +196,16 @@ describe('the marks of a pod', () => {
     expect(marksOf([state('Failed')], [marker([probe({ podConditionType: 'Ready' })])]).conditions).toEqual([]);
   });
 
+  it('L6: a record of the suite is neither written nor taken off, whatever an old marker says', () => {
+    const labels = { 'crr.apps.kruise.io/active': 'true', role: 'leader' };
+    const annotations = { 'apps.kruise.io/inplace-update-state': '{}', 'windlass.io/command': 'abort' };
+    const markers = [marker([probe({ markerPolicy: [{ state: 'Succeeded', labels, annotations }] })])];
+    const state = (verdict: string) => [{ name: 'game#idle', state: verdict }];
+    expect(marksOf(state('Succeeded'), markers)).toMatchObject({ labels: { role: 'leader' }, annotations: {} });
+    const failed = marksOf(state('Failed'), markers);
+    expect([failed.labels, failed.annotations]).toEqual([{ role: null }, {}]);
+  });
+
   it('NPP-14: the marks of the other state go, and those of this one come', () => {
     expect(marksOf([state('Succeeded')], policies(idle, busy))).toMatchObject({
       labels: { idle: 'yes', cost: '-10', busy: null },
@@ -330,6 +340,50 @@ describe('validation', () => {
     ],
   ])('refuses %s, and names the field', (_what, object, path) => {
     expect(paths(object as JsonObject)).toEqual([path]);
+  });
+
+  it.each([
+    ...['PodScheduled', 'Initialized', 'ContainersReady', 'Ready', 'DisruptionTarget', 'PodReadyToStartContainers'],
+    ...['PodResizePending', 'PodResizeInProgress', 'KruisePodReady', 'InPlaceUpdateReady'],
+    ...['kubernetes.io/x', 'node.kubernetes.io/x', 'networking.k8s.io/x', 'windlass.io/x'],
+  ])('L6: refuses condition %s, which others write', (podConditionType) => {
+    expect(paths(withProbe({ podConditionType }))).toEqual([`${at}.podConditionType`]);
+  });
+
+  it.each([
+    ...['apps.kruise.io/inplace-update-state', 'apps.kruise.io/runtime-containers-meta', 'crr.apps.kruise.io/active'],
+    ...['lifecycle.apps.kruise.io/state', 'policy.kruise.io/delete-protection', 'windlass.io/command'],
+    ...['Windlass.io/command', 'kruise.io/podprobe', 'kruise.io/podprobemarker-list', 'kruise.io/sidecarset-hash'],
+  ])('L6: refuses mark %s, in which the suite keeps its records', (key) => {
+    expect(paths(policy({ state: 'Failed', annotations: { [key]: 'x' } }))).toEqual([
+      `${at}.markerPolicy[0].annotations`,
+    ]);
+  });
+
+  it('L6: lets through the conditions and marks that users have', () => {
+    const types = [
+      'game.kruise.io/healthy',
+      'game.io/idle',
+      'healthy',
+      'xkubernetes.io/x',
+      'target-health.elbv2.k8s.aws/x',
+    ];
+    for (const podConditionType of types) expect(paths(withProbe({ podConditionType }))).toEqual([]);
+    const labels = {
+      ...{
+        'gameserver-idle': 'true',
+        'apps.kruise.io/specified-delete': 'true',
+        'app.kubernetes.io/component': 'leader',
+      },
+      ...{ 'game.kruise.io/role': 'a', 'pub.kruise.io/no-protect': 'true' },
+    };
+    const annotations = {
+      'controller.kubernetes.io/pod-deletion-cost': '-10',
+      'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
+      'karpenter.sh/do-not-disrupt': 'true',
+    };
+    expect(paths(policy({ state: 'Succeeded', labels, annotations }))).toEqual([]);
+    expect(paths(withProbe({ name: 'DisruptionTarget' }))).toEqual([]);
   });
 
   it('never throws, whatever it is given', () => {
