@@ -80,6 +80,10 @@ interface Worker {
   /** Grows with each change of the handler, so that a run of the old one does not count. */
   version: number;
   isRunning: boolean;
+  /** When the last run was due, by the monotonic clock; undefined before the first. */
+  dueMs: number | undefined;
+  /** Nothing was known of it when it came: it began together with others. */
+  readonly isNew: boolean;
   /** Undefined until an instance has been seen. */
   standing: Standing | undefined;
   told: (Told & { readonly handler: string }) | undefined;
@@ -171,6 +175,7 @@ export class Prober {
       this.#change(known, pod.IP ?? '', probe);
       return key;
     }
+    const restored = restoredFrom(pod.uid, name, handlerHash(probe), list?.status, this.#options.clock.nowMs());
     const worker: Worker = {
       key,
       pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid },
@@ -182,14 +187,28 @@ export class Prober {
       handler: handlerHash(probe),
       version: 0,
       isRunning: false,
+      dueMs: undefined,
+      isNew: restored === undefined,
       standing: undefined,
       told: undefined,
       transitionMs: this.#options.clock.nowMs(),
+      ...restored,
     };
-    restore(worker, list?.status, this.#options.clock.nowMs());
     this.#workers.set(key, worker);
-    this.#scheduleRun(worker, this.#options.clock.monotonicMs() + this.#firstDelayMs(worker));
+    const delayMs = this.#firstDelayMs(worker);
+    this.#scheduleRun(worker, this.#options.clock.monotonicMs() + delayMs);
+    if (worker.isNew && delayMs > 0) void this.#introduce(worker);
     return key;
+  }
+
+  /** NPP-31a: what waits for its first run has no result yet, and says so at once. */
+  async #introduce(worker: Worker): Promise<void> {
+    try {
+      await this.#look(worker);
+    } catch (error) {
+      // The first run looks again.
+      if (!(error instanceof CriError)) throw error;
+    }
   }
 
   /** NPP-22: right after the start of the daemon, what has a long period begins somewhere within it. */
@@ -211,8 +230,13 @@ export class Prober {
       worker.version += 1;
       if (worker.standing) this.#keep(worker, newInstance(worker.standing.instance));
     }
-    if ((isAnother || isOtherPeriod) && !worker.isRunning) {
-      this.#scheduleRun(worker, this.#options.clock.monotonicMs());
+    if (worker.isRunning) return;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (isAnother) this.#scheduleRun(worker, nowMs);
+    else if (isOtherPeriod) {
+      // Not at once: the last run counts for this period, too (NPP-33).
+      const dueMs = worker.dueMs === undefined ? nowMs : worker.dueMs + worker.pace.periodSeconds * 1_000;
+      this.#scheduleRun(worker, Math.max(nowMs, dueMs));
     }
   }
 
@@ -222,8 +246,9 @@ export class Prober {
 
   async #runAt(worker: Worker, dueMs: number): Promise<void> {
     const { clock, log } = this.#options;
-    const isFirst = worker.standing === undefined;
+    const isFirst = worker.dueMs === undefined;
     worker.isRunning = true;
+    worker.dueMs = dueMs;
     try {
       await this.#run(worker, dueMs);
     } catch (error) {
@@ -237,8 +262,9 @@ export class Prober {
     if (this.#workers.get(worker.key) !== worker) return;
     const periodMs = worker.pace.periodSeconds * 1_000;
     const nowMs = clock.monotonicMs();
-    // Probes that begin together drift apart at once, for the sake of everything that they ask.
-    const stepMs = isFirst ? periodMs * (0.5 + this.#random()) : periodMs;
+    // Probes that begin together drift apart at once, for the sake of everything that they ask. Later, never earlier, and
+    // by less than a period: so each period since the first run has one run (NPP-33).
+    const stepMs = isFirst && worker.isNew ? periodMs * (1 + this.#random() / 2) : periodMs;
     const missed = Math.max(0, Math.ceil((nowMs - dueMs - stepMs) / periodMs));
     this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
   }
@@ -334,21 +360,27 @@ function stateOf({ name, transitionMs }: Worker, told: NonNullable<Worker['told'
  * daemon is replaced (NPP-31). Whether the instance is still the same shows at the first run; when the question is not, it
  * has no answer yet.
  */
-function restore(worker: Worker, status: NodePodProbeStatus | undefined, nowMs: number): void {
-  const ofPod = status?.podProbeStatuses?.find(({ uid }) => uid === worker.pod.uid);
-  const found = ofPod?.probeStates?.find(({ name }) => name === worker.name);
+function restoredFrom(
+  podUid: string,
+  name: string,
+  handler: string,
+  status: NodePodProbeStatus | undefined,
+  nowMs: number,
+): Pick<Worker, 'standing' | 'told' | 'transitionMs'> | undefined {
+  const ofPod = status?.podProbeStatuses?.find(({ uid }) => uid === podUid);
+  const found = ofPod?.probeStates?.find((state) => state.name === name);
   const verdict = found && verdicts.find((known) => known === found.state);
-  if (!found?.containerID || !verdict) return;
+  if (!found?.containerID || !verdict) return undefined;
   const { containerID: instance, message = '', lastProbeTime = '', lastTransitionTime = '' } = found;
-  const { handler } = worker;
   if (found.handlerHash !== handler) {
-    worker.standing = newInstance(instance);
-    worker.told = { verdict: 'Unknown', message: '', instance, atMs: nowMs, handler };
-    return;
+    const told = { verdict: 'Unknown', message: '', instance, atMs: nowMs, handler } as const;
+    return { standing: newInstance(instance), told, transitionMs: nowMs };
   }
-  worker.standing = { instance, verdict, message, streak: undefined };
-  worker.told = { verdict, message, instance, atMs: Date.parse(lastProbeTime) || 0, handler };
-  worker.transitionMs = Date.parse(lastTransitionTime) || nowMs;
+  return {
+    standing: { instance, verdict, message, streak: undefined },
+    told: { verdict, message, instance, atMs: Date.parse(lastProbeTime) || 0, handler },
+    transitionMs: Date.parse(lastTransitionTime) || nowMs,
+  };
 }
 
 const verdicts: readonly ProbeVerdict[] = ['Succeeded', 'Failed', 'Unknown'];

@@ -96,7 +96,7 @@ async function probing({
       void events.push([type, reason, name, container, message].join(' ')),
     changed: () => void told.push(verdictsOf(prober.status).join()),
     clock,
-    random: () => 0.5,
+    random: () => 0,
     log: { warn: () => undefined },
     observe: (run) => void runs.push(run),
     ...options,
@@ -507,6 +507,71 @@ describe('the probes of a node', () => {
       list.status,
     );
     expect((await probing({ runtime, list: other })).told[0]).toBe('game#idle Unknown');
+  });
+
+  it('NPP-31a: a probe that waits for its first run is Unknown at once', async () => {
+    const clock = new FakeClock();
+    const runtime = new FakeRuntime();
+    runtime.start('pod-1', 'app', FakeClock.startMs - 3_600 * second);
+    const prober: Prober = new Prober({
+      runtime: () => runtime,
+      ipOf: () => undefined,
+      say: () => undefined,
+      changed: () => undefined,
+      clock,
+      random: () => 0.9,
+      log: { warn: () => undefined },
+    });
+    const probes = [{ name: 'game#idle', containerName: 'app', probe: exec({ periodSeconds: 600 }) }];
+    prober.update(nodeList([podEntry(probes)]));
+    await clock.pass(0);
+    expect(verdictsOf(prober.status)).toEqual(['game#idle Unknown']);
+    expect(runtime.commands).toEqual([]);
+    await clock.pass(600 * second);
+    expect(verdictsOf(prober.status)).toEqual(['game#idle Succeeded ok']);
+    expect(runtime.commands).toHaveLength(1);
+  });
+
+  it('NPP-31a: another handler is Unknown at once, also while no result counts yet', async () => {
+    const { clock, prober, verdicts, told } = await probing();
+    await clock.pass(second);
+    const other = exec({ exec: { command: ['other'] }, successThreshold: 3 });
+    prober.update(nodeList([podEntry([{ name: 'game#idle', containerName: 'app', probe: other }])]));
+    expect(told.at(-1)).toBe('game#idle Unknown');
+    await clock.pass(second);
+    expect(verdicts()).toEqual(['game#idle Unknown']);
+  });
+
+  it.each([0, 0.3, 0.7, 0.999])('NPP-33: run exactly once in each period since the first run (%d)', async (share) => {
+    const { clock, runtime } = await probing({ options: { random: () => share } });
+    await clock.pass(second - 1);
+    expect(runtime.commands).toHaveLength(1);
+    for (let period = 2; period <= 30; period += 1) {
+      await clock.pass(second);
+      expect(runtime.commands).toHaveLength(period);
+    }
+  });
+
+  it('NPP-33: another period counts from the last run, so there is no extra one', async () => {
+    const entry = (periodSeconds: number) =>
+      nodeList([podEntry([{ name: 'game#idle', containerName: 'app', probe: exec({ periodSeconds }) }])]);
+    const { clock, prober, runtime } = await probing({ list: entry(10) });
+    await clock.pass(second);
+    prober.update(entry(5));
+    await clock.pass(3 * second);
+    expect(runtime.commands).toHaveLength(1);
+    await clock.pass(2 * second);
+    expect(runtime.commands).toHaveLength(2);
+  });
+
+  it('NPP-33: what changes is told with the run that sees it, the first one included', async () => {
+    const { clock, runtime, told } = await probing({ options: { random: () => 0.999 } });
+    await clock.pass(1);
+    for (let turn = 0; turn < 10; turn += 1) {
+      runtime.play = () => ({ exitCode: turn % 2, stdout: `${turn}`, stderr: `${turn}` });
+      await clock.pass(1_500);
+      expect(told.at(-1)).toBe(`game#idle ${turn % 2 === 0 ? 'Succeeded' : 'Failed'} ${turn}`);
+    }
   });
 
   it('NPP-32: a runtime that is away leaves the last results as they are', async () => {

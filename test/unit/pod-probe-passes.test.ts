@@ -419,6 +419,19 @@ describe('results', () => {
     expect(writesTo(writes, 'pods')).toHaveLength(2);
   });
 
+  it('NPP-15a: a label never shows without the condition of the same result', async () => {
+    const { report, pod, writes } = await listed();
+    const said = ['yes', 'no', 'yes'];
+    for (const [index, idle] of said.entries()) {
+      report('uid-web-1', state(idle === 'yes' ? 'Succeeded' : 'Failed', 'game#idle', `${index}`));
+      await waitFor('the condition', () => pod().status?.conditions?.[1]?.message === `${index}`);
+      expect(pod().metadata.labels?.idle).toBe(idle);
+    }
+    expect(writesTo(writes, 'pods').map(({ body }) => Object.keys(body as object))).toEqual(
+      said.map(() => ['metadata', 'status']),
+    );
+  });
+
   it('NPP-17: come to a pod without any label, too', async () => {
     const selector = { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] };
     const { labels: _, ...metadata } = probedPod().metadata;
