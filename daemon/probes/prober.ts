@@ -53,6 +53,8 @@ export interface ProbeLimits {
   readonly network: number;
   /** Runs of either kind that may take longer than a minute: they have turns of their own, so that others move on. */
   readonly long: number;
+  /** Commands that have printed much before: the runtime hands over all of it at once, up to 16 MiB. */
+  readonly loud: number;
 }
 
 /** One run, for metrics. */
@@ -62,7 +64,7 @@ export interface ProbeRun {
   readonly lagMs: number;
 }
 
-const usualLimits: ProbeLimits = { exec: 32, network: 128, long: 32 };
+const usualLimits: ProbeLimits = { exec: 32, network: 128, long: 32, loud: 4 };
 
 /** Who may take longer than this does not hold a turn that the others wait for. */
 const longSeconds = 60;
@@ -80,6 +82,8 @@ interface Worker {
   /** Grows with each change of the handler, so that a run of the old one does not count. */
   version: number;
   isRunning: boolean;
+  /** Its command has printed much; stays so until it is another command. */
+  isLoud: boolean;
   /** When the last run was due, by the monotonic clock; undefined before the first. */
   dueMs: number | undefined;
   /** Nothing was known of it when it came: it began together with others. */
@@ -100,6 +104,7 @@ export class Prober {
   readonly #execTurns: Turns;
   readonly #networkTurns: Turns;
   readonly #longTurns: Turns;
+  readonly #loudTurns: Turns;
   readonly #startedAtMs: number;
   readonly #workers = new Map<string, Worker>();
   #list: NodePodProbe | undefined;
@@ -114,6 +119,7 @@ export class Prober {
     this.#execTurns = new Turns(limits.exec);
     this.#networkTurns = new Turns(limits.network);
     this.#longTurns = new Turns(limits.long);
+    this.#loudTurns = new Turns(limits.loud);
     this.#startedAtMs = clock.monotonicMs();
   }
 
@@ -187,6 +193,7 @@ export class Prober {
       handler: handlerHash(probe),
       version: 0,
       isRunning: false,
+      isLoud: false,
       dueMs: undefined,
       isNew: restored === undefined,
       standing: undefined,
@@ -228,6 +235,7 @@ export class Prober {
     Object.assign(worker, { probe, pace: paceOf(probe), handler });
     if (isAnother) {
       worker.version += 1;
+      worker.isLoud = false;
       if (worker.standing) this.#keep(worker, newInstance(worker.standing.instance));
     }
     if (worker.isRunning) return;
@@ -303,11 +311,14 @@ export class Prober {
     const check = { probe, containerId, ip, timeoutSeconds: pace.timeoutSeconds };
     const outcome = await runCheck(check, runtime());
     observe?.({ handler: probe.exec ? 'exec' : probe.httpGet ? 'http' : 'tcp', outcome: outcome.kind, lagMs });
-    if (!this.#isWanted(worker, version) || worker.standing?.instance !== containerId) return;
+    if (!this.#isWanted(worker, version)) return;
+    if (outcome.kind !== 'none' && outcome.printsMuch) worker.isLoud = true;
+    if (worker.standing?.instance !== containerId) return;
     this.#keep(worker, afterRun(worker.standing, outcome, worker.pace));
   }
 
-  #turnsOf({ probe, pace }: Worker): Turns {
+  #turnsOf({ probe, pace, isLoud }: Worker): Turns {
+    if (isLoud) return this.#loudTurns;
     if (pace.timeoutSeconds > longSeconds) return this.#longTurns;
     return probe.exec ? this.#execTurns : this.#networkTurns;
   }

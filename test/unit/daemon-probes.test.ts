@@ -638,7 +638,7 @@ describe('the probes of a node', () => {
       containerName: 'app',
       probe: exec(),
     }));
-    const limits = { exec: 3, network: 1, long: 1 };
+    const limits = { exec: 3, network: 1, long: 1, loud: 1 };
     const { clock, verdicts } = await probing({ runtime, list: nodeList([podEntry(probes)]), options: { limits } });
     await clock.pass(3 * second);
     expect(most).toBe(3);
@@ -681,6 +681,29 @@ describe('H6: probes of one namespace', () => {
     const { asked, open } = await besideSlow(2 ** 31 - 1);
     expect(asked).toBeGreaterThanOrEqual(10);
     expect(open()).toBe(24);
+  });
+
+  it('M11: that print much are in memory four at a time, once that is known of them', async () => {
+    const runtime = new FakeRuntime();
+    const pods = Array.from({ length: 60 }, (_, index) => slow(index, 1));
+    for (const { uid } of pods) runtime.start(uid, 'app', FakeClock.startMs);
+    let open = 0;
+    let most = 0;
+    runtime.execProbe = async () => {
+      open += 1;
+      most = Math.max(most, open);
+      await new Promise((resolve) => setImmediate(resolve));
+      open -= 1;
+      return { exitCode: 0, stdout: '', stderr: 'x'.repeat(4_096) };
+    };
+    const { clock, verdicts } = await probing({ runtime, list: nodeList(pods) });
+    await clock.pass(900);
+    expect(verdicts().filter((verdict) => verdict.includes('Succeeded'))).toHaveLength(60);
+    expect(most).toBeGreaterThan(4);
+    most = 0;
+    await clock.pass(5 * second);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(4);
   });
 
   it('that wait for a turn show that there is no result yet', async () => {
