@@ -213,8 +213,7 @@ export class Prober {
     try {
       await this.#look(worker);
     } catch (error) {
-      // The first run looks again.
-      if (!(error instanceof CriError)) throw error;
+      this.#failed(worker, error);
     }
   }
 
@@ -253,17 +252,14 @@ export class Prober {
   }
 
   async #runAt(worker: Worker, dueMs: number): Promise<void> {
-    const { clock, log } = this.#options;
+    const { clock } = this.#options;
     const isFirst = worker.dueMs === undefined;
     worker.isRunning = true;
     worker.dueMs = dueMs;
     try {
       await this.#run(worker, dueMs);
     } catch (error) {
-      // The runtime does not answer: no result, as long as that lasts.
-      if (!(error instanceof CriError)) {
-        log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
-      }
+      this.#failed(worker, error);
     } finally {
       worker.isRunning = false;
     }
@@ -275,6 +271,12 @@ export class Prober {
     const stepMs = isFirst && worker.isNew ? periodMs * (1 + this.#random() / 2) : periodMs;
     const missed = Math.max(0, Math.ceil((nowMs - dueMs - stepMs) / periodMs));
     this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
+  }
+
+  /** A runtime that does not answer is no result, as long as that lasts. */
+  #failed(worker: Worker, error: unknown): void {
+    if (error instanceof CriError) return;
+    this.#options.log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
   }
 
   /** NPP-23. A look at the container needs no turn, so what it shows does not wait for one. */
