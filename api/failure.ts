@@ -42,3 +42,13 @@ export interface FieldError {
   readonly path: string;
   readonly message: string;
 }
+
+/**
+ * Whether the API server refused an object for its size, be it as a request or in its store, which answers with 500 and
+ * the words of etcd or gRPC.
+ */
+export function isTooLarge(error: unknown): boolean {
+  const { status, message } = (error ?? {}) as { readonly status?: unknown; readonly message?: unknown };
+  if (status === 413) return true;
+  return typeof message === 'string' && /request is too large|trying to send message larger than max/i.test(message);
+}

@@ -3,7 +3,7 @@
 import { asGoStruct } from './core-types.ts';
 import { isJsonObject, type Json, type JsonObject, listOr, objectOr } from './json.ts';
 import { compareGoStrings, type GoValue, goJson } from './json-go.ts';
-import { type PodProbeMarker, selectionOf, serverlessAnnotation } from './pod-probe-marker.ts';
+import { mayWriteCondition, type PodProbeMarker, selectionOf, serverlessAnnotation } from './pod-probe-marker.ts';
 import { group } from './well-known.ts';
 
 /** Set to `true` on a pod whose liveness probes are to be taken over. */
@@ -27,7 +27,7 @@ export function withServerlessProbes(pod: JsonObject, markersOfNamespace: readon
     if (marker.metadata.deletionTimestamp !== undefined || !selectionOf(marker)(labels)) continue;
     for (const { name, containerName, podConditionType, probe } of marker.spec.probes) {
       const place = `${containerName}/${name}`;
-      const isFree = podConditionType && !conditions.has(podConditionType) && !taken.has(place);
+      const isFree = mayWriteCondition(podConditionType) && !conditions.has(podConditionType) && !taken.has(place);
       if (!isFree || !containers.has(containerName)) continue;
       conditions.add(podConditionType);
       taken.add(place);

@@ -8,12 +8,14 @@
 //   on the pod: the condition podConditionType   the watcher (on virtual nodes the provider)
 //   on the pod: marks of markerPolicy            the watcher
 //   on the pod: annotations for providers        admission, at creation
+import { cloneSetMark } from './cloneset.ts';
 import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { keyProblems, selectorProblems, valueProblems } from './label-problems.ts';
 import { type LabelSelector, labelMatcher } from './label-selector.ts';
 import { labelKeyProblem } from './label-syntax.ts';
 import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
+import { limitProblems } from './pod-probe-limits.ts';
 import type { specSchema, statusSchema } from './schema/pod-probe-marker.ts';
 import type { Parsed } from './schema/static.ts';
 import type { WaitingFor } from './waiting-for.ts';
@@ -47,6 +49,11 @@ export const podProbeMarker = {
 /** Nodes may still have work of this marker; goes when none has. */
 export const nodePodProbeFinalizer = 'kruise.io/node-pod-probe-cleanup';
 
+/** Whether the marker cannot go before the nodes have been looked at: only then they are told of it (PPM-9). */
+export function isHeld({ metadata }: PodProbeMarker): boolean {
+  return metadata.finalizers?.includes(nodePodProbeFinalizer) ?? false;
+}
+
 /** Annotations on pods, written at their creation for providers of virtual nodes. */
 export const serverlessAnnotation = {
   /** JSON list of probes. */
@@ -55,8 +62,8 @@ export const serverlessAnnotation = {
   markers: 'kruise.io/podprobemarker-list',
 } as const;
 
-/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
-export const reservedConditions: readonly string[] = [
+/** Names that a probe must not have, because they are names of conditions (PPM §2.1). */
+const reservedNames: readonly string[] = [
   'PodScheduled',
   'Initialized',
   'Ready',
@@ -65,9 +72,46 @@ export const reservedConditions: readonly string[] = [
   'InPlaceUpdateReady',
 ];
 
+/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
+const reservedConditions: readonly string[] = [
+  ...reservedNames,
+  'DisruptionTarget',
+  'PodReadyToStartContainers',
+  'PodResizePending',
+  'PodResizeInProgress',
+];
+
+/** Whose conditions say something about pods that others rely on. */
+const reservedConditionDomains: readonly string[] = ['kubernetes.io', 'k8s.io', 'windlass.io'];
+
 /** Whether a marker may write this condition. */
 export function mayWriteCondition(type: string | undefined): type is string {
-  return type !== undefined && type !== '' && !reservedConditions.includes(type);
+  if (type === undefined || type === '') return false;
+  return !reservedConditions.includes(type) && !isInDomain(type, reservedConditionDomains);
+}
+
+/** In these labels and annotations of pods the suite keeps its own records. */
+const reservedMarkDomains: readonly string[] = ['apps.kruise.io', 'policy.kruise.io', 'windlass.io'];
+
+/** Records in a domain that has keys for users as well. */
+const reservedMarks: readonly string[] = Object.values(serverlessAnnotation);
+const sidecarRecords = 'kruise.io/sidecarset-';
+
+/** Keys of these domains that are made for users to write on running pods. */
+const marksOfUsers: readonly string[] = [cloneSetMark.specifiedDelete];
+
+/** Whether a marker may write this label or annotation: all but the records of the suite. */
+export function mayWriteMark(key: string): boolean {
+  if (marksOfUsers.includes(key)) return true;
+  const isRecord = reservedMarks.includes(key) || key.startsWith(sidecarRecords);
+  return !isRecord && !isInDomain(key, reservedMarkDomains);
+}
+
+/** Whether the part before the slash is one of these domains, or below one. */
+function isInDomain(key: string, domains: readonly string[]): boolean {
+  const slash = key.indexOf('/');
+  const prefix = key.slice(0, Math.max(0, slash)).toLowerCase();
+  return slash > 0 && domains.some((domain) => prefix === domain || prefix.endsWith(`.${domain}`));
 }
 
 /** Whom the marker selects, as a question; an empty or malformed selector selects nobody (PPM-1). */
@@ -85,6 +129,8 @@ export function selectionOf(marker: PodProbeMarker): (labels: Readonly<Record<st
 export const markerWaits = {
   NodeNotReady: 'Bring the node back: it gets its list of probes once it is ready',
   PortNotFound: 'Name a port of the container, or give a number',
+  TooManyProbes: 'Have fewer markers select the pod, or take probes out of them: a pod has at most 64',
+  NodeListFull: 'Make commands and headers shorter, or probe fewer pods: namespaces share the room of the node',
 } as const;
 export type MarkerWaitReason = keyof typeof markerWaits;
 
@@ -112,17 +158,27 @@ export function markerWait(
  */
 export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldProblem[] {
   if (!isJsonObject(spec)) return [required('spec', 'says what is probed')];
+  return [...problemsOfShape(spec), ...limitProblems(spec)];
+}
+
+function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
   return [...selectorProblems('spec.selector', spec.selector, 'says which pods are probed'), ...probesProblems(spec)];
 }
 
 /** What speaks against an update. A problem that the marker has already is not held against it. */
 export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
-  const known = validatePodProbeMarker(before);
-  const problems = validatePodProbeMarker(after).filter(
-    ({ path, message }) => !known.some((old) => old.path === path && old.message === message),
+  if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
+  const old = objectOr(before.spec);
+  const known = problemsOfShape(old);
+  const problems = problemsOfShape(after.spec).filter(
+    ({ path, message }) => !known.some((one) => one.path === path && one.message === message),
   );
-  const isSame = sameJson(objectOr(before.spec).selector, objectOr(after.spec).selector);
-  return [...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]), ...problems];
+  const isSame = sameJson(old.selector, after.spec.selector);
+  return [
+    ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]),
+    ...problems,
+    ...limitProblems(after.spec, old),
+  ];
 }
 
 function probesProblems(spec: JsonObject): readonly FieldProblem[] {
@@ -150,7 +206,7 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
 function nameProblems(path: string, name: Json | undefined): readonly FieldProblem[] {
   if (typeof name !== 'string' || name === '') return [required(path, 'tells the probe apart')];
   if (name.includes('#')) return [invalid(path, name, 'must not contain "#"')];
-  return reservedConditions.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
+  return reservedNames.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
 }
 
 function repeated(path: string, values: readonly (Json | undefined)[], index: number): readonly FieldProblem[] {
@@ -164,7 +220,7 @@ function conditionProblems(path: string, type: Json | undefined): readonly Field
   if (typeof type !== 'string') return [invalid(path, type, 'must be a text')];
   const problem = labelKeyProblem(type);
   if (problem !== undefined) return [invalid(path, type, problem)];
-  return reservedConditions.includes(type) ? [invalid(path, type, 'is a condition that others write')] : [];
+  return mayWriteCondition(type) ? [] : [invalid(path, type, 'is a condition that others write')];
 }
 
 function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldProblem[] {
@@ -197,14 +253,20 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
   return [
     ...labels.flatMap(([key, value]) => [
       ...keyProblems(`${path}.labels`, key),
+      ...recordProblems(`${path}.labels`, key),
       ...valueProblems(`${path}.labels[${key}]`, value),
     ]),
     ...annotations.flatMap(([key, value]) => [
       ...keyProblems(`${path}.annotations`, key.toLowerCase()),
+      ...recordProblems(`${path}.annotations`, key),
       ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
     ]),
     ...(size > mostAnnotationBytes ? [invalid(`${path}.annotations`, size, 'must not be larger than 256 KiB')] : []),
   ];
+}
+
+function recordProblems(path: string, key: string): readonly FieldProblem[] {
+  return mayWriteMark(key) ? [] : [invalid(path, key, 'is a record of the suite itself, which no marker writes')];
 }
 
 // ------------------------------------------------------------------------------------------------------------- a probe

@@ -16,12 +16,18 @@ export interface ProbePace {
   readonly failureThreshold: number;
 }
 
+/**
+ * As long as one run may take, which is far beyond any that is of use. Kubernetes knows no limit; timers do, and a run
+ * holds a turn of its node.
+ */
+export const longestTimeoutSeconds = 3_600;
+
 /** The numbers of a probe in force: 1 for each that is 0 or absent, which is not what they mean in a container's probes. */
 export function paceOf(probe: Probe): ProbePace {
   const atLeastOne = (value: number | undefined) => Math.max(1, Math.trunc(value ?? 1) || 1);
   return {
     initialDelaySeconds: atLeastOne(probe.initialDelaySeconds),
-    timeoutSeconds: atLeastOne(probe.timeoutSeconds),
+    timeoutSeconds: Math.min(longestTimeoutSeconds, atLeastOne(probe.timeoutSeconds)),
     periodSeconds: atLeastOne(probe.periodSeconds),
     successThreshold: atLeastOne(probe.successThreshold),
     failureThreshold: atLeastOne(probe.failureThreshold),

@@ -4,7 +4,7 @@ import { request as requestHttps } from 'node:https';
 import { connect } from 'node:net';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { Probe } from '../../api/probe.ts';
-import type { ProbeRuntime } from './runtime.ts';
+import { outputBytes, type ProbeRuntime } from './runtime.ts';
 import type { Outcome } from './verdict.ts';
 
 /** What a run is about. */
@@ -70,7 +70,11 @@ async function execCheck(
   if (runtime === undefined) return { kind: 'none' };
   try {
     const { exitCode, stdout, stderr } = await runtime.execProbe(containerId, command, timeoutSeconds);
-    return exitCode === 0 ? { kind: 'success', message: stdout } : { kind: 'failure', message: stderr };
+    const isLong = [stdout, stderr].some((output) => Buffer.byteLength(output) >= outputBytes);
+    const marks = isLong ? ({ printsMuch: true } as const) : {};
+    return exitCode === 0
+      ? { kind: 'success', message: stdout, ...marks }
+      : { kind: 'failure', message: stderr, ...marks };
   } catch (error) {
     if (!(error instanceof CriError)) throw error;
     if (error.failure === 'deadline')

@@ -20,7 +20,7 @@ import { handlerHash, type Probe, type ProbePace, paceOf } from '../../api/probe
 import type { PodRef } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import { runCheck } from './checks.ts';
-import { Instances } from './instances.ts';
+import { type Instance, Instances } from './instances.ts';
 import type { ProbeRuntime } from './runtime.ts';
 import { type ProbeClock, Schedule } from './schedule.ts';
 import { Turns } from './turns.ts';
@@ -42,7 +42,19 @@ export interface ProberOptions {
   /** Told of each run: how late it began, and how it ended. */
   readonly observe?: (run: ProbeRun) => void;
   /** How many of each kind run at once. */
-  readonly limits?: { readonly exec: number; readonly network: number };
+  readonly limits?: ProbeLimits;
+}
+
+/** How many runs of each kind there are at once. */
+export interface ProbeLimits {
+  /** Commands. */
+  readonly exec: number;
+  /** Connections and requests. */
+  readonly network: number;
+  /** Runs of either kind that may take longer than a minute: they have turns of their own, so that others move on. */
+  readonly long: number;
+  /** Commands that have printed much before: the runtime hands over all of it at once, up to 16 MiB. */
+  readonly loud: number;
 }
 
 /** One run, for metrics. */
@@ -52,7 +64,10 @@ export interface ProbeRun {
   readonly lagMs: number;
 }
 
-const usualLimits = { exec: 32, network: 128 } as const;
+const usualLimits: ProbeLimits = { exec: 32, network: 128, long: 32, loud: 4 };
+
+/** Who may take longer than this does not hold a turn that the others wait for. */
+const longSeconds = 60;
 
 /** One probe of one container. */
 interface Worker {
@@ -67,6 +82,12 @@ interface Worker {
   /** Grows with each change of the handler, so that a run of the old one does not count. */
   version: number;
   isRunning: boolean;
+  /** Its command has printed much; stays so until it is another command. */
+  isLoud: boolean;
+  /** When the last run was due, by the monotonic clock; undefined before the first. */
+  dueMs: number | undefined;
+  /** Nothing was known of it when it came: it began together with others. */
+  readonly isNew: boolean;
   /** Undefined until an instance has been seen. */
   standing: Standing | undefined;
   told: (Told & { readonly handler: string }) | undefined;
@@ -82,6 +103,8 @@ export class Prober {
   readonly #instances: Instances;
   readonly #execTurns: Turns;
   readonly #networkTurns: Turns;
+  readonly #longTurns: Turns;
+  readonly #loudTurns: Turns;
   readonly #startedAtMs: number;
   readonly #workers = new Map<string, Worker>();
   #list: NodePodProbe | undefined;
@@ -95,6 +118,8 @@ export class Prober {
     this.#instances = new Instances(options.runtime, clock);
     this.#execTurns = new Turns(limits.exec);
     this.#networkTurns = new Turns(limits.network);
+    this.#longTurns = new Turns(limits.long);
+    this.#loudTurns = new Turns(limits.loud);
     this.#startedAtMs = clock.monotonicMs();
   }
 
@@ -156,6 +181,7 @@ export class Prober {
       this.#change(known, pod.IP ?? '', probe);
       return key;
     }
+    const restored = restoredFrom(pod.uid, name, handlerHash(probe), list?.status, this.#options.clock.nowMs());
     const worker: Worker = {
       key,
       pod: { namespace: pod.namespace, name: pod.name, uid: pod.uid },
@@ -167,14 +193,28 @@ export class Prober {
       handler: handlerHash(probe),
       version: 0,
       isRunning: false,
+      isLoud: false,
+      dueMs: undefined,
+      isNew: restored === undefined,
       standing: undefined,
       told: undefined,
       transitionMs: this.#options.clock.nowMs(),
+      ...restored,
     };
-    restore(worker, list?.status, this.#options.clock.nowMs());
     this.#workers.set(key, worker);
-    this.#scheduleRun(worker, this.#options.clock.monotonicMs() + this.#firstDelayMs(worker));
+    const delayMs = this.#firstDelayMs(worker);
+    this.#scheduleRun(worker, this.#options.clock.monotonicMs() + delayMs);
+    if (worker.isNew && delayMs > 0) void this.#introduce(worker);
     return key;
+  }
+
+  /** NPP-31a: what waits for its first run has no result yet, and says so at once. */
+  async #introduce(worker: Worker): Promise<void> {
+    try {
+      await this.#look(worker);
+    } catch (error) {
+      this.#failed(worker, error);
+    }
   }
 
   /** NPP-22: right after the start of the daemon, what has a long period begins somewhere within it. */
@@ -194,10 +234,16 @@ export class Prober {
     Object.assign(worker, { probe, pace: paceOf(probe), handler });
     if (isAnother) {
       worker.version += 1;
+      worker.isLoud = false;
       if (worker.standing) this.#keep(worker, newInstance(worker.standing.instance));
     }
-    if ((isAnother || isOtherPeriod) && !worker.isRunning) {
-      this.#scheduleRun(worker, this.#options.clock.monotonicMs());
+    if (worker.isRunning) return;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (isAnother) this.#scheduleRun(worker, nowMs);
+    else if (isOtherPeriod) {
+      // Not at once: the last run counts for this period, too (NPP-33).
+      const dueMs = worker.dueMs === undefined ? nowMs : worker.dueMs + worker.pace.periodSeconds * 1_000;
+      this.#scheduleRun(worker, Math.max(nowMs, dueMs));
     }
   }
 
@@ -206,50 +252,77 @@ export class Prober {
   }
 
   async #runAt(worker: Worker, dueMs: number): Promise<void> {
-    const { clock, log } = this.#options;
-    const isFirst = worker.standing === undefined;
+    const { clock } = this.#options;
+    const isFirst = worker.dueMs === undefined;
     worker.isRunning = true;
+    worker.dueMs = dueMs;
     try {
-      const turns = worker.probe.exec ? this.#execTurns : this.#networkTurns;
-      await turns.take(() => this.#run(worker, dueMs));
+      await this.#run(worker, dueMs);
     } catch (error) {
-      // The runtime does not answer: no result, as long as that lasts.
-      if (!(error instanceof CriError)) {
-        log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
-      }
+      this.#failed(worker, error);
     } finally {
       worker.isRunning = false;
     }
     if (this.#workers.get(worker.key) !== worker) return;
     const periodMs = worker.pace.periodSeconds * 1_000;
     const nowMs = clock.monotonicMs();
-    // Probes that begin together drift apart at once, for the sake of everything that they ask.
-    const stepMs = isFirst ? periodMs * (0.5 + this.#random()) : periodMs;
+    // Probes that begin together drift apart at once, for the sake of everything that they ask. Later, never earlier, and
+    // by less than a period: so each period since the first run has one run (NPP-33).
+    const stepMs = isFirst && worker.isNew ? periodMs * (1 + this.#random() / 2) : periodMs;
     const missed = Math.max(0, Math.ceil((nowMs - dueMs - stepMs) / periodMs));
     this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
   }
 
-  /** NPP-23. */
+  /** A runtime that does not answer is no result, as long as that lasts. */
+  #failed(worker: Worker, error: unknown): void {
+    if (error instanceof CriError) return;
+    this.#options.log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
+  }
+
+  /** NPP-23. A look at the container needs no turn, so what it shows does not wait for one. */
   async #run(worker: Worker, dueMs: number): Promise<void> {
-    if (!this.#isWanted(worker, worker.version)) return;
+    const { clock } = this.#options;
+    const { version } = worker;
+    const instance = await this.#look(worker);
+    if (!instance?.isRunning) return;
+    const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
+    if (Math.floor(uptimeMs / 1_000) < worker.pace.initialDelaySeconds) return;
+    await this.#turnsOf(worker).take(worker.pod.namespace, async () => {
+      // While it waited for its turn it may have been taken off the list, or asks something else now.
+      if (this.#isWanted(worker, version)) await this.#ask(worker, instance.id, dueMs);
+    });
+  }
+
+  /** Finds the newest instance, and keeps what follows from the look alone. */
+  async #look(worker: Worker): Promise<Instance | undefined> {
+    const { version } = worker;
+    if (!this.#isWanted(worker, version)) return undefined;
+    const instance = await this.#instances.find(worker.pod.uid, worker.container);
+    if (instance === undefined || !this.#isWanted(worker, version)) return undefined;
+    if (worker.standing?.instance !== instance.id) this.#keep(worker, newInstance(instance.id));
+    const standing = worker.standing ?? newInstance(instance.id);
+    if (!instance.isRunning) this.#keep(worker, notRunning(standing, worker.container));
+    return instance;
+  }
+
+  async #ask(worker: Worker, containerId: string, dueMs: number): Promise<void> {
     const { clock, runtime, ipOf, observe } = this.#options;
     const { version, probe, pace } = worker;
     const lagMs = clock.monotonicMs() - dueMs;
-    const instance = await this.#instances.find(worker.pod.uid, worker.container);
-    if (instance === undefined || !this.#isWanted(worker, version)) return;
-    if (worker.standing?.instance !== instance.id) this.#keep(worker, newInstance(instance.id));
-    const standing = worker.standing ?? newInstance(instance.id);
-    if (!instance.isRunning) return this.#keep(worker, notRunning(standing, worker.container));
-    const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
-    if (Math.floor(uptimeMs / 1_000) < pace.initialDelaySeconds) return;
-
     const ip = worker.ip || ipOf(worker.pod.uid) || '';
-    const check = { probe, containerId: instance.id, ip, timeoutSeconds: pace.timeoutSeconds };
+    const check = { probe, containerId, ip, timeoutSeconds: pace.timeoutSeconds };
     const outcome = await runCheck(check, runtime());
     observe?.({ handler: probe.exec ? 'exec' : probe.httpGet ? 'http' : 'tcp', outcome: outcome.kind, lagMs });
-    // Meanwhile it may have been taken off the list, or asks something else now.
-    if (!this.#isWanted(worker, version) || worker.standing?.instance !== instance.id) return;
+    if (!this.#isWanted(worker, version)) return;
+    if (outcome.kind !== 'none' && outcome.printsMuch) worker.isLoud = true;
+    if (worker.standing?.instance !== containerId) return;
     this.#keep(worker, afterRun(worker.standing, outcome, worker.pace));
+  }
+
+  #turnsOf({ probe, pace, isLoud }: Worker): Turns {
+    if (isLoud) return this.#loudTurns;
+    if (pace.timeoutSeconds > longSeconds) return this.#longTurns;
+    return probe.exec ? this.#execTurns : this.#networkTurns;
   }
 
   #isWanted(worker: Worker, version: number): boolean {
@@ -300,21 +373,27 @@ function stateOf({ name, transitionMs }: Worker, told: NonNullable<Worker['told'
  * daemon is replaced (NPP-31). Whether the instance is still the same shows at the first run; when the question is not, it
  * has no answer yet.
  */
-function restore(worker: Worker, status: NodePodProbeStatus | undefined, nowMs: number): void {
-  const ofPod = status?.podProbeStatuses?.find(({ uid }) => uid === worker.pod.uid);
-  const found = ofPod?.probeStates?.find(({ name }) => name === worker.name);
+function restoredFrom(
+  podUid: string,
+  name: string,
+  handler: string,
+  status: NodePodProbeStatus | undefined,
+  nowMs: number,
+): Pick<Worker, 'standing' | 'told' | 'transitionMs'> | undefined {
+  const ofPod = status?.podProbeStatuses?.find(({ uid }) => uid === podUid);
+  const found = ofPod?.probeStates?.find((state) => state.name === name);
   const verdict = found && verdicts.find((known) => known === found.state);
-  if (!found?.containerID || !verdict) return;
+  if (!found?.containerID || !verdict) return undefined;
   const { containerID: instance, message = '', lastProbeTime = '', lastTransitionTime = '' } = found;
-  const { handler } = worker;
   if (found.handlerHash !== handler) {
-    worker.standing = newInstance(instance);
-    worker.told = { verdict: 'Unknown', message: '', instance, atMs: nowMs, handler };
-    return;
+    const told = { verdict: 'Unknown', message: '', instance, atMs: nowMs, handler } as const;
+    return { standing: newInstance(instance), told, transitionMs: nowMs };
   }
-  worker.standing = { instance, verdict, message, streak: undefined };
-  worker.told = { verdict, message, instance, atMs: Date.parse(lastProbeTime) || 0, handler };
-  worker.transitionMs = Date.parse(lastTransitionTime) || nowMs;
+  return {
+    standing: { instance, verdict, message, streak: undefined },
+    told: { verdict, message, instance, atMs: Date.parse(lastProbeTime) || 0, handler },
+    transitionMs: Date.parse(lastTransitionTime) || nowMs,
+  };
 }
 
 const verdicts: readonly ProbeVerdict[] = ['Succeeded', 'Failed', 'Unknown'];

@@ -1,8 +1,10 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { KubeClient } from '../../activities/kube/client.ts';
-import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
+import { isTooLarge } from '../../api/failure.ts';
+import { type NodePodProbe, type NodePodProbeStatus, nodePodProbe } from '../../api/node-pod-probe.ts';
 import { eventComponent } from '../../api/well-known.ts';
 import { EventSender } from '../event-sender.ts';
+import { withinMessageRoom } from './message-room.ts';
 import { type ProbeRun, Prober } from './prober.ts';
 import { Reporter } from './reporter.ts';
 import type { ProbeRuntime } from './runtime.ts';
@@ -47,8 +49,17 @@ export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, lo
     clock: probeClock,
     log,
     async write(status, signal) {
-      const body = { metadata: { uid: prober.listUid }, status };
-      await kube.patch(nodePodProbe, { name: nodeName }, 'merge', body, { subresource: 'status', signal });
+      const report = async (results: NodePodProbeStatus) => {
+        const body = { metadata: { uid: prober.listUid }, status: results };
+        await kube.patch(nodePodProbe, { name: nodeName }, 'merge', body, { subresource: 'status', signal });
+      };
+      try {
+        await report(withinMessageRoom(status));
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+        // States without their messages are better than none.
+        await report(withinMessageRoom(status, 0));
+      }
     },
   });
   const update = () => prober.update(cache.byName('', nodeName));

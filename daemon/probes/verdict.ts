@@ -4,7 +4,12 @@ import type { ProbePace } from '../../api/probe.ts';
 
 /** How one run of a probe ended. */
 export type Outcome =
-  | { readonly kind: 'success' | 'failure'; readonly message: string }
+  | {
+      readonly kind: 'success' | 'failure';
+      readonly message: string;
+      /** The command printed more than is kept of it. */
+      readonly printsMuch?: true;
+    }
   /** It could not be carried out, which says nothing about the container. `why` is for people, where it is of use. */
   | { readonly kind: 'none'; readonly why?: string };
 

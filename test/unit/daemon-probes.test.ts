@@ -96,7 +96,7 @@ async function probing({
       void events.push([type, reason, name, container, message].join(' ')),
     changed: () => void told.push(verdictsOf(prober.status).join()),
     clock,
-    random: () => 0.5,
+    random: () => 0,
     log: { warn: () => undefined },
     observe: (run) => void runs.push(run),
     ...options,
@@ -154,7 +154,7 @@ describe('turns', () => {
     const begun: number[] = [];
     const all = gates.map((gate, index) =>
       turns
-        .take(async () => {
+        .take('shop', async () => {
           begun.push(index);
           await gate.promise;
         })
@@ -168,6 +168,71 @@ describe('turns', () => {
     for (const gate of gates) gate.resolve();
     await Promise.all(all);
     expect(begun).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe('H6: turns are shared by namespaces', () => {
+  /** Namespaces that want turns, and give them back when the test says so. */
+  function wanting(limit: number) {
+    const turns = new Turns(limit);
+    const running: { readonly namespace: string; readonly end: () => void }[] = [];
+    const want = (namespace: string, count: number) => {
+      for (let index = 0; index < count; index += 1) {
+        void turns.take(namespace, () => new Promise<void>((end) => void running.push({ namespace, end })));
+      }
+    };
+    const end = async (namespace: string) => {
+      const index = running.findIndex((one) => one.namespace === namespace);
+      running.splice(index, 1)[0]?.end();
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    const has = (namespace: string) => running.filter((one) => one.namespace === namespace).length;
+    return { turns, want, end, has };
+  }
+
+  it('one that never ends its runs leaves a quarter of the turns to others, who get them at once', () => {
+    const { want, has } = wanting(32);
+    want('greedy', 1_000);
+    expect(has('greedy')).toBe(24);
+    want('shop', 3);
+    expect(has('shop')).toBe(3);
+    want('game', 5);
+    expect(has('game')).toBe(5);
+  });
+
+  it('one that has more than a quarter gets no other turn while somebody with less waits', async () => {
+    const { want, has, end } = wanting(32);
+    want('greedy', 1_000);
+    want('shop', 20);
+    expect([has('greedy'), has('shop')]).toEqual([24, 8]);
+    want('game', 20);
+    for (let count = 0; count < 16; count += 1) await end('greedy');
+    expect([has('greedy'), has('shop'), has('game')]).toEqual([8, 8, 8]);
+  });
+
+  it('whoever has the fewest comes first, and equals one after the other', async () => {
+    const { want, has, end } = wanting(4);
+    for (const namespace of ['a', 'b', 'c', 'd']) want(namespace, 1);
+    for (const namespace of ['e', 'f', 'g']) want(namespace, 2);
+    await end('a');
+    await end('b');
+    await end('c');
+    expect([has('e'), has('f'), has('g')]).toEqual([1, 1, 1]);
+  });
+
+  it('all turns come back, however they were given out', async () => {
+    const { turns, want, has, end } = wanting(8);
+    const namespaces = ['a', 'b', 'c', 'd', 'e'];
+    for (const [index, namespace] of namespaces.entries()) want(namespace, 3 * index + 1);
+    let ended = 0;
+    for (let at = 0; namespaces.some((namespace) => has(namespace) > 0); at += 1) {
+      const namespace = namespaces[at % namespaces.length] ?? '';
+      expect(namespaces.reduce((sum, one) => sum + has(one), 0)).toBeLessThanOrEqual(8);
+      if (has(namespace) === 0) continue;
+      await end(namespace);
+      ended += 1;
+    }
+    expect([ended, turns.waiting]).toEqual([1 + 4 + 7 + 10 + 13, 0]);
   });
 });
 
@@ -444,6 +509,71 @@ describe('the probes of a node', () => {
     expect((await probing({ runtime, list: other })).told[0]).toBe('game#idle Unknown');
   });
 
+  it('NPP-31a: a probe that waits for its first run is Unknown at once', async () => {
+    const clock = new FakeClock();
+    const runtime = new FakeRuntime();
+    runtime.start('pod-1', 'app', FakeClock.startMs - 3_600 * second);
+    const prober: Prober = new Prober({
+      runtime: () => runtime,
+      ipOf: () => undefined,
+      say: () => undefined,
+      changed: () => undefined,
+      clock,
+      random: () => 0.9,
+      log: { warn: () => undefined },
+    });
+    const probes = [{ name: 'game#idle', containerName: 'app', probe: exec({ periodSeconds: 600 }) }];
+    prober.update(nodeList([podEntry(probes)]));
+    await clock.pass(0);
+    expect(verdictsOf(prober.status)).toEqual(['game#idle Unknown']);
+    expect(runtime.commands).toEqual([]);
+    await clock.pass(600 * second);
+    expect(verdictsOf(prober.status)).toEqual(['game#idle Succeeded ok']);
+    expect(runtime.commands).toHaveLength(1);
+  });
+
+  it('NPP-31a: another handler is Unknown at once, also while no result counts yet', async () => {
+    const { clock, prober, verdicts, told } = await probing();
+    await clock.pass(second);
+    const other = exec({ exec: { command: ['other'] }, successThreshold: 3 });
+    prober.update(nodeList([podEntry([{ name: 'game#idle', containerName: 'app', probe: other }])]));
+    expect(told.at(-1)).toBe('game#idle Unknown');
+    await clock.pass(second);
+    expect(verdicts()).toEqual(['game#idle Unknown']);
+  });
+
+  it.each([0, 0.3, 0.7, 0.999])('NPP-33: run exactly once in each period since the first run (%d)', async (share) => {
+    const { clock, runtime } = await probing({ options: { random: () => share } });
+    await clock.pass(second - 1);
+    expect(runtime.commands).toHaveLength(1);
+    for (let period = 2; period <= 30; period += 1) {
+      await clock.pass(second);
+      expect(runtime.commands).toHaveLength(period);
+    }
+  });
+
+  it('NPP-33: another period counts from the last run, so there is no extra one', async () => {
+    const entry = (periodSeconds: number) =>
+      nodeList([podEntry([{ name: 'game#idle', containerName: 'app', probe: exec({ periodSeconds }) }])]);
+    const { clock, prober, runtime } = await probing({ list: entry(10) });
+    await clock.pass(second);
+    prober.update(entry(5));
+    await clock.pass(3 * second);
+    expect(runtime.commands).toHaveLength(1);
+    await clock.pass(2 * second);
+    expect(runtime.commands).toHaveLength(2);
+  });
+
+  it('NPP-33: what changes is told with the run that sees it, the first one included', async () => {
+    const { clock, runtime, told } = await probing({ options: { random: () => 0.999 } });
+    await clock.pass(1);
+    for (let turn = 0; turn < 10; turn += 1) {
+      runtime.play = () => ({ exitCode: turn % 2, stdout: `${turn}`, stderr: `${turn}` });
+      await clock.pass(1_500);
+      expect(told.at(-1)).toBe(`game#idle ${turn % 2 === 0 ? 'Succeeded' : 'Failed'} ${turn}`);
+    }
+  });
+
   it('NPP-32: a runtime that is away leaves the last results as they are', async () => {
     const { clock, runtime, verdicts } = await probing();
     await clock.pass(second);
@@ -508,11 +638,78 @@ describe('the probes of a node', () => {
       containerName: 'app',
       probe: exec(),
     }));
-    const limits = { exec: 3, network: 1 };
+    const limits = { exec: 3, network: 1, long: 1, loud: 1 };
     const { clock, verdicts } = await probing({ runtime, list: nodeList([podEntry(probes)]), options: { limits } });
     await clock.pass(3 * second);
     expect(most).toBe(3);
     expect(verdicts()).toHaveLength(20);
+  });
+});
+
+describe('H6: probes of one namespace', () => {
+  const slow = (index: number, timeoutSeconds: number): PodProbe => ({
+    ...{ name: `slow-${index}`, namespace: 'greedy', uid: `slow-${index}`, IP: '127.0.0.1' },
+    probes: [{ name: 'slow#never', containerName: 'app', probe: { exec: { command: ['never'] }, timeoutSeconds } }],
+  });
+
+  /** A hundred pods whose commands never end, and one of somebody else. */
+  async function besideSlow(timeoutSeconds: number) {
+    const runtime = new FakeRuntime();
+    const pods = Array.from({ length: 100 }, (_, index) => slow(index, timeoutSeconds));
+    for (const { uid } of pods) runtime.start(uid, 'app', FakeClock.startMs);
+    runtime.start('pod-1', 'app', FakeClock.startMs);
+    const exec = runtime.execProbe.bind(runtime);
+    let open = 0;
+    runtime.execProbe = async (id, command) => {
+      if (command[0] !== 'never') return await exec(id, command);
+      open += 1;
+      return await new Promise(() => undefined);
+    };
+    const { clock, states } = await probing({ runtime, list: nodeList([...pods, podEntry()]) });
+    await clock.pass(10 * second);
+    const asked = runtime.commands.filter((command) => command.startsWith('pod-1/')).length;
+    return { asked, open: () => open, states };
+  }
+
+  it('that never end do not keep the probes of another from running once per period', async () => {
+    const { asked, open } = await besideSlow(1);
+    expect(asked).toBeGreaterThanOrEqual(10);
+    expect(open()).toBe(24);
+  });
+
+  it('that may take long have turns of their own', async () => {
+    const { asked, open } = await besideSlow(2 ** 31 - 1);
+    expect(asked).toBeGreaterThanOrEqual(10);
+    expect(open()).toBe(24);
+  });
+
+  it('M11: that print much are in memory four at a time, once that is known of them', async () => {
+    const runtime = new FakeRuntime();
+    const pods = Array.from({ length: 60 }, (_, index) => slow(index, 1));
+    for (const { uid } of pods) runtime.start(uid, 'app', FakeClock.startMs);
+    let open = 0;
+    let most = 0;
+    runtime.execProbe = async () => {
+      open += 1;
+      most = Math.max(most, open);
+      await new Promise((resolve) => setImmediate(resolve));
+      open -= 1;
+      return { exitCode: 0, stdout: '', stderr: 'x'.repeat(4_096) };
+    };
+    const { clock, verdicts } = await probing({ runtime, list: nodeList(pods) });
+    await clock.pass(900);
+    expect(verdicts().filter((verdict) => verdict.includes('Succeeded'))).toHaveLength(60);
+    expect(most).toBeGreaterThan(4);
+    most = 0;
+    await clock.pass(5 * second);
+    expect(most).toBeGreaterThan(0);
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  it('that wait for a turn show that there is no result yet', async () => {
+    const { states } = await besideSlow(1);
+    expect(states()).toHaveLength(101);
+    expect(states().filter(({ state }) => state === 'Unknown')).toHaveLength(100);
   });
 });
 

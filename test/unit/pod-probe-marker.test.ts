@@ -52,6 +52,11 @@ describe('the numbers of a probe', () => {
   });
 });
 
+it('H6: a timeout is an hour at most, whatever a stored marker says', () => {
+  expect(paceOf({ ...execProbe, timeoutSeconds: 2 ** 31 - 1 }).timeoutSeconds).toBe(3_600);
+  expect(paceOf({ ...execProbe, timeoutSeconds: 600 }).timeoutSeconds).toBe(600);
+});
+
 describe('the markers of a pod', () => {
   it('PPM-1: are those of its namespace that select it; an empty selector selects nobody', () => {
     const all = [
@@ -191,6 +196,16 @@ describe('the marks of a pod', () => {
     expect(marksOf([state('Failed')], [marker([probe({ podConditionType: 'Ready' })])]).conditions).toEqual([]);
   });
 
+  it('L6: a record of the suite is neither written nor taken off, whatever an old marker says', () => {
+    const labels = { 'crr.apps.kruise.io/active': 'true', role: 'leader' };
+    const annotations = { 'apps.kruise.io/inplace-update-state': '{}', 'windlass.io/command': 'abort' };
+    const markers = [marker([probe({ markerPolicy: [{ state: 'Succeeded', labels, annotations }] })])];
+    const state = (verdict: string) => [{ name: 'game#idle', state: verdict }];
+    expect(marksOf(state('Succeeded'), markers)).toMatchObject({ labels: { role: 'leader' }, annotations: {} });
+    const failed = marksOf(state('Failed'), markers);
+    expect([failed.labels, failed.annotations]).toEqual([{ role: null }, {}]);
+  });
+
   it('NPP-14: the marks of the other state go, and those of this one come', () => {
     expect(marksOf([state('Succeeded')], policies(idle, busy))).toMatchObject({
       labels: { idle: 'yes', cost: '-10', busy: null },
@@ -327,6 +342,50 @@ describe('validation', () => {
     expect(paths(object as JsonObject)).toEqual([path]);
   });
 
+  it.each([
+    ...['PodScheduled', 'Initialized', 'ContainersReady', 'Ready', 'DisruptionTarget', 'PodReadyToStartContainers'],
+    ...['PodResizePending', 'PodResizeInProgress', 'KruisePodReady', 'InPlaceUpdateReady'],
+    ...['kubernetes.io/x', 'node.kubernetes.io/x', 'networking.k8s.io/x', 'windlass.io/x'],
+  ])('L6: refuses condition %s, which others write', (podConditionType) => {
+    expect(paths(withProbe({ podConditionType }))).toEqual([`${at}.podConditionType`]);
+  });
+
+  it.each([
+    ...['apps.kruise.io/inplace-update-state', 'apps.kruise.io/runtime-containers-meta', 'crr.apps.kruise.io/active'],
+    ...['lifecycle.apps.kruise.io/state', 'policy.kruise.io/delete-protection', 'windlass.io/command'],
+    ...['Windlass.io/command', 'kruise.io/podprobe', 'kruise.io/podprobemarker-list', 'kruise.io/sidecarset-hash'],
+  ])('L6: refuses mark %s, in which the suite keeps its records', (key) => {
+    expect(paths(policy({ state: 'Failed', annotations: { [key]: 'x' } }))).toEqual([
+      `${at}.markerPolicy[0].annotations`,
+    ]);
+  });
+
+  it('L6: lets through the conditions and marks that users have', () => {
+    const types = [
+      'game.kruise.io/healthy',
+      'game.io/idle',
+      'healthy',
+      'xkubernetes.io/x',
+      'target-health.elbv2.k8s.aws/x',
+    ];
+    for (const podConditionType of types) expect(paths(withProbe({ podConditionType }))).toEqual([]);
+    const labels = {
+      ...{
+        'gameserver-idle': 'true',
+        'apps.kruise.io/specified-delete': 'true',
+        'app.kubernetes.io/component': 'leader',
+      },
+      ...{ 'game.kruise.io/role': 'a', 'pub.kruise.io/no-protect': 'true' },
+    };
+    const annotations = {
+      'controller.kubernetes.io/pod-deletion-cost': '-10',
+      'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
+      'karpenter.sh/do-not-disrupt': 'true',
+    };
+    expect(paths(policy({ state: 'Succeeded', labels, annotations }))).toEqual([]);
+    expect(paths(withProbe({ name: 'DisruptionTarget' }))).toEqual([]);
+  });
+
   it('never throws, whatever it is given', () => {
     for (const spec of [
       null,
@@ -345,5 +404,57 @@ describe('validation', () => {
     const old = withProbe({ podConditionType: 'Ready' });
     expect(validatePodProbeMarkerUpdate(old, old)).toEqual([]);
     expect(validatePodProbeMarkerUpdate(asJson(marker()), old)).toHaveLength(1);
+  });
+
+  describe('of limits', () => {
+    const command = (bytes: number) => ({ exec: { command: ['sh', '-c', 'x'.repeat(bytes)] } });
+    const many = (count: number, bytes = 1) =>
+      asJson(
+        marker(
+          Array.from({ length: count }, (_, index) =>
+            probe({ name: `p${index}`, podConditionType: `c${index}`, probe: command(bytes) }),
+          ),
+        ),
+      );
+
+    it('H5: lets through what any marker of use has', () => {
+      expect(paths(many(32, 3_000))).toEqual([]);
+      expect(paths(many(1, 30_000))).toEqual([]);
+      expect(paths(withProbe({ probe: { ...execProbe, timeoutSeconds: 3_600 } }))).toEqual([]);
+    });
+
+    it.each([
+      ['too many probes', many(33), 'spec.probes'],
+      ['a command that is too long', many(1, 33_000), `${at}.probe`],
+      ['probes that are too long together', many(5, 30_000), 'spec.probes'],
+      [
+        'headers that are too long',
+        withProbe({
+          probe: { httpGet: { ...http(1).httpGet, httpHeaders: [{ name: 'a', value: 'x'.repeat(33_000) }] } },
+        }),
+        `${at}.probe`,
+      ],
+      ['a name that is too long', withProbe({ name: 'x'.repeat(254) }), `${at}.name`],
+      ['a name of a container that is too long', withProbe({ containerName: 'x'.repeat(254) }), `${at}.containerName`],
+    ])('H5: refuses %s, and names the field', (_what, object, path) => {
+      expect(paths(object)).toEqual([path]);
+    });
+
+    it('H6: refuses a timeout of more than an hour', () => {
+      const problems = validatePodProbeMarker(withProbe({ probe: { ...execProbe, timeoutSeconds: 2 ** 31 - 1 } }));
+      expect(problems).toMatchObject([
+        { path: `${at}.probe.timeoutSeconds`, message: 'Invalid value: 2147483647: must not be more than 3600' },
+      ]);
+    });
+
+    it('H5: a marker above a limit may be changed as long as that does not make it larger', () => {
+      const updated = (before: JsonObject, after: JsonObject) =>
+        validatePodProbeMarkerUpdate(before, after).map(({ path }) => path);
+      expect(updated(many(40), many(40))).toEqual([]);
+      expect(updated(many(40), many(39))).toEqual([]);
+      expect(updated(many(40), many(41))).toEqual(['spec.probes']);
+      expect(updated(many(2, 40_000), many(1, 39_000))).toEqual([]);
+      expect(updated(many(2, 40_000), many(1, 41_000))).toEqual([`${at}.probe`]);
+    });
   });
 });

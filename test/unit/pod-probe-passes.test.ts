@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { KubeError } from '../../activities/kube/failures.ts';
 import type { Node } from '../../api/node.ts';
 import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -173,6 +174,71 @@ describe('the list of a node', () => {
     expect(listed).toEqual(['game#full']);
   });
 
+  it('NPP-33: is written at once although the daemon reports there at the same moment', async () => {
+    const cluster = worldOf({ lists: [nodeList()] });
+    let reports = 0;
+    const meet = ({ verb, plural, body }: SeenCall) => {
+      if (verb !== 'patch' || plural !== 'nodepodprobes' || !(body as Partial<NodePodProbe>).spec) return;
+      const list = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+      reports += 1;
+      if (reports > 2) return;
+      const podProbeStatuses = [{ name: `report-${reports}`, namespace: 'shop', uid: 'other' }];
+      cluster.put(nodePodProbe, { ...list, status: { podProbeStatuses } });
+    };
+    const { probesOf, failures, mark } = await run({}, { cluster, meet });
+    await waitFor('the generation to be spread', () => mark()?.status?.observedGeneration === 1);
+    expect(probesOf()).toEqual(['uid-web-1 game#idle']);
+    expect([reports, failures]).toEqual([3, []]);
+  });
+
+  it('H5: a marker that is too large for the list says so, and stops nobody else', async () => {
+    const command = ['sh', '-c', 'x'.repeat(30_000)];
+    const greedy = marker([probe({ probe: { exec: { command } }, podConditionType: 'greedy' })], { name: 'greedy' });
+    const pods = Array.from({ length: 60 }, (_, index) => probedPod(`web-${index + 1}`));
+    const { probesOf, mark, cluster } = await run({ pods, markers: [greedy, marker()] });
+    await waitFor(
+      'the probes of the other one',
+      () => probesOf().filter((one) => one.endsWith(' game#idle')).length === 60,
+    );
+    await waitFor('the wait to be told', () => mark('greedy')?.status?.waitingFor);
+    expect(mark('greedy')?.status?.waitingFor).toMatchObject({ reason: 'NodeListFull' });
+    expect(mark()?.status?.waitingFor).toBeUndefined();
+    for (let index = 11; index <= 60; index += 1)
+      cluster.remove(kubeResource.pods, { namespace: 'shop', name: `web-${index}` });
+    await waitFor('the rest to have room', () => probesOf().length === 20);
+    await waitFor('the wait to end', () => mark('greedy')?.status?.waitingFor === undefined);
+  });
+
+  it('H5: a list that the API server refuses for its size is written with less of those who want most', async () => {
+    const command = ['sh', '-c', 'x'.repeat(10_000)];
+    const greedy = marker([probe({ probe: { exec: { command } }, podConditionType: 'greedy' })], { name: 'greedy' });
+    const pods = Array.from({ length: 40 }, (_, index) => probedPod(`web-${index + 1}`));
+    const sizes: number[] = [];
+    const meet = ({ verb, plural, body }: SeenCall) => {
+      if (verb !== 'patch' || plural !== 'nodepodprobes') return;
+      sizes.push(JSON.stringify(body).length);
+      if ((sizes.at(-1) ?? 0) > 150_000)
+        throw new KubeError({ status: 500, message: 'etcdserver: request is too large' });
+    };
+    const { probesOf, mark, failures } = await run({ pods, markers: [greedy, marker()] }, { meet });
+    await waitFor(
+      'the probes of the other one',
+      () => probesOf().filter((one) => one.endsWith(' game#idle')).length === 40,
+    );
+    await waitFor('the wait to be told', () => mark('greedy')?.status?.waitingFor?.reason === 'NodeListFull');
+    expect(probesOf().filter((one) => one.endsWith(' greedy#idle')).length).toBeGreaterThan(2);
+    expect(failures).toEqual([]);
+  });
+
+  it('NPP-11: loses a pod as soon as it is terminating', async () => {
+    const { cluster, probesOf, pod } = await run({ pods: [probedPod('web-1'), probedPod('web-2')] });
+    await waitFor('both pods in the list', () => probesOf().length === 2);
+    const deletionTimestamp = '2026-01-01T00:00:30Z';
+    cluster.put(kubeResource.pods, { ...pod(), metadata: { ...pod().metadata, deletionTimestamp } });
+    await waitFor('the other pod alone', () => probesOf().join() === 'uid-web-2 game#idle');
+    expect(pod().metadata.name).toBe('web-1');
+  });
+
   it('PPM-5: names ports by looking at each pod once, and says which pod has no such port', async () => {
     const named = [probe({ probe: { tcpSocket: { port: 'game' } } })];
     const containers = [{ name: 'app', ports: [{ name: 'game', containerPort: 7777 }] }];
@@ -221,6 +287,75 @@ describe('a marker', () => {
     });
     await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
     expect(probesOf()).toEqual(['uid-web-1 pregame#idle']);
+  });
+
+  it('PPM-9: no node is told of a marker that has no finalizer yet', async () => {
+    const cluster = worldOf({ lists: [nodeList()] });
+    const finalizer = newGate();
+    const meet = async ({ verb, plural }: SeenCall) => {
+      if (verb === 'patch' && plural === 'podprobemarkers') await finalizer.opened;
+    };
+    const { probesOf, mark } = await run({}, { cluster, meet });
+    // What happens to the pod has the node looked at meanwhile.
+    cluster.put(kubeResource.pods, probedPod('web-1', { status: { podIP: '10.0.0.9' } }));
+    await settled();
+    expect([probesOf(), mark()?.metadata.finalizers]).toEqual([[], undefined]);
+    finalizer.open();
+    await waitFor('the probe in the list', () => probesOf().length === 1);
+  });
+
+  it('PPM-8a: is held until a pass that knew nothing of its deletion has ended, and no node has work of it', async () => {
+    const cluster = worldOf({ lists: [nodeList()] });
+    const isGoing = newGate();
+    const isWriting = newGate();
+    const left: string[][] = [];
+    let writes = 0;
+    const listed = () => {
+      const { spec } = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+      return (spec.podProbes ?? []).flatMap(({ probes = [] }) => probes.map(({ name }) => name));
+    };
+    const meet = async ({ verb, plural, body }: SeenCall) => {
+      if (verb !== 'patch') return;
+      const { metadata, spec } = body as Partial<PodProbeMarker>;
+      if (plural === 'podprobemarkers' && metadata?.finalizers?.length === 0) left.push(listed());
+      if (plural !== 'nodepodprobes' || !spec) return;
+      writes += 1;
+      if (writes > 1) return;
+      isWriting.open();
+      await isGoing.opened;
+    };
+    const { mark } = await run({}, { cluster, meet });
+    await isWriting.opened;
+    const marked = mark() as PodProbeMarker;
+    const deletionTimestamp = '2026-01-01T00:00:30Z';
+    cluster.put(podProbeMarker, { ...marked, metadata: { ...marked.metadata, deletionTimestamp } });
+    await settled();
+    expect(mark()?.metadata.finalizers).toEqual([nodePodProbeFinalizer]);
+    isGoing.open();
+    await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
+    expect(left).toEqual([[]]);
+    await settled();
+    expect(listed()).toEqual([]);
+  });
+
+  it('PPM-8a: several that go together leave nothing behind on any node', async () => {
+    const names = ['game', 'gate', 'guild', 'gold'];
+    const nodes = ['node-1', 'node-2', 'node-3'];
+    const { cluster, probesOf, mark } = await run({
+      nodes: nodes.map((name) => node(name)),
+      pods: nodes.map((nodeName, index) => probedPod(`web-${index}`, { spec: { nodeName } })),
+      markers: names.map((name) => marker([probe({ podConditionType: name })], { name })),
+    });
+    await waitFor('all in the lists', () => nodes.every((name) => probesOf(name).length === names.length));
+    for (const name of names) {
+      const marked = mark(name) as PodProbeMarker;
+      const deletionTimestamp = '2026-01-01T00:00:30Z';
+      cluster.put(podProbeMarker, { ...marked, metadata: { ...marked.metadata, deletionTimestamp } });
+    }
+    await waitFor('all finalizers to be taken off', () =>
+      names.every((name) => mark(name)?.metadata.finalizers?.length === 0),
+    );
+    expect(nodes.flatMap((name) => probesOf(name))).toEqual([]);
   });
 
   it('PPM-8: leaves the marks on pods when it goes', async () => {
@@ -282,6 +417,19 @@ describe('results', () => {
     await waitFor('the other label', () => pod().metadata.labels?.idle === 'no');
     expect(pod().metadata.annotations).toEqual({});
     expect(writesTo(writes, 'pods')).toHaveLength(2);
+  });
+
+  it('NPP-15a: a label never shows without the condition of the same result', async () => {
+    const { report, pod, writes } = await listed();
+    const said = ['yes', 'no', 'yes'];
+    for (const [index, idle] of said.entries()) {
+      report('uid-web-1', state(idle === 'yes' ? 'Succeeded' : 'Failed', 'game#idle', `${index}`));
+      await waitFor('the condition', () => pod().status?.conditions?.[1]?.message === `${index}`);
+      expect(pod().metadata.labels?.idle).toBe(idle);
+    }
+    expect(writesTo(writes, 'pods').map(({ body }) => Object.keys(body as object))).toEqual(
+      said.map(() => ['metadata', 'status']),
+    );
   });
 
   it('NPP-17: come to a pod without any label, too', async () => {

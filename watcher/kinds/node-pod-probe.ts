@@ -1,10 +1,10 @@
-import { despiteConflicts } from '../../api/conflicts.ts';
 /**
  * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
  * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
  * pod, and (in `pod-probe-marker.ts`) a marker.
  */
-import { failureTypeOf } from '../../api/failure.ts';
+import { despiteConflicts } from '../../api/conflicts.ts';
+import { failureTypeOf, isTooLarge } from '../../api/failure.ts';
 import { sameJson } from '../../api/json.ts';
 import { isVirtual, type Node } from '../../api/node.ts';
 import {
@@ -15,7 +15,7 @@ import {
   parseProbeKey,
 } from '../../api/node-pod-probe.ts';
 import { isActive, type Pod } from '../../api/pod.ts';
-import type { PodProbeMarker } from '../../api/pod-probe-marker.ts';
+import { isHeld, type PodProbeMarker } from '../../api/pod-probe-marker.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import {
   type ContainerPorts,
@@ -25,10 +25,12 @@ import {
   marksOf,
   needsPorts,
   type PodMarks,
+  type ProbedPod,
   serverlessMarksOf,
   withConditions,
   workListOf,
 } from '../../workflows/plan/pod-probes.ts';
+import { fittingWork, type LeftOut, listRoom } from '../../workflows/plan/probe-room.ts';
 import type { Cache } from '../cache.ts';
 import type { WatcherHouse } from '../controller.ts';
 import { unlessGone, unlessMovedOn } from '../moved-on.ts';
@@ -77,6 +79,12 @@ export class NodeProbeMemory {
   readonly #annotated = new Map<string, string>();
   /** By node. */
   readonly lostPorts = new Map<string, readonly LostPort[]>();
+  /** By node, where something is left out. */
+  readonly leftOut = new Map<string, readonly LeftOut[]>();
+  /** Bytes of the list of a node, where the API server refused a larger one; by node. */
+  readonly rooms = new Map<string, number>();
+  /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
+  readonly unsure = new Set<string>();
 
   /** The ports of a pod by container; undefined when there is no such pod any more. */
   async portsOf(pod: Pod, kube: Pick<ProbeWorld['kube'], 'get'>): Promise<ContainerPorts | undefined> {
@@ -108,19 +116,30 @@ export class NodeProbeMemory {
     this.#ports.clear();
     this.#annotated.clear();
     this.lostPorts.clear();
+    this.leftOut.clear();
+    this.rooms.clear();
+    this.unsure.clear();
+  }
+
+  forgetNode(nodeName: string): void {
+    this.lostPorts.delete(nodeName);
+    this.leftOut.delete(nodeName);
+    this.rooms.delete(nodeName);
+    this.unsure.delete(nodeName);
   }
 }
 
 /**
  * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
- * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11).
+ * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11). Ends only when the cache shows what it has written, so that who
+ * looks there afterwards sees all the work that the node has (PPM-8a).
  */
 export async function passOverNode(nodeName: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
   const node = world.nodes.byName('', nodeName);
   const list = world.nodeProbes.byName('', nodeName);
   const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
   if (!isServed) {
-    memory.lostPorts.delete(nodeName);
+    memory.forgetNode(nodeName);
     if (list) await unlessMovedOn(world.kube.delete(nodePodProbe, nameOf(list), uidOf(list)));
     return;
   }
@@ -131,17 +150,61 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
 
   const probed = await Promise.all(
     world.pods.byIndex('probedOnNode', nodeName).map(async (pod) => {
-      const markers = markersOf(pod, world.markers.byIndex('namespace', pod.metadata.namespace ?? ''));
+      const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
+      const markers = markersOf(pod, ofNamespace.filter(isHeld));
       const ports = needsPorts(markers) ? await memory.portsOf(pod, world.kube) : emptyPorts;
       return { pod, markers, ...(ports && { ports }) };
     }),
   );
-  const { podProbes, lostPorts } = workListOf(probed, list.spec.podProbes ?? []);
-  memory.lostPorts.set(nodeName, lostPorts);
-  if (sameJson(podProbes, list.spec.podProbes ?? [])) return;
-  const { uid, resourceVersion } = list.metadata;
-  const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
-  await unlessMovedOn(world.kube.patch(nodePodProbe, nameOf(list), 'merge', body));
+  for (;;) {
+    const room = memory.rooms.get(nodeName) ?? listRoom;
+    try {
+      return await writeList(list, probed, world, memory);
+    } catch (error) {
+      // One marker must not stop the others: with less room there is less of those who want most.
+      if (!isTooLarge(error) || room < leastRoom) throw error;
+      memory.rooms.set(nodeName, room / 2);
+    }
+  }
+}
+
+/** A list of so few bytes is refused for another reason than its size. */
+const leastRoom = 16 * 1024;
+
+/** As long as the cache may take to show a write. */
+const seenWithinMs = 10_000;
+
+/** The daemon writes the status of the same object: after a conflict the list is read, and decided on anew. */
+async function writeList(
+  cached: NodePodProbe,
+  probed: readonly ProbedPod[],
+  { kube, nodeProbes }: ProbeWorld,
+  memory: NodeProbeMemory,
+): Promise<void> {
+  const ref = nameOf(cached);
+  let known = memory.unsure.has(ref.name) ? undefined : cached;
+  await unlessGone(
+    despiteConflicts(async () => {
+      const list = known ?? (await kube.get<NodePodProbe>(nodePodProbe, ref));
+      const { uid, resourceVersion } = list.metadata;
+      if (uid !== cached.metadata.uid) return;
+      const present = list.spec.podProbes ?? [];
+      const { podProbes: wanted, lostPorts } = workListOf(probed, present);
+      const { podProbes, leftOut } = fittingWork(wanted, present, memory.rooms.get(ref.name));
+      memory.lostPorts.set(ref.name, lostPorts);
+      if (leftOut.length > 0) memory.leftOut.set(ref.name, leftOut);
+      else memory.leftOut.delete(ref.name);
+      let shown = resourceVersion;
+      if (!sameJson(podProbes, present)) {
+        known = undefined;
+        memory.unsure.add(ref.name);
+        const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
+        shown = (await kube.patch<NodePodProbe>(nodePodProbe, ref, 'merge', body)).metadata.resourceVersion;
+      }
+      if (memory.unsure.has(ref.name)) await nodeProbes.seen(uid, shown, AbortSignal.timeout(seenWithinMs));
+      memory.unsure.delete(ref.name);
+    }),
+  );
 }
 
 const emptyPorts: ContainerPorts = new Map();

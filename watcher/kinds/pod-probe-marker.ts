@@ -4,6 +4,7 @@ import { isVirtual, type Node } from '../../api/node.ts';
 import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
 import type { Pod } from '../../api/pod.ts';
 import {
+  isHeld,
   markerWait,
   nodePodProbeFinalizer,
   type PodProbeMarker,
@@ -46,15 +47,25 @@ export function podProbes(house: WatcherHouse): Controller {
   const world: ProbeWorld = { pods, nodes, markers, nodeProbes, kube, log, now, serverless };
   const memory = new NodeProbeMemory();
   const spreads = new Map<string, Spread>();
+  /** Nodes that have yet to be told that a marker goes; by marker. */
+  const releases = new Map<string, Set<string>>();
+  const nodesInPass = new Set<string>();
 
   const nodePasses = queue('node-pod-probes', async (nodeName) => {
-    const lostBefore = memory.lostPorts.get(nodeName) ?? [];
-    // what comes to be spread while this pass runs was not known when it began
-    const known = [...spreads];
-    await passOverNode(nodeName, world, memory);
-    for (const [key, { pending }] of known) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
-    const lost = memory.lostPorts.get(nodeName) ?? [];
-    if (!sameJson(lostBefore, lost)) for (const marker of markers.all()) markerPasses.add(keyOf(marker));
+    const before = waitsOn(nodeName);
+    // what comes to be spread or released while this pass runs was not known when it began
+    const known = [...[...spreads].map(([key, { pending }]) => [key, pending] as const), ...releases];
+    nodesInPass.add(nodeName);
+    try {
+      await passOverNode(nodeName, world, memory);
+    } finally {
+      nodesInPass.delete(nodeName);
+    }
+    for (const [key, pending] of known) if (pending.delete(nodeName) && pending.size === 0) markerPasses.add(key);
+    const after = waitsOn(nodeName);
+    if (!sameJson(before, after)) {
+      for (const { namespace, marker } of [...before, ...after]) markerPasses.add(`${namespace}/${marker}`);
+    }
     return undefined;
   });
   const podPasses = queue('probe-results', async (podUid) => {
@@ -65,10 +76,15 @@ export function podProbes(house: WatcherHouse): Controller {
     const marker = markers.byName(...namesIn(key));
     if (!marker) {
       spreads.delete(key);
+      releases.delete(key);
       return undefined;
     }
     if (marker.metadata.deletionTimestamp !== undefined) return await releaseMarker(marker);
-    await addFinalizer(marker, kube);
+    // Nodes are told once the cache shows the finalizer, and that brings the next pass.
+    if (!isHeld(marker)) {
+      await addFinalizer(marker, kube);
+      return undefined;
+    }
     const matched = matchedPods(marker, world);
     spread(marker, matched);
     await writeStatus(marker, matched);
@@ -104,6 +120,11 @@ export function podProbes(house: WatcherHouse): Controller {
     await unlessMovedOn(kube.patch(podProbeMarker, nameOf(marker), 'merge', body, { subresource: 'status' }));
   }
 
+  /** What of markers is not on the list of this node, and why. */
+  function waitsOn(nodeName: string): readonly { readonly namespace: string; readonly marker: string }[] {
+    return [...(memory.lostPorts.get(nodeName) ?? []), ...(memory.leftOut.get(nodeName) ?? [])];
+  }
+
   function waitOf(marker: PodProbeMarker, matched: readonly Pod[]): WaitingFor | undefined {
     const before = marker.status?.waitingFor;
     const at = timestamp(now());
@@ -112,18 +133,31 @@ export function podProbes(house: WatcherHouse): Controller {
       .filter((name) => !isVirtual(nodes.byName('', name) ?? noNode) && !nodeProbes.byName('', name));
     if (unlisted.length > 0) return markerWait('NodeNotReady', named('node', unlisted), at, before);
     const { name, namespace } = marker.metadata;
-    const lost = [...memory.lostPorts.values()]
-      .flat()
-      .filter((port) => port.marker === name && port.namespace === namespace)
-      .map(({ pod }) => pod);
-    return lost.length > 0 ? markerWait('PortNotFound', named('pod', lost), at, before) : undefined;
+    const ofMarker = (one: { readonly namespace: string; readonly marker: string }) =>
+      one.marker === name && one.namespace === namespace;
+    const lost = [...memory.lostPorts.values()].flat().filter(ofMarker);
+    if (lost.length > 0) return markerWait('PortNotFound', podsOf(lost), at, before);
+    const leftOut = [...memory.leftOut.values()].flat().filter(ofMarker);
+    const reason = leftOut.find((one) => one.reason === 'TooManyProbes')?.reason ?? leftOut[0]?.reason;
+    if (reason === undefined) return undefined;
+    const inTheWay = leftOut.filter((one) => one.reason === reason);
+    return markerWait(reason, podsOf(inTheWay), at, before);
   }
 
-  /** PPM-8: the finalizer goes when no node has work of the marker any more. */
+  /**
+   * PPM-8, PPM-8a: the finalizer goes when no node has work of the marker any more. A pass that was under way when the
+   * deletion became known may still put some there, so each of these nodes is looked at once more before.
+   */
   async function releaseMarker(marker: PodProbeMarker): Promise<{ readonly againInMs: number } | undefined> {
-    const left = nodeProbes.byIndex('marker', keyOf(marker));
-    if (left.length === 0) {
-      spreads.delete(keyOf(marker));
+    const key = keyOf(marker);
+    const pending = releases.get(key) ?? new Set([...nodesInPass, ...memory.unsure]);
+    if (!releases.has(key)) {
+      releases.set(key, pending);
+      for (const nodeName of pending) nodePasses.add(nodeName);
+    }
+    const left = nodeProbes.byIndex('marker', key);
+    if (left.length === 0 && pending.size === 0) {
+      spreads.delete(key);
       await removeFinalizer(marker, kube);
       return undefined;
     }
@@ -174,6 +208,7 @@ export function podProbes(house: WatcherHouse): Controller {
   return {
     begin() {
       spreads.clear();
+      releases.clear();
       memory.forgetAll();
     },
     wantAll() {
@@ -220,9 +255,7 @@ function matchedPods(marker: PodProbeMarker, { pods, nodes }: ProbeWorld): reado
 
 /** PPM-9. */
 async function addFinalizer(marker: PodProbeMarker, kube: WatcherHouse['kube']): Promise<void> {
-  const { finalizers = [] } = marker.metadata;
-  if (!finalizers.includes(nodePodProbeFinalizer))
-    await setFinalizers(marker, [...finalizers, nodePodProbeFinalizer], kube);
+  await setFinalizers(marker, [...(marker.metadata.finalizers ?? []), nodePodProbeFinalizer], kube);
 }
 
 async function removeFinalizer(marker: PodProbeMarker, kube: WatcherHouse['kube']): Promise<void> {
@@ -260,6 +293,13 @@ const noNode: Node = {
 
 function named(kind: string, names: readonly string[]): readonly string[] {
   return [...new Set(names)].toSorted((left, right) => left.localeCompare(right)).map((name) => `${kind}/${name}`);
+}
+
+function podsOf(entries: readonly { readonly pod: string }[]): readonly string[] {
+  return named(
+    'pod',
+    entries.map(({ pod }) => pod),
+  );
 }
 
 function keyOf({ metadata }: Pick<PodProbeMarker, 'metadata'>): string {

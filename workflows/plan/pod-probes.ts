@@ -16,6 +16,7 @@ import {
   type MarkerPolicy,
   type MarkerProbe,
   mayWriteCondition,
+  mayWriteMark,
   type PodProbeMarker,
   selectionOf,
 } from '../../api/pod-probe-marker.ts';
@@ -124,8 +125,8 @@ export function marksOf(states: readonly ContainerProbeState[], markers: readonl
       else conditions.set(podConditionType, conditionOf(podConditionType, state));
     }
     const { matched, opposite } = policiesFor(markerPolicy, state.state);
-    labels = { ...labels, ...without(opposite?.labels), ...matched?.labels };
-    annotations = { ...annotations, ...without(opposite?.annotations), ...matched?.annotations };
+    labels = { ...labels, ...without(opposite?.labels), ...writable(matched?.labels) };
+    annotations = { ...annotations, ...without(opposite?.annotations), ...writable(matched?.annotations) };
   }
   return { conditions: [...conditions.values()], labels, annotations, contested };
 }
@@ -145,8 +146,8 @@ export function serverlessMarksOf(pod: Pod, markers: readonly PodProbeMarker[]):
   );
   return {
     conditions: [],
-    labels: Object.assign({}, ...policies.map((policy) => policy.labels)),
-    annotations: Object.assign({}, ...policies.map((policy) => policy.annotations)),
+    labels: Object.assign({}, ...policies.map((policy) => writable(policy.labels))),
+    annotations: Object.assign({}, ...policies.map((policy) => writable(policy.annotations))),
     contested: [],
   };
 }
@@ -184,7 +185,12 @@ function policiesFor(
 }
 
 function without(marks: Readonly<Record<string, string>> | undefined): Readonly<Record<string, null>> {
-  return Object.fromEntries(Object.keys(marks ?? {}).map((key) => [key, null]));
+  return Object.fromEntries(Object.keys(writable(marks)).map((key) => [key, null]));
+}
+
+/** Without the records of the suite, which a marker that was stored earlier may name. */
+function writable(marks: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(marks).filter(([key]) => mayWriteMark(key)));
 }
 
 /** What is left to write on this pod; undefined when it says all of it already (NPP-15, NPP-16). */

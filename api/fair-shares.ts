@@ -1,0 +1,15 @@
+/**
+ * What each gets of something that is too little for all: what it wants, where that is no more than an equal part; the
+ * others share what is left, in the same way. Nobody gets less because somebody else wants more than an equal part.
+ */
+export function fairShares(wanted: ReadonlyMap<string, number>, available: number): ReadonlyMap<string, number> {
+  const shares = new Map<string, number>();
+  let left = available;
+  const rising = [...wanted].toSorted(([, one], [, other]) => one - other);
+  for (const [index, [name, wish]] of rising.entries()) {
+    const share = Math.min(wish, Math.floor(left / (rising.length - index)));
+    shares.set(name, share);
+    left -= share;
+  }
+  return shares;
+}
