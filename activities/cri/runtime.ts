@@ -101,7 +101,7 @@ export async function findRuntime(runtimes: Runtimes, name: string, podUid: stri
  */
 export type CriFailure = 'unreachable' | 'deadline' | 'notFound' | 'unimplemented' | 'answer';
 
-/** A failed call of the runtime. The message is the runtime's own text where it gave one. */
+/** A failed call of the runtime. The message is the runtime's own text where it gave one, without credentials in URLs. */
 export class CriError extends Error {
   override readonly name = 'CriError';
   readonly failure: CriFailure;

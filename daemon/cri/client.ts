@@ -19,6 +19,7 @@ import {
   type RuntimeContainer,
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
+import { withoutCredentials } from '../../activities/cri/without-credentials.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
 import { pullErrorOf } from './pull-errors.ts';
@@ -334,8 +335,9 @@ function toCriError(call: string, error: ServiceError, deadlineMs: number): CriE
   const message =
     failure === 'deadline'
       ? `runtime did not answer within ${deadlineMs / 1_000}s`
-      : (error.details || error.message).replace(/\.? Resolution note:.*$/s, '');
-  return new CriError(failure, call, message, { cause: error });
+      : withoutCredentials((error.details || error.message).replace(/\.? Resolution note:.*$/s, ''));
+  // without its cause, which says everything once more
+  return new CriError(failure, call, message);
 }
 
 function failureOf(code: status): CriFailure {

@@ -29,6 +29,7 @@ export type CriCall =
   | 'Version'
   | 'ImageFsInfo'
   | 'ListImages'
+  | 'PullImage'
   | 'ListContainers'
   | 'ContainerStatus'
   | 'PodSandboxStatus'
@@ -222,6 +223,8 @@ export class FakeCri {
         return { imageFilesystems: [] };
       case 'ListImages':
         return { images: [{ id: 'sha256:1' }] };
+      case 'PullImage':
+        return { imageRef: 'sha256:1' };
       case 'ListContainers':
         return { containers: this.#list(request) };
       case 'ContainerStatus':

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CriError, newestByName } from '../../activities/cri/runtime.ts';
@@ -111,6 +112,27 @@ describe('the CRI client', () => {
       failure: 'answer',
       message: 'failed to kill container: permission denied',
     });
+  });
+
+  it('M10: leaves credentials of URLs out of the words of the runtime, also where causes are logged', async () => {
+    const words = 'failed to copy: Get "https://ann:hunter2@b.example.com/x?X-Amz-Signature=hunter2": EOF';
+    fake.script('StopContainer', answers(status.UNKNOWN, words));
+    fake.script('PullImage', answers(status.UNKNOWN, words));
+    const pull = {
+      reference: 'app',
+      labels: {},
+      annotations: {},
+      timeoutMs: 60_000,
+      signal: new AbortController().signal,
+    };
+    for (const call of [client.stopContainer('a', 0), client.pullImage(pull)]) {
+      const error = await call.then(
+        () => undefined,
+        (reason: Error) => reason,
+      );
+      expect(error?.message).toBe('failed to copy: Get "https://…@b.example.com/x?…": EOF');
+      expect(inspect(error, { depth: 10 })).not.toContain('hunter2');
+    }
   });
 
   it('says which socket it cannot reach, and why', async () => {
