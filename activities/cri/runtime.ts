@@ -133,6 +133,12 @@ export function containerHashOf(container: RuntimeContainer): number {
   return /^[0-9a-f]{1,13}$/i.test(text) ? Number.parseInt(text, 16) : 0;
 }
 
+/** The grace period of its pod, as the kubelet wrote it on this instance; undefined where it wrote none. */
+export function podGraceSeconds({ annotations }: RuntimeContainer): number | undefined {
+  const text = annotations[stopAnnotation.grace];
+  return text !== undefined && /^\d{1,12}$/.test(text) ? Number(text) : undefined;
+}
+
 /** The restart count that the kubelet wrote on this instance. */
 export function restartCountOf(container: RuntimeContainer): number {
   const count = Number(container.annotations[restartCountAnnotation]);

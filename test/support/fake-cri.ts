@@ -13,6 +13,8 @@ const protoFile = fileURLToPath(new URL('../../daemon/cri/runtime.proto', import
 export interface FakeContainer {
   readonly id: string;
   readonly podUid: string;
+  /** Absent: `shop`. */
+  readonly podNamespace?: string;
   readonly name: string;
   readonly state?: ContainerState;
   readonly restartCount?: number;
@@ -286,7 +288,11 @@ function toWireContainer(container: FakeContainer) {
     podSandboxId: container.sandboxId ?? `sandbox-${container.podUid}`,
     state: toWireState[container.state ?? 'running'],
     createdAt: toNs(container.createdAtMs ?? container.startedAtMs),
-    labels: { [criLabel.podUid]: container.podUid, [criLabel.containerName]: container.name },
+    labels: {
+      [criLabel.podUid]: container.podUid,
+      [criLabel.podNamespace]: container.podNamespace ?? 'shop',
+      [criLabel.containerName]: container.name,
+    },
     annotations: { [restartCountAnnotation]: String(container.restartCount ?? 0), ...container.annotations },
   };
 }
