@@ -83,6 +83,22 @@ describe('the CRI client', () => {
     await expect(client.listContainers({ podUid: 'pod-1' })).resolves.toHaveLength(1_000);
   });
 
+  it('M11: takes no more than 1 MiB of what a command prints, and says so; a hook has run all the same', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.alloc(900 * 1024, 'a') }));
+    expect((await client.execProbe('a', ['cat'], 60)).stdout).toHaveLength(4_096);
+    await expect(client.execSync('a', ['cat'])).resolves.toEqual({ exitCode: 0 });
+
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.alloc(3 * 1024 * 1024, 'a') }));
+    await expect(failureOf(client.execProbe('a', ['cat'], 60))).resolves.toMatchObject({
+      failure: 'answer',
+      call: 'ExecSync',
+      message: 'the command printed more than 1 MiB',
+    });
+    await expect(client.execSync('a', ['cat'])).resolves.toEqual({ exitCode: 0 });
+    await expect(client.environment('a', ['HOME'])).resolves.toBeUndefined();
+  });
+
   it('CRR-44: gives a stop its grace and 5 s more', async () => {
     expect(criDeadlines.call).toBe(5_000);
     const hasty = createCriClient(fake.socketPath, { call: 20, imageFsInfo: 20, listImages: 20 });
