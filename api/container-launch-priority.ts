@@ -41,9 +41,37 @@ export function barrierName(podName: string): string {
 /** The names of ConfigMaps end at 253 characters. */
 export const longestPodName = 253 - barrierName('').length;
 
+/** The key that a container waits for. */
+export function keyOfContainer({ key, priority }: LaunchContainer): string {
+  return key ?? barrierKey(priority);
+}
+
 /** The key of a priority: `p_10`, `p_-1`. */
 export function barrierKey(priority: number): string {
   return `p_${priority}`;
+}
+
+/**
+ * Of the keys of a barrier those that publish a priority. A ConfigMap can hold a megabyte of anything else, and so many keys
+ * that no pod has as many containers.
+ */
+export function publishedKeys({ data = {} }: Pick<LaunchBarrier, 'data'>): readonly string[] {
+  const keys: string[] = [];
+  for (const key in data) {
+    if (keys.length === mostKeys) break;
+    if (data[key] === 'true' && publishedKey.test(key)) keys.push(key);
+  }
+  return keys;
+}
+
+const mostKeys = 1_000;
+const publishedKey = /^p_-?\d+$/;
+
+/** The UIDs of the pods that a ConfigMap is the barrier of, as its owner references and its name say; of none if neither. */
+export function barrierOwners({ metadata }: Pick<LaunchBarrier, 'metadata'>): readonly string[] {
+  return (metadata.ownerReferences ?? [])
+    .filter(({ kind, name }) => kind === 'Pod' && barrierName(name) === metadata.name)
+    .map(({ uid }) => uid);
 }
 
 /** What holds a container of this pod until its priority is published. */
@@ -96,6 +124,8 @@ function priorityOf(value: unknown, path: string): number | FieldError {
 export interface LaunchContainer {
   readonly name: string;
   readonly priority: number;
+  /** What its variable refers to; absent: the key that admission would have written. */
+  readonly key?: string;
   /** `passed`: those behind it may start. `ended`: it has failed and is not started again, so they never will. */
   readonly state: 'passed' | 'awaited' | 'ended';
 }
@@ -110,7 +140,9 @@ export function heldContainers({ metadata, spec, status }: Pod): readonly Launch
     const ref = env?.find((variable) => variable.name === launchBarrierEnv)?.valueFrom?.configMapKeyRef;
     if (ref?.name !== barrierName(metadata.name) || !/^p_/.test(ref.key)) return [];
     const priority = priorityOfKey(ref.key);
-    return [{ name, priority, state: launchState(statuses.get(name), spec.restartPolicy) }];
+    // people write `p_007`, and the kubelet waits for that very key
+    const key = publishedKey.test(ref.key) && ref.key !== barrierKey(priority) ? { key: ref.key } : {};
+    return [{ name, priority, ...key, state: launchState(statuses.get(name), spec.restartPolicy) }];
   });
 }
 
@@ -140,6 +172,8 @@ export function isLaunchCompleted({ metadata }: Pick<Pod, 'metadata'>): boolean 
 export const launchWaits = {
   ContainerNotReady:
     'Look at the logs and the readiness probe of these containers; CreateContainerConfigError of those behind is normal',
+  BarrierNameTaken:
+    'Delete or rename this ConfigMap, which is not the barrier of the pod: the pod waits for keys of that name',
   ContainerEnded: 'Delete the pod: these containers have failed, and its restart policy does not start them again',
 } as const;
 

@@ -434,6 +434,9 @@ function isChecked(
   return problems.length === 0;
 }
 
+/** What the kubelet writes on the object that stands for a pod from a file of its node. */
+const mirrorAnnotation = 'kubernetes.io/config.mirror';
+
 function podProblems(podName: string, pod: Pod | undefined, node: Node | undefined): readonly FieldError[] {
   const path = 'spec.podName';
   if (pod === undefined) return [{ path, message: `pod "${podName}" is not found` }];
@@ -444,6 +447,12 @@ function podProblems(podName: string, pod: Pod | undefined, node: Node | undefin
   const phase = pod.status?.phase ?? '';
   const finished = phase === 'Succeeded' || phase === 'Failed';
   if (finished && !sidecarsTerminated(pod)) return [{ path, message: `${name} is not active: its phase is ${phase}` }];
+
+  // its containers carry the hash of the file as the UID of their pod, so no daemon would find them by the UID of the object
+  if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) {
+    const message = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
+    return [{ path, message }];
+  }
 
   const nodeName = pod.spec.nodeName ?? '';
   if (nodeName === '') return [{ path, message: `${name} is not scheduled to a node` }];

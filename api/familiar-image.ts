@@ -17,7 +17,7 @@ export function familiarImage(text: string): FamiliarImage | undefined {
   return { name, tag: digest ?? tag };
 }
 
-/** The reference that a runtime is asked for: a digest is joined by `@`, all else by `:` (NP-15). */
+/** The reference as people write it: a digest is joined by `@`, all else by `:` (NP-15). */
 export function referenceOf({ name, tag }: FamiliarImage): string {
   return isDigest(tag) ? `${name}@${tag}` : `${name}:${tag}`;
 }

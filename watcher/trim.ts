@@ -1,6 +1,6 @@
 /** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
 import { cloneSets } from '../api/cloneset.ts';
-import { launchMark } from '../api/container-launch-priority.ts';
+import { barrierOwners, type LaunchBarrier, launchMark, publishedKeys } from '../api/container-launch-priority.ts';
 import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place-update.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type OwnerReference, type Resource } from '../api/meta.ts';
@@ -156,10 +156,21 @@ function identity({ name, namespace, uid, resourceVersion, creationTimestamp, de
   return { name, uid, resourceVersion, creationTimestamp, ...present({ namespace, deletionTimestamp }) };
 }
 
-/** What is kept of a ConfigMap: whose it is, and what it says. */
-function trimConfigMap({ apiVersion, kind, metadata, ...rest }: KubeObject): KubeObject {
-  const { ownerReferences } = metadata;
-  return { ...rest, apiVersion, kind, metadata: { ...identity(metadata), ...present({ ownerReferences }) } };
+/**
+ * What is kept of a ConfigMap with the label of barriers, which anybody may set: of which pods it is the barrier, and the
+ * priorities that it publishes.
+ */
+function trimConfigMap({ apiVersion, kind, metadata, data }: LaunchBarrier): LaunchBarrier {
+  const named = { metadata: { ...identity(metadata), ...present({ ownerReferences: metadata.ownerReferences }) } };
+  const owners = barrierOwners(named);
+  const ownerReferences = metadata.ownerReferences?.filter(({ kind, uid }) => kind === 'Pod' && owners.includes(uid));
+  const keys = owners.length === 0 ? [] : publishedKeys(present({ data }));
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...identity(metadata), ...present({ ownerReferences }) },
+    data: Object.fromEntries(keys.map((key) => [key, 'true'])),
+  };
 }
 
 /** What is kept of a node: that it is there, as which one, by what labels it is chosen, and since when it is ready. */

@@ -4,6 +4,7 @@ import {
   failedPreStopEvent,
   isCompleted,
   killingEvent,
+  recreateDefault,
 } from '../../api/container-recreate-request.ts';
 import type { EventText } from '../../api/event.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -29,6 +30,7 @@ import {
   criLabel,
   findRuntime,
   newestByName,
+  podGraceSeconds,
   type RuntimeContainer,
   type Runtimes,
   restartCountOf,
@@ -83,8 +85,8 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
     async 'node.v1.stopContainer'(input) {
       return await joinStop(means, input, (run) =>
         checkAndStop(means, input, run, async (attempted) => {
-          const order = await readOrder(means, input, attempted);
-          return () => order;
+          const request = await readRequest(means, input, attempted);
+          return (instance) => orderIn(request, input, instance, attempted);
         }),
       );
     },
@@ -265,12 +267,14 @@ async function findRunning(
   }
 }
 
-/** What the request says about this container, read anew: a request that has ended stops nothing any more. */
-async function readOrder(
+type RequestedStop = Parameters<NodeActivities['node.v1.stopContainer']>[0];
+
+/** The request, read anew: one that has ended stops nothing any more. */
+async function readRequest(
   means: ContainerActivityMeans,
-  { request: ref, pod, container, graceSeconds }: Parameters<NodeActivities['node.v1.stopContainer']>[0],
+  { request: ref, pod }: RequestedStop,
   attempted: string,
-): Promise<StopOrder> {
+): Promise<ContainerRecreateRequest> {
   const request = await means.readRequest(ref);
   const name = `ContainerRecreateRequest "${qualifiedName(ref)}"`;
   if (request === undefined || request.metadata.uid !== ref.uid) throw superseded(attempted, `${name} is gone`);
@@ -280,11 +284,29 @@ async function readOrder(
   const labels = request.metadata.labels ?? {};
   if (labels[crrLabel.nodeName] !== means.nodeName) throw invalid(attempted, `${name} is for another node`);
   if (labels[crrLabel.podUid] !== pod.uid) throw invalid(attempted, `${name} is for another pod`);
+  return request;
+}
+
+/**
+ * How the request has this instance stopped. The grace is the request's own and not the workflow's: a task queue tells
+ * less of who wrote it than the API server, and without grace there is no preStop.
+ */
+function orderIn(
+  request: ContainerRecreateRequest,
+  { request: ref, container }: RequestedStop,
+  instance: RuntimeContainer,
+  attempted: string,
+): StopOrder {
+  const name = `ContainerRecreateRequest "${qualifiedName(ref)}"`;
   const order = request.spec.containers.find((listed) => listed.name === container);
   if (order === undefined) throw invalid(attempted, `${name} does not list it`);
+  if (instance.labels[criLabel.podNamespace] !== request.metadata.namespace) {
+    throw invalid(attempted, `${name} is of another namespace than the container`);
+  }
   const { preStop, ports = [] } = order;
+  const graceSeconds = request.spec.strategy?.terminationGracePeriodSeconds ?? podGraceSeconds(instance);
   return {
-    graceSeconds,
+    graceSeconds: graceSeconds ?? recreateDefault.terminationGracePeriodSeconds,
     ...(preStop && { preStop: { handler: preStop, ports } }),
     killing: killingEvent(container, ref.name),
     component: eventComponent.daemonRecreate,

@@ -85,6 +85,7 @@ export interface NodeActivities {
     input: RequestTarget & {
       readonly container: string;
       readonly containerId: string;
+      /** What the workflow has read; daemons of now read it in the request themselves. */
       readonly graceSeconds: number;
       readonly restartCount?: number;
     },

@@ -76,7 +76,7 @@ export const pullFailures = [
 
 export type PullFailure = (typeof pullFailures)[number];
 
-/** A pull that failed. The message is the runtime's own text, which carries no credentials. */
+/** A pull that failed. The message is the runtime's own text, from which credentials in URLs have been cut. */
 export class PullError extends Error {
   override readonly name = 'PullError';
   readonly failure: PullFailure;

@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { referenceOf } from '../../api/familiar-image.ts';
+import { type FamiliarImage, referenceOf } from '../../api/familiar-image.ts';
+import { normalizedImage } from '../../api/image-reference.ts';
 import { sameJson } from '../../api/json.ts';
 import { findTag, imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image.ts';
 import type { NodeRef } from '../../api/refs.ts';
@@ -112,14 +113,14 @@ export function imageActivities(means: ImageActivityMeans): PullActivities {
     async 'node.v1.pullImage'(input) {
       const attempt = means.attempt();
       const { image, always } = input;
-      const reference = referenceOf(image);
+      const reference = runtimeReferenceOf(image);
       const startedAtMs = means.clock.monotonicMs();
       let reason: PullProgress['reason'] = 'Looking';
       let bytes: PullBytes | undefined;
       const beats = new Heartbeats<PullProgress>(attempt, () => {
         const elapsedSeconds = Math.floor((means.clock.monotonicMs() - startedAtMs) / 1_000);
         if (bytes !== undefined) means.report({ ...input, bytes, elapsedSeconds });
-        return { reason, image: reference, elapsedSeconds, ...(bytes && { fetched: bytesText(bytes) }) };
+        return { reason, image: referenceOf(image), elapsedSeconds, ...(bytes && { fetched: bytesText(bytes) }) };
       });
       try {
         const runtime = means.runtime();
@@ -156,7 +157,7 @@ export function imageActivities(means: ImageActivityMeans): PullActivities {
 
 async function presentId(runtime: ImageRuntime, input: PullInput): Promise<string | undefined> {
   try {
-    return await runtime.imageId(referenceOf(input.image));
+    return await runtime.imageId(runtimeReferenceOf(input.image));
   } catch (error) {
     if (error instanceof CriError) throw unreachable(input, `${error.call} of ${runtime.name}: ${error.message}`);
     throw error;
@@ -175,7 +176,7 @@ async function pullOnce(
   { signal, tell }: PullRun,
 ): Promise<PullResult> {
   const { image, timeoutSeconds } = input;
-  const reference = referenceOf(image);
+  const reference = runtimeReferenceOf(image);
   const entry = imageEntry(nodeImage.spec, image.name);
   const endsAtMs = means.clock.monotonicMs() + timeoutSeconds * 1_000;
 
@@ -369,6 +370,14 @@ async function unlessStopping(stopping: AbortSignal, input: PullInput, outcome: 
 
 function unreachable(input: PullInput, why: string): ApplicationFailure {
   return ApplicationFailure.create({ type: 'Unreachable', message: `${attempted(input)}: ${why}` });
+}
+
+/**
+ * The whole reference, with its registry: a runtime may be told to look for short names elsewhere, and would show that
+ * registry the credentials of docker.io.
+ */
+function runtimeReferenceOf(image: FamiliarImage): string {
+  return normalizedImage(referenceOf(image));
 }
 
 function attempted({ image }: PullInput): string {

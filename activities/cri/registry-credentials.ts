@@ -4,6 +4,7 @@
 import { parseImageReference } from '../../api/image-reference.ts';
 import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
 import type { RegistryAuth } from './image-runtime.ts';
+import { pathMatch } from './path-match.ts';
 
 /** A Secret as the API server shows it. */
 export interface PullSecret {
@@ -11,6 +12,12 @@ export interface PullSecret {
   /** Base64. */
   readonly data?: Readonly<Record<string, string>>;
 }
+
+/** A longer key of a list of credentials is ignored: no repository has such a name. */
+const longestPattern = 255;
+
+/** DNS has no longer one, so no registry is found under it. */
+const longestHostPart = 63;
 
 /** Credentials for the registries that a pattern stands for. */
 export interface Keyring {
@@ -60,6 +67,7 @@ function parsed(text: string): JsonObject | undefined {
 
 function entriesOf(name: string, auths: JsonObject): Keyring['entries'] {
   return Object.entries(auths).flatMap(([pattern, entry]) => {
+    if (pattern.length > longestPattern) return [];
     const auth = authOf(name, objectOr(entry));
     return auth === undefined ? [] : [{ pattern, auth }];
   });
@@ -125,15 +133,10 @@ function placeOf(text: string): Place {
   };
 }
 
-/** Host by host part, where `*` stands for any text within a part; the same port; the path as a prefix. */
+/** Host by host part, where wildcards stand for text within a part; the same port; the path as a prefix. */
 function matches(pattern: Place, image: Place): boolean {
   const [patternParts, parts] = [pattern.host.split('.'), image.host.split('.')];
   if (pattern.port !== image.port || patternParts.length !== parts.length) return false;
-  if (!patternParts.every((part, index) => globOf(part).test(parts[index] ?? ''))) return false;
-  return image.path.startsWith(pattern.path);
-}
-
-function globOf(part: string): RegExp {
-  const pieces = part.split('*').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return new RegExp(`^${pieces.join('.*')}$`);
+  if (!image.path.startsWith(pattern.path) || parts.some((part) => part.length > longestHostPart)) return false;
+  return patternParts.every((part, index) => pathMatch(part, parts[index] ?? ''));
 }

@@ -101,7 +101,7 @@ export async function findRuntime(runtimes: Runtimes, name: string, podUid: stri
  */
 export type CriFailure = 'unreachable' | 'deadline' | 'notFound' | 'unimplemented' | 'answer';
 
-/** A failed call of the runtime. The message is the runtime's own text where it gave one. */
+/** A failed call of the runtime. The message is the runtime's own text where it gave one, without credentials in URLs. */
 export class CriError extends Error {
   override readonly name = 'CriError';
   readonly failure: CriFailure;
@@ -131,6 +131,12 @@ export function newestByName(containers: readonly RuntimeContainer[]): ReadonlyM
 export function containerHashOf(container: RuntimeContainer): number {
   const text = container.annotations[containerHashAnnotation] ?? '';
   return /^[0-9a-f]{1,13}$/i.test(text) ? Number.parseInt(text, 16) : 0;
+}
+
+/** The grace period of its pod, as the kubelet wrote it on this instance; undefined where it wrote none. */
+export function podGraceSeconds({ annotations }: RuntimeContainer): number | undefined {
+  const text = annotations[stopAnnotation.grace];
+  return text !== undefined && /^\d{1,12}$/.test(text) ? Number(text) : undefined;
 }
 
 /** The restart count that the kubelet wrote on this instance. */

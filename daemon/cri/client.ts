@@ -19,6 +19,7 @@ import {
   type RuntimeContainer,
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
+import { withoutCredentials } from '../../activities/cri/without-credentials.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
 import { pullErrorOf } from './pull-errors.ts';
@@ -50,7 +51,7 @@ export interface RuntimeVersion {
 }
 
 /**
- * A connection to one runtime over its Unix socket. It dials again by itself, so that a runtime which went away is
+ * A connection to one runtime over its Unix socket, and a second one for commands. Each dials again by itself, so that a runtime which went away is
  * used again within a second of its return; calls in between fail at once as `unreachable`.
  */
 export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRuntime, 'name'>, ProbeRuntime {
@@ -72,11 +73,21 @@ const channelOptions: ChannelOptions = {
   'grpc.enable_http_proxy': 0,
 };
 
-/** Prepares a connection; the socket need not exist yet. */
+/**
+ * What is received of a command's output, of which a few kilobytes are kept. Commands are run dozens at a time, and an
+ * answer is in memory as a whole before it can be looked at.
+ */
+const longestOutput = 1024 * 1024;
+
+/** Prepares the connections; the socket need not exist yet. */
 export function createCriClient(socketPath: string, deadlines: CriDeadlines = criDeadlines): CriClient {
-  const client = new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), channelOptions);
+  const connect = (options: ChannelOptions) =>
+    new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), options);
+  const client = connect(channelOptions);
+  // how much is received is a matter of the connection
+  const commands = connect({ ...channelOptions, 'grpc.max_receive_message_length': longestOutput });
   const call: Call = (name, request, deadlineMs = deadlines.call, signal = undefined) =>
-    unary(client, name, request, deadlineMs, signal);
+    unary(name === 'ExecSync' ? commands : client, name, request, deadlineMs, signal);
   const pullWatches = new PullWatches(contentStore(client, deadlines.call));
   /** It is another runtime than containerd: no need to ask again. */
   let tellsNoBytes = false;
@@ -129,8 +140,14 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
     },
 
     async execSync(id, command) {
-      const answer = await call('ExecSync', { containerId: id, cmd: command, timeout: 0 }, Number.POSITIVE_INFINITY);
-      return { exitCode: answer.exitCode };
+      try {
+        const answer = await call('ExecSync', { containerId: id, cmd: command, timeout: 0 }, Number.POSITIVE_INFINITY);
+        return { exitCode: answer.exitCode };
+      } catch (error) {
+        // the runtime answers when the command has ended; how is not known, and it is no reason to call it failed
+        if (error instanceof CriError && error.message === tooMuchPrinted) return { exitCode: 0 };
+        throw error;
+      }
     },
 
     async execProbe(id, command, timeoutSeconds) {
@@ -186,6 +203,7 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
 
     close() {
       client.close();
+      commands.close();
     },
   };
 }
@@ -329,13 +347,18 @@ function deadlineIn(ms: number): number {
   return ms > 365 * 24 * 3_600_000 ? Number.POSITIVE_INFINITY : Date.now() + ms;
 }
 
+const tooMuchPrinted = `the command printed more than ${longestOutput / 1024 / 1024} MiB`;
+
 function toCriError(call: string, error: ServiceError, deadlineMs: number): CriError {
   const failure = failureOf(error.code);
+  const isTooLarge = error.code === status.RESOURCE_EXHAUSTED && error.details.startsWith('Received message larger');
+  if (call === 'ExecSync' && isTooLarge) return new CriError('answer', call, tooMuchPrinted);
   const message =
     failure === 'deadline'
       ? `runtime did not answer within ${deadlineMs / 1_000}s`
-      : (error.details || error.message).replace(/\.? Resolution note:.*$/s, '');
-  return new CriError(failure, call, message, { cause: error });
+      : withoutCredentials((error.details || error.message).replace(/\.? Resolution note:.*$/s, ''));
+  // without its cause, which says everything once more
+  return new CriError(failure, call, message);
 }
 
 function failureOf(code: status): CriFailure {

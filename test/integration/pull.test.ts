@@ -10,7 +10,8 @@ import {
 } from '../../api/image-pull-job.ts';
 import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image.ts';
 import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/well-known.ts';
+import type { Secret } from '../../watcher/kinds/pull-secrets.ts';
 import { newGate } from '../support/gate.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { waitFor } from '../support/wait.ts';
@@ -122,6 +123,65 @@ describe('an ImagePullJob', () => {
     expect(status?.message).toBe(`aborted by ann; the image is on ${first.ref.name}, ${second.ref.name}`);
     expect(late.pulls).toEqual([]);
     await operation.result();
+  });
+});
+
+describe('a pull Secret', () => {
+  const ofDaemons = 'kruise-daemon-config';
+  const type = 'kubernetes.io/dockerconfigjson';
+  const data = (user: string) => ({
+    '.dockerconfigjson': btoa(JSON.stringify({ auths: { 'r.io': { auth: btoa(user) } } })),
+  });
+  const copyOf = async (namespace: string, name: string): Promise<Secret | undefined> => {
+    const { items } = await windlass().cluster.kube.list<Secret>(kubeResource.secrets, { namespace: ofDaemons });
+    return items.find(
+      ({ metadata }) => metadata.annotations?.[pullSecretAnnotation.sourceKey] === `${namespace}/${name}`,
+    );
+  };
+
+  it.concurrent('SEC-7, SEC-5, M7: reaches its copy for as long as a job names it, which stays a moment for the next', async () => {
+    const players = await newNodes(1);
+    const { kube } = windlass().cluster;
+    const ref = { namespace: await windlass().cluster.newNamespace(), name: 'credentials' };
+    const metadata = { ...ref, labels: { team: 'x' }, annotations: { note: 'y' } };
+    await kube.create(kubeResource.secrets, { metadata, type, data: data('ann:a') });
+    const names = players.map(({ ref: { name } }) => name);
+    const spec = { image: 'app:1', selector: { names }, pullSecrets: [ref.name, 'opaque'] };
+    await kube.create(kubeResource.secrets, { metadata: { ...ref, name: 'opaque' }, data: { key: btoa('x') } });
+    const never = { namespace: ref.namespace, name: 'never' };
+    await kube.create(imagePullJobs, { metadata: never, spec: { ...spec, completionPolicy: { type: 'Never' } } });
+    await waitFor('the pull', async (see) => {
+      const { status } = see(await kube.get<ImagePullJob>(imagePullJobs, never));
+      return status?.succeeded === 1 && status.active === 0;
+    });
+    const copy = await copyOf(ref.namespace, ref.name);
+    expect(copy).toMatchObject({
+      type,
+      data: data('ann:a'),
+      metadata: { name: expect.stringMatching(/-[0-9a-f]{16}$/) },
+    });
+    expect([copy?.metadata.labels, copy?.metadata.annotations?.note]).toEqual([undefined, undefined]);
+    expect(await copyOf(ref.namespace, 'opaque')).toBeUndefined();
+
+    await kube.patch(kubeResource.secrets, ref, 'merge', { data: data('ann:b') });
+    await waitFor('the change', async (see) => {
+      expect(see(await copyOf(ref.namespace, ref.name))?.data).toEqual(data('ann:b'));
+      return true;
+    });
+
+    await kube.delete(imagePullJobs, never);
+    await waitFor('the release', async (see) => {
+      const released = see(await copyOf(ref.namespace, ref.name));
+      return released?.metadata.annotations?.[pullSecretAnnotation.references] === '';
+    });
+    const next = { namespace: ref.namespace, name: 'next' };
+    await kube.create(imagePullJobs, { metadata: next, spec });
+    await waitFor(
+      'the next job',
+      async (see) => see(await kube.get<ImagePullJob>(imagePullJobs, next)).status?.completionTime,
+    );
+    expect((await copyOf(ref.namespace, ref.name))?.metadata.uid).toBe(copy?.metadata.uid);
+    await waitFor('the copy to go', async (see) => see(await copyOf(ref.namespace, ref.name)) === undefined);
   });
 });
 

@@ -13,6 +13,8 @@ const protoFile = fileURLToPath(new URL('../../daemon/cri/runtime.proto', import
 export interface FakeContainer {
   readonly id: string;
   readonly podUid: string;
+  /** Absent: `shop`. */
+  readonly podNamespace?: string;
   readonly name: string;
   readonly state?: ContainerState;
   readonly restartCount?: number;
@@ -29,6 +31,7 @@ export type CriCall =
   | 'Version'
   | 'ImageFsInfo'
   | 'ListImages'
+  | 'PullImage'
   | 'ListContainers'
   | 'ContainerStatus'
   | 'PodSandboxStatus'
@@ -222,6 +225,8 @@ export class FakeCri {
         return { imageFilesystems: [] };
       case 'ListImages':
         return { images: [{ id: 'sha256:1' }] };
+      case 'PullImage':
+        return { imageRef: 'sha256:1' };
       case 'ListContainers':
         return { containers: this.#list(request) };
       case 'ContainerStatus':
@@ -283,7 +288,11 @@ function toWireContainer(container: FakeContainer) {
     podSandboxId: container.sandboxId ?? `sandbox-${container.podUid}`,
     state: toWireState[container.state ?? 'running'],
     createdAt: toNs(container.createdAtMs ?? container.startedAtMs),
-    labels: { [criLabel.podUid]: container.podUid, [criLabel.containerName]: container.name },
+    labels: {
+      [criLabel.podUid]: container.podUid,
+      [criLabel.podNamespace]: container.podNamespace ?? 'shop',
+      [criLabel.containerName]: container.name,
+    },
     annotations: { [restartCountAnnotation]: String(container.restartCount ?? 0), ...container.annotations },
   };
 }

@@ -35,7 +35,7 @@ type ListedContainer = ContainerRecreateRequest['spec']['containers'][number];
 
 function request(
   containers: readonly ListedContainer[] = [{ name: 'app' }],
-  overrides: { metadata?: object; phase?: 'Recreating' | 'Completed' } = {},
+  overrides: { metadata?: object; phase?: 'Recreating' | 'Completed'; graceSeconds?: number } = {},
 ): ContainerRecreateRequest {
   return {
     apiVersion: 'apps.kruise.io/v1beta1',
@@ -47,7 +47,13 @@ function request(
       labels: { 'crr.apps.kruise.io/pod-uid': podRef.uid, 'crr.apps.kruise.io/node-name': 'node-1' },
       ...overrides.metadata,
     },
-    spec: { podName: podRef.name, containers: [...containers] },
+    spec: {
+      podName: podRef.name,
+      containers: [...containers],
+      ...(overrides.graceSeconds !== undefined && {
+        strategy: { terminationGracePeriodSeconds: overrides.graceSeconds },
+      }),
+    },
     status: { phase: overrides.phase ?? 'Recreating' },
   };
 }
@@ -396,10 +402,41 @@ describe('stopContainer', () => {
   });
 
   it('CRR-42: runs no preStop without grace, and still leaves 2 s', async () => {
-    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }], { graceSeconds: 0 });
     await expect(stop({}, { graceSeconds: 0 })).resolves.toEqual({ kind: 'stopped' });
     expect(fake.count('ExecSync')).toBe(0);
     expect(stopsSent()).toEqual([['app-0', 2]]);
+  });
+
+  it('H11: has the grace of the request, else of the pod, whatever the workflow says', async () => {
+    const containers = [{ name: 'app', preStop: { exec: { command: ['drain'] } } }];
+    const annotations = { 'io.kubernetes.pod.terminationGracePeriod': '45' };
+    const cases: readonly (readonly [ContainerRecreateRequest, Readonly<Record<string, string>>, number])[] = [
+      [request(containers, { graceSeconds: 20 }), annotations, 20],
+      [request(containers), annotations, 45],
+      [request(containers), {}, 30],
+    ];
+    for (const [at, [given, written, graceSeconds]] of cases.entries()) {
+      stored = given;
+      fake.put({ id: `app-${at}`, podUid: 'pod-1', name: 'app', annotations: written });
+      const own = { attempt: () => attempt(`attempt ${at}`).made };
+      const stopped = stop(own, { containerId: `app-${at}`, graceSeconds: 0 });
+      await expect(stopped).resolves.toEqual({ kind: 'stopped', preStop: 'ran' });
+      expect(stopsSent().at(-1)).toEqual([`app-${at}`, graceSeconds]);
+    }
+  });
+
+  it('H11: refuses a request of another namespace than the container', async () => {
+    fake.put({ id: 'app-0', podUid: 'pod-1', name: 'app', podNamespace: 'kube-system' });
+    await expect(failureOf(stop())).resolves.toMatchObject({
+      type: 'Invalid',
+      nonRetryable: true,
+      message:
+        'Cannot stop container "app" of pod "shop/web-7": ContainerRecreateRequest "shop/restart-web" is of another ' +
+        'namespace than the container',
+    });
+    expect(stopsSent()).toEqual([]);
+    expect(said).toEqual([]);
   });
 
   it('CRR-42: takes the IP of the pod from its sandbox, else from the status of the pod', async () => {
@@ -447,7 +484,7 @@ describe('stopContainer', () => {
   });
 
   it('CRR-43: goes on after the grace without ending the hook, and leaves 2 s', async () => {
-    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }]);
+    stored = request([{ name: 'app', preStop: { exec: { command: ['drain'] } } }], { graceSeconds: 10 });
     const hook = held();
     const hookEnded = jest.fn();
     fake.script('ExecSync', async (made, usual) => {

@@ -269,6 +269,22 @@ describe('fillRecreateRequest', () => {
     }
   });
 
+  it('M9: refuses a mirror pod, whose containers the runtime knows under another UID', () => {
+    const { metadata, ...others } = pod();
+    const mirror = { ...others, metadata: { ...metadata, annotations: { 'kubernetes.io/config.mirror': 'ab12' } } };
+    expect(refused(request(), { pod: mirror })).toEqual({
+      kind: 'refused',
+      code: 400,
+      errors: [
+        {
+          path: 'spec.podName',
+          message:
+            'pod "shop/web" is a mirror pod of a static pod: change its manifest on the node to restart its containers',
+        },
+      ],
+    });
+  });
+
   it('refuses a request that belongs to another pod than the one that has its name now', () => {
     const owner = (uid: string, kind = 'Pod') => ({ ownerReferences: [{ apiVersion: 'v1', kind, name: 'web', uid }] });
     expect(refused(request({}, owner('pod-before')))).toEqual({

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { CriError, newestByName } from '../../activities/cri/runtime.ts';
@@ -82,6 +83,22 @@ describe('the CRI client', () => {
     await expect(client.listContainers({ podUid: 'pod-1' })).resolves.toHaveLength(1_000);
   });
 
+  it('M11: takes no more than 1 MiB of what a command prints, and says so; a hook has run all the same', async () => {
+    fake.put({ id: 'a', podUid: 'pod-1', name: 'app' });
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.alloc(900 * 1024, 'a') }));
+    expect((await client.execProbe('a', ['cat'], 60)).stdout).toHaveLength(4_096);
+    await expect(client.execSync('a', ['cat'])).resolves.toEqual({ exitCode: 0 });
+
+    fake.script('ExecSync', () => ({ exitCode: 0, stdout: Buffer.alloc(3 * 1024 * 1024, 'a') }));
+    await expect(failureOf(client.execProbe('a', ['cat'], 60))).resolves.toMatchObject({
+      failure: 'answer',
+      call: 'ExecSync',
+      message: 'the command printed more than 1 MiB',
+    });
+    await expect(client.execSync('a', ['cat'])).resolves.toEqual({ exitCode: 0 });
+    await expect(client.environment('a', ['HOME'])).resolves.toBeUndefined();
+  });
+
   it('CRR-44: gives a stop its grace and 5 s more', async () => {
     expect(criDeadlines.call).toBe(5_000);
     const hasty = createCriClient(fake.socketPath, { call: 20, imageFsInfo: 20, listImages: 20 });
@@ -111,6 +128,27 @@ describe('the CRI client', () => {
       failure: 'answer',
       message: 'failed to kill container: permission denied',
     });
+  });
+
+  it('M10: leaves credentials of URLs out of the words of the runtime, also where causes are logged', async () => {
+    const words = 'failed to copy: Get "https://ann:hunter2@b.example.com/x?X-Amz-Signature=hunter2": EOF';
+    fake.script('StopContainer', answers(status.UNKNOWN, words));
+    fake.script('PullImage', answers(status.UNKNOWN, words));
+    const pull = {
+      reference: 'app',
+      labels: {},
+      annotations: {},
+      timeoutMs: 60_000,
+      signal: new AbortController().signal,
+    };
+    for (const call of [client.stopContainer('a', 0), client.pullImage(pull)]) {
+      const error = await call.then(
+        () => undefined,
+        (reason: Error) => reason,
+      );
+      expect(error?.message).toBe('failed to copy: Get "https://…@b.example.com/x?…": EOF');
+      expect(inspect(error, { depth: 10 })).not.toContain('hunter2');
+    }
   });
 
   it('says which socket it cannot reach, and why', async () => {

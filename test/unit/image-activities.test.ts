@@ -56,7 +56,7 @@ interface World {
   /** What the node itself has for registries. */
   readonly own?: () => Promise<Partial<FoundCredentials>>;
   readonly nodeImage?: NodeImage | undefined;
-  readonly imageId?: () => Promise<string | undefined>;
+  readonly imageId?: (reference: string) => Promise<string | undefined>;
 }
 
 function play(world: World = {}) {
@@ -135,6 +135,35 @@ describe('node.v1.pullImage', () => {
     const { asked, pull } = play();
     await pull({ image: { name: 'r.io/app', tag: 'sha256:ab' } });
     expect(asked[0]?.reference).toBe('r.io/app@sha256:ab');
+  });
+
+  it('M6: names the registry of a short name to the runtime, and the short name to people', async () => {
+    const digest = `sha256:${'ab'.repeat(32)}`;
+    const short: readonly (readonly [string, string, string])[] = [
+      ['nginx', '1.27', 'docker.io/library/nginx:1.27'],
+      ['foo/bar', '1', 'docker.io/foo/bar:1'],
+      ['nginx', digest, `docker.io/library/nginx@${digest}`],
+      ['r.io:5000/app', '1', 'r.io:5000/app:1'],
+    ];
+    for (const [name, tag, reference] of short) {
+      const images = { [name]: { tags: [tagOf(tag)] } };
+      const seen: string[] = [];
+      const { asked, watched, pull } = play({
+        nodeImage: { ...live, spec: { images } },
+        imageId: async (asking) => void seen.push(asking),
+      });
+      const result = await pull({ image: { name, tag } });
+      expect(result).toEqual({ kind: 'succeeded', imageId: `${name}@sha256:new`, pulled: true });
+      expect(asked.map((one) => one.reference)).toEqual([reference]);
+      expect(new Set(seen)).toEqual(new Set([reference]));
+      expect(watched).toEqual([`watch ${reference}`, `end ${reference}`]);
+    }
+    const noSuch = { ...live, spec: { images: { nginx: { tags: [tagOf('1')] } } } };
+    const away = play({
+      nodeImage: noSuch,
+      pull: async () => Promise.reject(new PullError('runtimeUnreachable', 'x')),
+    });
+    await expect(away.pull({ image: { name: 'nginx', tag: '1' } })).rejects.toThrow('Cannot pull image "nginx:1": ');
   });
 
   it('NP-13: tries one credential after the other, the closest first, and never without', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { toKubeError } from '../../activities/kube/failures.ts';
 import {
@@ -8,6 +9,7 @@ import {
 } from '../../api/image-pull-job.ts';
 import { currentTagStatus, findTag, type NodeImage, nodeImages, tagsOf } from '../../api/node-image.ts';
 import { kubeResource, pullSecretAnnotation } from '../../api/well-known.ts';
+import type { ControllerOf } from '../../watcher/controller.ts';
 import { imageListPullJobRunner } from '../../watcher/kinds/image-list-pull-job.ts';
 import { changedImages, imagePullJobRunner } from '../../watcher/kinds/image-pull-job.ts';
 import { nodeImageKeeper } from '../../watcher/kinds/node-image.ts';
@@ -264,15 +266,29 @@ describe('ImagePullJobs', () => {
         namespace: 'shop',
         name: 'credentials',
         labels: { team: 'x' },
-        annotations: { 'kubectl.kubernetes.io/last-applied-configuration': 'secret' },
+        annotations: { 'kubectl.kubernetes.io/last-applied-configuration': 'secret', 'shop/note': 'y' },
       },
       type: 'kubernetes.io/dockerconfigjson',
       data: { '.dockerconfigjson': 'e30=' },
     };
     const secretsIn = async (cluster: MemoryCluster) => {
       const { items } = await cluster.client().list(kubeResource.secrets, { namespace: secretNamespace });
-      return items as unknown as (typeof source & { metadata: { annotations: Record<string, string> } })[];
+      return items as unknown as (typeof source & { metadata: { annotations?: Record<string, string> } })[];
     };
+    const referencesOf = (secret: Awaited<ReturnType<typeof secretsIn>>[number] | undefined) =>
+      secret?.metadata.annotations?.[pullSecretAnnotation.references];
+    const quick: ControllerOf = (house) => imagePullJobRunner(house, { compareMs: 50, releasedMs: 300 });
+    /** Time that passes, from a minute after the birth of the objects on. */
+    const passing = () => {
+      const startedAtMs = performance.now();
+      return () => bornMs + 60_000 + Math.round(performance.now() - startedAtMs);
+    };
+    const nameOfCopy = /^credentials-[0-9a-f]{16}$/;
+    const neverJob = (name: string, uid: string) =>
+      pullJob(
+        { pullSecrets: ['credentials'], completionPolicy: { type: 'Never' } },
+        { metadata: { ...pullJob().metadata, name, uid, finalizers } },
+      );
     const finalizers = ['apps.kruise.io/deletion-protection'];
     const named = (name: string, uid: string) =>
       pullJob({ pullSecrets: ['credentials'] }, { metadata: { ...pullJob().metadata, name, uid, finalizers } });
@@ -282,14 +298,14 @@ describe('ImagePullJobs', () => {
       nodesOf(cluster, 'a');
       put(cluster, kubeResource.secrets, source);
       put(cluster, imagePullJobs, named('one', 'job-1'), named('two', 'job-2'));
-      const { failures } = await run(imagePullJobRunner, { cluster });
+      const { failures } = await run(quick, { cluster, now: passing() });
       const copy = await waitFor('the copy for both', async (see) => {
         const [first, ...others] = see(await secretsIn(cluster));
         if (others.length > 0) throw new Error('two copies');
-        return first?.metadata.annotations[pullSecretAnnotation.references] === 'shop/one,shop/two' && first;
+        return referencesOf(first) === 'shop/one,shop/two' && first;
       });
-      expect(copy).toMatchObject({ type: source.type, data: source.data, metadata: { labels: { team: 'x' } } });
-      expect(copy.metadata.name).toMatch(/^credentials-[0-9a-f]{6}$/);
+      expect(copy).toMatchObject({ type: source.type, data: source.data });
+      expect(copy.metadata.name).toMatch(nameOfCopy);
       expect(JSON.stringify(copy)).not.toContain('last-applied');
       await waitFor('the node to be told', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
       expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toEqual([
@@ -320,7 +336,7 @@ describe('ImagePullJobs', () => {
       );
       const own = { ...source, metadata: { namespace: secretNamespace, name: 'own' } };
       put(cluster, kubeResource.secrets, own);
-      await run(imagePullJobRunner, { cluster });
+      await run(quick, { cluster });
       await waitFor('the node to be told', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
       expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toEqual([
         { namespace: secretNamespace, name: 'own' },
@@ -333,7 +349,7 @@ describe('ImagePullJobs', () => {
       nodesOf(cluster, 'a');
       const metadata = { ...pullJob().metadata, namespace: secretNamespace };
       put(cluster, imagePullJobs, pullJob({ pullSecrets: ['own'] }, { metadata }));
-      await run(imagePullJobRunner, { cluster });
+      await run(quick, { cluster });
       await waitFor('the node to be told', () => asked(cluster, 'a'));
       expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toBeUndefined();
       put(cluster, kubeResource.secrets, { ...source, metadata: { namespace: secretNamespace, name: 'own' } });
@@ -376,7 +392,7 @@ describe('ImagePullJobs', () => {
           'secrets is forbidden: User "system:serviceaccount:kruise-system:windlass-watcher" cannot create resource ' +
           '"secrets" in API group "" in the namespace "kruise-daemon-config"',
       };
-      const { failures } = await run(imagePullJobRunner, {
+      const { failures } = await run(quick, {
         cluster,
         meet: ({ verb, plural }) => {
           if (plural !== 'secrets' || verb !== 'create' || isAllowed) return;
@@ -398,7 +414,7 @@ describe('ImagePullJobs', () => {
       const cluster = new MemoryCluster();
       nodesOf(cluster, 'a');
       put(cluster, imagePullJobs, named('one', 'job-1'));
-      const { controller } = await run(imagePullJobRunner, { cluster });
+      const { controller } = await run(quick, { cluster });
       await waitFor('the node to be told', () => asked(cluster, 'a'));
       expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toBeUndefined();
       put(cluster, kubeResource.secrets, source);
@@ -408,6 +424,191 @@ describe('ImagePullJobs', () => {
       put(cluster, kubeResource.secrets, { ...source, data: { '.dockerconfigjson': 'e31=' } });
       controller.wantAll();
       await waitFor('the change', async () => (await secretsIn(cluster))[0]?.data['.dockerconfigjson'] === 'e31=');
+    });
+
+    it('SEC-7: a Secret that changes reaches its copy when all nodes of a job of type Never have pulled', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, neverJob('one', 'job-1'), neverJob('two', 'job-2'));
+      const { writes } = await run(quick, { cluster });
+      await waitFor('the copy', async () => referencesOf((await secretsIn(cluster))[0]) === 'shop/one,shop/two');
+      await waitFor(
+        'both owners',
+        () => findTag(imageOf(cluster, 'a') as NodeImage, 'nginx', '1.27')?.ownerReferences?.length === 2,
+      );
+      answer(cluster, 'a', 'Succeeded');
+      await waitFor('the pulls', () => ['one', 'two'].every((name) => jobIn(cluster, name)?.status?.succeeded === 1));
+      const changed = { ...source, data: { '.dockerconfigjson': 'e31=' } };
+      put(cluster, kubeResource.secrets, changed);
+      const [copy] = await waitFor('the change', async (see) => {
+        const found = see(await secretsIn(cluster));
+        return found[0]?.data['.dockerconfigjson'] === 'e31=' && found;
+      });
+
+      // what somebody else does to a copy does not last either
+      const edited = { ...copy, data: { '.dockerconfigjson': 'e32=' } };
+      put(cluster, kubeResource.secrets, edited as typeof source);
+      await waitFor('the repair', async () => (await secretsIn(cluster))[0]?.data['.dockerconfigjson'] === 'e31=');
+      cluster.remove(kubeResource.secrets, { namespace: secretNamespace, name: copy?.metadata.name ?? '' });
+      await waitFor('another', async () => referencesOf((await secretsIn(cluster))[0]) === 'shop/one,shop/two');
+      expect((await secretsIn(cluster)).map(({ metadata }) => metadata.name)).toEqual([copy?.metadata.name]);
+      const before = writes.filter(({ plural }) => plural === 'secrets').length;
+      await pause(300);
+      expect(writes.filter(({ plural }) => plural === 'secrets')).toHaveLength(before);
+    });
+
+    it('SEC-5: a released copy stays for the next job, and goes a while after the last', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, named('one', 'job-1'));
+      let nowMs = bornMs + 60_000;
+      const { writes } = await run(quick, { cluster, now: () => nowMs });
+      const released = async (see: <T>(seen: T) => T) => referencesOf(see(await secretsIn(cluster))[0]) === '';
+      const deletes = () => writes.filter(({ verb, plural }) => plural === 'secrets' && verb === 'delete');
+      await waitFor('the copy', async () => referencesOf((await secretsIn(cluster))[0]) === 'shop/one');
+      const [copy] = await secretsIn(cluster);
+      answer(cluster, 'a', 'Succeeded');
+      await waitFor('its release', released);
+      nowMs += 200;
+      put(cluster, imagePullJobs, neverJob('two', 'job-2'));
+      await waitFor('the next job', async (see) => referencesOf(see(await secretsIn(cluster))[0]) === 'shop/two');
+      nowMs += 200;
+      const going = { ...neverJob('two', 'job-2').metadata, deletionTimestamp: bornAt };
+      put(cluster, imagePullJobs, { ...neverJob('two', 'job-2'), metadata: going });
+      await waitFor('its release', released);
+      await pause(400);
+      expect(deletes()).toEqual([]);
+      expect((await secretsIn(cluster)).map(({ metadata }) => metadata.name)).toEqual([copy?.metadata.name]);
+      nowMs += 300;
+      await waitFor('the copy to go', async () => (await secretsIn(cluster)).length === 0);
+    });
+
+    it('SEC-5: takes copies away that nobody needs, whoever left them, and jobs off them that are gone', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, neverJob('one', 'job-1'));
+      const left = (name: string, references: string, key: string) => ({
+        ...source,
+        metadata: {
+          namespace: secretNamespace,
+          name,
+          annotations: { [pullSecretAnnotation.sourceKey]: key, [pullSecretAnnotation.references]: references },
+        },
+      });
+      put(
+        cluster,
+        kubeResource.secrets,
+        left('nobodys-0abc12', '', 'shop/nobodys'),
+        left('old-0abc12', 'shop/gone', 'shop/old'),
+        left('credentials-0abc12', 'shop/gone,shop/one', 'shop/credentials'),
+        { ...source, metadata: { namespace: secretNamespace, name: 'by-hand' } },
+      );
+      const { controller } = await run(quick, { cluster, now: passing() });
+      controller.wantAll();
+      const found = await waitFor('only two to be left', async (see) => {
+        const secrets = see(await secretsIn(cluster));
+        return secrets.length === 2 && secrets.some((secret) => referencesOf(secret) === 'shop/one') && secrets;
+      });
+      expect(new Set(found.map(({ metadata }) => metadata.name))).toEqual(new Set(['by-hand', 'credentials-0abc12']));
+    });
+
+    it('M7: a copy has nothing of what the tenant wrote beside the credentials, also one of an older version', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source, { ...source, metadata: { ...source.metadata, name: 'other' } });
+      const key = { [pullSecretAnnotation.sourceKey]: 'shop/other', 'shop/note': 'y' };
+      const metadata = { namespace: secretNamespace, name: 'other-0abc12', labels: { team: 'x' }, annotations: key };
+      put(cluster, kubeResource.secrets, { ...source, metadata });
+      put(cluster, imagePullJobs, {
+        ...neverJob('one', 'job-1'),
+        spec: { ...neverJob('one', 'job-1').spec, pullSecrets: ['credentials', 'other'] },
+      });
+      await run(quick, { cluster });
+      const found = await waitFor('both copies', async (see) => {
+        const secrets = see(await secretsIn(cluster));
+        return secrets.length === 2 && secrets.every((secret) => referencesOf(secret) === 'shop/one') && secrets;
+      });
+      for (const {
+        metadata: { labels = {}, annotations = {} },
+      } of found) {
+        expect(labels).toEqual({});
+        expect(new Set(Object.keys(annotations))).toEqual(new Set(Object.values(pullSecretAnnotation)));
+      }
+      expect(found.map(({ metadata: { name } }) => name)).toContain('other-0abc12');
+    });
+
+    it('M7: a Secret of another type is not copied, and an Event says why it is not used', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, { ...source, type: 'Opaque' });
+      put(cluster, imagePullJobs, neverJob('one', 'job-1'));
+      const { controller, writes } = await run(quick, { cluster });
+      await waitFor('the node to be told', () => asked(cluster, 'a'));
+      expect(await secretsIn(cluster)).toEqual([]);
+      const { items } = await cluster.client().list(kubeResource.events, { namespace: 'shop' });
+      expect(items).toMatchObject([
+        {
+          type: 'Warning',
+          reason: 'PullSecretNotUsed',
+          message:
+            'Secret "credentials" is not used: its type is "Opaque", and pulls use kubernetes.io/dockerconfigjson ' +
+            'and kubernetes.io/dockercfg',
+        },
+      ]);
+      controller.wantAll();
+      cluster.remove(kubeResource.secrets, source.metadata);
+      put(cluster, kubeResource.secrets, source);
+      await waitFor('the copy', async () => referencesOf((await secretsIn(cluster))[0]) === 'shop/one');
+      expect(writes.filter(({ verb, plural }) => verb === 'create' && plural === 'events')).toHaveLength(1);
+    });
+
+    it('M7: a foreign Secret under the name of a copy makes the copy take the next name', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, neverJob('one', 'job-1'));
+      const taken: string[] = [];
+      await run(quick, {
+        cluster,
+        meet: ({ verb, plural, name }) => {
+          if (verb !== 'create' || plural !== 'secrets' || taken.length === 2) return;
+          taken.push(name);
+          put(cluster, kubeResource.secrets, { ...source, metadata: { namespace: secretNamespace, name } });
+        },
+      });
+      const copy = await waitFor('the copy', async (see) =>
+        see(await secretsIn(cluster)).find((secret) => referencesOf(secret) === 'shop/one'),
+      );
+      expect(copy.metadata.name).toMatch(nameOfCopy);
+      expect(new Set([...taken, copy.metadata.name]).size).toBe(3);
+      await waitFor('the node', () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets?.length === 1);
+      expect(imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets).toMatchObject([{ name: copy.metadata.name }]);
+    });
+
+    it('SEC-3: a Secret made anew with the other type is copied anew, and the old copy goes', async () => {
+      const cluster = new MemoryCluster();
+      nodesOf(cluster, 'a');
+      put(cluster, kubeResource.secrets, source);
+      put(cluster, imagePullJobs, neverJob('one', 'job-1'), neverJob('two', 'job-2'));
+      await run(quick, { cluster });
+      const both = async (see: <T>(seen: T) => T, type: string) => {
+        const secrets = see(await secretsIn(cluster));
+        return (
+          secrets.length === 1 &&
+          secrets[0]?.type === type &&
+          referencesOf(secrets[0]) === 'shop/one,shop/two' &&
+          secrets
+        );
+      };
+      const [before] = await waitFor('the copy', (see) => both(see, source.type));
+      const type = 'kubernetes.io/dockercfg';
+      cluster.remove(kubeResource.secrets, source.metadata);
+      put(cluster, kubeResource.secrets, { ...source, type, data: { '.dockercfg': 'e30=' } });
+      const [after] = await waitFor('the new copy', (see) => both(see, type));
+      expect(after?.metadata.name).not.toBe(before?.metadata.name);
     });
   });
 });

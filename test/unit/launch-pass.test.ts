@@ -163,11 +163,48 @@ describe('a pass over an ordered pod', () => {
     }
   });
 
-  it('leaves whose a ConfigMap is that somebody has made by hand, and only adds keys', async () => {
-    const house = watcher({ pod: orderedPod(inOrder), barrier: barrierOf(undefined, { mine: 'x' }, false) });
+  it.each([true, false])(
+    'L7: leaves a ConfigMap of this name that is no barrier as it is, labelled or not, and says so: %s',
+    async (labelled) => {
+      const foreign = [
+        barrierOf(undefined, { mine: 'x', p_10: 'true' }, labelled),
+        { ...barrierOf('pod-0', { mine: 'x' }, labelled) },
+      ] as const;
+      const { metadata } = foreign[1];
+      const ofAnother = {
+        ...foreign[1],
+        metadata: { ...metadata, ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'agent', uid: 'pod-0' }] },
+      };
+      for (const barrier of [foreign[0], ofAnother]) {
+        const house = watcher({ pod: orderedPod(inOrder), barrier });
+        expect(await house.pass()).toEqual({ againInMs: 10_000 });
+        expect(house.barrier()).toMatchObject({ data: barrier.data });
+        expect(house.barrier()?.metadata).toMatchObject({ uid: barrier.metadata.uid });
+        expect(house.barrier()?.metadata.labels).toEqual(barrier.metadata.labels);
+        expect(JSON.parse(house.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
+          waitingFor: { reason: 'BarrierNameTaken', blockedBy: ['configmap/web-barrier'] },
+        });
+        expect(house.annotations()).not.toHaveProperty('apps.kruise.io/container-launch-priority-completed');
+
+        house.cluster.remove(kubeResource.configMaps, barrierRef);
+        await house.pass();
+        expect(house.barrier()).toMatchObject({
+          data: { p_10: 'true' },
+          metadata: { ownerReferences: [{ uid: 'pod-1' }] },
+        });
+      }
+    },
+  );
+
+  it('L7: publishes the very key that a container waits for', async () => {
+    const pod = orderedPod({ ...inOrder, now: { db: 'ready' } });
+    const byHand = JSON.parse(JSON.stringify(pod).replace('"p_10"', '"p_0010"')) as Pod;
+    const house = watcher({ pod: byHand });
     await house.pass();
-    expect(house.barrier()).toMatchObject({ data: { mine: 'x', p_10: 'true' } });
-    expect(house.barrier()?.metadata.ownerReferences).toBeUndefined();
+    expect(house.barrier()?.data).toEqual({ p_0010: 'true', p_0: 'true' });
+    const before = house.writes().length;
+    await house.pass();
+    expect(house.writes()).toHaveLength(before);
   });
 
   it('CLP-21, CLP-22: a barrier that was deleted comes back with every key, also when all had started', async () => {

@@ -58,6 +58,22 @@ describe('credentials of a pull', () => {
     expect(isForImage('r.io:5000/team', 'r.io:5000/other')).toBe(false);
   });
 
+  it('C4: a pattern full of stars costs next to no work, and longer keys than a host may have are ignored', () => {
+    const label = 'a'.repeat(63);
+    const startedAt = process.cpuUsage();
+    const stars = ring({ [`${'*a'.repeat(30)}*b.r.io`]: ann, '*.r.io': bob });
+    expect(credentialsFor(`${label}.r.io/app`, [stars])).toEqual([bob]);
+    const many = Array.from({ length: 3_000 }, (_, index) => [`*${'a'.repeat(31)}${index}.r.io`, ann] as const);
+    expect(credentialsFor(`${label}.r.io/app`, [ring(Object.fromEntries(many))])).toEqual([]);
+    const { user, system } = process.cpuUsage(startedAt);
+    expect((user + system) / 1_000).toBeLessThan(2_000);
+
+    const path = (length: number) => 'r.io/'.padEnd(length, 'p');
+    expect(credentialsFor(`${path(255)}/app`, [ring({ [path(255)]: ann })])).toEqual([ann]);
+    expect(credentialsFor(`${path(256)}/app`, [ring({ [path(256)]: ann })])).toEqual([]);
+    expect(credentialsFor(`${label}a.r.io/app`, [ring({ '*.r.io': ann })])).toEqual([]);
+  });
+
   it('NP-13: come with the closest place first, each once', () => {
     const rings = [ring({ 'r.io': ann }), ring({ 'r.io/team': bob, 'r.io': ann })];
     expect(credentialsFor('r.io/team/app', rings)).toEqual([bob, ann]);

@@ -7,6 +7,67 @@ import { createdAt, gatedPod } from '../support/recreate-requests.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 
+describe('a ConfigMap with the label of barriers', () => {
+  const owner = (name: string) => ({ apiVersion: 'v1', kind: 'Pod', name, uid: `uid-${name}`, controller: false });
+  const trimmed = (owners: readonly object[], data: Record<string, string>) => {
+    const metadata = {
+      namespace: 'shop',
+      name: 'web-barrier',
+      uid: 'u',
+      resourceVersion: '1',
+      creationTimestamp: createdAt,
+    };
+    const annotations = { long: 'x'.repeat(1_000) };
+    return trimOf(kubeResource.configMaps)?.({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { ...metadata, annotations, ownerReferences: owners },
+      data,
+      binaryData: { p_1: 'eA==' },
+      immutable: true,
+    } as never);
+  };
+
+  it('H7: keeps the priorities that it publishes, and nothing else of what it holds', () => {
+    const data = {
+      p_10: 'true',
+      'p_-1': 'true',
+      p_007: 'true',
+      p_1: 'yes',
+      p_1e21: 'true',
+      'p_-': 'true',
+      other: 'x'.repeat(1_000_000),
+    };
+    expect(trimmed([owner('web')], data)).toEqual({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: {
+        namespace: 'shop',
+        name: 'web-barrier',
+        uid: 'u',
+        resourceVersion: '1',
+        creationTimestamp: createdAt,
+        ownerReferences: [owner('web')],
+      },
+      data: { p_10: 'true', 'p_-1': 'true', p_007: 'true' },
+    });
+  });
+
+  it('H7: keeps no key of one that is no barrier, and no more of any than a pod can have', () => {
+    const many = Object.fromEntries(Array.from({ length: 80_000 }, (_, at) => [`p_${at}`, 'true']));
+    expect(trimmed([owner('other')], many)).toMatchObject({ data: {}, metadata: { ownerReferences: [] } });
+    expect(JSON.stringify(trimmed([owner('web')], many)).length).toBeLessThan(20_000);
+    expect(
+      JSON.stringify(
+        trimmed(
+          Array.from({ length: 1_000 }, () => owner('x'.repeat(200))),
+          {},
+        ),
+      ).length,
+    ).toBeLessThan(1_000);
+  });
+});
+
 describe('trimPod', () => {
   it('keeps what the passes read, and nothing else', () => {
     const pod = gatedPod({

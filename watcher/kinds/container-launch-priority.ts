@@ -4,22 +4,31 @@
  * pod is also what makes the kubelet look at once, which on its own tries a held container every 10 to 15 s.
  */
 import {
-  barrierKey,
   barrierName,
+  barrierOwners,
   heldContainers,
   isLaunchCompleted,
+  keyOfContainer,
   type LaunchBarrier,
   type LaunchContainer,
   launchMark,
   launchOrder,
   launchStatusOf,
+  launchWaits,
+  publishedKeys,
 } from '../../api/container-launch-priority.ts';
 import type { EventText } from '../../api/event.ts';
 import type { ObjectMeta } from '../../api/meta.ts';
 import { isActive, type Pod } from '../../api/pod.ts';
 import { timestamp } from '../../api/time.ts';
 import { eventComponent, kubeResource } from '../../api/well-known.ts';
-import { type LaunchStep, nextLaunch, prioritiesOf } from '../../workflows/plan/container-launch-priority.ts';
+import {
+  type LaunchStep,
+  nextLaunch,
+  prioritiesOf,
+  unpublished,
+} from '../../workflows/plan/container-launch-priority.ts';
+import { waitFor } from '../../workflows/plan/decision.ts';
 import { waitingSince } from '../../workflows/plan/recreate-containers.ts';
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
@@ -33,7 +42,7 @@ export const barriersByPod = 'pod';
 
 /** Index functions of the cache of barriers. */
 export const barrierIndexes = {
-  [barriersByPod]: (barrier: LaunchBarrier): readonly string[] => podOwnersOf(barrier),
+  [barriersByPod]: (barrier: LaunchBarrier): readonly string[] => barrierOwners(barrier),
 };
 
 /** How the watcher finds barriers among all ConfigMaps. */
@@ -64,7 +73,7 @@ export function containerLaunches({ kube, now, isLeading, cache, queue }: Watche
   });
   barriers.onChange(({ before, after }) => {
     if (!isLeading()) return;
-    for (const barrier of [before, after]) for (const uid of barrier ? podOwnersOf(barrier) : []) passes.add(uid);
+    for (const barrier of [before, after]) for (const uid of barrier ? barrierOwners(barrier) : []) passes.add(uid);
   });
   return {
     wantAll() {
@@ -96,11 +105,16 @@ export async function passOverLaunch(podUid: string, world: LaunchPassDependenci
     text && sayOf(pod, text, keyOf(pod, step), world),
     version && world.barriers.seen(version.uid, version.resourceVersion, AbortSignal.timeout(seenMs)),
   ]);
-  return isTold ? undefined : { againInMs: conflictMs };
+  if (!isTold) return { againInMs: conflictMs };
+  // nobody watches the ConfigMap that is in the way
+  return step.waitingFor?.reason === 'BarrierNameTaken' ? { againInMs: takenMs } : undefined;
 }
 
 /** Somebody else has written the pod; the cache shows it soon. */
 const conflictMs = 200;
+
+/** A ConfigMap that is in the way is looked at again so often. */
+const takenMs = 10_000;
 
 /** The pass after this one must not do the same again, so it waits for its own write; longer than any watch is silent. */
 const seenMs = 60_000;
@@ -117,25 +131,34 @@ async function publishDue(
   const step = isLaunchCompleted(pod) ? everything(containers, published) : nextLaunch({ containers, published });
   if (barrier && step.publish.length === 0) return { step };
   try {
-    return { step, version: (await publish(pod, barrier, step.publish.map(barrierKey), world)).metadata };
+    const due = containers.filter(({ priority }) => step.publish.includes(priority)).map(keyOfContainer);
+    return { step, version: (await publish(pod, barrier, due, world)).metadata };
   } catch (error) {
     if (barrier || !hasMovedOn(error)) throw error;
-    // one without our label: left behind, made by hand, or by OpenKruise
+    // one without our label: left behind, by OpenKruise, or somebody else's
     const { namespace = '', name } = pod.metadata;
     const ref = { namespace, name: barrierName(name) };
-    const found = await own(pod, await world.kube.get<LaunchBarrier>(kubeResource.configMaps, ref), world);
-    if (found === undefined) throw error;
-    return await publishDue(pod, containers, found, world);
+    const found = await world.kube.get<LaunchBarrier>(kubeResource.configMaps, ref);
+    if (barrierOwners(found).length === 0) return { step: heldByName(found) };
+    const usable = await own(pod, found, world);
+    if (usable === undefined) throw error;
+    return await publishDue(pod, containers, usable, world);
   }
 }
 
+/** A ConfigMap that is no barrier of a pod is left as it is: who may create pods need not be allowed to write into it. */
+function heldByName({ metadata }: LaunchBarrier): LaunchStep {
+  const reason = 'BarrierNameTaken';
+  const waitingFor = waitFor(reason, [`configmap/${metadata.name}`], launchWaits[reason]);
+  return { publish: [], completed: false, waitingFor };
+}
+
 function keysOf(barrier: LaunchBarrier | undefined): ReadonlySet<string> {
-  return new Set(Object.keys(barrier?.data ?? {}));
+  return new Set(barrier === undefined ? [] : publishedKeys(barrier));
 }
 
 function everything(containers: readonly LaunchContainer[], published: ReadonlySet<string>): LaunchStep {
-  const publish = prioritiesOf(containers).filter((priority) => !published.has(barrierKey(priority)));
-  return { publish, completed: true };
+  return { publish: unpublished(containers, published), completed: true };
 }
 
 async function ownBarrier(pod: Pod, world: LaunchPassDependencies): Promise<LaunchBarrier | undefined> {
@@ -153,8 +176,9 @@ async function own(
   found: LaunchBarrier,
   { kube }: LaunchPassDependencies,
 ): Promise<LaunchBarrier | undefined> {
-  const owners = podOwnersOf(found);
-  if (owners.length === 0 || owners.includes(pod.metadata.uid)) return found;
+  const owners = barrierOwners(found);
+  if (owners.includes(pod.metadata.uid)) return found;
+  if (owners.length === 0) return undefined;
   const { namespace = '', name, uid } = found.metadata;
   await unlessMovedOn(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
   return undefined;
@@ -218,7 +242,7 @@ function progressOf(
   const published = keysOf(barrier);
   const namesAt = (priority: number) =>
     containers.filter((container) => container.priority === priority).map(({ name }) => name);
-  if (!containers.some(({ priority }) => published.has(barrierKey(priority)))) {
+  if (!containers.some((container) => published.has(keyOfContainer(container)))) {
     const order = prioritiesOf(containers).map((priority) => namesAt(priority).join(', '));
     const message =
       `Containers start in this order, each when those before it are ready: ${order.join('; ')}. ` +
@@ -263,8 +287,4 @@ async function removeBarriers(podUid: string, { kube, barriers }: LaunchPassDepe
     const { namespace = '', name, uid } = metadata;
     await unlessMovedOn(kube.delete(kubeResource.configMaps, { namespace, name }, { preconditions: { uid } }));
   }
-}
-
-function podOwnersOf({ metadata }: LaunchBarrier): readonly string[] {
-  return (metadata.ownerReferences ?? []).filter(({ kind }) => kind === 'Pod').map(({ uid }) => uid);
 }

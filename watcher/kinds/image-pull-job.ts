@@ -4,6 +4,7 @@
  */
 import { failureTypeOf } from '../../api/failure.ts';
 import { familiarImage } from '../../api/familiar-image.ts';
+import { fnv1a } from '../../api/fnv.ts';
 import {
   type ImagePullJob,
   type ImagePullJobStatus,
@@ -20,7 +21,7 @@ import { type NodeImage, nodeImages } from '../../api/node-image.ts';
 import { commandNames, type PullJobOperation, pullOnNodesId, pullOnNodesType, queues } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { qualifiedName } from '../../api/refs.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { eventComponent, kubeResource } from '../../api/well-known.ts';
 import {
   jobStatus,
   meantNodes,
@@ -32,6 +33,7 @@ import {
 } from '../../workflows/plan/image-pull-job.ts';
 import { imageOf, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessMovedOn } from '../moved-on.ts';
 import { countIn } from '../object-count.ts';
@@ -39,7 +41,15 @@ import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import { nodeImageIndexes, nodeImagesByOwner } from './node-image.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
-import { releasePullSecrets, type SyncedSecrets, syncPullSecrets } from './pull-secrets.ts';
+import {
+  jobsBySecret,
+  type PullSecretTimes,
+  pullSecretCopies,
+  pullSecretTimes,
+  pullSecretTypes,
+  type SyncedSecrets,
+  secretKeysOf,
+} from './pull-secrets.ts';
 
 const byImage = 'image';
 const byPodNamespace = 'podNamespace';
@@ -54,10 +64,8 @@ export const imagePullJobIndexes = {
   /** Jobs that choose nodes by pods, by their namespace. */
   [byPodNamespace]: ({ spec, metadata }: ImagePullJob): readonly string[] =>
     spec.podSelector === undefined ? [] : [metadata.namespace ?? ''],
+  [jobsBySecret]: secretKeysOf,
 };
-
-/** A Secret that is not there, or may not be copied yet, is looked for so often: nobody watches all Secrets for it. */
-const missingSecretMs = 3_000;
 
 const seenWithinMs = 30_000;
 
@@ -65,18 +73,24 @@ const seenWithinMs = 30_000;
 const unknownNodesMs = 50;
 
 /** Sees that jobs are told to nodes, counted and ended. */
-export function imagePullJobRunner(house: WatcherHouse): Controller {
+export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretTimes = pullSecretTimes): Controller {
   const { kube, starter, config, now, isLeading, cache, queue, log } = house;
   const jobs = cache<ImagePullJob>(imagePullJobs, imagePullJobIndexes);
   const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
   const pods = cache<Pod>(kubeResource.pods);
   const edits = new NodeImageEdits(kube, images);
-  const secretMeans = { kube, namespace: config.images.secretNamespace };
+  const { secretNamespace } = config.images;
   const isOn = config.featureGates.KruiseDaemon && config.featureGates.ImagePullJobGate;
   const passes = queue('image-pull-jobs', async (uid) => {
     const job = jobs.byUid(uid);
     return job === undefined ? gone(uid) : await pass(job);
   });
+
+  const wake = (uid: string) => passes.add(uid);
+  const secretMeans = { kube, queue, now, jobs, wake, namespace: secretNamespace, watchedNamespace: config.namespace };
+  const pullSecrets = pullSecretCopies(secretMeans, secretTimes);
+  /** Of which job it was told that a Secret holds no registry credentials. */
+  const toldUnusable = new Set<string>();
 
   jobs.onChange(({ before, after }) => {
     const uid = (after ?? before)?.metadata.uid;
@@ -105,6 +119,7 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
   return {
     wantAll() {
       for (const { metadata } of jobs.all()) passes.add(metadata.uid);
+      if (isOn) pullSecrets.wantAll();
     },
     workflowTypes: [pullOnNodesType],
     operations: () => ({
@@ -124,6 +139,7 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
 
   function gone(uid: string): undefined {
     end(uid);
+    for (const key of toldUnusable) if (key.startsWith(`${uid}.`)) toldUnusable.delete(key);
     return undefined;
   }
 
@@ -150,11 +166,11 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
     const image = imageOf(job);
     if (image === undefined) return undefined; // admission lets none pass
     if (job.status?.startTime === undefined && !(await knowsAllNodes())) return { againInMs: unknownNodesMs };
-    let secrets: SyncedSecrets = { refs: [], missing: [] };
+    let secrets: SyncedSecrets = { refs: [], missing: [], unusable: [] };
     let secretTrouble: string | undefined;
     let mayTell = true;
     try {
-      secrets = await syncPullSecrets(job, secretMeans);
+      secrets = await pullSecrets.sync(job);
     } catch (error) {
       const type = failureTypeOf(error);
       if (type !== 'Denied' && type !== 'Invalid') throw error;
@@ -163,6 +179,8 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
       secretTrouble = refusedSecrets(error);
       log.warn({ job: qualifiedName(metadataOf(job)), err: error }, 'Cannot copy pull Secrets');
     }
+
+    await tellUnusable(job, secrets);
 
     const before = stand(job, secrets);
     const retry = nodesToRetry(job, before);
@@ -189,13 +207,28 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
     if (told.completionTime === undefined) starter.want(operationOf(job));
     return earliest(
       againInMs === undefined ? undefined : { againInMs },
-      secrets.missing.length > 0 || secretTrouble !== undefined ? { againInMs: missingSecretMs } : undefined,
+      secrets.missing.length + secrets.unusable.length > 0 || secretTrouble !== undefined
+        ? { againInMs: secretTimes.compareMs }
+        : undefined,
     );
+  }
+
+  /** Once for each job and Secret: the pull goes on, but the Secret does nothing for it. */
+  async function tellUnusable(job: ImagePullJob, { unusable }: SyncedSecrets): Promise<void> {
+    for (const { name, type } of unusable) {
+      const key = `${job.metadata.uid}.${fnv1a(name).toString(16)}`;
+      if (toldUnusable.has(key)) continue;
+      toldUnusable.add(key);
+      const message = `Secret "${name}" is not used: its type is "${type}", and pulls use ${pullSecretTypes.join(' and ')}`;
+      const component = eventComponent.imagePullJob;
+      const text = { type: 'Warning', reason: 'PullSecretNotUsed', message } as const;
+      await tellEvent(kube, { about: job, component, ...text, atMs: now(), key });
+    }
   }
 
   function refusedSecrets(error: unknown): string {
     const why = error instanceof Error ? error.message : String(error);
-    return grantFor(why) ?? `Let the watcher write Secrets of namespace "${secretMeans.namespace}"; ${why}`;
+    return grantFor(why) ?? `Let the watcher write Secrets of namespace "${secretNamespace}"; ${why}`;
   }
 
   /**
@@ -247,7 +280,7 @@ export function imagePullJobRunner(house: WatcherHouse): Controller {
   async function release(job: ImagePullJob): Promise<void> {
     const { namespace = '', name, uid, resourceVersion, finalizers = [] } = job.metadata;
     if (!finalizers.includes(pullSecretFinalizer)) return;
-    await releasePullSecrets(job, secretMeans);
+    await pullSecrets.release(job);
     const left = finalizers.filter((finalizer) => finalizer !== pullSecretFinalizer);
     const body = { metadata: { uid, resourceVersion, finalizers: left } };
     await unlessMovedOn(kube.patch(imagePullJobs, { namespace, name }, 'merge', body));

@@ -3,7 +3,7 @@
  * the highest priority may start, and with it everything above; what is below waits until they are ready. When every key
  * is published the launch is over, whatever happens to the containers afterwards.
  */
-import { barrierKey, type LaunchContainer, launchWaits } from '../../api/container-launch-priority.ts';
+import { keyOfContainer, type LaunchContainer, launchWaits } from '../../api/container-launch-priority.ts';
 import { type Wait, waitFor } from './decision.ts';
 
 /** What is known of one pod. */
@@ -25,7 +25,7 @@ export interface LaunchStep {
 
 /** The step that is due. Nothing of what is published is ever taken back (CLP-16). */
 export function nextLaunch({ containers, published }: Launch): LaunchStep {
-  const missing = prioritiesOf(containers).filter((priority) => !published.has(barrierKey(priority)));
+  const missing = unpublished(containers, published);
   const [top, ...others] = containers.filter(({ state }) => state !== 'passed').toSorted(byPriority);
   const publish = top === undefined ? missing : missing.filter((priority) => priority >= top.priority);
   // CLP-13
@@ -36,6 +36,11 @@ export function nextLaunch({ containers, published }: Launch): LaunchStep {
   const reason = ended.length > 0 ? 'ContainerEnded' : 'ContainerNotReady';
   const blockedBy = (ended.length > 0 ? ended : awaited).map(({ name }) => `container/${name}`);
   return { publish, completed: false, waitingFor: waitFor(reason, blockedBy, launchWaits[reason]) };
+}
+
+/** The priorities of which a key is not published, highest first. */
+export function unpublished(containers: readonly LaunchContainer[], published: ReadonlySet<string>): readonly number[] {
+  return prioritiesOf(containers.filter((container) => !published.has(keyOfContainer(container))));
 }
 
 /** Each priority once, highest first. */
