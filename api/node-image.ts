@@ -8,7 +8,9 @@
 //   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
 //   tag while it is pulled      for them
 
+import { referenceOf } from './familiar-image.ts';
 import { type FieldProblem, invalid, required } from './field-problem.ts';
+import { referenceTooLong } from './image-reference.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from './json.ts';
 import { compareGoStrings } from './json-go.ts';
 import { apiVersionOf, type KubeObject, type Resource } from './meta.ts';
@@ -143,9 +145,18 @@ export function openTags(nodeImage: NodeImage): readonly NamedTag[] {
   return tagsOf(nodeImage).filter((named) => currentTagStatus(nodeImage, named)?.completionTime === undefined);
 }
 
-/** Whether the status speaks of tags that are not wished for any more, or miscounts those that are. */
+/** Why no runtime can pull a tag, whatever its registry says; undefined where one may. Nobody is asked for such a tag. */
+export function unpullable({ name, tag }: NamedTag): string | undefined {
+  return referenceTooLong(name, referenceOf({ name, tag: tag.tag }));
+}
+
+/**
+ * Whether the status has to be written although nothing is pulled: it speaks of tags that are not wished for any more,
+ * miscounts those that are, or does not say yet of one that nobody can pull it.
+ */
 export function isStale(nodeImage: NodeImage): boolean {
   const { status } = nodeImage;
+  if (openTags(nodeImage).some((named) => unpullable(named) !== undefined)) return true;
   if (status === undefined) return false;
   if (status.desired !== tagsOf(nodeImage).length) return true;
   return Object.entries(status.imageStatuses ?? {}).some(([name, { tags = [] }]) =>

@@ -174,7 +174,7 @@ describe('what a node waits for', () => {
 
 describe('the status of a node', () => {
   const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })], redis: [tagOf('7')] });
-  const merge = (nodeImages: NodeImage, pull: Pull) => mergedStatus(nodeImages, [reportOf(pull)], undefined);
+  const merge = (nodeImages: NodeImage, pull: Pull) => mergedStatus(nodeImages, [reportOf(pull)], undefined, bornMs);
 
   it('NP-6, NP-10: shows Pulling before the end, and progress 100 with the ID at it', () => {
     const pulling = begun(newPull(tag), bornMs);
@@ -229,7 +229,7 @@ describe('the status of a node', () => {
       { nginx: [endedTag('1', 'Failed')], redis: [endedTag('7', 'Succeeded')] },
     );
     expect(isStale(old)).toBe(true);
-    const status = mergedStatus(old, [], undefined);
+    const status = mergedStatus(old, [], undefined, bornMs);
     expect(Object.keys(status.imageStatuses ?? {})).toEqual(['redis']);
     expect(isStale({ ...old, status })).toBe(false);
   });
@@ -240,13 +240,13 @@ describe('NP-5: what the node says of its pull', () => {
   const said = { tag: '1.27', phase: 'Pulling', version: 2, progress: 28, fetched: '34 of 120 MB in 12 s' } as const;
   const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })] }, { nginx: [said] });
   const merged = (nodeImages: NodeImage, pull: Pull) =>
-    mergedStatus(nodeImages, [reportOf(pull)], undefined).imageStatuses?.nginx?.tags?.[0];
+    mergedStatus(nodeImages, [reportOf(pull)], undefined, bornMs).imageStatuses?.nginx?.tags?.[0];
 
   it('stays while the pull goes on', () => {
     expect(merged(live, pulling)).toMatchObject({ progress: 28, fetched: said.fetched });
     const other = tagOf('7');
     const both = { ...live, spec: { images: { ...live.spec.images, redis: { tags: [other] } } } };
-    expect(mergedStatus(both, [], undefined).imageStatuses?.nginx?.tags?.[0]).toEqual(said);
+    expect(mergedStatus(both, [], undefined, bornMs).imageStatuses?.nginx?.tags?.[0]).toEqual(said);
   });
 
   it.each([
