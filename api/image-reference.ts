@@ -12,8 +12,8 @@ export interface ImageReference {
 /** The most characters of a repository and of a whole reference: what registries and container runtimes accept. */
 export const longestReference = { repository: 255, whole: 400 } as const;
 
-/** Why a reference of this repository is longer than any runtime takes; undefined where it is not. */
-export function referenceTooLong(repository: string, whole: string): string | undefined {
+/** Why a reference is longer than any runtime takes, by itself or for its repository; undefined where it is not. */
+export function referenceTooLong(whole: string, repository = ''): string | undefined {
   const most = longestReference;
   if (repository.length > most.repository) {
     return `the image reference is too long: its repository has ${repository.length} characters, at most ${most.repository} are possible`;

@@ -305,6 +305,50 @@ describe('admission of a NodeImage', () => {
     ]);
   });
 
+  it('C1: refuses a name and a reference that no runtime takes', () => {
+    const check = (name: string, tag: string) =>
+      validateNodeImage({ spec: { images: { [name]: { tags: [{ ...good, tag }] } } } } as never);
+    expect(check('a'.repeat(255), 't'.repeat(128))).toEqual([]);
+    expect(check('a'.repeat(256), '1')).toEqual([
+      expect.objectContaining({
+        message: expect.stringContaining('its repository has 256 characters, at most 255 are possible'),
+      }),
+    ]);
+    expect(check('a'.repeat(255), 't'.repeat(200))).toMatchObject([
+      { message: expect.stringContaining('it has 456 characters') },
+    ]);
+    const huge = check('a'.repeat(100_000), '1');
+    expect(huge.map(({ path, message }) => path.length + message.length).every((length) => length < 600)).toBe(true);
+  });
+
+  it('H4: judges of an update only what it makes worse', () => {
+    const many = Object.fromEntries(
+      Array.from({ length: 300 }, (_, index) => [`i${index}`, { tags: [good] }] as const),
+    );
+    const old = { ...good, tag: 'old', pullPolicy: {}, version: -1 };
+    const images = { ...many, ['a'.repeat(500)]: { tags: [good] }, odd: { tags: [old, good, good] } };
+    const before = { spec: { images } } as never;
+    const changedTo = (changed: object) =>
+      validateNodeImage({ spec: { images: { ...images, ...changed } } } as never, before);
+    expect(changedTo({})).toEqual([]);
+    expect(changedTo({ i0: { tags: [good, { ...good, tag: '2' }] } })).toEqual([]);
+    expect(changedTo({ odd: { tags: [old, { ...good, version: 1 }] } })).toEqual([]);
+    expect(changedTo({ more: {} })).toMatchObject([{ path: 'spec.images' }]);
+    expect(changedTo({ i0: { tags: [good, good] } })).toMatchObject([{ path: 'spec.images[i0].tags[1].tag' }]);
+    expect(changedTo({ odd: { tags: [{ ...old, version: -2 }] } }).length).toBeGreaterThan(0);
+    expect(validateNodeImage(before).length).toBeGreaterThan(3);
+  });
+
+  it('H2: looks at many tags once each', () => {
+    const tags = Array.from({ length: 50_000 }, (_, index) => ({ ...good, tag: `t${index}` }));
+    const before = process.cpuUsage();
+    expect(validateNodeImage(given([...tags, { ...good, tag: 't7' }]))).toMatchObject([
+      { path: 'spec.images[nginx].tags[50000].tag' },
+    ]);
+    const { user } = process.cpuUsage(before);
+    expect(user / 1_000).toBeLessThan(3_000);
+  });
+
   it('refuses a tag twice, and more images than 256', () => {
     expect(validateNodeImage(given([good, good]))).toMatchObject([{ path: 'spec.images[nginx].tags[1].tag' }]);
     const images = Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`i${index}`, {}]));

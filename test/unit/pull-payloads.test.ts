@@ -124,7 +124,7 @@ describe('what a node is asked and says about its pulls', () => {
         }
         expect(jsonBytes({ nodeImage: nodeRef, node: nodeRef })).toBeLessThanOrEqual(payloadBytes);
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 

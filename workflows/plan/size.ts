@@ -1,22 +1,13 @@
 /** How much a value takes as a payload: JSON in UTF-8. Histories hold small payloads only, so plans keep what they say small. */
+import { jsonBytes } from '../../api/json-bytes.ts';
+
+export { jsonBytes };
 
 /** Payloads are references and verdicts of at most so many bytes, each cut where it is made. */
 export const payloadBytes = 4 * 1024;
 
 /** The most that a summary takes in a history. Temporal refuses longer ones, and the command with them. */
 export const summaryBytes = 180;
-
-/** The bytes of a value as JSON. */
-export function jsonBytes(value: unknown): number {
-  const text = JSON.stringify(value) ?? '';
-  let bytes = 0;
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index);
-    // the two halves of a character outside the first plane count two bytes each
-    bytes += unit < 0x80 ? 1 : unit < 0x800 || (unit >= 0xd800 && unit <= 0xdfff) ? 2 : 3;
-  }
-  return bytes;
-}
 
 /** The text, cut with an ellipsis where it would take more bytes as JSON than allowed. */
 export function shortened(text: string, mostBytes: number): string {
