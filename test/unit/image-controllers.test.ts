@@ -76,7 +76,7 @@ function answer(cluster: MemoryCluster, name: string, phase: 'Succeeded' | 'Fail
 }
 
 describe('NodeImages', () => {
-  it('NI-1: come for nodes that have been ready for a while and are no virtual ones', async () => {
+  it('NI-1, M12: come for nodes that have been ready for a while, are no virtual ones and run Linux', async () => {
     const cluster = new MemoryCluster();
     put(
       cluster,
@@ -84,6 +84,7 @@ describe('NodeImages', () => {
       node('a'),
       node('young', { readySince: '2026-11-21T10:00:40Z' }),
       node('virtual', { labels: { type: 'virtual-kubelet' } }),
+      node('windows', { labels: { 'kubernetes.io/os': 'windows' } }),
       node('going', { going: true }),
       { metadata: { name: 'down' }, status: { conditions: [{ type: 'Ready', status: 'False' }] } },
     );

@@ -226,6 +226,15 @@ describe('the nodes that are meant', () => {
     expect(named({ podSelector: { matchLabels: { app: 'web' } } }, pods)).toEqual(['a']);
     expect(named({ podSelector: {} }, pods)).toEqual(['a']);
   });
+  it('M12: are no nodes that say of themselves that they do not run Linux', () => {
+    const windows = nodeImage('w', {}, {}, { 'kubernetes.io/os': 'windows' });
+    const linux = nodeImage('x', {}, {}, { 'kubernetes.io/os': 'linux' });
+    const world = { nodeImages: [...nodes, windows, linux], byName: () => windows, pods: () => [] };
+    const names = (spec: Partial<ImagePullJobSpec>) =>
+      meantNodes(pullJob(spec), world).map(({ metadata }) => metadata.name);
+    expect(names({})).toEqual(['a', 'b', 'c', 'x']);
+    expect(names({ selector: { names: ['w'] } })).toEqual([]);
+  });
   it('IPJ-2: are all without a selector', () => expect(named({})).toEqual(['a', 'b', 'c']));
   it('IPJ-3: are the named ones that exist', () =>
     expect(named({ selector: { names: ['c', 'x', 'a'] } })).toEqual(['a', 'c']));

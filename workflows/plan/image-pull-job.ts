@@ -24,6 +24,7 @@ import {
   outcomeOf,
   type PullSecretRef,
 } from '../../api/node-image.ts';
+import { isOfOtherSystem } from '../../api/node.ts';
 import type { Pod } from '../../api/pod.ts';
 import { isActive } from '../../api/pod.ts';
 import { timestamp } from '../../api/time.ts';
@@ -32,7 +33,7 @@ import { type EndedJudge, isOwnedBy, lacksSecret, takesWish } from './node-image
 import { shortened } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
 
-/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. */
+/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. One of another system than Linux has nobody who pulls. */
 export function meantNodes(
   { spec, metadata }: ImagePullJob,
   world: {
@@ -44,7 +45,7 @@ export function meantNodes(
 ): readonly NodeImage[] {
   const chosen = choose();
   return chosen
-    .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined)
+    .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined && !isOfOtherSystem(nodeImage))
     .toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
 
   function choose(): readonly NodeImage[] {
