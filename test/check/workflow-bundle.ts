@@ -7,7 +7,9 @@ export async function bundleProblems(root: string): Promise<readonly string[]> {
   const workflowsPath = join(root, 'workflows/index.ts');
   if (!existsSync(workflowsPath)) return ['workflows/index.ts:1: is missing; it exports every workflow'];
 
-  const workflowInterceptorModules = [join(root, 'workflows/shared/interceptors.ts')].filter((file) => existsSync(file));
+  const workflowInterceptorModules = [join(root, 'workflows/shared/interceptors.ts')].filter((file) =>
+    existsSync(file),
+  );
   const problems: string[] = [];
   const logger = new DefaultLogger('WARN', ({ message }) => void problems.push(firstLines(message)));
   try {

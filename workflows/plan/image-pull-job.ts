@@ -16,6 +16,7 @@ import {
 import { longestReference } from '../../api/image-reference.ts';
 import { compareGoStrings } from '../../api/json-go.ts';
 import { isSelected } from '../../api/label-selector.ts';
+import { isOfOtherSystem } from '../../api/node.ts';
 import {
   currentTagStatus,
   findTag,
@@ -24,7 +25,6 @@ import {
   outcomeOf,
   type PullSecretRef,
 } from '../../api/node-image.ts';
-import { isOfOtherSystem } from '../../api/node.ts';
 import type { Pod } from '../../api/pod.ts';
 import { isActive } from '../../api/pod.ts';
 import { timestamp } from '../../api/time.ts';
