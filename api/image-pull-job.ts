@@ -11,8 +11,10 @@
 import { findCondition } from './conditions.ts';
 import { familiarImage } from './familiar-image.ts';
 import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { referenceTooLong } from './image-reference.ts';
 import { isInt32, parseInt32 } from './int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
+import { jsonBytes } from './json-bytes.ts';
 import { type LabelRequirement, labelMatcher } from './label-selector.ts';
 import type { KubeObject, Resource } from './meta.ts';
 import { type ImageOwner, pullDefault } from './node-image.ts';
@@ -125,9 +127,12 @@ export const pullJobWaits = {
   NodeSilent: 'Bring these nodes and their daemons back; what nobody answers for ten minutes is given up',
   Paused: 'Signal resume, or abort',
   NoParallelism: 'Set parallelism above 0',
+  NodesFull:
+    'Nothing to do: these nodes take the image when others have ended there; or delete ImagePullJobs of the namespace, or NodeImage tags, that nobody needs',
   NoNodes: 'Nothing to do: no node matches yet; a job of type Never goes on when one does',
   EngineSilent: 'Bring Temporal back; the job goes on by itself',
   JobRefused: 'Mend the spec: the API server refuses a job for one of the images',
+  TooLarge: 'Make the field smaller; nodes are told of the job then',
   SecretRefused: 'Mend what is refused about the copies of pull secrets; it is tried again by itself',
 } as const;
 export type PullJobWaitReason = keyof typeof pullJobWaits;
@@ -204,10 +209,32 @@ function withoutNulls(object: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => !isAbsent(value)));
 }
 
-/** Every problem of a job at once, each with its field path; an empty list means valid. */
-export function validatePullJob(object: JsonObject): readonly FieldProblem[] {
-  const spec = objectOr(object.spec);
-  return [...imageProblems('spec.image', spec.image), ...templateProblems(spec), ...deadlineProblems(spec)];
+/**
+ * Every problem of a job at once, each with its field path; an empty list means valid. What was too large `before` and is
+ * as it was may stay so.
+ */
+export function validatePullJob(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
+  const [spec, had] = [objectOr(object.spec), objectOr(before?.spec)];
+  return [
+    ...imageProblems('spec.image', spec.image, new Set([had.image])),
+    ...templateProblems(spec, had),
+    ...deadlineProblems(spec),
+  ];
+}
+
+/** The most bytes as JSON that a job hands to a container runtime: they are copied to each of its nodes. */
+export const mostSandboxBytes = 4_096;
+
+/** Why a job that was stored so cannot be told to nodes: with the field, and what is possible. */
+export function tooLargeForNodes({ image, sandboxConfig }: ImagePullJobSpec): string | undefined {
+  const why = referenceTooLong(image, familiarImage(image)?.name);
+  if (why !== undefined) return `spec.image: ${why}`;
+  const bytes = jsonBytes(sandboxConfig);
+  return bytes > mostSandboxBytes ? `spec.sandboxConfig: ${sandboxTooLarge(bytes)}` : undefined;
+}
+
+function sandboxTooLarge(bytes: number): string {
+  return `labels and annotations must not take more than ${mostSandboxBytes} bytes, and take ${bytes}`;
 }
 
 /** What a change of a job may not do. */
@@ -219,10 +246,11 @@ export function validatePullJobUpdate(before: JsonObject, after: JsonObject): re
 /** A list names no more images than these. */
 export const mostListedImages = 255;
 
-/** Every problem of a list at once. */
-export function validateListPullJob(object: JsonObject): readonly FieldProblem[] {
+/** Every problem of a list at once. What was too large `before` and is as it was may stay so. */
+export function validateListPullJob(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
   const spec = objectOr(object.spec);
   const images = listOr(spec.images);
+  const had = new Set(listOr(objectOr(before?.spec).images));
   return [
     ...(images.length === 0 ? [required('spec.images', 'image can not be empty')] : []),
     ...(images.length > mostListedImages
@@ -231,21 +259,37 @@ export function validateListPullJob(object: JsonObject): readonly FieldProblem[]
     ...(new Set(images).size < images.length
       ? [invalid('spec.images', images, 'images cannot have duplicate values')]
       : []),
-    ...images.flatMap((image, index) => imageProblems(`spec.images[${index}]`, image)),
-    ...templateProblems(spec),
+    ...images.flatMap((image, index) => imageProblems(`spec.images[${index}]`, image, had)),
+    ...templateProblems(spec, objectOr(before?.spec)),
   ];
 }
 
-function imageProblems(path: string, image: Json | undefined): readonly FieldProblem[] {
+/** `before`: images that were there already, which may be longer than what can be asked for today. */
+function imageProblems(
+  path: string,
+  image: Json | undefined,
+  before: { readonly has: (image: Json) => boolean },
+): readonly FieldProblem[] {
   if (isAbsent(image) || image === '') return [required(path, 'image can not be empty')];
-  if (typeof image !== 'string' || familiarImage(image) === undefined) {
-    return [invalid(path, image, `invalid image ${String(image)}`)];
-  }
-  return [];
+  if (typeof image !== 'string') return [invalid(path, image, `invalid image ${String(image)}`)];
+  if (before.has(image)) return [];
+  const tooLong = referenceTooLong(image);
+  if (tooLong !== undefined) return [invalid(path, `${image.slice(0, 64)}…`, tooLong)];
+  const familiar = familiarImage(image);
+  if (familiar === undefined) return [invalid(path, image, `invalid image ${image}`)];
+  const longName = referenceTooLong(image, familiar.name);
+  return longName === undefined ? [] : [invalid(path, image, longName)];
 }
 
-function templateProblems(spec: JsonObject): readonly FieldProblem[] {
+function sandboxProblems(sandbox: Json | undefined, before: Json | undefined): readonly FieldProblem[] {
+  const bytes = jsonBytes(sandbox);
+  if (bytes <= mostSandboxBytes || sameJson(sandbox, before)) return [];
+  return [invalid('spec.sandboxConfig', `${bytes} bytes`, sandboxTooLarge(bytes))];
+}
+
+function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldProblem[] {
   return [
+    ...sandboxProblems(spec.sandboxConfig, before.sandboxConfig),
     ...selectorProblems(spec.selector),
     ...podSelectorProblems(spec.podSelector, spec.selector),
     ...parallelismProblems(spec.parallelism),

@@ -9,6 +9,21 @@ export interface ImageReference {
   readonly digest?: string;
 }
 
+/** The most characters of a repository and of a whole reference: what registries and container runtimes accept. */
+export const longestReference = { repository: 255, whole: 400 } as const;
+
+/** Why a reference is longer than any runtime takes, by itself or for its repository; undefined where it is not. */
+export function referenceTooLong(whole: string, repository = ''): string | undefined {
+  const most = longestReference;
+  if (repository.length > most.repository) {
+    return `the image reference is too long: its repository has ${repository.length} characters, at most ${most.repository} are possible`;
+  }
+  if (whole.length > most.whole) {
+    return `the image reference is too long: it has ${whole.length} characters, at most ${most.whole} are possible`;
+  }
+  return undefined;
+}
+
 const defaultHost = 'docker.io';
 const pattern = /^(?<name>[^@]+?)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,}))?$/;
 const component = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;

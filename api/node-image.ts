@@ -8,8 +8,10 @@
 //   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
 //   tag while it is pulled      for them
 
+import { referenceOf } from './familiar-image.ts';
 import { type FieldProblem, invalid, required } from './field-problem.ts';
-import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from './json.ts';
+import { longestReference, referenceTooLong } from './image-reference.ts';
+import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { compareGoStrings } from './json-go.ts';
 import { apiVersionOf, type KubeObject, type Resource } from './meta.ts';
 import type { nodeImageSpecSchema, nodeImageStatusSchema } from './schema/node-image.ts';
@@ -143,9 +145,18 @@ export function openTags(nodeImage: NodeImage): readonly NamedTag[] {
   return tagsOf(nodeImage).filter((named) => currentTagStatus(nodeImage, named)?.completionTime === undefined);
 }
 
-/** Whether the status speaks of tags that are not wished for any more, or miscounts those that are. */
+/** Why no runtime can pull a tag, whatever its registry says; undefined where one may. Nobody is asked for such a tag. */
+export function unpullable({ name, tag }: NamedTag): string | undefined {
+  return referenceTooLong(referenceOf({ name, tag: tag.tag }), name);
+}
+
+/**
+ * Whether the status has to be written although nothing is pulled: it speaks of tags that are not wished for any more,
+ * miscounts those that are, or does not say yet of one that nobody can pull it.
+ */
 export function isStale(nodeImage: NodeImage): boolean {
   const { status } = nodeImage;
+  if (openTags(nodeImage).some((named) => unpullable(named) !== undefined)) return true;
   if (status === undefined) return false;
   if (status.desired !== tagsOf(nodeImage).length) return true;
   return Object.entries(status.imageStatuses ?? {}).some(([name, { tags = [] }]) =>
@@ -214,36 +225,87 @@ function sortedTags(tags: readonly Json[]): readonly Json[] {
 /** More images than these a NodeImage does not take. */
 export const mostImages = 256;
 
-/** Every problem at once, each with its field path; an empty list means valid. */
-export function validateNodeImage(object: JsonObject): readonly FieldProblem[] {
+/**
+ * Every problem at once, each with its field path; an empty list means valid. Of an update only what it makes worse counts:
+ * what stood there `before` in the same words may stay, so that an object stored above a limit can still be changed.
+ */
+export function validateNodeImage(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
   const images = objectOr(objectOr(object.spec).images);
+  const had = objectOr(objectOr(before?.spec).images);
   const names = Object.keys(images);
+  const most = Math.max(mostImages, Object.keys(had).length);
   return [
-    ...(names.length > mostImages
+    ...(names.length > most
       ? [invalid('spec.images', names.length, `must not have more than ${mostImages} images`)]
       : []),
-    ...names.flatMap((name) => imageProblems(name, objectOr(images[name]))),
+    ...names.flatMap((name) => {
+      const known = Object.hasOwn(had, name) ? had[name] : undefined;
+      if (known !== undefined && sameJson(images[name], known)) return [];
+      return imageProblems(name, objectOr(images[name]), isJsonObject(known) ? known : undefined);
+    }),
   ];
 }
 
-function imageProblems(name: string, entry: JsonObject): readonly FieldProblem[] {
-  const path = `spec.images[${name}]`;
+function imageProblems(name: string, entry: JsonObject, before: JsonObject | undefined): readonly FieldProblem[] {
+  const path = `spec.images[${shortName(name)}]`;
   if (name === '') return [required('spec.images', 'the name of an image can not be empty')];
+  const had = listOr(before?.tags).map(objectOr);
+  const hadByTag = new Map(had.map((tag) => [tag.tag, tag]));
+  const hadTwice = new Set(repeated(had));
   const tags = listOr(entry.tags).map(objectOr);
-  return tags.flatMap((tag, index) => {
-    const repeated = tags.findIndex((other) => other.tag === tag.tag) < index;
-    const what = `${name}:${String(tag.tag ?? '')}`;
-    return [
-      ...(tag.tag === '' || isAbsent(tag.tag) ? [required(`${path}.tags[${index}].tag`, 'tag can not be empty')] : []),
-      ...(repeated ? [invalid(`${path}.tags[${index}].tag`, tag.tag, 'is listed twice')] : []),
-      ...tagProblems(`${path}.tags[${index}]`, tag, what),
-    ];
+  const twice = new Set(repeated(tags));
+  const seen = new Set<unknown>();
+  return [
+    ...(before === undefined ? lengthProblems(path, name) : []),
+    ...tags.flatMap((tag, index) => {
+      const isSecond = twice.has(tag.tag) && seen.has(tag.tag) && !hadTwice.has(tag.tag);
+      seen.add(tag.tag);
+      const known = hadByTag.get(tag.tag);
+      const at = `${path}.tags[${index}]`;
+      return [
+        ...(isSecond ? [invalid(`${at}.tag`, tag.tag, 'is listed twice')] : []),
+        ...(known !== undefined && sameJson(known, tag)
+          ? []
+          : tagProblems(at, tag, { name, isNew: known === undefined })),
+      ];
+    }),
+  ];
+}
+
+function lengthProblems(path: string, name: string, tag?: string): readonly FieldProblem[] {
+  const why = tag === undefined ? referenceTooLong('', name) : referenceTooLong(referenceOf({ name, tag }));
+  return why === undefined ? [] : [invalid(path, tag ?? name, why)];
+}
+
+/** What is listed more than once. */
+function repeated(tags: readonly JsonObject[]): readonly unknown[] {
+  const seen = new Set<unknown>();
+  return tags.flatMap(({ tag }) => {
+    const isRepeated = seen.has(tag);
+    seen.add(tag);
+    return isRepeated ? [tag] : [];
   });
 }
 
-function tagProblems(path: string, tag: JsonObject, what: string): readonly FieldProblem[] {
+/** Of a name that is longer than any image's the beginning. */
+function shortName(name: string): string {
+  const { repository: most } = longestReference;
+  return name.length > most ? `${name.slice(0, 64)}…` : name;
+}
+
+function tagProblems(
+  path: string,
+  tag: JsonObject,
+  image: { readonly name: string; readonly isNew: boolean },
+): readonly FieldProblem[] {
   const { version, pullPolicy } = tag;
+  const text = typeof tag.tag === 'string' ? tag.tag : '';
+  const what = `${shortName(image.name)}:${text}`;
   return [
+    ...(text === '' ? [required(`${path}.tag`, 'tag can not be empty')] : []),
+    ...(image.isNew && image.name.length <= longestReference.repository
+      ? lengthProblems(`${path}.tag`, image.name, text)
+      : []),
     ...(isAbsent(tag.createdAt) ? [required(`${path}.createdAt`, `createAt field for ${what} can not be empty`)] : []),
     ...(typeof version === 'number' && version < 0
       ? [invalid(`${path}.version`, version, `version for ${what} must not be negative`)]

@@ -24,6 +24,14 @@ export function isVirtual(node: Node): boolean {
   return node.metadata.labels?.[virtualNodeLabel.key] === virtualNodeLabel.value;
 }
 
+/** Whether the labels of a node, or of its NodeImage, say that it runs another system than Linux, for which there is no daemon. */
+export function isOfOtherSystem({ metadata: { labels } }: Pick<KubeObject, 'metadata'>): boolean {
+  return (labels?.[systemLabel] ?? 'linux') !== 'linux';
+}
+
+/** Written by each kubelet. */
+const systemLabel = 'kubernetes.io/os';
+
 /** Since when the node is ready; undefined while it is not. */
 export function readySince(node: Node): string | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === 'Ready');

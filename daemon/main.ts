@@ -19,7 +19,7 @@ import { compareFeatureGates } from '../workers/gate-comparison.ts';
 import { serveHealth } from '../workers/health.ts';
 import { createLogger } from '../workers/log.ts';
 import { createMetrics } from '../workers/metrics.ts';
-import { dataConverter } from '../workers/payload-limit.ts';
+import { dataConverterFor } from '../workers/payload-limit.ts';
 import { shutdownOnSignals } from '../workers/shutdown.ts';
 import { sweepWhenQuiet } from '../workers/sweep.ts';
 import { installTemporalLogger, workerConnection } from '../workers/temporal.ts';
@@ -134,7 +134,7 @@ const worker = new NodeWorker({
   },
   graceMs: endOfStopsMs,
   interceptors: observeActivities({ log, metrics }),
-  dataConverter,
+  dataConverter: dataConverterFor({ log, metrics }),
   log,
 });
 

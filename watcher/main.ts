@@ -7,7 +7,7 @@ import { startWatcher } from './start-watcher.ts';
 const process = beginProcess('watcher', 'windlass-watcher');
 const { config, log, metrics, shutdown } = process;
 installTemporalLogger(log);
-const client = await temporalClient({ config: config.temporal });
+const client = await temporalClient({ config: config.temporal, log, metrics });
 const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });

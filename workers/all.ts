@@ -9,7 +9,7 @@ import { installTemporalLogger, registerSearchAttributes, temporalClient } from 
 const process = beginProcess('all', 'windlass');
 installTemporalLogger(process.log);
 const { config, log, metrics, shutdown } = process;
-const client = await temporalClient({ config: config.temporal });
+const client = await temporalClient({ config: config.temporal, log, metrics });
 const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });

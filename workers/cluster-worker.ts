@@ -13,7 +13,7 @@ import { queues } from '../api/operations.ts';
 import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import { dataConverter } from './payload-limit.ts';
+import { dataConverterFor } from './payload-limit.ts';
 import { workflowBundle } from './workflow-bundle.ts';
 
 export interface ClusterWorkerDependencies {
@@ -33,7 +33,7 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
     connection,
     namespace,
     taskQueue: queues.cluster,
-    dataConverter,
+    dataConverter: dataConverterFor({ log, metrics }),
     workflowBundle: { codePath: await workflowBundle() },
     activities: {
       ...requestActivities({ kube, now }),

@@ -13,7 +13,7 @@ import { observeActivities } from './activity-interceptor.ts';
 import type { TemporalConfig } from './config.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
-import { dataConverter } from './payload-limit.ts';
+import { dataConverterFor } from './payload-limit.ts';
 import { workerConnection } from './temporal.ts';
 
 export interface FleetWorkerDependencies {
@@ -88,7 +88,7 @@ async function createFleetWorker(
     connection,
     namespace: config.namespace,
     taskQueue: queues.fleet,
-    dataConverter,
+    dataConverter: dataConverterFor({ log, metrics }),
     activities: { ...activities },
     interceptors: { activity: [observeActivities({ log, metrics })] },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },

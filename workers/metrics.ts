@@ -13,6 +13,8 @@ export interface Metrics {
   readonly kubeRequests: Counter<'verb' | 'resource' | 'status'>;
   readonly activitySeconds: Histogram<'activity' | 'outcome'>;
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
+  /** Payloads over the 4 KB that they should have at most. */
+  readonly largePayloads: Counter<'operation'>;
   /** Reports what a reflector has heard, and how long ago, whenever the metrics are read. */
   trackReflector(resource: string, reflector: WatchedReflector): void;
   /** Reports how much waits in a queue whenever the metrics are read. */
@@ -134,6 +136,12 @@ export function createMetrics(role: Role): Metrics {
       help: 'Time that activity attempts took, by name and outcome.',
       labelNames: ['activity', 'outcome'],
       buckets: activityBuckets,
+      registers,
+    }),
+    largePayloads: new Counter({
+      name: 'windlass_large_payloads_total',
+      help: 'Payloads to Temporal of more than 4 KB, by operation. More than 64 KB are refused.',
+      labelNames: ['operation'],
       registers,
     }),
     webhookSeconds: new Histogram({

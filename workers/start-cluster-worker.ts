@@ -5,7 +5,7 @@ import { registerSearchAttributes, temporalClient, workerConnection } from './te
 /** Starts the cluster worker in this process. Returns at once; it polls as soon as Temporal can be reached. */
 export async function startClusterWorker({ config, log, metrics, shutdown, kube }: RoleProcess): Promise<StartedPart> {
   const temporal = { config: config.temporal, log, signal: shutdown.signal };
-  const client = await temporalClient(temporal);
+  const client = await temporalClient({ config: config.temporal, log, metrics });
   let polling: () => boolean = () => false;
 
   const started = (async () => {

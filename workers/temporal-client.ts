@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
 import type { TemporalConfig } from './config.ts';
-import { dataConverter } from './payload-limit.ts';
+import { dataConverterFor, type PayloadObserver } from './payload-limit.ts';
 
 /**
  * Left to itself, gRPC asks ever more rarely whether a server is back, in the end every two minutes; a permit that nobody
@@ -11,10 +11,13 @@ import { dataConverter } from './payload-limit.ts';
 const channelArgs = { 'grpc.initial_reconnect_backoff_ms': 200, 'grpc.max_reconnect_backoff_ms': 3_000 };
 
 /** A client whose connection is made at its first call, so that it exists while Temporal is away. */
-export async function temporalClient({ config }: { readonly config: TemporalConfig }): Promise<Client> {
+export async function temporalClient({
+  config,
+  ...observer
+}: PayloadObserver & { readonly config: TemporalConfig }): Promise<Client> {
   const options = await connectionOptions(config);
   const connection = Connection.lazy({ ...options, channelArgs, connectTimeout: '10s' });
-  return new Client({ connection, namespace: config.namespace, dataConverter });
+  return new Client({ connection, namespace: config.namespace, dataConverter: dataConverterFor(observer) });
 }
 
 /** How the SDK is told where Temporal is. Reads the files that are named. */

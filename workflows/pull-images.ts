@@ -29,7 +29,9 @@ import {
   begun,
   failedWith,
   heard,
+  type NextReport,
   newPull,
+  nextReport,
   nextStep,
   nodeWaitingFor,
   type OpenTag,
@@ -39,7 +41,7 @@ import {
   reportOf,
   type TagReport,
 } from './plan/pull-images.ts';
-import { fitting } from './plan/size.ts';
+import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
@@ -56,14 +58,21 @@ interface Run {
   hurry: boolean;
 }
 
+/** What a look has found open. */
+interface SeenTags {
+  readonly tags: readonly OpenTag[];
+  /** Nothing else is open. */
+  readonly isAll: boolean;
+}
+
 /** So many pulls of one node are asked for at once; how many of them the node does at once is its own business. */
 const atOnce = 16;
 
 /** So much later than due a time-out may be told of. */
 const lateMs = 10_000;
 
-/** Reports travel together, as far as they fit into one event of the history. */
-const reportBytes = 2_400;
+/** So many parts of a look are taken at once. What they do not hold is looked at when these have ended. */
+const mostParts = 64;
 
 /**
  * Keeps the images of one node true: pulls what the NodeImage asks for and writes down how that went. It ends when nothing
@@ -85,6 +94,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
   let written: WaitingFor | undefined;
   let shownReason = '';
   let isStale = false;
+  let isMoreOpen = false;
 
   setHandler(defineSignal<[unknown]>(changedSignal), (payload) => {
     const change = parsePullChanged(payload);
@@ -110,12 +120,12 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     for (;;) {
       if (wantsLook) {
         wantsLook = false;
-        const open = await lookAtAll();
-        if (open === undefined) {
+        const seen = await lookAtAll();
+        if (seen === undefined) {
           for (const key of [...runs.keys()]) stop(key);
           return;
         }
-        takeIn(open);
+        takeIn(seen);
         if (isStale) await untilAllowed(() => images.reportPulls.executeWithOptions({ summary: 'tidy up' }, [tidy()]));
         isStale = false;
       }
@@ -126,7 +136,9 @@ export async function pullImages(operation: PullOperation): Promise<void> {
         // all progress is in the cluster, so the next run needs only the same references
         await continueAsNew<typeof pullImages>({ nodeImage, node });
       }
-      if (!wantsLook && isQuiet() && announcements.length === 0) return;
+      if (wantsLook || !isQuiet() || announcements.length > 0) continue;
+      if (!isMoreOpen) return;
+      wantsLook = true;
     }
   });
 
@@ -140,34 +152,49 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     return reports.size === 0 && !isWriting && [...runs.values()].every(({ attempt }) => attempt === undefined);
   }
 
-  /** Everything that is open, read in parts that fit into history; undefined when there is nothing to look after. */
-  async function lookAtAll(): Promise<readonly OpenTag[] | undefined> {
-    for (;;) {
-      const tags: OpenTag[] = [];
-      let version: string | undefined;
-      for (;;) {
-        const summary = `look at ${nodeImage.name}`;
-        const part: NodeImageLook = await untilAllowed(() =>
-          look.lookAtNodeImage.executeWithOptions({ summary }, [{ operation, skip: tags.length }]),
-        );
-        if (part.kind === 'gone') return undefined;
-        // it has changed between two parts: what was at the seam may be missing
-        if (version !== undefined && version !== part.resourceVersion) break;
-        version = part.resourceVersion;
-        isStale = part.stale;
-        if (tags.length === 0 && !isWriting) written = part.waitingFor;
-        tags.push(...part.tags);
-        if (!part.more) return tags;
+  /**
+   * What is open, read in parts that fit into history: all of it, or the first so many parts. Undefined when there is
+   * nothing to look after.
+   */
+  async function lookAtAll(): Promise<SeenTags | undefined> {
+    const summary = shortened(`look at ${nodeImage.name}`, summaryBytes);
+    let tags: OpenTag[] = [];
+    let version: string | undefined;
+    for (let parts = 0; parts < mostParts; parts++) {
+      const skip = tags.length;
+      const part: NodeImageLook = await untilAllowed(() =>
+        look.lookAtNodeImage.executeWithOptions({ summary }, [{ operation, skip }]),
+      );
+      if (part.kind === 'gone') return undefined;
+      // it has changed between two parts: what was at the seam may be missing
+      if (version !== undefined && version !== part.resourceVersion) {
+        tags = [];
+        version = undefined;
+        continue;
+      }
+      version = part.resourceVersion;
+      isStale = part.stale;
+      if (tags.length === 0 && !isWriting) written = part.waitingFor;
+      tags.push(...part.tags);
+      if (!part.more) return { tags, isAll: true };
+      if (part.tags.length === 0) {
+        const message = `Cannot look at NodeImage "${nodeImage.name}": the answer holds no tag and says that there are more`;
+        throw ApplicationFailure.nonRetryable(message, 'Invalid');
       }
     }
+    return { tags, isAll: false };
   }
 
-  function takeIn(open: readonly OpenTag[]): void {
-    const wanted = new Map(open.map((tag) => [pullKey(tag), tag]));
-    for (const key of [...runs.keys()]) if (!wanted.has(key)) stop(key); // NP-3
-    // it has been seen that it is over; who wants the same again begins with the same version
-    for (const key of over) if (!wanted.has(key)) over.delete(key);
+  function takeIn({ tags, isAll }: SeenTags): void {
+    const wanted = new Map(tags.map((tag) => [pullKey(tag), tag]));
+    if (isAll) {
+      for (const key of [...runs.keys()]) if (!wanted.has(key)) stop(key); // NP-3
+      // it has been seen that it is over; who wants the same again begins with the same version
+      for (const key of over) if (!wanted.has(key)) over.delete(key);
+    }
     for (const [key, tag] of wanted) if (!runs.has(key) && !over.has(key)) start(key, tag);
+    // where nothing has begun, another look would show the same
+    isMoreOpen = !isAll && runs.size > 0;
     // a status that says Waiting or Pulling of what has ended here meanwhile is written over by what is under way
     void tell();
   }
@@ -263,7 +290,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     const askedAtMs = Date.now();
     try {
       const result = await pullOnNode(node.uid, step.silenceMs, attempts)['node.v1.pullImage'].executeWithOptions(
-        { summary: `pull ${referenceOf(tag)}@${node.name}` },
+        { summary: shortened(`pull ${referenceOf(tag)}@${node.name}`, summaryBytes) },
         [{ nodeImage, image: { name, tag: tag.tag }, version, always, timeoutSeconds: step.timeoutSeconds }],
       );
       return result.kind === 'superseded' ? 'superseded' : result;
@@ -302,20 +329,18 @@ export async function pullImages(operation: PullOperation): Promise<void> {
       for (;;) {
         const waitingFor = waitingNow();
         const waiting = [...reports.entries()];
-        const fit = fitting(
+        const next = nextReport(
+          nodeImage,
           waiting.map(([, report]) => report),
-          reportBytes,
+          waitingFor,
         );
-        const batch = waiting.slice(0, Math.max(1, fit.length));
-        if (batch.length === 0 && sameJson(waitingFor, written)) return;
-        for (const [key] of batch) reports.delete(key);
+        const { tags } = next;
+        if (tags.length === 0 && sameJson(waitingFor, written)) return;
+        for (const [key] of waiting.slice(0, tags.length)) reports.delete(key);
         showReason(waitingFor);
-        const tags = batch.map(([, report]) => report);
         const summary = `report ${tags.length === 1 && tags[0] ? `${referenceOf(tags[0])} ${tags[0].phase}` : `${tags.length} tags`}`;
         await untilAllowed(() =>
-          images.reportPulls.executeWithOptions({ summary: summary.slice(0, 180) }, [
-            { nodeImage, tags, ...(waitingFor && { waitingFor }) },
-          ]),
+          images.reportPulls.executeWithOptions({ summary: shortened(summary, summaryBytes) }, [next]),
         );
         written = waitingFor;
       }
@@ -324,9 +349,8 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     }
   }
 
-  function tidy() {
-    const waitingFor = waitingNow();
-    return { nodeImage, tags: [], ...(waitingFor && { waitingFor }) };
+  function tidy(): NextReport {
+    return nextReport(nodeImage, [], waitingNow());
   }
 
   function waitingNow(): WaitingFor | undefined {

@@ -8,6 +8,7 @@ import {
 } from '@temporalio/workflow';
 import { imagePullJobs } from '../api/image-pull-job.ts';
 import { changedSignal, commandNames, type PullJobOperation } from '../api/operations.ts';
+import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look } from './shared/activities.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
@@ -43,7 +44,7 @@ export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
       for (const { command, by } of commands.splice(0)) await carryOut(command, by);
       if (wantsLook) {
         wantsLook = false;
-        const summary = `look at ${job.name}`;
+        const summary = shortened(`look at ${job.name}`, summaryBytes);
         const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]));
         if (seen !== 'open') return;
       }

@@ -2,6 +2,7 @@ import type { Pod } from '../../api/pod.ts';
 import type { PodRef } from '../../api/refs.ts';
 import type { Clock } from './attempt.ts';
 import type { AwaitResult, NodeActivities, NodeProgress } from './contract.ts';
+import { whyOf } from './refusals.ts';
 import {
   type ContainerRuntime,
   CriError,
@@ -113,5 +114,9 @@ function waiting(
   more: { readonly containerId?: string; readonly againMs?: number } = {},
 ): ReadyLook {
   const { againMs = lookAgainMs, ...instance } = more;
-  return { kind: 'waiting', progress: { reason, container: input.container, ...instance, message }, againMs };
+  return {
+    kind: 'waiting',
+    progress: { reason, container: input.container, ...instance, message: whyOf(message) },
+    againMs,
+  };
 }

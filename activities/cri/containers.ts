@@ -23,7 +23,7 @@ import { lookForReady, type PodView } from './await.ts';
 import type { ContainerInstance, NodeActivities, NodeProgress, StopResult } from './contract.ts';
 import type { HookMeans } from './pre-stop.ts';
 import { checkStale, letKubeletSee, refreshOrder } from './refresh.ts';
-import { invalid, superseded, unreachable } from './refusals.ts';
+import { invalid, superseded, unreachable, whyOf } from './refusals.ts';
 import {
   type ContainerRuntime,
   CriError,
@@ -72,7 +72,7 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
       const attempted = `Cannot look at the containers of pod "${qualifiedName(pod)}"`;
       try {
         const found = await findRuntime(means.runtimes, name, pod.uid);
-        if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: found.message };
+        if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: whyOf(found.message) };
         if (found.kind === 'absent') throw unreachable(attempted, found.message);
         const newest = newestByName(await found.runtime.listContainers({ podUid: pod.uid }));
         const wanted = containers.map((container) => newest.get(container)).filter((known) => known !== undefined);
@@ -253,7 +253,7 @@ async function findRunning(
 ): Promise<Pick<ToStop, 'runtime' | 'instance'> | StopResult | undefined> {
   try {
     const found = await findRuntime(means.runtimes, name, pod.uid);
-    if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: found.message };
+    if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: whyOf(found.message) };
     if (found.kind === 'absent') throw unreachable(attempted, found.message);
     const [instance] = await found.runtime.listContainers({ id: containerId, podUid: pod.uid });
     if (instance?.labels[criLabel.containerName] !== container) return undefined;

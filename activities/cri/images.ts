@@ -8,6 +8,7 @@ import { shortened } from '../../workflows/plan/size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
 import { bytesText, type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
 import type { PullActivities, PullInput, PullProgress, PullResult } from './pull-contract.ts';
+import { whyOf } from './refusals.ts';
 import {
   credentialsFor,
   type Keyring,
@@ -341,7 +342,7 @@ async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRe
 }
 
 function succeeded({ image }: PullInput, id: string, pulled: boolean): PullResult {
-  return { kind: 'succeeded', imageId: `${image.name}@${id}`, pulled };
+  return { kind: 'succeeded', imageId: shortened(`${image.name}@${id}`, longestMessageBytes), pulled };
 }
 
 /**
@@ -369,7 +370,7 @@ async function unlessStopping(stopping: AbortSignal, input: PullInput, outcome: 
 }
 
 function unreachable(input: PullInput, why: string): ApplicationFailure {
-  return ApplicationFailure.create({ type: 'Unreachable', message: `${attempted(input)}: ${why}` });
+  return ApplicationFailure.create({ type: 'Unreachable', message: `${attempted(input)}: ${whyOf(why)}` });
 }
 
 /**

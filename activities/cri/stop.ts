@@ -4,6 +4,7 @@ import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
 import type { Clock } from './attempt.ts';
 import type { NodeProgress, PreStopOutcome, StopResult } from './contract.ts';
 import { type HookMeans, runPreStop } from './pre-stop.ts';
+import { whyOf } from './refusals.ts';
 import { type ContainerRuntime, CriError } from './runtime.ts';
 
 /** How long a runtime may go on showing a container that it says it has stopped. */
@@ -54,7 +55,7 @@ export async function stopOnce(stop: Stop, means: StopMeans): Promise<StopResult
 
   const failure = await bringDown(stop, remainingSeconds, means);
   const hook = preStop === undefined ? {} : { preStop };
-  return failure === undefined ? { kind: 'stopped', ...hook } : { kind: 'failed', message: failure, ...hook };
+  return failure === undefined ? { kind: 'stopped', ...hook } : { kind: 'failed', message: whyOf(failure), ...hook };
 }
 
 async function hookWithinGrace(stop: Stop, means: StopMeans): Promise<PreStopOutcome | undefined> {
@@ -152,5 +153,5 @@ function asCriError(error: unknown): CriError {
 }
 
 function progress(stop: Stop, reason: NodeProgress['reason'], message: string): NodeProgress {
-  return { reason, container: stop.container, containerId: stop.containerId, message };
+  return { reason, container: stop.container, containerId: stop.containerId, message: whyOf(message) };
 }

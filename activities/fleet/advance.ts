@@ -2,7 +2,11 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
 import type { PermitLife } from '../../watcher/fleet/permit.ts';
 import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
+import { shortened } from '../../workflows/plan/size.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
+
+/** Failures travel through histories. */
+const longestWhyBytes = 900;
 
 export interface AdvanceInput {
   /** `CloneSet` */
@@ -44,7 +48,7 @@ export function advanceActivity(dependencies: AdvanceDependencies): (input: Adva
       if (error instanceof TakenBack) await aborted(cancelled, options.heartbeatTimeoutMs);
       if (cancelled.aborted && cancelled.reason instanceof CancelledFailure) throw cancelled.reason;
       // Lost lease, silent Temporal, a newer attempt: in every case another attempt finds out what is true now.
-      const why = error instanceof Error ? error.message : String(error);
+      const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
       throw ApplicationFailure.retryable(`${attempted}: ${why}`, 'Unreachable');
     } finally {
       life?.stop();

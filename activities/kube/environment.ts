@@ -5,11 +5,12 @@ import type { Pod } from '../../api/pod.ts';
 import { type NodeRef, qualifiedName } from '../../api/refs.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
+import { nextPart } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { isGone, toFailure } from './failures.ts';
 
-/** So many instances fit into a payload, whatever their names. */
-const mostInstances = 20;
+/** Instances in one look: no more are looked at at once, and their names and IDs fit into a history event. */
+const mostInstances = { count: 20, bytes: 3_500 } as const;
 
 /** What one look at the environment of a pod finds. */
 export type EnvironmentLook = EnvironmentSeen & {
@@ -36,10 +37,11 @@ export function environmentActivities({ kube }: { readonly kube: Pick<KubeClient
           const [runtime = '', containerId = ''] = containerID.split('://');
           return { name, runtime, containerId };
         });
+        const instances = nextPart(stale.slice(0, mostInstances.count), mostInstances.bytes);
         return {
           kind: 'seen',
-          instances: stale.slice(0, mostInstances),
-          more: stale.length > mostInstances,
+          instances,
+          more: stale.length > instances.length,
           ...(liveNode && { node: { name: liveNode.metadata.name, uid: liveNode.metadata.uid } }),
         };
       } catch (error) {

@@ -120,6 +120,7 @@ function retryDelaySeconds(error: KubeError): number | undefined {
 
 /** The error table of the project, in one place. */
 function failureType({ status, message, reason, causes = [] }: Refusal): FailureType {
+  if (status === 500 && tooLargeToStore.test(message)) return 'Invalid';
   if (status === 0 || status >= 500 || status === 408) return 'Unreachable';
   switch (status) {
     case 401:
@@ -163,6 +164,9 @@ function refusedByUnavailableBudget(message: string): boolean {
 
 // Of a delete, and of an apply; both are conflicts in the eyes of the server.
 const uidPrecondition = /\bthe UID in the precondition\b|\buid mismatch\b/;
+
+// Of etcd, and of the server's client of it: an object over 1.5 or 2 MiB, which no further attempt makes smaller.
+const tooLargeToStore = /\betcdserver: request is too large\b|\btrying to send message larger than max\b/;
 
 // All that the server says when a JSON patch does not fit: its `test` failed, or a path is not there (any more).
 const patchDoesNotFit = 'the server rejected our request due to an error in our request';

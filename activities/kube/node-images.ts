@@ -8,14 +8,21 @@ import type { PullOperation } from '../../api/operations.ts';
 import type { NodeRef } from '../../api/refs.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import { eventComponent } from '../../api/well-known.ts';
-import { mergedStatus, type OpenTag, openTagsOf, type TagReport } from '../../workflows/plan/pull-images.ts';
-import { fitting } from '../../workflows/plan/size.ts';
+import {
+  knownWait,
+  mergedStatus,
+  type NextReport,
+  type OpenTag,
+  openTagsOf,
+  type TagReport,
+} from '../../workflows/plan/pull-images.ts';
+import { jsonBytes, nextPart } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';
 
-/** The most that one look answers as JSON, so that it fits into a history event. */
-const lookBytes = 3_500;
+/** The most that one look answers as JSON, all of it counted, so that it fits into a history event. */
+const lookBytes = 3_900;
 
 /** What is open on a node now. */
 export type NodeImageLook =
@@ -39,12 +46,7 @@ export interface NodeImageActivities {
   /** What has not ended, after the first `skip`. */
   lookAtNodeImage(input: { readonly operation: PullOperation; readonly skip: number }): Promise<NodeImageLook>;
   /** Writes these reports into the status, and tells of ends in Events. What has ended stays. */
-  reportPulls(input: {
-    readonly nodeImage: NodeRef;
-    readonly tags: readonly TagReport[];
-    /** Absent: it waits for nothing. */
-    readonly waitingFor?: WaitingFor;
-  }): Promise<void>;
+  reportPulls(input: NextReport): Promise<void>;
 }
 
 /** Every activity may run twice and acts on the NodeImage of the given UID only. */
@@ -71,17 +73,16 @@ export function nodeImageActivities({
         const live = await find(nodeImage);
         if (live === undefined) return { kind: 'gone' };
         const left = openTagsOf(live).slice(skip);
-        const tags = fitting(left, lookBytes);
-        const { waitingFor } = live.status ?? {};
-        return {
+        const waitingFor = skip === 0 ? knownWait(live) : undefined;
+        const look = {
           kind: 'open',
           resourceVersion: live.metadata.resourceVersion,
           generation: live.metadata.generation ?? 0,
-          ...(skip === 0 && waitingFor && { waitingFor: { ...waitingFor, unblock: waitingFor.unblock.slice(0, 200) } }),
+          ...(waitingFor && { waitingFor }),
           stale: isStale(live),
-          tags,
-          more: tags.length < left.length,
-        };
+        } as const;
+        const tags = nextPart(left, lookBytes - jsonBytes({ ...look, tags: [], more: true }));
+        return { ...look, tags, more: tags.length < left.length };
       } catch (error) {
         throw toFailure(error, `Cannot look at NodeImage "${nodeImage.name}"`);
       }
@@ -93,7 +94,7 @@ export function nodeImageActivities({
         await despiteConflicts(async () => {
           const live = await find(nodeImage);
           if (live === undefined) return;
-          const status = mergedStatus(live, tags, waitingFor);
+          const status = mergedStatus(live, tags, waitingFor, now().getTime());
           if (sameJson(live.status, status)) return;
           const { resourceVersion } = live.metadata;
           const patch = [

@@ -28,7 +28,7 @@ import {
 } from '../../api/well-known.ts';
 import { type ContainerBefore, type RecreateOrder, skipperOf } from '../../workflows/plan/recreate-containers.ts';
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate-report.ts';
-import { fitting, jsonBytes, shortened } from '../../workflows/plan/size.ts';
+import { jsonBytes, nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';
@@ -38,7 +38,7 @@ import { tellOfCommand } from './operator-events.ts';
 export const requestLookBytes = 3_800;
 
 /** Texts in a status may have been written by others, and are cut to what we would write ourselves. */
-const longestTextBytes = { message: 700, wait: 900 } as const;
+const longestTextBytes = { message: 700 } as const;
 
 /** So many requests are remembered as they were seen last. */
 const mostLastSeen = 100;
@@ -326,10 +326,10 @@ function openRequest(
     podGone: pod === undefined || pod.metadata.deletionTimestamp !== undefined,
     ...(node ? { node: { name: node.metadata.name, uid: node.metadata.uid } } : {}),
     order: orderOf(request, pod),
-    ...(status?.waitingFor ? { waitingFor: cutWait(status.waitingFor) } : {}),
+    ...(status?.waitingFor ? { waitingFor: waitWithin(status.waitingFor) } : {}),
   } as const;
   const room = requestLookBytes - jsonBytes({ ...look, containers: [], more: true });
-  const containers = fitting(containersBefore(request, skip), room);
+  const containers = nextPart(containersBefore(request, skip), room);
   return { ...look, containers, more: skip + containers.length < spec.containers.length };
 }
 
@@ -377,10 +377,6 @@ function containersBefore({ spec, status }: ContainerRecreateRequest, skip: numb
 function splitId(containerID = ''): { readonly runtime: string; readonly id: string } {
   const [runtime = '', id = ''] = containerID.split('://');
   return { runtime, id };
-}
-
-function cutWait(wait: WaitingFor): WaitingFor {
-  return { ...wait, unblock: shortened(wait.unblock, longestTextBytes.wait) };
 }
 
 /** The object, or nothing when it does not exist. */

@@ -19,6 +19,7 @@ import type { Pod } from '../../api/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/well-known.ts';
+import { fitting, shortened, waitWithin } from '../../workflows/plan/size.ts';
 import {
   nextTermination,
   phaseToWrite,
@@ -31,8 +32,8 @@ import { recordEvent } from './events.ts';
 import { isAlreadyExists, isGone, toFailure } from './failures.ts';
 import { tellOfCommand } from './operator-events.ts';
 
-/** Names of containers in a verdict: more do not fit into a history event, and nobody reads more. */
-const mostNames = 20;
+/** The bytes of each part of a look: more does not fit into a history event, and nobody reads more. */
+const mostBytes = { names: 900, wait: 800, by: 300 } as const;
 
 /** What the pod says about the end of its sidecars, and what is to be done about it. */
 export interface SidecarLook {
@@ -70,7 +71,10 @@ export function sidecarActivities({
     async lookAtSidecars({ pod }) {
       try {
         const world = await worldOf(pod);
-        return { decision: cut(nextTermination(world)), status: world.pod ? terminationStatusOf(world.pod) : {} };
+        return {
+          decision: cut(nextTermination(world)),
+          status: world.pod ? cutStatus(terminationStatusOf(world.pod)) : {},
+        };
       } catch (error) {
         throw toFailure(error, `Cannot look at the sidecars of pod "${qualifiedName(pod)}"`);
       }
@@ -211,9 +215,19 @@ function restartsOf({ status }: Pod, containers: readonly string[]): number {
 }
 
 function cut(decision: SidecarDecision): SidecarDecision {
-  if (!('step' in decision)) return decision;
+  const short = 'waitingFor' in decision ? { waitingFor: waitWithin(decision.waitingFor, mostBytes.wait) } : {};
+  if (!('step' in decision)) return { ...decision, ...short };
   const { step } = decision;
-  return { ...decision, step: { ...step, containers: step.containers.slice(0, mostNames) } };
+  return { ...decision, ...short, step: { ...step, containers: fitting(step.containers, mostBytes.names) } };
+}
+
+/** What stands on the pod may have been written by anybody who may change it. */
+function cutStatus({ waitingFor, skipped, abortedBy }: TerminationStatus): TerminationStatus {
+  return {
+    ...(waitingFor && { waitingFor: waitWithin(waitingFor, mostBytes.wait) }),
+    ...(skipped && { skipped: fitting(skipped, mostBytes.names) }),
+    ...(abortedBy !== undefined && { abortedBy: shortened(abortedBy, mostBytes.by) }),
+  };
 }
 
 /** The object, or nothing when it does not exist. */

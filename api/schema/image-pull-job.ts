@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { longestReference } from '../image-reference.ts';
 import { group } from '../well-known.ts';
 import { counter, type KindDefinition } from './kind.ts';
 import { sandboxConfig } from './node-image.ts';
@@ -74,7 +75,7 @@ const imagePullPolicy = {
 /** What the user asks for. */
 export const imagePullJobSpecSchema = Type.Object(
   {
-    image: Type.String({ description: 'The image, by tag or by digest.' }),
+    image: Type.String({ maxLength: longestReference.whole, description: 'The image, by tag or by digest.' }),
     ...pullTemplateFields,
     imagePullPolicy: Type.Optional(Type.String({ ...imagePullPolicy, default: 'IfNotPresent' })),
   },
@@ -132,7 +133,7 @@ export const imagePullJobKind: KindDefinition = {
 /** What the user of a list asks for: the spec of a job with images instead of an image. */
 export const imageListPullJobSpecSchema = Type.Object(
   {
-    images: Type.Array(Type.String(), {
+    images: Type.Array(Type.String({ maxLength: longestReference.whole }), {
       'x-kubernetes-list-type': 'atomic',
       description: 'The images, 1 to 255, each once. Each becomes an ImagePullJob.',
     }),

@@ -7,10 +7,13 @@ export async function bundleProblems(root: string): Promise<readonly string[]> {
   const workflowsPath = join(root, 'workflows/index.ts');
   if (!existsSync(workflowsPath)) return ['workflows/index.ts:1: is missing; it exports every workflow'];
 
+  const workflowInterceptorModules = [join(root, 'workflows/shared/interceptors.ts')].filter((file) =>
+    existsSync(file),
+  );
   const problems: string[] = [];
   const logger = new DefaultLogger('WARN', ({ message }) => void problems.push(firstLines(message)));
   try {
-    await bundleWorkflowCode({ workflowsPath, logger });
+    await bundleWorkflowCode({ workflowsPath, workflowInterceptorModules, logger });
   } catch (error) {
     problems.push(firstLines(error instanceof Error ? error.message : String(error)));
   }

@@ -34,7 +34,7 @@ beforeAll(async () => {
       async sendBack(bytes: number, heartbeatBytes: number) {
         const context = Context.current();
         context.heartbeat('x'.repeat(heartbeatBytes));
-        if (heartbeatBytes > 4_096) await context.cancelled;
+        if (heartbeatBytes > 65_536) await context.cancelled;
         return 'x'.repeat(bytes);
       },
       receive: async () => undefined,
@@ -62,29 +62,35 @@ describe('the payload limit', () => {
     await expect(ask(4_000, 4_000)).resolves.toBe(4_000);
   });
 
+  it('F4: lets pass what is larger than it should be, from activities and workflows', async () => {
+    await expect(ask(5_000, 5_000)).resolves.toBe(5_000);
+    const options = { taskQueue, workflowId: `send/${randomUUID()}`, args: [5_000] as [number] };
+    await expect(client.workflow.execute<typeof sendBytes>('sendBytes', options)).resolves.toBeUndefined();
+  });
+
   it('fails an activity that answers with more as Invalid', async () => {
-    await expect(ask(5_000, 0)).rejects.toMatchObject({
+    await expect(ask(70_000, 0)).rejects.toMatchObject({
       cause: {
-        cause: { type: 'Invalid', nonRetryable: true, message: expect.stringContaining('5002 bytes are more') },
+        cause: { type: 'Invalid', nonRetryable: true, message: expect.stringContaining('70002 bytes are more') },
       },
     });
   });
 
   it('ends an activity that heartbeats with more', async () => {
-    await expect(ask(1, 5_000)).rejects.toMatchObject({ cause: { cause: { type: 'CancelledFailure' } } });
+    await expect(ask(1, 70_000)).rejects.toMatchObject({ cause: { cause: { type: 'CancelledFailure' } } });
   });
 
   it('holds a workflow that sends more, and says why in its history', async () => {
     const handle = await client.workflow.start<typeof sendBytes>('sendBytes', {
       taskQueue,
       workflowId: `send/${randomUUID()}`,
-      args: [5_000],
+      args: [70_000],
     });
     const message = await waitFor('the workflow task to fail', async () => {
       const { events } = await handle.fetchHistory();
       return events?.map((event) => event.workflowTaskFailedEventAttributes?.failure?.message).find(Boolean);
     });
-    expect(message).toContain('5002 bytes are more than the 4096 that are allowed');
+    expect(message).toContain('70002 bytes are more than the 65536 that are allowed');
     expect((await handle.describe()).status.name).toBe('RUNNING');
     await handle.terminate();
   });

@@ -12,7 +12,9 @@ import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/no
 import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
 import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/well-known.ts';
 import type { Secret } from '../../watcher/kinds/pull-secrets.ts';
+import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { newGate } from '../support/gate.ts';
+import { payloadsOf } from '../support/history.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -214,6 +216,42 @@ describe('a NodeImage', () => {
     expect(player.pulls.length).toBe(before + 1);
     const { metadata } = await kube.get<NodeImage>(nodeImages, { name });
     await windlass().client.workflow.getHandle(pullImagesId(metadata.uid)).result();
+  });
+
+  it.concurrent('C2: of fifteen images by digest goes on after its registry was away, in small payloads', async () => {
+    const [player] = await newNodes(1);
+    if (!player) throw new Error('no node');
+    const { cluster, client } = windlass();
+    const { name } = player.ref;
+    let isAway = true;
+    const message = `failed to resolve reference: ${'unexpected status from HEAD request: 503 Service Unavailable '.repeat(9)}`;
+    player.pull = async ({ image }) =>
+      isAway
+        ? { kind: 'failed', failure: 'registryUnreachable', final: false, message }
+        : { kind: 'succeeded', imageId: `${image.name}@${image.tag}`, pulled: true };
+    const pullPolicy = { ttlSecondsAfterFinished: 3_600, backoffLimit: 50 };
+    const images = Object.fromEntries(
+      Array.from({ length: 15 }, (_, index) => [
+        `123456789012.dkr.ecr.eu-central-1.amazonaws.com/team-${index}/some-service-with-a-name`,
+        { tags: [{ tag: `sha256:${String(index).padStart(64, 'a')}`, imagePullPolicy: 'IfNotPresent', pullPolicy }] },
+      ]),
+    );
+    await cluster.kube.patch(nodeImages, { name }, 'merge', { spec: { images } });
+    const until = async (what: string, holds: (nodeImage: NodeImage) => unknown) =>
+      await waitFor(what, async (see) => {
+        const live = see(await cluster.kube.get<NodeImage>(nodeImages, { name }));
+        return holds(live) ? live : undefined;
+      });
+    const { metadata } = await until('all of them to back off', ({ status }) => {
+      return status?.waitingFor?.reason === 'BackingOff' && status.waitingFor.blockedCount === 15;
+    });
+    const operation = client.workflow.getHandle(pullImagesId(metadata.uid));
+    isAway = false;
+    await operation.signal('retry', { by: 'ann' });
+    await until('all of them to be there', ({ status }) => status?.succeeded === 15);
+    await operation.result();
+    const payloads = payloadsOf(await operation.fetchHistory());
+    expect(payloads.filter(({ bytes }) => bytes > payloadLimitBytes)).toEqual([]);
   });
 
   it.concurrent('IPJ-25: loses what only a deleted job wanted, and the pull of it stops', async () => {

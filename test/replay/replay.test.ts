@@ -8,6 +8,7 @@ import {
   Worker,
   type WorkflowBundleWithSourceMap,
 } from '@temporalio/worker';
+import { workflowSources } from '../../workers/write-workflow-bundle.ts';
 import { root } from '../check/all.ts';
 
 /** `histories/<workflow>/<branch>.json`, as `npm run record` writes them. */
@@ -25,7 +26,7 @@ describe('histories of real runs', () => {
   beforeAll(async () => {
     const logger = new DefaultLogger('ERROR');
     Runtime.install({ logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' } } } });
-    workflowBundle = await bundleWorkflowCode({ workflowsPath: join(root, 'workflows/index.ts'), logger });
+    workflowBundle = await bundleWorkflowCode({ ...workflowSources, logger });
   });
 
   function read({ workflow, branch }: { readonly workflow: string; readonly branch: string }): string {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { CloneSet, InPlaceUpdateStrategy } from '../../api/cloneset.ts';
 import type { FeatureGate } from '../../api/feature-gates.ts';
-import type { ImagePullJob } from '../../api/image-pull-job.ts';
+import { defaultPullJob, type ImagePullJob, validatePullJob } from '../../api/image-pull-job.ts';
 import type { ImageTagStatus, NodeImage } from '../../api/node-image.ts';
 import { type ControllerRevision, shortHash } from '../../api/revision.ts';
 import { ordersAnnotation } from '../../api/roll-out-orders.ts';
@@ -137,6 +137,20 @@ describe('images pulled ahead', () => {
         sandboxConfig: { labels, annotations: { team: 'a' } },
       },
     });
+  });
+
+  it('H4: hand on labels alone where the annotations of the pods are more than a job may hand to a runtime', () => {
+    const metadata = { labels: { app: 'web' }, annotations: { config: 'x'.repeat(5_000) } };
+    const set = cloneSet({ template: template(newImage, {}, metadata) });
+    const before = revisionOf(set, 1, template('nginx:1.0', {}, metadata));
+    const after = revisionOf(set, 2);
+    const status = { currentRevision: before.metadata.name };
+    const [job] = jobs({
+      set: { ...set, ...cloneSet({}, { status }), spec: set.spec },
+      revisions: [before, after],
+    });
+    expect(job?.spec.sandboxConfig).toEqual({ labels: job?.metadata.labels });
+    expect(validatePullJob(defaultPullJob(JSON.parse(JSON.stringify(job)), true))).toEqual([]);
   });
 
   it('PRE-5: are those of containers whose image differs', () => {

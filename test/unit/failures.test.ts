@@ -26,6 +26,11 @@ describe('the type of a refusal', () => {
   const table: readonly (readonly [FailureType, string, KubeError])[] = [
     ['Unreachable', 'no answer', noAnswer(request, 'connect ECONNREFUSED 10.0.0.1:6443')],
     ['Unreachable', 'an internal error', answered(500, 'InternalError', 'failed calling webhook')],
+    [
+      'Invalid',
+      'an object that etcd finds too large',
+      answered(500, 'InternalError', 'etcdserver: request is too large'),
+    ],
     ['Unreachable', 'a server that starts', toKubeError(request, 503, 'apiserver not ready', '1')],
     [
       'Unreachable',

@@ -4,6 +4,7 @@ import { KubeError } from '../../activities/kube/failures.ts';
 import type { PermitLife } from '../../watcher/fleet/permit.ts';
 import { FleetQueue, type FleetQueueOptions } from '../../watcher/fleet/queue.ts';
 import type { Permit } from '../../workflows/plan/fleet-permit.ts';
+import { jsonBytes, payloadBytes } from '../../workflows/plan/size.ts';
 import { TrivialCluster, type TrivialFleet, type TrivialStep, type TrivialWorld } from '../support/trivial-fleet.ts';
 
 const uid = 'fleet-1';
@@ -514,6 +515,19 @@ describe('a failure', () => {
       kind: 'blocked',
       waitingFor: { reason: 'Denied', unblock: 'pods is forbidden', since: '2026-01-01T00:00:00.000Z' },
     });
+  });
+
+  it('F4: that the API server explains at length becomes a verdict that fits into a history', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    const message = `admission webhook "gatekeeper" denied the request: ${'[pod-must-have-owner] é "x" '.repeat(300)}`;
+    cluster.beforeWrite = () => {
+      throw new KubeError({ status: 403, message });
+    };
+    const verdict = queue.hand(uid, permit(), breath().life);
+    await pass(90_000);
+    const ended = await verdict;
+    expect(ended).toMatchObject({ kind: 'blocked', waitingFor: { unblock: expect.stringContaining('gatekeeper') } });
+    expect(jsonBytes(ended)).toBeLessThanOrEqual(payloadBytes);
   });
 
   it('of the planner to respect the permit is caught', async () => {

@@ -53,6 +53,11 @@ function node(
   };
 }
 
+/** What the API server answers when it has no better word. */
+function status(message: string): string {
+  return JSON.stringify({ kind: 'Status', status: 'Failure', reason: 'InternalError', code: 500, message });
+}
+
 function imageOf(cluster: MemoryCluster, name: string): NodeImage | undefined {
   return cluster.look(nodeImages, { name }) as unknown as NodeImage | undefined;
 }
@@ -73,7 +78,7 @@ function answer(cluster: MemoryCluster, name: string, phase: 'Succeeded' | 'Fail
 }
 
 describe('NodeImages', () => {
-  it('NI-1: come for nodes that have been ready for a while and are no virtual ones', async () => {
+  it('NI-1, M12: come for nodes that have been ready for a while, are no virtual ones and run Linux', async () => {
     const cluster = new MemoryCluster();
     put(
       cluster,
@@ -81,6 +86,7 @@ describe('NodeImages', () => {
       node('a'),
       node('young', { readySince: '2026-11-21T10:00:40Z' }),
       node('virtual', { labels: { type: 'virtual-kubelet' } }),
+      node('windows', { labels: { 'kubernetes.io/os': 'windows' } }),
       node('going', { going: true }),
       { metadata: { name: 'down' }, status: { conditions: [{ type: 'Ready', status: 'False' }] } },
     );
@@ -192,6 +198,47 @@ describe('ImagePullJobs', () => {
       active: 0,
     });
     expect(failures).toEqual([]);
+  });
+
+  it('H4: one that the API server refuses for a node holds up no other, and goes on with other nodes', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a', 'b');
+    const large = pullJob({ image: 'large:1', parallelism: 1 });
+    put(
+      cluster,
+      imagePullJobs,
+      { ...large, metadata: { ...large.metadata, name: 'large', uid: 'job-large' } },
+      pullJob({ parallelism: 2 }),
+    );
+    // node a takes nothing of the first job, as if its object were full
+    const meet: HouseOptions['meet'] = ({ verb, plural, name, body }) => {
+      if (verb !== 'patch' || plural !== 'nodeimages' || name !== 'a') return;
+      if (JSON.stringify(body).includes('large')) {
+        throw toKubeError('PATCH nodeimages', 500, status('etcdserver: request is too large'));
+      }
+    };
+    await run(imagePullJobRunner, { cluster, meet });
+    await waitFor('the other job on the node', () => asked(cluster, 'a'));
+    const onB = () => imageOf(cluster, 'b')?.spec.images?.large;
+    await waitFor('the refused job on another node', () => onB());
+    answer(cluster, 'b', 'Succeeded');
+    const waiting = await waitFor('the reason', () => {
+      const { waitingFor } = jobIn(cluster, 'large')?.status ?? {};
+      return waitingFor?.reason === 'NodesFull' && waitingFor;
+    });
+    expect(waiting).toMatchObject({ blockedBy: ['nodeimage/a'], blockedCount: 1 });
+    expect(imageOf(cluster, 'a')?.spec.images).not.toHaveProperty('large');
+  });
+
+  it('C1: one that was stored with too long an image says so, and asks no node', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a');
+    put(cluster, imagePullJobs, pullJob({ image: 'a'.repeat(3_600) }));
+    const summaries: string[] = [];
+    await run(imagePullJobRunner, { cluster, starter: { want: ({ summary }) => void summaries.push(summary) } });
+    await waitFor('the reason', () => jobIn(cluster)?.status?.waitingFor?.reason === 'TooLarge');
+    expect(imageOf(cluster, 'a')?.spec).toEqual({ images: {} });
+    expect(summaries.filter((summary) => Buffer.byteLength(summary) > 180)).toEqual([]);
   });
 
   it('IPJ-5: mean nodes that come later, until they have ended', async () => {

@@ -8,6 +8,7 @@ import {
   parallelismOf,
   pullJobCondition,
   pullSecretFinalizer,
+  tooLargeForNodes,
   validateListPullJob,
   validatePullJob,
   validatePullJobUpdate,
@@ -23,7 +24,7 @@ import {
   retryTold,
   standings,
 } from '../../workflows/plan/image-pull-job.ts';
-import { pruned, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
+import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
 import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const nginx = { name: 'nginx', tag: '1.27' };
@@ -130,6 +131,52 @@ describe('admission of a job', () => {
     expect(check(['a', 'b:2'])).toEqual([]);
   });
 
+  const longest = `r.example.com/${'a'.repeat(255 - 14)}`;
+  const tooLong: readonly (readonly [string, RegExp])[] = [
+    [`${longest}a:1`, /its repository has 256 characters, at most 255 are possible$/],
+    ['a'.repeat(3_600), /the image reference is too long: it has 3600 characters, at most 400 are possible$/],
+    ['a'.repeat(1_000_000), /it has 1000000 characters/],
+  ];
+  it.each(tooLong)('C1: refuses a reference that no runtime takes (%#)', (image, message) => {
+    const expected = { message: expect.stringMatching(message) };
+    expect(problems({ image })).toEqual([expect.objectContaining({ path: 'spec.image', ...expected })]);
+    const list = validateListPullJob(defaultListPullJob({ spec: { images: ['nginx', image] } }));
+    expect(list).toEqual([expect.objectContaining({ path: 'spec.images[1]', ...expected })]);
+  });
+
+  it('C1: lets pass the longest reference that there is', () => {
+    expect(problems({ image: `${longest}:${'t'.repeat(128)}` })).toEqual([]);
+    expect(problems({ image: `${longest}@sha256:${'a'.repeat(64)}` })).toEqual([]);
+  });
+
+  it('H4: refuses a sandboxConfig of more than 4 KiB, which each node would get', () => {
+    const sandboxConfig = { annotations: { a: 'é'.repeat(2_100) } };
+    expect(problems({ sandboxConfig })).toEqual([
+      expect.objectContaining({
+        path: 'spec.sandboxConfig',
+        message: expect.stringContaining('must not take more than 4096 bytes, and take 4224'),
+      }),
+    ]);
+    expect(problems({ sandboxConfig: { annotations: { a: 'é'.repeat(2_000) } } })).toEqual([]);
+  });
+
+  it('C1, H4: a job or list that was stored above a limit can still be changed, as long as that stays as it is', () => {
+    const sandboxConfig = { annotations: { a: 'x'.repeat(5_000) } };
+    const image = 'a'.repeat(3_600);
+    const stored = defaultPullJob(apply({ image, sandboxConfig }), false);
+    expect(validatePullJob(defaultPullJob(apply({ image, sandboxConfig, parallelism: 7 }), false), stored)).toEqual([]);
+    const worse = apply({ image: `${image}a`, sandboxConfig: { annotations: { a: 'x'.repeat(5_001) } } });
+    expect(validatePullJob(defaultPullJob(worse, false), stored).map(({ path }) => path)).toEqual([
+      'spec.image',
+      'spec.sandboxConfig',
+    ]);
+    const list = (images: readonly string[]) => defaultListPullJob({ spec: { images, sandboxConfig } });
+    expect(validateListPullJob(list([image, 'nginx']), list([image]))).toEqual([]);
+    expect(validateListPullJob(list([image, `${image}b`]), list([image])).map(({ path }) => path)).toEqual([
+      'spec.images[1]',
+    ]);
+  });
+
   it('reads parallelism as a number, and as 1 where there is none', () => {
     expect(
       [undefined, 0, 7, '12'].map((parallelism) =>
@@ -178,6 +225,15 @@ describe('the nodes that are meant', () => {
     ];
     expect(named({ podSelector: { matchLabels: { app: 'web' } } }, pods)).toEqual(['a']);
     expect(named({ podSelector: {} }, pods)).toEqual(['a']);
+  });
+  it('M12: are no nodes that say of themselves that they do not run Linux', () => {
+    const windows = nodeImage('w', {}, {}, { 'kubernetes.io/os': 'windows' });
+    const linux = nodeImage('x', {}, {}, { 'kubernetes.io/os': 'linux' });
+    const world = { nodeImages: [...nodes, windows, linux], byName: () => windows, pods: () => [] };
+    const names = (spec: Partial<ImagePullJobSpec>) =>
+      meantNodes(pullJob(spec), world).map(({ metadata }) => metadata.name);
+    expect(names({})).toEqual(['a', 'b', 'c', 'x']);
+    expect(names({ selector: { names: ['w'] } })).toEqual([]);
   });
   it('IPJ-2: are all without a selector', () => expect(named({})).toEqual(['a', 'b', 'c']));
   it('IPJ-3: are the named ones that exist', () =>
@@ -293,6 +349,100 @@ describe('what a job writes for a node', () => {
       pullPolicy: other.pullPolicy,
     });
     expect(after?.ownerReferences?.map(({ uid }) => uid)).toEqual(['other', 'job-1']);
+  });
+
+  describe('H4: beside those of others', () => {
+    const owner = (namespace: string, uid: string) => ({ kind: 'ImagePullJob', namespace, name: uid, uid });
+    const jobOf = (namespace: string, index: number) => {
+      const job = pullJob({ image: `app-${index}:1` });
+      return { ...job, metadata: { ...job.metadata, namespace, uid: `${namespace}-${index}` } };
+    };
+    const ask = (live: NodeImage, namespace: string, index: number, isEnded?: (owner: { uid?: string }) => boolean) => {
+      const job = jobOf(namespace, index);
+      const image = { name: `${namespace}/app-${index}`, tag: '1' };
+      return { ...live, spec: withWish(live, { ...wish(job), image, ...(isEnded && { isEnded }) }) };
+    };
+    /** As many wishes of this namespace as the node takes. */
+    const filledBy = (live: NodeImage, namespace: string, most = 1_000) => {
+      let now = live;
+      let count = 0;
+      while (count < most) {
+        const next = ask(now, namespace, count);
+        if (next.spec === now.spec) break;
+        now = next;
+        count += 1;
+      }
+      return { live: now, count };
+    };
+
+    it('a node takes at most 256 wishes, and no namespace all of them', () => {
+      let live = nodeImage('a');
+      const counts = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth'].map((namespace) => {
+        const filled = filledBy(live, namespace);
+        live = filled.live;
+        return filled.count;
+      });
+      expect(counts).toEqual([192, 48, 12, 3, 1, 0]);
+    });
+
+    it('what goes makes room for who has less, before who has much', () => {
+      let live = nodeImage('a');
+      for (const namespace of ['first', 'second', 'third', 'fourth', 'fifth']) live = filledBy(live, namespace).live;
+      live = { ...live, spec: withoutWish(live, { name: 'first/app-0', tag: '1' }, 'first-0') };
+      expect(ask(live, 'first', 0).spec).toBe(live.spec);
+      expect(ask(live, 'sixth', 0).spec).not.toBe(live.spec);
+    });
+
+    it('counts jobs that want the same tag one by one, as each is written there', () => {
+      const owners = Array.from({ length: 256 }, (_, index) => owner('first', `job-${index}`));
+      const full = nodeImage('a', { nginx: [tagOf('1', { ownerReferences: owners })] });
+      expect(ask(full, 'second', 1).spec).toBe(full.spec);
+      expect(takesWish(full, 'second')).toBe(false);
+    });
+
+    it('makes room of the records of jobs that have ended, and of nothing else', () => {
+      const { live } = filledBy(nodeImage('a'), 'first');
+      const imageStatuses = { 'first/app-0': { tags: [endedTag('1', 'Succeeded')] } };
+      const ended = { ...live, status: { desired: 0, succeeded: 0, failed: 0, pulling: 0, imageStatuses } };
+      const isEnded = ({ uid }: { readonly uid?: string }) => uid === 'first-0' || uid === 'first-1';
+      expect(ask(ended, 'first', 500).spec).toBe(ended.spec);
+      const after = ask(ended, 'first', 500, isEnded);
+      expect(findTag(after, 'first/app-500', '1')).toBeDefined();
+      expect(findTag(after, 'first/app-0', '1')).toBeUndefined();
+      // it has not been pulled yet
+      expect(findTag(after, 'first/app-1', '1')).toBeDefined();
+      // with room enough every record stays as long as it is to
+      const few = nodeImage(
+        'b',
+        { 'first/app-0': [tagOf('1', { ownerReferences: [owner('first', 'first-0')] })] },
+        imageStatusOf(ended),
+      );
+      expect(findTag(ask(few, 'first', 500, isEnded), 'first/app-0', '1')).toBeDefined();
+    });
+
+    function imageStatusOf({ status }: NodeImage) {
+      return Object.fromEntries(
+        Object.entries(status?.imageStatuses ?? {}).map(([name, { tags = [] }]) => [name, tags]),
+      );
+    }
+
+    it('a job passes over a full node, and says so when only full nodes are left', () => {
+      const { live: full } = filledBy(nodeImage('a'), 'shop');
+      const job = pullJob({ parallelism: 1 });
+      const [free] = nodesAs('unasked').map((live) => ({ ...live, metadata: { ...live.metadata, name: 'b' } }));
+      if (!free) throw new Error('no node');
+      expect(nodesToTell(job, stand(job, [full, free]))).toEqual(['b']);
+      const [done] = nodesAs('succeeded');
+      if (!done) throw new Error('no node');
+      const { status, againInMs } = jobStatus(job, stand(job, [full, done]), { nowMs: bornMs, engineSilent: false });
+      expect(status).toMatchObject({
+        desired: 2,
+        succeeded: 1,
+        waitingFor: { reason: 'NodesFull', blockedBy: ['nodeimage/a'] },
+      });
+      expect(status.completionTime).toBeUndefined();
+      expect(againInMs).toBe(15_000);
+    });
   });
 
   it('IPJ-14: its own tag stays as it is, and gets a Secret that it lacks', () => {
@@ -464,6 +614,22 @@ describe('the status of a job', () => {
       message: 'job is running, no progress',
       waitingFor: { reason: 'NoNodes' },
     });
+  });
+
+  it('C1, H4: says of a job that was stored above a limit which field is too large', () => {
+    const tooLarge = tooLargeForNodes({ ...pullJob().spec, image: 'a'.repeat(500) });
+    expect(tooLarge).toBe(
+      'spec.image: the image reference is too long: its repository has 500 characters, at most 255 are possible',
+    );
+    const { status } = jobStatus(pullJob(), stand(pullJob(), nodesAs('unasked')), {
+      nowMs: bornMs,
+      engineSilent: false,
+      ...(tooLarge !== undefined && { tooLarge }),
+    });
+    expect(status.waitingFor).toMatchObject({ reason: 'TooLarge', unblock: expect.stringContaining('spec.image: ') });
+    const sandboxConfig = { labels: { a: 'x'.repeat(5_000) } };
+    expect(tooLargeForNodes({ ...pullJob().spec, sandboxConfig })).toContain('spec.sandboxConfig: ');
+    expect(tooLargeForNodes(pullJob().spec)).toBeUndefined();
   });
 
   it('says what holds it up: no parallelism, a silent engine, silent nodes', () => {

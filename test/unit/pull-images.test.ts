@@ -174,7 +174,7 @@ describe('what a node waits for', () => {
 
 describe('the status of a node', () => {
   const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })], redis: [tagOf('7')] });
-  const merge = (nodeImages: NodeImage, pull: Pull) => mergedStatus(nodeImages, [reportOf(pull)], undefined);
+  const merge = (nodeImages: NodeImage, pull: Pull) => mergedStatus(nodeImages, [reportOf(pull)], undefined, bornMs);
 
   it('NP-6, NP-10: shows Pulling before the end, and progress 100 with the ID at it', () => {
     const pulling = begun(newPull(tag), bornMs);
@@ -229,7 +229,7 @@ describe('the status of a node', () => {
       { nginx: [endedTag('1', 'Failed')], redis: [endedTag('7', 'Succeeded')] },
     );
     expect(isStale(old)).toBe(true);
-    const status = mergedStatus(old, [], undefined);
+    const status = mergedStatus(old, [], undefined, bornMs);
     expect(Object.keys(status.imageStatuses ?? {})).toEqual(['redis']);
     expect(isStale({ ...old, status })).toBe(false);
   });
@@ -240,13 +240,13 @@ describe('NP-5: what the node says of its pull', () => {
   const said = { tag: '1.27', phase: 'Pulling', version: 2, progress: 28, fetched: '34 of 120 MB in 12 s' } as const;
   const live = nodeImage('a', { nginx: [tagOf('1.27', { version: 2 })] }, { nginx: [said] });
   const merged = (nodeImages: NodeImage, pull: Pull) =>
-    mergedStatus(nodeImages, [reportOf(pull)], undefined).imageStatuses?.nginx?.tags?.[0];
+    mergedStatus(nodeImages, [reportOf(pull)], undefined, bornMs).imageStatuses?.nginx?.tags?.[0];
 
   it('stays while the pull goes on', () => {
     expect(merged(live, pulling)).toMatchObject({ progress: 28, fetched: said.fetched });
     const other = tagOf('7');
     const both = { ...live, spec: { images: { ...live.spec.images, redis: { tags: [other] } } } };
-    expect(mergedStatus(both, [], undefined).imageStatuses?.nginx?.tags?.[0]).toEqual(said);
+    expect(mergedStatus(both, [], undefined, bornMs).imageStatuses?.nginx?.tags?.[0]).toEqual(said);
   });
 
   it.each([
@@ -303,6 +303,50 @@ describe('admission of a NodeImage', () => {
         message: expect.stringMatching(message),
       }),
     ]);
+  });
+
+  it('C1: refuses a name and a reference that no runtime takes', () => {
+    const check = (name: string, tag: string) =>
+      validateNodeImage({ spec: { images: { [name]: { tags: [{ ...good, tag }] } } } } as never);
+    expect(check('a'.repeat(255), 't'.repeat(128))).toEqual([]);
+    expect(check('a'.repeat(256), '1')).toEqual([
+      expect.objectContaining({
+        message: expect.stringContaining('its repository has 256 characters, at most 255 are possible'),
+      }),
+    ]);
+    expect(check('a'.repeat(255), 't'.repeat(200))).toMatchObject([
+      { message: expect.stringContaining('it has 456 characters') },
+    ]);
+    const huge = check('a'.repeat(100_000), '1');
+    expect(huge.map(({ path, message }) => path.length + message.length).every((length) => length < 600)).toBe(true);
+  });
+
+  it('H4: judges of an update only what it makes worse', () => {
+    const many = Object.fromEntries(
+      Array.from({ length: 300 }, (_, index) => [`i${index}`, { tags: [good] }] as const),
+    );
+    const old = { ...good, tag: 'old', pullPolicy: {}, version: -1 };
+    const images = { ...many, ['a'.repeat(500)]: { tags: [good] }, odd: { tags: [old, good, good] } };
+    const before = { spec: { images } } as never;
+    const changedTo = (changed: object) =>
+      validateNodeImage({ spec: { images: { ...images, ...changed } } } as never, before);
+    expect(changedTo({})).toEqual([]);
+    expect(changedTo({ i0: { tags: [good, { ...good, tag: '2' }] } })).toEqual([]);
+    expect(changedTo({ odd: { tags: [old, { ...good, version: 1 }] } })).toEqual([]);
+    expect(changedTo({ more: {} })).toMatchObject([{ path: 'spec.images' }]);
+    expect(changedTo({ i0: { tags: [good, good] } })).toMatchObject([{ path: 'spec.images[i0].tags[1].tag' }]);
+    expect(changedTo({ odd: { tags: [{ ...old, version: -2 }] } }).length).toBeGreaterThan(0);
+    expect(validateNodeImage(before).length).toBeGreaterThan(3);
+  });
+
+  it('H2: looks at many tags once each', () => {
+    const tags = Array.from({ length: 50_000 }, (_, index) => ({ ...good, tag: `t${index}` }));
+    const before = process.cpuUsage();
+    expect(validateNodeImage(given([...tags, { ...good, tag: 't7' }]))).toMatchObject([
+      { path: 'spec.images[nginx].tags[50000].tag' },
+    ]);
+    const { user } = process.cpuUsage(before);
+    expect(user / 1_000).toBeLessThan(3_000);
   });
 
   it('refuses a tag twice, and more images than 256', () => {

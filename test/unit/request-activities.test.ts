@@ -183,7 +183,8 @@ describe('lookAtRequest', () => {
         phase: 'Recreating',
         waitingFor: {
           reason: 'Parked',
-          blockedBy: names.slice(0, 10),
+          // L10: as long as the schema allows
+          blockedBy: names.slice(0, 10).map((name) => name.padEnd(512, 'é')),
           blockedCount: 60,
           since: noon,
           unblock: '"é"'.repeat(500),

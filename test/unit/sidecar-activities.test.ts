@@ -3,8 +3,10 @@ import { KubeError } from '../../activities/kube/failures.ts';
 import { sidecarActivities } from '../../activities/kube/sidecars.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
 import type { Event } from '../../api/event.ts';
+import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import { jsonBytes, payloadBytes } from '../../workflows/plan/size.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
@@ -71,6 +73,19 @@ describe('lookAtSidecars', () => {
       metadata: { ...stopRequest(['proxy']).metadata, ownerReferences: [] },
     };
     expect((await on(due, { request: foreign }).lookAtSidecars({ pod: ref })).decision).toMatchObject({ kind: 'act' });
+  });
+
+  it('1.9: fits into a history, whatever stands on the pod', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `${index}`.padEnd(63, 'x'));
+    const waitingFor = { reason: 'X', blockedBy: names, blockedCount: 60, since: 'now', unblock: 'é'.repeat(9_000) };
+    const text = JSON.stringify({ waitingFor, skipped: names, abortedBy: '"'.repeat(5_000) });
+    const house = on(due);
+    const live = house.pod();
+    const annotations = { [terminationMark.status]: text };
+    house.cluster.put(kubeResource.pods, { ...live, metadata: { ...live.metadata, annotations } });
+    const look = await house.lookAtSidecars({ pod: ref });
+    expect(look.status.skipped?.length).toBeGreaterThan(10);
+    expect(jsonBytes(look)).toBeLessThanOrEqual(payloadBytes);
   });
 
   it('is tried again while the API server is away', async () => {

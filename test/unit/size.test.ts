@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fitting, jsonBytes, shortened } from '../../workflows/plan/size.ts';
+import { fitting, jsonBytes, nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
 
 const anyText = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), fc.string());
 
@@ -44,6 +44,40 @@ describe('fitting', () => {
         const next = entries.slice(0, taken.length + 1);
         if (next.length > taken.length) expect(jsonBytes(next) + 1).toBeGreaterThan(most);
       }),
+    );
+  });
+});
+
+describe('nextPart', () => {
+  it('C1: takes one entry at least, so that a list comes to an end part for part', () => {
+    expect(nextPart(['x'.repeat(50), 'y'], 10)).toEqual(['x'.repeat(50)]);
+    expect(nextPart(['a', 'b', 'c'], 10)).toEqual(['a', 'b']);
+    expect(nextPart([], 10)).toEqual([]);
+  });
+});
+
+describe('waitWithin', () => {
+  const wait = { reason: 'BackingOff', blockedBy: ['image/nginx:1'], blockedCount: 1, since: '', unblock: 'Wait' };
+
+  it('leaves a wait alone that fits', () => {
+    expect(waitWithin(wait, 400)).toBe(wait);
+  });
+
+  it('C2: cuts any other to the bytes that are allowed, and keeps how many are in the way', () => {
+    fc.assert(
+      fc.property(
+        fc.array(anyText, { maxLength: 10 }),
+        anyText,
+        fc.integer({ min: 400, max: 3_000 }),
+        (all, one, most) => {
+          const blockedBy = all.map((text) => text.repeat(20));
+          const cut = waitWithin({ ...wait, blockedBy, blockedCount: 70, unblock: one.repeat(100) }, most);
+          expect(jsonBytes(cut)).toBeLessThanOrEqual(most);
+          expect(cut).toMatchObject({ reason: 'BackingOff', blockedCount: 70 });
+          expect(cut.blockedBy.length).toBeLessThanOrEqual(blockedBy.length);
+        },
+      ),
+      { numRuns: 40 },
     );
   });
 });

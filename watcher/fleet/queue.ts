@@ -16,6 +16,7 @@ import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
 import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
+import { shortened, waitWithin } from '../../workflows/plan/size.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
@@ -50,6 +51,10 @@ const tellAgainAfterMs = 600_000;
 
 /** While events come, at most one part in so many of the time goes into planning for one object. */
 const planningShare = 3;
+
+/** A verdict travels through a history: the most that a wait takes in it, and the text of a failure. */
+const verdictBytes = 3_600;
+const longestWhyBytes = 900;
 
 /** A permit that was handed in and has no verdict yet. */
 interface HeldPermit {
@@ -289,7 +294,7 @@ export class FleetQueue<World, Step> {
     const leftMs = startedAtMs + this.#patienceMs(held.permit, wait) - performance.now();
     if (leftMs > 0) return leftMs;
     const waitingFor: WaitingFor = { ...wait, since: new Date(sinceMs).toISOString() };
-    held.end({ kind: 'blocked', waitingFor });
+    held.end({ kind: 'blocked', waitingFor: waitWithin(waitingFor, verdictBytes) });
     return undefined;
   }
 
@@ -342,6 +347,6 @@ function waitAfter(error: unknown): Wait {
   const type = error instanceof Error && 'type' in error ? String(error.type) : undefined;
   const reason = isFailureType(type) ? type : 'Failed';
   const message = error instanceof Error ? error.message : String(error);
-  const unblock = reason === 'Denied' ? withGrant(message) : message;
+  const unblock = shortened(reason === 'Denied' ? withGrant(message) : message, longestWhyBytes);
   return { reason, blockedBy: [], blockedCount: 0, unblock };
 }

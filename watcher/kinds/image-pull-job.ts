@@ -13,11 +13,12 @@ import {
   isFinished,
   pullSecretFinalizer,
   steeringOf,
+  tooLargeForNodes,
 } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
 import { isSelected } from '../../api/label-selector.ts';
 import { grantFor } from '../../api/missing-right.ts';
-import { type NodeImage, nodeImages } from '../../api/node-image.ts';
+import { type ImageOwner, type NodeImage, nodeImages } from '../../api/node-image.ts';
 import { commandNames, type PullJobOperation, pullOnNodesId, pullOnNodesType, queues } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { qualifiedName } from '../../api/refs.ts';
@@ -32,12 +33,14 @@ import {
   standings,
 } from '../../workflows/plan/image-pull-job.ts';
 import { imageOf, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
+import { shortened, summaryBytes } from '../../workflows/plan/size.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessMovedOn } from '../moved-on.ts';
 import { countIn } from '../object-count.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
+import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
 import { nodeImageIndexes, nodeImagesByOwner } from './node-image.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
@@ -69,6 +72,9 @@ export const imagePullJobIndexes = {
 
 const seenWithinMs = 30_000;
 
+/** The API server has refused a wish as it would refuse it again; something may have gone from the node by then. */
+const refusedForMs = 60_000;
+
 /** The watch of NodeImages is a moment behind. */
 const unknownNodesMs = 50;
 
@@ -80,6 +86,8 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
   const pods = cache<Pod>(kubeResource.pods);
   const edits = new NodeImageEdits(kube, images);
   const { secretNamespace } = config.images;
+  /** Nodes whose NodeImage took no further image: their jobs go on with others meanwhile. */
+  const refusals = new RecentlySeen(refusedForMs);
   const isOn = config.featureGates.KruiseDaemon && config.featureGates.ImagePullJobGate;
   const passes = queue('image-pull-jobs', async (uid) => {
     const job = jobs.byUid(uid);
@@ -184,22 +192,34 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
 
     const before = stand(job, secrets);
     const retry = nodesToRetry(job, before);
-    const tell = mayTell ? nodesToTell(job, before) : [];
+    const tooLarge = tooLargeForNodes(job.spec);
+    const tell = mayTell && tooLarge === undefined ? nodesToTell(job, before) : [];
     const nowMs = now();
     const { tagTtlSeconds } = config.images;
     await Promise.all([
       ...retry.map((node) =>
         edits.edit(node, (live) => (hasFailed(job, live) ? withRetry(live, image, nowMs) : live.spec)),
       ),
-      ...tell.map((node) => {
+      ...tell.map(async (node) => {
         const spread = Math.random();
-        const wish = { job, image, secrets: secrets.refs, nowMs, tagTtlSeconds, spread };
-        return edits.edit(node, (live) => withWish(live, wish));
+        const wish = { job, image, secrets: secrets.refs, nowMs, tagTtlSeconds, spread, isEnded };
+        try {
+          await edits.edit(node, (live) => withWish(live, wish));
+        } catch (error) {
+          if (failureTypeOf(error) !== 'Invalid') throw error;
+          refusals.add(refusalKey(job, node), now());
+          log.warn({ job: qualifiedName(metadataOf(job)), node, err: error }, 'Cannot write an image into a NodeImage');
+        }
       }),
     ]);
 
     const after = tell.length + retry.length > 0 ? stand(job, secrets) : before;
-    const context = { nowMs: now(), engineSilent: starter.silent, ...(secretTrouble && { secretTrouble }) };
+    const context = {
+      nowMs: now(),
+      engineSilent: starter.silent,
+      ...(secretTrouble && { secretTrouble }),
+      ...(tooLarge !== undefined && { tooLarge }),
+    };
     const { status, againInMs } = jobStatus(job, after, context);
     const retrying = steeringOf(job).retrying && status.completionTime === undefined;
     const told = retrying ? { ...status, conditions: retryTold(status.conditions, retry.length, now()) } : status;
@@ -248,7 +268,16 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
       byName: (name) => images.byName('', name),
       pods: () => pods.all(),
     });
-    return standings(job, image, meant, secrets.refs);
+    return standings(job, image, meant, secrets.refs, isEnded).map((standing) =>
+      standing.state === 'unasked' && refusals.has(refusalKey(job, standing.node), now())
+        ? { ...standing, isFull: true }
+        : standing,
+    );
+  }
+
+  function isEnded({ namespace = '', name = '', uid }: ImageOwner): boolean {
+    const owner = jobs.byName(namespace, name);
+    return owner !== undefined && owner.metadata.uid === uid && isFinished(owner);
   }
 
   function hasFailed(job: ImagePullJob, live: NodeImage): boolean {
@@ -327,9 +356,13 @@ function operationOf(job: ImagePullJob): WantedOperation {
     argument,
     change: null,
     inputs: uid,
-    summary: `pull ${job.spec.image} for ${namespace}/${name}`,
+    summary: shortened(`pull ${job.spec.image} for ${namespace}/${name}`, summaryBytes),
     about: { kind: imagePullJobs.kind, namespace, name, node: '' },
   };
+}
+
+function refusalKey({ metadata }: ImagePullJob, node: string): string {
+  return `${metadata.uid} ${node}`;
 }
 
 function metadataOf({ metadata: { namespace = '', name } }: ImagePullJob) {

@@ -1,5 +1,6 @@
 import type { KubeClient } from '../../activities/kube/client.ts';
 import { despiteConflicts } from '../../api/conflicts.ts';
+import { failureTypeOf } from '../../api/failure.ts';
 import { type NodeImage, type NodeImageSpec, nodeImages } from '../../api/node-image.ts';
 import type { Cache } from '../cache.ts';
 import { unlessGone } from '../moved-on.ts';
@@ -18,7 +19,7 @@ const seenWithinMs = 30_000;
 
 /**
  * Writes what each node is to have. Many jobs want something of one node at once: their edits become one write, and
- * whoever wanted one goes on when the cache shows it.
+ * whoever wanted one goes on when the cache shows it. Where the API server refuses them together, each is written by itself.
  */
 export class NodeImageEdits {
   readonly #kube: Pick<KubeClient, 'get' | 'patch'>;
@@ -51,19 +52,29 @@ export class NodeImageEdits {
         const batch = this.#waiting.get(name);
         if (batch === undefined) return;
         this.#waiting.delete(name);
-        try {
-          await this.#write(
-            name,
-            batch.map(({ edit }) => edit),
-          );
-          for (const { resolve } of batch) resolve();
-        } catch (error) {
-          for (const { reject } of batch) reject(error);
-        }
+        const refusal = await this.#settle(name, batch);
+        if (refusal !== 'refused') continue;
+        // one that does not fit must not keep the others out
+        for (const wanted of batch) await this.#settle(name, [wanted]);
       }
     } finally {
       this.#running.delete(name);
     }
+  }
+
+  /** Writes the edits as one; where the API server refuses several together, nobody is told yet. */
+  async #settle(name: string, batch: readonly Wanted[]): Promise<'refused' | undefined> {
+    try {
+      await this.#write(
+        name,
+        batch.map(({ edit }) => edit),
+      );
+      for (const { resolve } of batch) resolve();
+    } catch (error) {
+      if (batch.length > 1 && failureTypeOf(error) === 'Invalid') return 'refused';
+      for (const { reject } of batch) reject(error);
+    }
+    return undefined;
   }
 
   async #write(name: string, edits: readonly NodeImageEdit[]): Promise<void> {

@@ -5,7 +5,7 @@
 import { failureTypeOf } from '../../api/failure.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
-import { isVirtual, type Node, readySince } from '../../api/node.ts';
+import { isOfOtherSystem, isVirtual, type Node, readySince } from '../../api/node.ts';
 import {
   fakeNodeImageLabel,
   type ImageOwner,
@@ -124,9 +124,9 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     return due.length > 0 ? { againInMs: Math.min(...due) } : undefined;
   }
 
-  /** NI-1: a node that has been ready for a while, and is one. */
+  /** NI-1: a node that has been ready for a while, and on which a daemon of ours can run. */
   async function create(node: Node | undefined): Promise<PassResult | undefined> {
-    if (node === undefined || isWithoutNode(node) || isVirtual(node)) return undefined;
+    if (node === undefined || isWithoutNode(node) || isVirtual(node) || isOfOtherSystem(node)) return undefined;
     const since = readySince(node);
     if (since === undefined) return undefined;
     const leftMs = Date.parse(since) + config.images.nodeImageDelaySeconds * 1_000 - now();

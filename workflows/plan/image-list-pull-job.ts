@@ -13,10 +13,12 @@ import {
   pullJobWait,
   templateHashLabel,
 } from '../../api/image-pull-job.ts';
+import { longestReference } from '../../api/image-reference.ts';
 import { sameJson } from '../../api/json.ts';
 import { goJsonSorted } from '../../api/json-go.ts';
 import { withGrant } from '../../api/missing-right.ts';
 import { timestamp } from '../../api/time.ts';
+import { shortened } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
 
 /** All of the spec but its images. */
@@ -160,7 +162,7 @@ export function listStatus(
           unblock: 'Nothing to do: these jobs pull; what one of them waits for stands in its status',
         })
       : pullJobWait('JobRefused', {
-          blockedBy: (context.refused ?? []).map((image) => `image/${image}`),
+          blockedBy: (context.refused ?? []).map((image) => shortened(`image/${image}`, longestReference.whole)),
           since: now,
           unblock:
             context.refusal.reason === 'Denied'

@@ -10,10 +10,13 @@ import {
   pullJobCondition,
   pullJobMessage,
   pullJobWait,
+  pullJobWaits,
   steeringOf,
 } from '../../api/image-pull-job.ts';
+import { longestReference } from '../../api/image-reference.ts';
 import { compareGoStrings } from '../../api/json-go.ts';
 import { isSelected } from '../../api/label-selector.ts';
+import { isOfOtherSystem } from '../../api/node.ts';
 import {
   currentTagStatus,
   findTag,
@@ -26,10 +29,11 @@ import type { Pod } from '../../api/pod.ts';
 import { isActive } from '../../api/pod.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { isOwnedBy, lacksSecret } from './node-image.ts';
+import { type EndedJudge, isOwnedBy, lacksSecret, takesWish } from './node-image.ts';
+import { shortened } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
 
-/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. */
+/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. One of another system than Linux has nobody who pulls. */
 export function meantNodes(
   { spec, metadata }: ImagePullJob,
   world: {
@@ -41,7 +45,7 @@ export function meantNodes(
 ): readonly NodeImage[] {
   const chosen = choose();
   return chosen
-    .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined)
+    .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined && !isOfOtherSystem(nodeImage))
     .toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
 
   function choose(): readonly NodeImage[] {
@@ -71,6 +75,8 @@ export interface NodeStanding {
   readonly state: 'unasked' | 'active' | 'succeeded' | 'failed';
   /** One of the job's secrets is not named there yet. */
   readonly lacksSecret: boolean;
+  /** It has not been asked, and takes no further wish of the job's namespace now. */
+  readonly isFull?: boolean;
   /** What the node says it waits for. */
   readonly waiting?: string;
 }
@@ -81,11 +87,15 @@ export function standings(
   image: FamiliarImage,
   nodes: readonly NodeImage[],
   secrets: readonly PullSecretRef[],
+  isEnded?: EndedJudge,
 ): readonly NodeStanding[] {
   return nodes.map((nodeImage) => {
     const { name: node } = nodeImage.metadata;
     const tag = findTag(nodeImage, image.name, image.tag);
-    if (tag === undefined || !isOwnedBy(tag, job.metadata.uid)) return { node, state: 'unasked', lacksSecret: false };
+    if (tag === undefined || !isOwnedBy(tag, job.metadata.uid)) {
+      const isFull = !takesWish(nodeImage, job.metadata.namespace ?? '', isEnded);
+      return { node, state: 'unasked', lacksSecret: false, ...(isFull && { isFull }) };
+    }
     const outcome = outcomeOf(currentTagStatus(nodeImage, { name: image.name, tag }));
     const state = outcome === undefined ? 'active' : outcome === 'Succeeded' ? 'succeeded' : 'failed';
     const waiting = nodeImage.status?.waitingFor?.reason;
@@ -98,14 +108,17 @@ export function standings(
   });
 }
 
-/** The nodes that are told now: in order of their names, never more at once than parallelism says (IPJ-10). */
+/**
+ * The nodes that are told now: in order of their names, never more at once than parallelism says (IPJ-10). One that takes
+ * no further wish is passed over until it does.
+ */
 export function nodesToTell(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
   const { paused, abortedBy } = steeringOf(job);
   if (abortedBy !== undefined) return [];
   // a secret that came late begins no pull, so it needs no room
   const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
   const room = paused ? 0 : parallelismOf(job) - countOf(nodes, 'active');
-  const next = nodes.filter(({ state }) => state === 'unasked').slice(0, Math.max(0, room));
+  const next = nodes.filter(({ state, isFull }) => state === 'unasked' && !isFull).slice(0, Math.max(0, room));
   return [...incomplete, ...next].map(({ node }) => node);
 }
 
@@ -125,12 +138,21 @@ export interface JobReport {
   readonly againInMs?: number;
 }
 
+/** What else decides how a job stands. */
+export interface JobContext {
+  readonly nowMs: number;
+  readonly engineSilent: boolean;
+  /** Why the copies of its pull secrets cannot be written. */
+  readonly secretTrouble?: string;
+  /** The field that is larger than what nodes are told. */
+  readonly tooLarge?: string;
+}
+
+/** Nodes that take no further wish are asked again so often. */
+const fullAgainMs = 15_000;
+
 /** The status of a job that has not ended: how its nodes stand, and whether that, or the time, ends it. */
-export function jobStatus(
-  job: ImagePullJob,
-  nodes: readonly NodeStanding[],
-  context: { readonly nowMs: number; readonly engineSilent: boolean; readonly secretTrouble?: string },
-): JobReport {
+export function jobStatus(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): JobReport {
   const { nowMs } = context;
   const now = timestamp(nowMs);
   const before = job.status;
@@ -166,6 +188,10 @@ export function jobStatus(
   }
 
   const waitingFor = waitOf(job, nodes, context);
+  const dueInMs = [
+    ...(leftMs === undefined ? [] : [Math.max(leftMs, 1_000)]),
+    ...(nodes.some(({ isFull }) => isFull) ? [fullAgainMs] : []),
+  ];
   const percent = counts.desired === 0 ? 0 : (100 * (counts.succeeded + counts.failed)) / counts.desired;
   return {
     status: {
@@ -176,11 +202,11 @@ export function jobStatus(
       ...(conditions.length > 0 && { conditions }),
       ...(waitingFor && { waitingFor: waitingSince(before?.waitingFor, waitingFor, now) }),
     },
-    ...(leftMs !== undefined && { againInMs: Math.max(leftMs, 1_000) }),
+    ...(dueInMs.length > 0 && { againInMs: Math.min(...dueInMs) }),
   };
 
   function finished(failure: PullJobFailedReason | undefined, message: string): ImagePullJobStatus {
-    const about = `image "${job.spec.image}" is on ${counts.succeeded} of ${counts.desired} nodes`;
+    const about = `image "${shortened(job.spec.image, longestReference.whole)}" is on ${counts.succeeded} of ${counts.desired} nodes`;
     const end =
       failure === undefined
         ? ({ type: endCondition.complete, status: 'True', reason: 'ImagePulled', message: capitalized(about) } as const)
@@ -221,16 +247,17 @@ function listed(nodes: readonly string[]): string {
   return `${nodes.slice(0, mostNames).join(', ')}${more}`;
 }
 
-function waitOf(
-  job: ImagePullJob,
-  nodes: readonly NodeStanding[],
-  context: { readonly nowMs: number; readonly engineSilent: boolean; readonly secretTrouble?: string },
-): WaitingFor | undefined {
+function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): WaitingFor | undefined {
   const since = timestamp(context.nowMs);
   const { paused } = steeringOf(job);
   const active = nodes.filter(({ state }) => state === 'active');
   const unasked = nodes.filter(({ state }) => state === 'unasked');
+  const full = unasked.filter(({ isFull }) => isFull);
   const named = (those: readonly NodeStanding[]) => those.map(({ node }) => `nodeimage/${node}`);
+  if (context.tooLarge !== undefined) {
+    const unblock = `${pullJobWaits.TooLarge}; ${context.tooLarge}`;
+    return pullJobWait('TooLarge', { blockedBy: [], since, unblock });
+  }
   if (context.secretTrouble !== undefined) {
     return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: context.secretTrouble });
   }
@@ -245,6 +272,7 @@ function waitOf(
   if (paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
   if (unasked.length > 0 && parallelismOf(job) === 0)
     return pullJobWait('NoParallelism', { blockedBy: named(unasked), since });
+  if (full.length > 0) return pullJobWait('NodesFull', { blockedBy: named(full), since });
   if (nodes.length === 0) return pullJobWait('NoNodes', { blockedBy: [], since });
   return undefined;
 }

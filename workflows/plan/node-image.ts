@@ -29,21 +29,81 @@ export interface Wish {
   readonly tagTtlSeconds: number;
   /** From 0 to 1, at random: records of many nodes do not end in the same moment. */
   readonly spread: number;
+  /** Whether a job is known to have ended; absent: none is. Its records make room when room is short. */
+  readonly isEnded?: EndedJudge;
 }
 
-/** The image entry of a tag as the job wants it: a new tag, a new version of one, or only its secrets (IPJ-12 to 15). */
-export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
+/** Whether the job that wants a tag is known to have ended. */
+export type EndedJudge = (owner: ImageOwner) => boolean;
+
+/** So many wishes a node takes at most: a tag counts once for each job that wants it, and once when nobody's job does. */
+export const mostWishes = 256;
+
+/** One namespace holds at most so many times what is left, so that there is always something left for the others. */
+const shareOfFree = 3;
+
+/** Whether the node takes one more wish of this namespace. */
+export function takesWish(nodeImage: NodeImage, namespace: string, isEnded: EndedJudge = noneEnded): boolean {
+  return hasRoom(nodeImage.spec, namespace) || hasRoom(withoutEnded(nodeImage, isEnded), namespace);
+}
+
+/** The spec with room for one more wish of this namespace; undefined when there is none. */
+function withRoom(nodeImage: NodeImage, namespace: string, isEnded: EndedJudge): NodeImageSpec | undefined {
+  if (hasRoom(nodeImage.spec, namespace)) return nodeImage.spec;
+  const left = withoutEnded(nodeImage, isEnded);
+  return hasRoom(left, namespace) ? left : undefined;
+}
+
+function noneEnded(): boolean {
+  return false;
+}
+
+function hasRoom(spec: NodeImageSpec, namespace: string): boolean {
+  let [all, own] = [0, 0];
+  for (const { tags = [] } of Object.values(spec.images ?? {})) {
+    for (const { ownerReferences = [] } of tags) {
+      all += Math.max(1, ownerReferences.length);
+      for (const owner of ownerReferences) if (owner.namespace === namespace) own += 1;
+    }
+  }
+  return own < shareOfFree * (mostWishes - all);
+}
+
+/** The spec without what jobs want that have ended, of tags that are not pulled any more. */
+function withoutEnded(nodeImage: NodeImage, isEnded: EndedJudge): NodeImageSpec {
   const { spec } = nodeImage;
-  const { job, image, secrets } = wish;
+  const images = Object.entries(spec.images ?? {}).flatMap(([name, entry]): [string, ImageEntry][] => {
+    const tags = (entry.tags ?? []).flatMap((tag) => {
+      const owners = tag.ownerReferences ?? [];
+      const left = owners.filter((owner) => owner.kind !== imagePullJobs.kind || !isEnded(owner));
+      if (left.length === owners.length || currentTagStatus(nodeImage, { name, tag })?.completionTime === undefined)
+        return [tag];
+      return left.length === 0 ? [] : [{ ...tag, ownerReferences: left }];
+    });
+    return tags.length === 0 ? [] : [[name, { ...entry, tags }]];
+  });
+  return { ...spec, images: Object.fromEntries(images) };
+}
+
+/**
+ * The image entry of a tag as the job wants it: a new tag, a new version of one, or only its secrets (IPJ-12 to 15). A node
+ * that has no room for another wish of the namespace stays as it is.
+ */
+export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
+  const { job, image, secrets, isEnded = noneEnded } = wish;
+  const asked = imageEntry(nodeImage.spec, image.name);
+  if (asked?.tags?.some((tag) => tag.tag === image.tag && isOwnedBy(tag, job.metadata.uid))) {
+    if (!lacksSecret(asked, secrets)) return nodeImage.spec;
+    const pullSecrets = withSecrets(asked.pullSecrets ?? [], secrets);
+    return withEntry(nodeImage.spec, image.name, { ...asked, pullSecrets });
+  }
+
+  const spec = withRoom(nodeImage, job.metadata.namespace ?? '', isEnded);
+  if (spec === undefined) return nodeImage.spec;
   const entry = imageEntry(spec, image.name) ?? {};
   const { tags = [] } = entry;
   const known = tags.find(({ tag }) => tag === image.tag);
   const pullSecrets = withSecrets(entry.pullSecrets ?? [], secrets);
-  if (known !== undefined && isOwnedBy(known, job.metadata.uid)) {
-    if (!lacksSecret(entry, secrets)) return spec;
-    return withEntry(spec, image.name, { ...entry, pullSecrets });
-  }
-
   const owner = ownerOf(job);
   const shared = {
     createdAt: timestamp(wish.nowMs),

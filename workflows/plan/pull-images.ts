@@ -7,6 +7,7 @@ import { compareGoStrings } from '../../api/json-go.ts';
 import {
   currentTagStatus,
   type ImageTagStatus,
+  type NamedTag,
   type NodeImage,
   type NodeImageStatus,
   openTags,
@@ -17,11 +18,17 @@ import {
   pullWait,
   tagsOf,
   unansweredMs,
+  unpullable,
 } from '../../api/node-image.ts';
-
+import type { NodeRef } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
+import { jsonBytes, nextPart, shortened, waitWithin } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
+
+/** Texts of runtimes and API servers travel through histories. */
+const messageBytes = 600;
+const imageIdBytes = 400;
 
 /** One tag that is to be pulled, as far as the workflow has to know. */
 export interface OpenTag extends FamiliarImage {
@@ -37,9 +44,10 @@ export interface OpenTag extends FamiliarImage {
   readonly startTime?: string;
 }
 
-/** Everything of a NodeImage that has not ended, what was wished for first, first. */
+/** Everything of a NodeImage that can be pulled and has not ended, what was wished for first, first. */
 export function openTagsOf(nodeImage: NodeImage): readonly OpenTag[] {
   return openTags(nodeImage)
+    .filter((named) => unpullable(named) === undefined)
     .map((named): OpenTag => {
       const { name, tag } = named;
       const { timeoutSeconds, backoffLimit, activeDeadlineSeconds } = tag.pullPolicy ?? {};
@@ -48,16 +56,27 @@ export function openTagsOf(nodeImage: NodeImage): readonly OpenTag[] {
         name,
         tag: tag.tag,
         version: tag.version ?? 0,
-        createdAt: tag.createdAt ?? nodeImage.metadata.creationTimestamp,
+        createdAt: inSeconds(tag.createdAt ?? nodeImage.metadata.creationTimestamp),
         always: tag.imagePullPolicy !== 'IfNotPresent',
         timeoutSeconds:
           timeoutSeconds !== undefined && timeoutSeconds > 0 ? timeoutSeconds : pullDefault.timeoutSeconds,
         backoffLimit: backoffLimit === undefined || backoffLimit < 0 ? pullDefault.backoffLimit : backoffLimit,
         ...(activeDeadlineSeconds !== undefined && { deadlineSeconds: activeDeadlineSeconds }),
-        ...(status?.startTime !== undefined && { startTime: status.startTime }),
+        ...(status?.startTime !== undefined && { startTime: inSeconds(status.startTime) }),
       };
     })
     .sort((left, right) => compareGoStrings(sortKey(left), sortKey(right)));
+}
+
+/** The time without fractions of a second, of which RFC 3339 allows any number of digits. */
+function inSeconds(time: string): string {
+  return time.replace(/\.\d+/, '');
+}
+
+/** What a NodeImage says it waits for, as small as it would be written today. */
+export function knownWait({ status }: NodeImage): WaitingFor | undefined {
+  const wait = status?.waitingFor;
+  return wait && waitWithin({ ...wait, since: inSeconds(wait.since) });
 }
 
 function sortKey({ createdAt, name, tag }: OpenTag): string {
@@ -173,6 +192,7 @@ const pauseMs = { first: 1_000, most: 30_000, Denied: 10_000, Invalid: 60_000, a
 
 /** What the news makes of a pull. */
 export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
+  const message = 'message' in news ? shortened(news.message, messageBytes) : '';
   switch (news.kind) {
     case 'succeeded':
       return {
@@ -180,20 +200,20 @@ export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
         phase: 'Succeeded',
         heardAtMs: nowMs,
         completedAtMs: nowMs,
-        imageId: news.imageId,
+        imageId: shortened(news.imageId, imageIdBytes),
       };
     case 'failed': {
-      if (news.final) return failedWith(pull, news.message, nowMs);
+      if (news.final) return failedWith(pull, message, nowMs);
       const failures = pull.failures + 1;
-      if (failures > pull.tag.backoffLimit) return failedWith(pull, news.message, nowMs);
+      if (failures > pull.tag.backoffLimit) return failedWith(pull, message, nowMs);
       const pause = Math.min(pauseMs.first * 2 ** (failures - 1), pauseMs.most);
       return {
         ...pull,
         failures,
         heardAtMs: nowMs,
-        message: news.message,
+        message,
         notBeforeMs: nowMs + pause,
-        wait: { reason: 'BackingOff', text: news.message },
+        wait: { reason: 'BackingOff', text: message },
       };
     }
     case 'silent':
@@ -204,24 +224,24 @@ export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
       return {
         ...pull,
         heardAtMs: nowMs,
-        message: news.message,
+        message,
         notBeforeMs: nowMs + pauseMs.away,
-        wait: { reason: news.reason, text: news.message },
+        wait: { reason: news.reason, text: message },
       };
     case 'refused':
       return {
         ...pull,
         heardAtMs: nowMs,
-        message: news.message,
+        message,
         notBeforeMs: nowMs + pauseMs[news.reason],
-        wait: { reason: refusalWait(news.reason), text: news.message },
+        wait: { reason: refusalWait(news.reason), text: message },
       };
   }
 }
 
 /** The pull as an operator or a deadline ended it. */
 export function failedWith(pull: Pull, message: string, nowMs: number): Pull {
-  return { ...withoutWait(pull), phase: 'Failed', completedAtMs: nowMs, message };
+  return { ...withoutWait(pull), phase: 'Failed', completedAtMs: nowMs, message: shortened(message, messageBytes) };
 }
 
 function withoutWait(pull: Pull): Pull {
@@ -260,6 +280,27 @@ export function reportOf({ tag, phase, startedAtMs, completedAtMs, imageId, mess
   };
 }
 
+/** Reports travel together, as far as they and what else is sent with them fit into one event of the history. */
+const reportBytes = { tags: 2_400, whole: 3_900 } as const;
+
+/** What is written next: as many of these reports as travel together, and what the node waits for. */
+export interface NextReport {
+  readonly nodeImage: NodeRef;
+  readonly tags: readonly TagReport[];
+  /** Absent: it waits for nothing. */
+  readonly waitingFor?: WaitingFor;
+}
+
+/** The first of the reports that fit into one event, at least one of them. */
+export function nextReport(
+  nodeImage: NodeRef,
+  reports: readonly TagReport[],
+  waitingFor: WaitingFor | undefined,
+): NextReport {
+  const rest = { nodeImage, tags: [], ...(waitingFor && { waitingFor }) };
+  return { ...rest, tags: nextPart(reports, Math.min(reportBytes.tags, reportBytes.whole - jsonBytes(rest))) };
+}
+
 /** Asked in this order: what a person can do something about comes first. */
 const waitOrder: readonly PullWaitReason[] = [
   'Denied',
@@ -286,7 +327,7 @@ export function nodeWaitingFor(
   if (open.length === 0) return undefined;
   const since = timestamp(context.nowMs);
   const wait = waitOf(open, { ...context, since });
-  return waitingSince(context.before, wait, since);
+  return waitWithin(waitingSince(context.before, wait, since));
 }
 
 function waitOf(
@@ -307,19 +348,25 @@ function waitOf(
   return text === undefined || reason === 'NodeSilent' ? remedy : { ...remedy, unblock: `${remedy.unblock}: ${text}` };
 }
 
-/** The status with these reports in it. What has ended stays so for its version; what the spec lacks goes (NI-11). */
+/**
+ * The status with these reports in it. What has ended stays so for its version; what the spec lacks goes (NI-11); what
+ * nobody can pull has failed.
+ */
 export function mergedStatus(
   nodeImage: NodeImage,
   reports: readonly TagReport[],
   waitingFor: WaitingFor | undefined,
+  nowMs: number,
 ): NodeImageStatus {
   const byTag = new Map(reports.map((report) => [`${report.name} ${report.tag}`, report]));
   const statuses = new Map<string, ImageTagStatus[]>();
   const phases: PullPhase[] = [];
   const named = tagsOf(nodeImage);
   for (const { name, tag } of named) {
+    const trouble = unpullable({ name, tag });
     const before = nodeImage.status?.imageStatuses?.[name]?.tags?.find((status) => status.tag === tag.tag);
-    const report = byTag.get(`${name} ${tag.tag}`);
+    const report =
+      trouble === undefined ? byTag.get(`${name} ${tag.tag}`) : refusedReport({ name, tag }, trouble, timestamp(nowMs));
     const after = report && report.version === (tag.version ?? 0) ? merged(before, report) : before;
     if (after === undefined) continue;
     phases.push(after.phase);
@@ -342,6 +389,11 @@ export function mergedStatus(
     ...(waitingFor && { waitingFor }),
     observedGeneration: nodeImage.metadata.generation ?? 0,
   };
+}
+
+function refusedReport({ name, tag }: NamedTag, message: string, now: string): TagReport {
+  const { tag: text, version = 0 } = tag;
+  return { name, tag: text, version, phase: 'Failed', startTime: now, completionTime: now, message };
 }
 
 /** What the node has said of its pull stays while that goes on; after a failed attempt it is of one that is over. */

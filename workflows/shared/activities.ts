@@ -80,7 +80,8 @@ export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number)
     taskQueue: queues.node(nodeUid),
     scheduleToStartTimeout: silenceMs,
     startToCloseTimeout: '24h',
-    heartbeatTimeout: '15s',
+    // a Temporal that changes its server is away for some seconds, which must not cost each pull an attempt
+    heartbeatTimeout: '60s',
     retry: { ...untilItWorks, maximumAttempts: attempts },
     cancellationType: ActivityCancellationType.TRY_CANCEL,
   });

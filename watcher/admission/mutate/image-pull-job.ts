@@ -24,16 +24,16 @@ export function reviewImagePullJob(gates: Gates): Review {
       const object = defaultPullJob(after, before === undefined);
       const fixed = before === undefined ? [] : validatePullJobUpdate(before, object);
       if (fixed.length > 0) return { kind: 'refused', code: 403, errors: fixed };
-      return verdictOf(object, validatePullJob(object));
+      return verdictOf(object, validatePullJob(object, before));
     });
 }
 
 /** Fills in and checks lists. */
 export function reviewImageListPullJob(gates: Gates): Review {
   return (request) =>
-    review(request, gates, (_before, after) => {
+    review(request, gates, (before, after) => {
       const object = defaultListPullJob(after);
-      return verdictOf(object, validateListPullJob(object));
+      return verdictOf(object, validateListPullJob(object, before));
     });
 }
 

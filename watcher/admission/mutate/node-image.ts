@@ -20,7 +20,7 @@ export function reviewNodeImage(gates: Pick<FeatureGates, 'KruiseDaemon'>, now: 
           return { kind: 'refused', code: 403, message: gateRefusal('KruiseDaemon'), errors: [] };
         }
         const object = defaultNodeImage(given, now());
-        const errors = validateNodeImage(object);
+        const errors = validateNodeImage(object, request.oldObject);
         return errors.length === 0 ? { kind: 'allowed', object } : { kind: 'refused', code: 400, errors };
       }
       case 'DELETE':

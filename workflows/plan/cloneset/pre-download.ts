@@ -8,9 +8,10 @@
  */
 import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset.ts';
 import { familiarImage } from '../../../api/familiar-image.ts';
-import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job.ts';
+import { type ImagePullJob, imagePullJobs, isFinished, mostSandboxBytes } from '../../../api/image-pull-job.ts';
 import { countOf } from '../../../api/int-or-percent.ts';
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/json.ts';
+import { jsonBytes } from '../../../api/json-bytes.ts';
 import { compareGoStrings } from '../../../api/json-go.ts';
 import { apiVersionOf } from '../../../api/meta.ts';
 import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image.ts';
@@ -229,9 +230,16 @@ function jobFor({ set, revisions, rollingUpdate }: Scene, changed: ChangedImage)
       },
       completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },
       ...(secrets.length > 0 && { pullSecrets: secrets }),
-      sandboxConfig: { labels: ownLabels, ...(isJsonObject(annotations) && { annotations }) },
+      ...sandboxOf(ownLabels, isJsonObject(annotations) ? annotations : undefined),
     },
   };
+}
+
+/** As much of what the pods carry as a job may hand to a runtime: labels and annotations, labels alone, or neither. */
+function sandboxOf(labels: JsonObject, annotations: JsonObject | undefined): JsonObject {
+  const choices = [{ labels, ...(annotations && { annotations }) }, { labels }];
+  const sandboxConfig = choices.find((choice) => jsonBytes(choice) <= mostSandboxBytes);
+  return sandboxConfig === undefined ? {} : { sandboxConfig };
 }
 
 function pullSecretsOf(podSpec: JsonObject[string]): readonly string[] {

@@ -1,0 +1,32 @@
+import type { WorkflowInterceptors } from '@temporalio/workflow';
+import { unreadableEncoding } from '../../api/unreadable-payload.ts';
+
+/**
+ * A signal that nobody can read is a signal without a payload: it stands in the history for good, and may come from anybody.
+ * An input that cannot be read fails the workflow task and says why: it is tried again until a worker can read it.
+ */
+export const interceptors = (): WorkflowInterceptors => ({
+  inbound: [
+    {
+      execute: (input, next) => {
+        refuseUnreadable(input.args);
+        return next(input);
+      },
+      handleSignal: (input, next) => next({ ...input, args: input.args.map(readableOrNothing) }),
+    },
+  ],
+});
+
+/** Throws where one of the inputs of a workflow could not be decoded. */
+export function refuseUnreadable(args: readonly unknown[]): void {
+  const encoding = args.map(unreadableEncoding).find((found) => found !== undefined);
+  if (encoding === undefined) return;
+  throw new Error(
+    `Cannot read the input of this workflow: it cannot be decoded from "${encoding}"; run workers with the keys and the data converter that it was written with`,
+  );
+}
+
+/** The argument of a signal; nothing where it could not be decoded. */
+export function readableOrNothing(arg: unknown): unknown {
+  return unreadableEncoding(arg) === undefined ? arg : undefined;
+}
