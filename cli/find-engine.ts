@@ -3,7 +3,6 @@ import type { Client } from '@temporalio/client';
 import { readRecord } from '../api/installation-record.ts';
 import type { KubeObject } from '../api/meta.ts';
 import { installation, kubeResource } from '../api/well-known.ts';
-import { parseConfig, type TemporalConfig } from '../workers/config.ts';
 import type { Cluster } from './cluster.ts';
 import { describeFailure } from './failure.ts';
 import { type OperationEngine, operationEngine } from './operation.ts';
@@ -26,6 +25,21 @@ export interface ForwardedPort {
   close(): void;
 }
 
+/** As the configuration of Windlass's own processes has it. */
+export interface TemporalPlace {
+  readonly address: string;
+  readonly namespace: string;
+  readonly tls?: {
+    readonly caFile?: string;
+    /** PEM text instead of a file. */
+    readonly ca?: string;
+    readonly certFile?: string;
+    readonly keyFile?: string;
+    readonly serverName?: string;
+  };
+  readonly apiKeyFile?: string;
+}
+
 export interface EngineSources {
   /** As they were given on the command line. */
   readonly flags: EngineFlags;
@@ -33,7 +47,9 @@ export interface EngineSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cluster: Cluster;
   readonly forward: (service: ServiceRef, port: number) => Promise<ForwardedPort>;
-  readonly connect: (config: TemporalConfig) => Promise<Client>;
+  /** Reads the options --temporal-… as Windlass's own processes do; throws for what cannot be used. */
+  readonly parse: (args: readonly string[], env: Readonly<Record<string, string | undefined>>) => TemporalPlace;
+  readonly connect: (config: TemporalPlace) => Promise<Client>;
 }
 
 const byHand = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
@@ -43,11 +59,11 @@ const byHand = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL
  * forwarded port, which takes the user's own rights. Throws only for flags that cannot be used.
  */
 export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
-  const { flags, env, connect } = sources;
+  const { flags, env, parse, connect } = sources;
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
   const own = Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith('WINDLASS_TEMPORAL_')));
   if (flags['temporal-address'] !== undefined || own.WINDLASS_TEMPORAL_ADDRESS) {
-    const { temporal } = parseConfig('worker', args, own);
+    const temporal = parse(args, own);
     return { engine: engineOf(await connect(temporal), temporal.address, temporal.namespace) };
   }
   const published = await publishedTemporal(sources.cluster);
@@ -59,7 +75,7 @@ export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
     WINDLASS_TEMPORAL_TLS: String(published.tls),
     WINDLASS_TEMPORAL_TLS_SERVER_NAME: published.serverName,
   };
-  const { temporal } = parseConfig('worker', args, { ...defaults, ...given(own) });
+  const temporal = parse(args, { ...defaults, ...given(own) });
   const ca = temporal.tls !== undefined && temporal.tls.caFile === undefined ? published.ca : undefined;
   const config = ca === undefined ? temporal : { ...temporal, tls: { ...temporal.tls, ca } };
   return await reach(config, sources);
@@ -73,7 +89,7 @@ export function serviceOf(host: string): (ServiceRef & { readonly isSure: boolea
   return kind === 'svc' && (zone.length === 0 || zone.length > 1) ? { name, namespace, isSure: true } : undefined;
 }
 
-async function reach(config: TemporalConfig, { cluster, env, forward, connect }: EngineSources): Promise<FoundEngine> {
+async function reach(config: TemporalPlace, { cluster, env, forward, connect }: EngineSources): Promise<FoundEngine> {
   const { hostname, port } = new URL(`tcp://${config.address}`);
   const service = env.KUBERNETES_SERVICE_HOST ? undefined : serviceOf(hostname);
   if (service === undefined || !(service.isSure || (await isThere(cluster, service)))) {

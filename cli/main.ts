@@ -26,6 +26,7 @@ void runKruise({
       env,
       cluster,
       forward: (service, port) => forwardPort(service, port, clusterFlags, env),
+      parse: (args, given) => parseConfig('worker', args, given).temporal,
       connect: (config) => temporalClient({ config }),
     }),
   version: packageJson.version,

@@ -38,7 +38,9 @@ export async function forwardPort(
         err = `${err}${chunk.toString()}`.slice(-2_000);
       });
       child.on('error', (error) => fail(`kubectl cannot be run: ${error.message}`));
-      child.on('close', (code) => fail(err.trim().split('\n').at(-1) || `kubectl port-forward ended with code ${code}`));
+      child.on('close', (code) =>
+        fail(err.trim().split('\n').at(-1) || `kubectl port-forward ended with code ${code}`),
+      );
     });
   } catch (error) {
     close();

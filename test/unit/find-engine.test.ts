@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import { kubeResource } from '../../api/well-known.ts';
 import { type EngineSources, findEngine, serviceOf } from '../../cli/find-engine.ts';
 import { forwardPort } from '../../cli/port-forward.ts';
-import type { TemporalConfig } from '../../workers/config.ts';
+import { parseConfig, type TemporalConfig } from '../../workers/config.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const record = { namespace: 'kruise-system', name: 'windlass-installation' };
@@ -25,6 +25,7 @@ function sources(data: object | undefined, more: Partial<EngineSources> = {}) {
       forwarded.push(`${namespace}/${name}:${port}`);
       return { port: 40_001, close: () => void forwarded.push('closed') };
     },
+    parse: (args, env) => parseConfig('worker', args, env).temporal,
     connect: async (config) => {
       connected.push(config);
       return { connection: { close: async () => undefined } } as unknown as Client;

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { isGone } from '../../activities/kube/failures.ts';
 import { recordData } from '../../api/installation-record.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import { installation, kubeResource } from '../../api/well-known.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { unlessGone } from '../moved-on.ts';
 
 interface ConfigMap extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
@@ -25,10 +25,7 @@ export function installationRecord({ kube, config, log, queue }: WatcherHouse): 
       },
       featureGates,
     );
-    const found = await kube.get<ConfigMap>(kubeResource.configMaps, ref).catch((error: unknown) => {
-      if (isGone(error)) return undefined;
-      throw error;
-    });
+    const found = await unlessGone(kube.get<ConfigMap>(kubeResource.configMaps, ref));
     if (found === undefined) {
       await kube.create(kubeResource.configMaps, { metadata: { ...ref, labels: recordLabels }, data });
     } else if (!isSame(found.data ?? {}, data)) {
