@@ -65,6 +65,28 @@ export function togetherOf({ kind }: CloneSetStep): Together {
   }
 }
 
+/** Which steps wait for each other once one has failed: all creations of pods, since what refuses one refuses the next. */
+export function retryKeyOf(step: CloneSetStep): string {
+  switch (step.kind) {
+    case 'deletePod':
+    case 'writePod':
+    case 'updatePod':
+    case 'recreatePod':
+      return `${step.kind} ${step.pod.uid}`;
+    case 'deleteClaim':
+    case 'writeClaim':
+      return `${step.kind} ${step.claim.uid}`;
+    case 'patchRevision':
+    case 'deleteRevision':
+    case 'pullAhead':
+      return `${step.kind} ${step.revision.uid}`;
+    case 'deletePullJob':
+      return `${step.kind} ${step.job.uid}`;
+    default:
+      return step.kind;
+  }
+}
+
 /** Whether a step tells of what there is, and changes nothing that is decided on. */
 export function onlyTells({ kind }: CloneSetStep): boolean {
   return kind === 'writeStatus' || kind === 'event';

@@ -4,6 +4,7 @@
  */
 import type { CloneSet } from '../../../api/cloneset.ts';
 import type { EventText } from '../../../api/event.ts';
+import type { FailureType } from '../../../api/failure.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job.ts';
 import type { JsonObject } from '../../../api/json.ts';
@@ -58,9 +59,14 @@ export interface CloneSetWorld {
   /** What went wrong when the last plan was carried out. Absent: nothing. */
   readonly failures?: {
     readonly scale?: string;
+    /** Absent: nobody knows. */
+    readonly scaleType?: FailureType;
     /** Not one of the wanted pods could be created. */
     readonly nothingCreated?: boolean;
     readonly update?: string;
+    readonly updateType?: FailureType;
+    /** How long it takes at most until it is tried again, if it fails once more. Absent: nobody knows. */
+    readonly retriedWithinMs?: number;
   };
   /** Updates that a budget refused a moment ago, and who refused them. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
