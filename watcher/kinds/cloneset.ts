@@ -60,7 +60,7 @@ const pageSize = 500;
  * What one pass does at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
  * last of thousands.
  */
-const mostAtOnce = { creations: 64, starts: 64, others: 256 } as const;
+const mostAtOnce = { starts: 64, others: 256 } as const;
 
 /** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
 const byController = 'controller';
@@ -192,6 +192,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       nowMs: now(),
       engineSilent: starter.silent,
       isSpent: (podName) => this.#spent.has(nameBeside(set, podName), now()),
+      spentNames: this.#spent.size,
       // What fails must not keep those behind it from their turn.
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     };
@@ -417,12 +418,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
 
 /** The steps without those that are left to the next pass. */
 function bounded(steps: CloneSetPlan['upkeep'], { failures }: CloneSetWorld): CloneSetPlan['upkeep'] {
-  let creations: number = mostAtOnce.creations;
   let others: number = failures ? Number.POSITIVE_INFINITY : mostAtOnce.others;
-  return steps.filter((step) => {
-    if (step.kind === 'createPod') return creations-- > 0;
-    return togetherOf(step) !== 'freely' || others-- > 0;
-  });
+  return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
 }
 
 function controllerOf({ metadata }: KubeObject): readonly string[] {

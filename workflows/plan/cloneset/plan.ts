@@ -174,11 +174,12 @@ function isSettled({ scene, scale }: Situation): boolean {
 }
 
 function againIn(situation: Situation, status: CloneSetStatus): { readonly againInMs?: number } {
-  const { scene, refresh, update } = situation;
+  const { scene, scale, refresh, update } = situation;
   const { counted, world, set } = scene;
   const deadlineMs = progressDeadlineMs(set, status);
   const due = [
     ...counted.map(({ availableAtMs }) => availableAtMs),
+    ...scale.awaited.map(({ untilMs }) => untilMs),
     // CS-90: a second later, since it has to be over
     deadlineMs === undefined ? undefined : deadlineMs + 1000,
   ].flatMap((atMs) => (atMs === undefined ? [] : [atMs - world.nowMs]));

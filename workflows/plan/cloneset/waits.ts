@@ -37,6 +37,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   cannotCreate,
   cannotDelete,
   cannotUpdate,
+  noFreeInstanceIds,
   podUnreadable,
   inPlaceImpossible,
   refusedByBudget,
@@ -47,6 +48,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   budgetRoundsToZero,
   notScheduled,
   scaleLimited,
+  podTerminating,
   batchNotReady,
   containersNotSwapped,
   draining,
@@ -328,6 +330,16 @@ function scaleLimited({ scene, scale }: Situation): Wait | undefined {
     'ScaleLimited',
     scene.counted.filter(({ isAvailable }) => !isAvailable),
   );
+}
+
+/** CS-46. */
+function podTerminating({ scale }: Situation): Wait | undefined {
+  if (scale.awaited.length === 0) return undefined;
+  return waitFor('PodTerminating', scale.awaited.map(podRef), cloneSetWaits.PodTerminating);
+}
+
+function noFreeInstanceIds({ scale }: Situation): Wait | undefined {
+  return scale.withoutId > 0 ? wait('NoFreeInstanceIds') : undefined;
 }
 
 function notScheduled({ scene }: Situation): Wait | undefined {

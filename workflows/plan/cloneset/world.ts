@@ -74,6 +74,8 @@ export interface CloneSetWorld {
   readonly mostStarts?: number;
   /** Whether no new pod may have this name, although no pod of the set has it: it is another's, or was one's just now. */
   readonly isSpent: (podName: string) => boolean;
+  /** No more names than these are such. Absent: none. */
+  readonly spentNames?: number;
 }
 
 /** An object as it was when something was decided about it; a write that finds another version is refused. */
