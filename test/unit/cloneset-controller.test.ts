@@ -220,6 +220,49 @@ describe('a step of the controller of CloneSets that fails', () => {
     expect([lost, controller.writes.filter(calls('create', 'pods')).length]).toEqual([1, 0]);
   });
 
+  it.each([
+    { what: 'no answer to the deletion of its PVC', fails: calls('delete', 'persistentvolumeclaims') },
+    { what: 'a lost answer to its own deletion', fails: calls('delete', 'pods') },
+  ])('M1, CS-35: a pod that the set deletes takes its PVCs with it, after $what', async ({ fails }) => {
+    const cluster = clusterWith('aaaaa');
+    const { meet } = failing(1, unavailable, (call) => {
+      if (!fails(call)) return false;
+      // carried out, though it is not answered
+      if (call.plural === 'pods') cluster.remove(kubeResource.pods, { namespace: 'shop', name: call.name });
+      return true;
+    });
+    const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+    const set = cloneSet({ replicas: 1, volumeClaimTemplates, rollingUpdate: { maxUnavailable: 1 } }, stable);
+    const controller = await run(set, [newPodOf('web-aaaaa', { specified: true })], { cluster, meet });
+    await waitFor('the new pod', () => controller.writes.some(calls('create', 'pods')));
+    await waitFor('the PVC to be gone', () => {
+      return (
+        cluster.look(kubeResource.persistentVolumeClaims, { namespace: 'shop', name: 'data-web-aaaaa' }) === undefined
+      );
+    });
+    const created = controller.writes.filter(({ verb }) => verb === 'create').map(({ name }) => name);
+    expect(created.filter((name) => name.endsWith('aaaaa'))).toEqual([]);
+  });
+
+  it('CS-35: the PVCs of a pod stay with it where its deletion was not carried out and is not wanted any more', async () => {
+    const cluster = clusterWith('aaaaa');
+    const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+    const pod = newPodOf('web-aaaaa', { specified: true });
+    const { met, meet } = failing(1, unavailable, (call) => {
+      if (!calls('delete', 'pods')(call)) return false;
+      cluster.put(kubeResource.pods, newPodOf('web-aaaaa') as never);
+      return true;
+    });
+    const controller = await run(cloneSet({ replicas: 1, volumeClaimTemplates }, stable), [pod], { cluster, meet });
+    await waitFor('the deletion to fail', () => met.length === 1);
+    cluster.put(kubeResource.pods, newPodOf('web-aaaaa', { ready: false }) as never);
+    await waitFor('another look', () => statusIn(controller)?.readyReplicas === 0);
+    cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-aaaaa' });
+    await waitFor('the pod to come back', () => controller.writes.some(calls('create', 'pods')));
+    expect(controller.writes.filter(calls('delete', 'persistentvolumeclaims'))).toEqual([]);
+    expect(controller.writes.find(calls('create', 'pods'))?.name).toBe('web-aaaaa');
+  });
+
   const right =
     'pods is forbidden: User "system:serviceaccount:kruise-system:windlass-watcher" cannot create resource "pods" ' +
     'in API group "" in the namespace "shop"';

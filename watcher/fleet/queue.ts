@@ -10,7 +10,7 @@
  * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
  * lease, and with its verdict.
  */
-import { failureTypeOf, isFailureType } from '../../api/failure.ts';
+import { isFailureType } from '../../api/failure.ts';
 import { withGrant } from '../../api/missing-right.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Logger } from '../../workers/log.ts';
@@ -18,6 +18,7 @@ import type { Wait } from '../../workflows/plan/decision.ts';
 import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
+import { mayBeMade } from '../moved-on.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
@@ -456,12 +457,6 @@ function longestPauseMs(attempts: number): number {
 function soonest(dues: readonly (number | undefined)[]): PassResult | undefined {
   const known = dues.filter((ms) => ms !== undefined);
   return known.length === 0 ? undefined : { againInMs: Math.min(...known) };
-}
-
-/** Whether a write that failed so may have been made all the same: unless the API server has refused it, nobody knows. */
-function mayBeMade(error: unknown): boolean {
-  const type = failureTypeOf(error);
-  return type === undefined || type === 'Unreachable';
 }
 
 /** A failure as something to wait for, named by what happens next. */

@@ -27,7 +27,7 @@ import { kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/cloneset/roll-out.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen, CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 import { type Cache, compareVersions } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
@@ -39,7 +39,14 @@ import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
-import { type CloneSetStep, CloneSetWriter, onlyTells, retryKeyOf, togetherOf } from './cloneset-writer.ts';
+import {
+  type CloneSetStep,
+  CloneSetWriter,
+  type CloneSetWriterOptions,
+  onlyTells,
+  retryKeyOf,
+  togetherOf,
+} from './cloneset-writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
@@ -99,6 +106,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #spent = new RecentlySeen(spentMs);
   /** Sets of which a pod was created since one could not be. */
   readonly #growing = new Set<string>();
+  /** UIDs of claims that have to go if their pod is going, with that of the pod; by set. */
+  readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
   /** Since when sets have waited for the permit of their roll-out. */
   readonly #withoutPermit = new Map<string, number>();
   /** What the roll-out of each set that has been looked at has to know, and whether there is one to be. */
@@ -122,7 +131,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       pullJobs: this.#pullJobs,
     };
     const spend = (set: CloneSet, podName: string) => this.#spent.add(nameBeside(set, podName), now());
-    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend });
+    const owe: CloneSetWriterOptions['owe'] = (set, pod, owed) => this.#owe(set, pod, owed);
+    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend, owe });
     this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
     this.#listen();
   }
@@ -134,6 +144,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
 
   begin(term: Term): void {
     this.#growing.clear();
+    this.#owedClaims.clear();
     this.#withoutPermit.clear();
     this.#rollOuts.clear();
     const { log, metrics, now } = this.#house;
@@ -169,16 +180,19 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const set = this.#sets.byUid(uid);
     if (set === undefined) {
       this.#growing.delete(uid);
+      this.#owedClaims.delete(uid);
       this.#withoutPermit.delete(uid);
       return undefined;
     }
     const { config, now, starter } = this.#house;
     const failures = this.#failuresOf(uid);
     const pods = this.#pods.byIndex(byController, uid);
+    const owedClaims = this.#stillOwed(uid);
     return {
       set,
       pods,
       claims: this.#claims.byIndex(byController, uid),
+      ...(owedClaims && { owedClaims }),
       revisions: [
         ...this.#revisions.byIndex(byController, uid),
         ...this.#revisions.byIndex(byController, set.metadata.namespace ?? ''),
@@ -285,6 +299,26 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       shown(kubeResource.controllerRevisions, this.#revisions),
       set.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
     ]);
+  }
+
+  #owe({ metadata }: CloneSet, pod: AsSeen, claims: readonly AsSeen[]): void {
+    if (claims.length === 0) return;
+    const known = this.#owedClaims.get(metadata.uid) ?? [];
+    this.#owedClaims.set(metadata.uid, new Map([...known, ...claims.map(({ uid }) => [uid, pod.uid] as const)]));
+  }
+
+  #stillOwed(uid: string): ReadonlySet<string> | undefined {
+    const owed = this.#owedClaims.get(uid);
+    if (owed === undefined) return undefined;
+    const isThere = (object: KubeObject | undefined) =>
+      object !== undefined && object.metadata.deletionTimestamp === undefined;
+    // a pod that is still there was not deleted after all
+    const left = new Map(
+      [...owed].filter(([claim, pod]) => isThere(this.#claims.byUid(claim)) && !isThere(this.#pods.byUid(pod))),
+    );
+    if (left.size === 0) this.#owedClaims.delete(uid);
+    else this.#owedClaims.set(uid, left);
+    return left.size === 0 ? undefined : new Set(left.keys());
   }
 
   /** What has failed of the set and is still to be done, as the planner is told of it. */

@@ -10,9 +10,9 @@ import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
 import { firstWait } from '../decision.ts';
 import type { FleetPlan, Standing } from '../fleet-permit.ts';
 import { prunedOrders } from '../roll-out-orders.ts';
-import { countedPods, type FleetPod, isControlledBy } from './fleet.ts';
+import { asSeen, countedPods, type FleetPod, isControlledBy } from './fleet.ts';
 import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
-import { unusedClaims } from './pods.ts';
+import { asGoing, owedClaims, unusedClaims } from './pods.ts';
 import { planPreDownload } from './pre-download.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
@@ -41,7 +41,9 @@ export function sceneIn(world: CloneSetWorld): Scene | undefined {
 /** Decides what to do about a CloneSet now. */
 export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
   const { set } = seen;
-  const world = { ...seen, claims: seen.claims.filter((claim) => isControlledBy(set, claim)) };
+  const controlled = seen.claims.filter((claim) => isControlledBy(set, claim));
+  const owed = owedClaims(seen, controlled);
+  const world = { ...seen, claims: controlled.map((claim) => (owed.includes(claim) ? asGoing(claim, seen) : claim)) };
   const looked = countedPods(world);
   if (looked === undefined) return { upkeep: [], disruption: [], standing: { kind: 'working' } }; // CS-15
 
@@ -68,6 +70,7 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
     upkeep: [
       ...found.steps,
       ...releases(set, strays),
+      ...owed.map((claim) => ({ kind: 'deleteClaim', claim: asSeen(claim), ofDeletedPod: true }) as const),
       ...unusedClaims(world, counted),
       ...podSteps,
       ...scale.events,

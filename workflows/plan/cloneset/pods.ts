@@ -11,6 +11,7 @@ import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../a
 import { apiVersionOf } from '../../../api/meta.ts';
 import type { Pod } from '../../../api/pod.ts';
 import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/revision.ts';
+import { timestamp } from '../../../api/time.ts';
 import { podReadinessGate } from '../../../api/well-known.ts';
 import { stateMetadata } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
@@ -230,6 +231,20 @@ export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly 
   return claims
     .filter((claim) => instanceIdOf(claim) === id && claim.metadata.deletionTimestamp === undefined)
     .map(asSeen);
+}
+
+/** CS-35: the claims that were to go with their pod and are still there. */
+export function owedClaims(
+  { owedClaims: owed }: Pick<CloneSetWorld, 'owedClaims'>,
+  claims: readonly VolumeClaim[],
+): readonly VolumeClaim[] {
+  if (owed === undefined) return [];
+  return claims.filter(({ metadata }) => owed.has(metadata.uid) && metadata.deletionTimestamp === undefined);
+}
+
+/** The claim as everything else has to take it once it is to be deleted. */
+export function asGoing({ metadata }: VolumeClaim, { nowMs }: Pick<CloneSetWorld, 'nowMs'>): VolumeClaim {
+  return { metadata: { ...metadata, deletionTimestamp: timestamp(nowMs) } };
 }
 
 /**

@@ -25,6 +25,8 @@ export interface CloneSetWorld {
   readonly pods: readonly Pod[];
   /** Every claim that the set controls. */
   readonly claims: readonly VolumeClaim[];
+  /** UIDs of claims whose pod was deleted and which have to go with it. Absent: none. */
+  readonly owedClaims?: ReadonlySet<string>;
   /** Every revision of the namespace that may be the set's; those of others are told apart here. */
   readonly revisions: readonly ControllerRevision[];
   /** Labels of nodes by name, for the spreading of pods. May be empty when the template does not spread them. */
@@ -121,7 +123,8 @@ export type Intention =
       readonly revision: string;
       readonly writes: readonly PodWrite[];
     }
-  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen }
+  /** `ofDeletedPod`: whatever has been written to it since it was seen. */
+  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
   /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
   | {
