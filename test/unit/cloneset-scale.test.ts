@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Lifecycle } from '../../api/lifecycle.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { freeInstanceIds } from '../../workflows/plan/cloneset/pods.ts';
 import { planScale, prunedPodsToDelete } from '../../workflows/plan/cloneset/scale.ts';
@@ -12,10 +13,12 @@ import {
   now,
   nowMs,
   oldName,
+  oldRevision,
   onDelete,
   permit,
   pod,
   pods,
+  revisionOf,
   type SpecChange,
   scene,
   type WorldFacts,
@@ -141,6 +144,16 @@ describe('creating', () => {
     const set = cloneSet({ replicas: 1, volumeClaimTemplates });
     const [step] = plan({ set, claims: [claim('data', 'bbbbb')] }).steps;
     expect(step).toMatchObject({ kind: 'createPod', name: 'web-bbbbb', claims: [] });
+  });
+});
+
+describe('L5: a revision without data', () => {
+  it('stops nothing that the set does', () => {
+    const { data: _, ...bare } = revisionOf(cloneSet(), 9);
+    const revisions = [oldRevision, revisionOf(cloneSet(), 2), bare as ControllerRevision];
+    const handMade = { ...bare, metadata: { ...bare.metadata, name: 'hand-made', uid: 'hand-made' } };
+    const given = { pods: pods('o', 4), revisions: [...revisions, handMade as ControllerRevision] };
+    expect(planCloneSet(world(given)).upkeep.map(({ kind }) => kind)).toContain('createPod');
   });
 });
 
