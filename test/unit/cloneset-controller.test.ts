@@ -263,6 +263,21 @@ describe('a step of the controller of CloneSets that fails', () => {
     expect(controller.writes.find(calls('create', 'pods'))?.name).toBe('web-aaaaa');
   });
 
+  it('H8: a revision that is refused is told in the status, and recorded once it may be', async () => {
+    const message = 'controllerrevisions.apps "web-x" is forbidden: exceeded quota: few';
+    const refused = () => new KubeError({ status: 403, message });
+    const { meet } = failing(4, refused, calls('create', 'controllerrevisions'));
+    const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [] } };
+    const controller = await run(cloneSet({ template }), five, { meet });
+    await waitFor('the status to tell of it', () => {
+      const { reason, unblock } = statusIn(controller)?.waitingFor ?? {};
+      return reason === 'CannotCreate' && unblock?.includes(`Denied: ${message}`);
+    });
+    expect(statusIn(controller)?.observedGeneration).toBeUndefined();
+    await waitFor('the set to go on', () => statusIn(controller)?.observedGeneration === 2);
+    expect(statusIn(controller)?.waitingFor?.reason).not.toBe('CannotCreate');
+  });
+
   const right =
     'pods is forbidden: User "system:serviceaccount:kruise-system:windlass-watcher" cannot create resource "pods" ' +
     'in API group "" in the namespace "shop"';

@@ -326,11 +326,13 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const failed = this.#queue?.failedSteps(uid) ?? [];
     const scale = failed.find(({ step }) => conditionOf(step) === cloneSetCondition.failedScale);
     const update = failed.find(({ step }) => conditionOf(step) === cloneSetCondition.failedUpdate);
-    if (scale === undefined && update === undefined) return undefined;
+    const revision = failed.find(({ step }) => step.kind === 'createRevision');
+    if (!scale && !update && !revision) return undefined;
     const couldNotCreate = failed.some(({ step }) => step.kind === 'createPod');
     return {
       ...(scale && { scale: messageOf(scale.error), ...typed('scaleType', scale.error) }),
       ...(update && { update: messageOf(update.error), ...typed('updateType', update.error) }),
+      ...(revision && { revision: messageOf(revision.error), ...typed('revisionType', revision.error) }),
       ...(couldNotCreate && !this.#growing.has(uid) && { nothingCreated: true }),
       retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
     };

@@ -7,9 +7,11 @@
  */
 import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
 import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
+import { timestamp } from '../../../api/time.ts';
 import { firstWait } from '../decision.ts';
 import type { FleetPlan, Standing } from '../fleet-permit.ts';
 import { prunedOrders } from '../roll-out-orders.ts';
+import { waitingSince } from '../waiting-since.ts';
 import { asSeen, countedPods, type FleetPod, isControlledBy } from './fleet.ts';
 import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
 import { asGoing, owedClaims, unusedClaims } from './pods.ts';
@@ -20,7 +22,7 @@ import { isUpdateLeft } from './roll-out.ts';
 import { planScale, prunedPodsToDelete, releases } from './scale.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
-import { cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
+import { cannotRecord, cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
 import type { CloneSetWorld, Intention } from './world.ts';
 
 /** Creations next to each other in the upkeep may go side by side. */
@@ -50,7 +52,8 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
   const found = chooseRevisions(world);
   if (found.kind === 'create') {
     const upkeep: readonly Intention[] = [{ kind: 'createRevision', revision: found.revision }];
-    return isGoing(set) ? ended : { upkeep, disruption: [], standing: { kind: 'working' } };
+    const status = unrecordedStatus(world);
+    return isGoing(set) ? ended : { ...status, upkeep, disruption: [], standing: { kind: 'working' } };
   }
 
   const { counted, strays } = looked;
@@ -84,6 +87,24 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
     situation,
   };
 }
+
+/** All that can be said of a set before its template is recorded: why that fails. */
+function unrecordedStatus(world: CloneSetWorld): Pick<CloneSetPlan, 'status'> {
+  const { set, nowMs } = world;
+  const wait = cannotRecord(world);
+  if (wait === undefined) return {};
+  const waitingFor = waitingSince(set.status?.waitingFor, wait, timestamp(nowMs));
+  const status = { ...(set.status ?? noPodsYet), waitingFor };
+  return isNews(set, status) ? { status } : {};
+}
+
+const noPodsYet = {
+  replicas: 0,
+  readyReplicas: 0,
+  availableReplicas: 0,
+  updatedReplicas: 0,
+  updatedReadyReplicas: 0,
+} as const;
 
 /** CS-12: what is being deleted is left to the garbage collector, and rolls nothing out any more. */
 const ended: CloneSetPlan = { upkeep: [], disruption: [], standing: { kind: 'superseded' } };

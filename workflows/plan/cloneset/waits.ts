@@ -142,6 +142,13 @@ function cannotCreate({ scene, scale }: Situation): Wait | undefined {
   return wait('CannotCreate', [], failureText(failures.scale, failures.scaleType, failures));
 }
 
+/** Of a set whose template is not recorded yet, for which nothing else can be decided. */
+export function cannotRecord({ failures }: Pick<CloneSetWorld, 'failures'>): Wait | undefined {
+  if (failures?.revision === undefined) return undefined;
+  const detail = failureText(failures.revision, failures.revisionType, failures);
+  return wait('CannotCreate', [], `the ControllerRevision of the template: ${detail}`);
+}
+
 function cannotDelete({ scene, scale }: Situation): Wait | undefined {
   const { failures } = scene.world;
   if (failures?.scale === undefined || scale.numbers.up > 0) return undefined;

@@ -67,6 +67,9 @@ export interface CloneSetWorld {
     readonly nothingCreated?: boolean;
     readonly update?: string;
     readonly updateType?: FailureType;
+    /** The revision of the template could not be recorded. */
+    readonly revision?: string;
+    readonly revisionType?: FailureType;
     /** How long it takes at most until it is tried again, if it fails once more. Absent: nobody knows. */
     readonly retriedWithinMs?: number;
   };
