@@ -234,6 +234,9 @@ export const cloneSetWaits = {
   NotReady: 'Look at the logs and readiness probes of these pods',
   MinReadySeconds: 'Nothing to do: the pods must be ready for minReadySeconds',
   ScaleLimited: 'Mend these pods, or raise scaleStrategy.maxUnavailable',
+  PodTerminating:
+    'Nothing to do: new pods take over the PVCs of these pods once they are gone, or get new ones 30 s after their grace period',
+  NoFreeInstanceIds: 'There are no free instance IDs for new pods: lower replicas, or delete PVCs that no pod uses',
   Terminating: 'Nothing to do if the pods are about to end; otherwise look at their finalizers and nodes',
   CannotCreate: 'Look at the condition FailedScale: it says who refuses the pods',
   CannotDelete: 'Look at the condition FailedScale: it says who refuses the deletion',

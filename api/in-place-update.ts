@@ -6,7 +6,7 @@ import { asGoStruct } from './core-types.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import { deepHash } from './fnv.ts';
 import { sameImage } from './image-reference.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts';
 import { compareGoStrings, type GoValue, goJson, goJsonSorted, goMap } from './json-go.ts';
 import { perObject } from './per-object.ts';
 import type { Container, ContainerStatus, Pod, ResourceRequirements } from './pod.ts';
@@ -278,7 +278,7 @@ export function envHash(variables: readonly { readonly name: string; readonly va
 /** The hash that a container of this pod has when it was started with the pod's metadata of now. */
 export function expectedEnvHash(container: Pick<Container, 'env'>, metadata: RefMetadata): number {
   return envHash(
-    envReferences(container).map(({ env, from, key }) => ({ name: env, value: metadata[from]?.[key] ?? '' })),
+    envReferences(container).map(({ env, from, key }) => ({ name: env, value: entryOf(metadata[from], key) ?? '' })),
   );
 }
 
@@ -295,7 +295,7 @@ export function startedEnvHash(
   return envHash(
     (container.env ?? []).flatMap((variable) =>
       envReferences({ env: [variable] }).map(({ env, from, key }) => {
-        const now = metadata[from]?.[key] ?? '';
+        const now = entryOf(metadata[from], key) ?? '';
         return { name: env, value: last.get(env) === variable ? (started.get(env) ?? '') : now };
       }),
     ),
@@ -396,7 +396,7 @@ function isImageDue(pod: Pod, meta: readonly ContainerMeta[] | undefined, contai
   const from = startedFrom(pod, meta, container);
   if (from !== 'unknown') return from === 'another';
   const state = stateOf(pod);
-  const last = state.kind === 'value' ? state.value.lastContainerStatuses?.[container.name] : undefined;
+  const last = state.kind === 'value' ? entryOf(state.value.lastContainerStatuses, container.name) : undefined;
   return last !== undefined && !isSwapped(pod, meta, container.name, last.imageID);
 }
 
@@ -518,7 +518,7 @@ function sameAmounts(left: Readonly<Record<string, string>>, right: Readonly<Rec
 }
 
 function annotation(pod: Pod, key: string): string | undefined {
-  return pod.metadata.annotations?.[key];
+  return entryOf(pod.metadata.annotations, key);
 }
 
 function read<Value>(text: string | undefined, parse: (text: string) => Value | undefined): Annotation<Value> {

@@ -26,6 +26,14 @@ export function sameJson(left: unknown, right: unknown): boolean {
   return [...keys].every((key) => sameJson(left[key], right[key]));
 }
 
+/**
+ * The entry of this name in a map whose names users choose. What every object inherits is none: a container may be called
+ * `constructor`.
+ */
+export function entryOf<Value>(map: Readonly<Record<string, Value>> | undefined, name: string): Value | undefined {
+  return map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined;
+}
+
 /** The value if it is an object, else one without any fields. */
 export function objectOr(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};

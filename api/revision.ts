@@ -2,7 +2,7 @@
 // and labels are OpenKruise's, so that a workload changes hands without one pod being touched.
 import { asGoStruct } from './core-types.ts';
 import { deepHash, fnv1 } from './fnv.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from './json.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from './json.ts';
 import { compareGoStrings, goJson, goJsonSorted } from './json-go.ts';
 import type { KubeObject, ObjectMeta, OwnerReference } from './meta.ts';
 import { perObject } from './per-object.ts';
@@ -89,8 +89,8 @@ export function revisionBody(revision: NewRevision): object {
 }
 
 /** The template that a revision keeps; undefined when its document cannot be read. */
-export function templateOf(revision: Pick<ControllerRevision, 'data'>): PodTemplate | undefined {
-  const { spec } = revision.data;
+export function templateOf(revision: Partial<Pick<ControllerRevision, 'data'>>): PodTemplate | undefined {
+  const { spec } = objectOr(revision.data);
   const template = isJsonObject(spec) ? spec.template : undefined;
   if (!isJsonObject(template)) return undefined;
   const { [patchKey]: _, ...rest } = template;
@@ -99,7 +99,8 @@ export function templateOf(revision: Pick<ControllerRevision, 'data'>): PodTempl
 
 /** The same in the form in which it would be stored today, by which templates are compared. */
 export function canonicalTemplateOf({ data }: Pick<ControllerRevision, 'data'>): PodTemplate | undefined {
-  return canonicalTemplateIn(data);
+  // one that somebody has made by hand may have none
+  return isJsonObject(data) ? canonicalTemplateIn(data) : undefined;
 }
 
 /** Whether two revisions keep the same template, whatever program wrote them (CS-82). */
@@ -262,7 +263,7 @@ interface Aged {
 }
 
 function comparable({ data }: Pick<ControllerRevision, 'data'>): string {
-  return goJsonSorted(canonicalTemplateOf({ data }) ?? data);
+  return goJsonSorted(canonicalTemplateOf({ data }) ?? data ?? null);
 }
 
 function controllerReference({ apiVersion, kind, name, uid }: RevisionOwner): OwnerReference {

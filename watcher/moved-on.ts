@@ -25,3 +25,9 @@ export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined>
     throw error;
   }
 }
+
+/** Whether a write that failed so may have been made all the same: unless the API server has refused it, nobody knows. */
+export function mayBeMade(error: unknown): boolean {
+  const type = failureTypeOf(error);
+  return type === undefined || type === 'Unreachable';
+}

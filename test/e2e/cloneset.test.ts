@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import { type JsonObject, listOr, objectOr } from '../../api/json.ts';
 import { rollOutId, searchAttributes } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
@@ -37,6 +38,14 @@ function isOutdated({ spec, status }: Pod): boolean {
 
 function fleetOf(options: FleetOptions = {}): Promise<Fleet> {
   return Fleet.create({ cluster, temporal: local.temporal }, options);
+}
+
+/** The names of the PVCs that a pod mounts. */
+function claimsIn({ volumes }: JsonObject): readonly string[] {
+  return listOr(volumes).flatMap((volume) => {
+    const { claimName } = objectOr(objectOr(volume).persistentVolumeClaim);
+    return typeof claimName === 'string' ? [claimName] : [];
+  });
 }
 
 describe('a CloneSet', () => {
@@ -246,6 +255,45 @@ describe('a CloneSet', () => {
     await waitFor('the others', (see) => see(fleet.ofImage(images.old)).join() === left);
     await fleet.command('retry');
     await fleet.untilUpdated(4);
+  });
+});
+
+describe('a CloneSet with two volumes for each pod', () => {
+  it('CS-46, CS-73: mounts the same PVCs again when all its pods have been deleted, and leaves no other', async () => {
+    const volume = (name: string) => ({
+      metadata: { name },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
+    });
+    const volumeMounts = ['data', 'logs'].map((name) => ({ name, mountPath: `/${name}` }));
+    const fleet = await fleetOf({
+      spec: { volumeClaimTemplates: ['data', 'logs'].map(volume), scaleStrategy: { enablePVCReuse: true } },
+      containers: [container('app', { volumeMounts })],
+    });
+    const claims = async () => {
+      const { items } = await cluster.kube.list(kubeResource.persistentVolumeClaims, { namespace: fleet.namespace });
+      return items.map(({ metadata }) => `${metadata.name} ${metadata.uid}`).toSorted();
+    };
+    const uids = new Set([...fleet.pods().values()].map(({ metadata }) => metadata.uid));
+    const before = {
+      claims: await claims(),
+      pods: [...fleet.pods().values()].map(({ metadata }) => metadata.name).toSorted(),
+    };
+    expect(before.claims).toHaveLength(6);
+
+    await Promise.all(
+      before.pods.map((name) => cluster.kube.delete(kubeResource.pods, { namespace: fleet.namespace, name })),
+    );
+    const pods = await waitFor('all pods to be other ones, and ready', async (see) => {
+      const { items } = await cluster.kube.list<Pod>(kubeResource.pods, { namespace: fleet.namespace });
+      see(
+        items.map(({ metadata, status }) => [metadata.name, metadata.uid, metadata.deletionTimestamp, status?.phase]),
+      );
+      return items.length === 3 && items.every((pod) => !uids.has(pod.metadata.uid) && isServing(pod)) && items;
+    });
+    expect(pods.map(({ metadata }) => metadata.name).toSorted()).toEqual(before.pods);
+    const mounted = pods.flatMap(({ spec }) => claimsIn(spec as unknown as JsonObject));
+    expect(mounted.toSorted()).toEqual(before.claims.map((claim) => claim.split(' ')[0]));
+    expect(await claims()).toEqual(before.claims);
   });
 });
 

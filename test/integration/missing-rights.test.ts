@@ -108,6 +108,8 @@ describe('an operation that lacks a right waits, says which, and goes on when it
         status: 'True',
         message: expect.stringContaining('windlass-watcher" cannot create resource "pods"'),
       });
+      const grant = `Denied: Let ServiceAccount "kruise-system/windlass-watcher" create pods in namespace "${namespace}"`;
+      expect(status?.waitingFor?.unblock).toContain(grant);
     });
     await pods(3);
     await waitFor('the wait to be over', async (see) => {

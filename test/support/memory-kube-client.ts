@@ -71,7 +71,7 @@ export class MemoryCluster {
       list: async (resource: Resource, options: ListOptions = {}) => {
         await begin('list', resource, options.fieldSelector ?? '', options.signal);
         const items = [...this.#objects]
-          .filter(([path]) => matches(path, resource, options))
+          .filter(([path, object]) => matches(path, resource, options) && isSelected(object, options))
           .map(([, object]) => object);
         return { items, resourceVersion: String(this.#version) };
       },
@@ -158,6 +158,18 @@ function matches(path: string, resource: Resource, { namespace = '', fieldSelect
   }
   if (name === undefined) return path.startsWith(`${pathOf(resource, { namespace })}/`);
   return path === pathOf(resource, { namespace, name });
+}
+
+/** Labels that are equal, or there: all that is asked for here. */
+function isSelected({ metadata }: Stored, { labelSelector = '' }: Partial<ListOptions>): boolean {
+  return labelSelector
+    .split(',')
+    .filter((term) => term !== '')
+    .every((term) => {
+      const [key = '', value] = term.split('=');
+      const label = metadata.labels?.[key];
+      return value === undefined ? label !== undefined : label === value;
+    });
 }
 
 function patched(object: Stored, type: string, body: unknown): Stored {

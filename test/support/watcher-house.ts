@@ -18,6 +18,8 @@ export interface RunningController {
   readonly writes: readonly SeenCall[];
   /** What went wrong in passes, as text. */
   readonly failures: readonly string[];
+  /** What was logged as a warning or worse: its text, and the error where there is one. */
+  readonly warnings: readonly string[];
   stop(): Promise<void>;
 }
 
@@ -51,7 +53,12 @@ export async function runController(
     await meet?.(call);
     if (call.verb !== 'get') writes.push(call);
   });
-  const log = pino({ level: 'silent' });
+  const warnings: string[] = [];
+  const write = (line: string) => {
+    const { msg, err } = JSON.parse(line) as { readonly msg: string; readonly err?: { readonly message: string } };
+    warnings.push(err === undefined ? msg : `${msg}: ${err.message}`);
+  };
+  const log = pino({ level: 'warn' }, { write });
   const metrics = createMetrics('watcher');
   const caches = new Map<string, WritableCache<KubeObject>>();
   const reflectors: Reflector<KubeObject>[] = [];
@@ -72,7 +79,7 @@ export async function runController(
       ...client,
       ...kube,
       list: async (resource, options) => {
-        await meet?.({ verb: 'list', plural: resource.plural, name: '' });
+        await meet?.({ verb: 'list', plural: resource.plural, name: '', body: options });
         return await client.list(resource, options);
       },
     },
@@ -110,6 +117,7 @@ export async function runController(
     controller,
     writes,
     failures,
+    warnings,
     async stop() {
       await Promise.all(queues.map((queue) => queue.stop()));
       await controller.stop?.();

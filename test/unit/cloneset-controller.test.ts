@@ -1,12 +1,24 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { KubeError } from '../../activities/kube/failures.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
+import type { PermitLife } from '../../watcher/fleet/permit.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset.ts';
-import { cloneSet, newPodOf, newRevisionOfSet, nowMs } from '../support/cloneset-world.ts';
+import {
+  claim,
+  cloneSet,
+  newPodOf,
+  newRevisionOfSet,
+  nowMs,
+  oldRevision,
+  permit,
+  pod,
+} from '../support/cloneset-world.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { type SeenCall, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { type RunningController, runController } from '../support/watcher-house.ts';
+import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
 
 const drain = 'example.com/drain';
 const running: RunningController[] = [];
@@ -16,12 +28,16 @@ afterEach(async () => {
 });
 
 /** A set of these pods, all of its present revision, and the controller that keeps it. */
-async function run(set: CloneSet, pods: readonly Pod[], gates = ''): Promise<RunningController> {
-  const cluster = new MemoryCluster();
+async function run(
+  set: CloneSet,
+  pods: readonly Pod[],
+  options: Omit<HouseOptions, 'now'> = {},
+): Promise<RunningController> {
+  const { cluster = new MemoryCluster() } = options;
   cluster.put(cloneSets, set as never);
   cluster.put(kubeResource.controllerRevisions, newRevisionOfSet as never);
   for (const pod of pods) cluster.put(kubeResource.pods, pod as never);
-  const controller = await runController(cloneSetController, { cluster, gates, now: () => nowMs });
+  const controller = await runController(cloneSetController, { ...options, cluster, now: () => nowMs });
   running.push(controller);
   return controller;
 }
@@ -47,7 +63,7 @@ describe('the controller of CloneSets', () => {
       const lifecycle = { preDelete: { finalizersHandler: [drain] } };
       const set = cloneSet({ replicas: 1, lifecycle });
       const held = newPodOf('web-a', { state: 'Normal', finalizers: [drain] });
-      const controller = await run(set, [held], gates);
+      const controller = await run(set, [held], { gates });
       await waitFor('the pod to be counted', () => statusIn(controller)?.readyReplicas === 1);
       const { cluster } = controller;
 
@@ -64,4 +80,253 @@ describe('the controller of CloneSets', () => {
       await waitFor('its mark to be seen gone', () => controller.writes.some(({ verb }) => verb === 'delete'));
     },
   );
+});
+
+const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
+
+/** A cluster with the set's old revision, and a claim of nobody. */
+function clusterWith(...claims: readonly string[]): MemoryCluster {
+  const cluster = new MemoryCluster();
+  cluster.put(kubeResource.controllerRevisions, oldRevision as never);
+  for (const id of claims) cluster.put(kubeResource.persistentVolumeClaims, claim('data', id) as never);
+  return cluster;
+}
+
+/** Fails the calls that are asked about, for so often. */
+function failing(times: number, error: () => KubeError, isMeant: (call: SeenCall) => boolean) {
+  const met: SeenCall[] = [];
+  const meet = (call: SeenCall) => {
+    if (!isMeant(call)) return;
+    met.push(call);
+    if (met.length <= times) throw error();
+  };
+  return { met, meet };
+}
+
+const calls = (verb: string, plural: string) => (call: SeenCall) => call.verb === verb && call.plural === plural;
+const podNames = ['web-aaaaa', 'web-bbbbb', 'web-ccccc', 'web-ddddd', 'web-eeeee'];
+const stable = { status: { currentRevision: newRevisionOfSet.metadata.name } };
+
+describe('a step of the controller of CloneSets that fails', () => {
+  const isStatus = ({ body }: SeenCall) => typeof body === 'object' && body !== null && 'status' in body;
+  const stray = newPodOf('web-stray', { labels: { app: 'quarantine' } });
+  const five = podNames.map((name) => newPodOf(name));
+  const noReuse = cloneSet({ scaleStrategy: { enablePVCReuse: false }, volumeClaimTemplates: [] }, stable);
+  const old = podNames.map((name) => pod(name));
+  const steps: readonly {
+    readonly step: string;
+    readonly fails: (call: SeenCall) => boolean;
+    readonly set: CloneSet;
+    readonly pods: readonly Pod[];
+    readonly cluster?: () => MemoryCluster;
+  }[] = [
+    { step: 'createPod', fails: calls('create', 'pods'), set: cloneSet({}, stable), pods: five.slice(1) },
+    { step: 'deletePod', fails: calls('delete', 'pods'), set: cloneSet({ replicas: 4 }, stable), pods: five },
+    { step: 'writePod', fails: calls('patch', 'pods'), set: cloneSet({}, stable), pods: [...five, stray] },
+    { step: 'updatePod', fails: calls('patch', 'pods'), set: cloneSet(), pods: old, cluster: () => clusterWith() },
+    {
+      step: 'recreatePod',
+      fails: calls('patch', 'pods'),
+      set: cloneSet({ rollingUpdate: { podUpdatePolicy: 'ReCreate' } }),
+      pods: old,
+      cluster: () => clusterWith(),
+    },
+    {
+      step: 'createRevision',
+      fails: calls('create', 'controllerrevisions'),
+      set: cloneSet({ template: { metadata: { labels: { app: 'web' } }, spec: { containers: [] } } }),
+      pods: five,
+    },
+    {
+      step: 'deleteRevision',
+      fails: calls('delete', 'controllerrevisions'),
+      set: cloneSet({ revisionHistoryLimit: 0 }, stable),
+      pods: five,
+      cluster: () => clusterWith(),
+    },
+    {
+      step: 'deleteClaim',
+      fails: calls('delete', 'persistentvolumeclaims'),
+      set: noReuse,
+      pods: five,
+      cluster: () => clusterWith('zzzzz'),
+    },
+    {
+      step: 'writeClaim',
+      fails: calls('patch', 'persistentvolumeclaims'),
+      set: noReuse,
+      pods: [...five, newPodOf('web-zzzzz', { phase: 'Failed' })],
+      cluster: () => clusterWith('zzzzz'),
+    },
+    {
+      step: 'writeSet',
+      fails: (call) => calls('patch', 'clonesets')(call) && !isStatus(call),
+      set: cloneSet({ scaleStrategy: { podsToDelete: ['web-gone'] } }, stable),
+      pods: five,
+    },
+    {
+      step: 'writeStatus',
+      fails: (call) => calls('patch', 'clonesets')(call) && isStatus(call),
+      set: cloneSet({}, stable),
+      pods: five,
+    },
+  ];
+
+  it.each(steps)('H8: $step: is told by its own reason and tried again, and a 503 is looked after', async (one) => {
+    const { met, meet } = failing(1, unavailable, one.fails);
+    const lists: SeenCall[] = [];
+    const cluster = one.cluster?.();
+    const controller = await run(one.set, one.pods, {
+      ...(cluster && { cluster }),
+      meet: (call) => {
+        if (call.verb === 'list') lists.push(call);
+        meet(call);
+      },
+    });
+    controller.controller.fleet
+      ?.queue()
+      ?.hand(one.set.metadata.uid, permit(), alive)
+      .catch(() => undefined);
+    await waitFor('the second attempt', () => met.length >= 2);
+    expect(controller.warnings.filter((text) => text.startsWith('Pass failed'))).toEqual(['Pass failed: etcd is away']);
+    expect(controller.failures).toEqual([]);
+    expect(lists.map(({ plural }) => plural)).toContain('pods');
+    for (const { body } of lists) expect(body).toMatchObject({ limit: expect.any(Number) });
+  });
+
+  it('H8: a pod that somebody has relabelled holds up nothing', async () => {
+    const isRelease = (call: SeenCall) => calls('patch', 'pods')(call) && call.name === 'web-stray';
+    const { met, meet } = failing(1_000, unavailable, isRelease);
+    const controller = await run(cloneSet({}, stable), [...five, stray], { meet });
+    await waitFor('its release to fail', () => met.length >= 2);
+    controller.cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-aaaaa' });
+    await waitFor('the lost pod to be replaced', () => controller.writes.some(calls('create', 'pods')));
+  });
+
+  it('H8: a creation of which the answer was lost makes one pod', async () => {
+    const cluster = new MemoryCluster();
+    let lost = 0;
+    const controller = await run(cloneSet({}, stable), five.slice(1), {
+      cluster,
+      meet: (call) => {
+        if (!calls('create', 'pods')(call) || lost > 0) return;
+        lost += 1;
+        cluster.put(kubeResource.pods, call.body as never);
+        throw new KubeError({ status: 0, message: 'no answer within 30 s' });
+      },
+    });
+    await waitFor('the pod to be counted', () => statusIn(controller)?.replicas === 5);
+    await waitFor('the pass to be over', () => statusIn(controller)?.waitingFor?.reason !== 'CannotCreate');
+    expect([lost, controller.writes.filter(calls('create', 'pods')).length]).toEqual([1, 0]);
+  });
+
+  it.each([
+    { what: 'no answer to the deletion of its PVC', fails: calls('delete', 'persistentvolumeclaims') },
+    { what: 'a lost answer to its own deletion', fails: calls('delete', 'pods') },
+  ])('M1, CS-35: a pod that the set deletes takes its PVCs with it, after $what', async ({ fails }) => {
+    const cluster = clusterWith('aaaaa');
+    const { meet } = failing(1, unavailable, (call) => {
+      if (!fails(call)) return false;
+      // carried out, though it is not answered
+      if (call.plural === 'pods') cluster.remove(kubeResource.pods, { namespace: 'shop', name: call.name });
+      return true;
+    });
+    const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+    const set = cloneSet({ replicas: 1, volumeClaimTemplates, rollingUpdate: { maxUnavailable: 1 } }, stable);
+    const controller = await run(set, [newPodOf('web-aaaaa', { specified: true })], { cluster, meet });
+    await waitFor('the new pod', () => controller.writes.some(calls('create', 'pods')));
+    await waitFor('the PVC to be gone', () => {
+      return (
+        cluster.look(kubeResource.persistentVolumeClaims, { namespace: 'shop', name: 'data-web-aaaaa' }) === undefined
+      );
+    });
+    const created = controller.writes.filter(({ verb }) => verb === 'create').map(({ name }) => name);
+    expect(created.filter((name) => name.endsWith('aaaaa'))).toEqual([]);
+  });
+
+  it('CS-35: the PVCs of a pod stay with it where its deletion was not carried out and is not wanted any more', async () => {
+    const cluster = clusterWith('aaaaa');
+    const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+    const pod = newPodOf('web-aaaaa', { specified: true });
+    const { met, meet } = failing(1, unavailable, (call) => {
+      if (!calls('delete', 'pods')(call)) return false;
+      cluster.put(kubeResource.pods, newPodOf('web-aaaaa') as never);
+      return true;
+    });
+    const controller = await run(cloneSet({ replicas: 1, volumeClaimTemplates }, stable), [pod], { cluster, meet });
+    await waitFor('the deletion to fail', () => met.length === 1);
+    cluster.put(kubeResource.pods, newPodOf('web-aaaaa', { ready: false }) as never);
+    await waitFor('another look', () => statusIn(controller)?.readyReplicas === 0);
+    cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-aaaaa' });
+    await waitFor('the pod to come back', () => controller.writes.some(calls('create', 'pods')));
+    expect(controller.writes.filter(calls('delete', 'persistentvolumeclaims'))).toEqual([]);
+    expect(controller.writes.find(calls('create', 'pods'))?.name).toBe('web-aaaaa');
+  });
+
+  it('H8: a revision that is refused is told in the status, and recorded once it may be', async () => {
+    const message = 'controllerrevisions.apps "web-x" is forbidden: exceeded quota: few';
+    const refused = () => new KubeError({ status: 403, message });
+    const { meet } = failing(4, refused, calls('create', 'controllerrevisions'));
+    const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [] } };
+    const controller = await run(cloneSet({ template }), five, { meet });
+    await waitFor('the status to tell of it', () => {
+      const { reason, unblock } = statusIn(controller)?.waitingFor ?? {};
+      return reason === 'CannotCreate' && unblock?.includes(`Denied: ${message}`);
+    });
+    expect(statusIn(controller)?.observedGeneration).toBeUndefined();
+    await waitFor('the set to go on', () => statusIn(controller)?.observedGeneration === 2);
+    expect(statusIn(controller)?.waitingFor?.reason).not.toBe('CannotCreate');
+  });
+
+  const right =
+    'pods is forbidden: User "system:serviceaccount:kruise-system:windlass-watcher" cannot create resource "pods" ' +
+    'in API group "" in the namespace "shop"';
+  const quota = 'pods "web-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4';
+  const policy = 'Pod "web-x" is invalid: spec.containers[0].image: Forbidden: not from this registry';
+  it('H8: is Denied or Invalid in status and verdict, with the text of the refusal, and goes on once it may', async () => {
+    const refusals = [
+      {
+        status: 403,
+        type: 'Denied',
+        message: right,
+        grant: 'Let ServiceAccount "kruise-system/windlass-watcher" create pods',
+      },
+      { status: 403, type: 'Denied', message: quota, grant: '' },
+      { status: 422, type: 'Invalid', message: policy, grant: '' },
+    ];
+    await Promise.all(
+      refusals.map(async ({ status, type, message, grant }) => {
+        let isRefused = true;
+        const lists: string[] = [];
+        const controller = await run(cloneSet({}, stable), five.slice(1), {
+          meet: (call) => {
+            if (call.verb === 'list') lists.push(call.plural);
+            if (isRefused && calls('create', 'pods')(call)) throw new KubeError({ status, message });
+          },
+        });
+        const verdict = controller.controller.fleet?.queue()?.hand('set-uid', permit(), alive);
+        verdict?.catch(() => undefined);
+        await waitFor('the status to tell of it', () => statusIn(controller)?.waitingFor?.reason === 'CannotCreate');
+        const told = statusIn(controller);
+        expect(told?.waitingFor?.unblock).toContain(`${type}: ${grant}`);
+        expect(told?.waitingFor?.unblock).toContain(message);
+        expect(told?.conditions).toContainEqual(expect.objectContaining({ type: 'FailedScale', message }));
+        expect(await verdict).toMatchObject({
+          kind: 'blocked',
+          waitingFor: { reason: type, unblock: expect.stringContaining(message) },
+        });
+        expect(lists).toEqual([]);
+
+        isRefused = false;
+        // somebody asks for another try
+        const set = controller.cluster.look(cloneSets, { namespace: 'shop', name: 'web' });
+        const metadata = { ...set?.metadata, annotations: { again: 'please' } };
+        controller.cluster.put(cloneSets, { ...set, metadata } as never);
+        await waitFor('the set to go on', () => {
+          const { replicas, waitingFor, conditions = [] } = statusIn(controller) ?? {};
+          return replicas === 5 && waitingFor?.reason !== 'CannotCreate' && conditions.length === 0;
+        });
+      }),
+    );
+  }, 30_000);
 });

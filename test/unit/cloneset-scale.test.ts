@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Lifecycle } from '../../api/lifecycle.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { freeInstanceIds } from '../../workflows/plan/cloneset/pods.ts';
 import { planScale, prunedPodsToDelete } from '../../workflows/plan/cloneset/scale.ts';
 import type { Intention } from '../../workflows/plan/cloneset/world.ts';
 import {
@@ -8,11 +10,15 @@ import {
   cloneSet,
   newName,
   newPodOf,
+  now,
+  nowMs,
   oldName,
+  oldRevision,
   onDelete,
   permit,
   pod,
   pods,
+  revisionOf,
   type SpecChange,
   scene,
   type WorldFacts,
@@ -138,6 +144,124 @@ describe('creating', () => {
     const set = cloneSet({ replicas: 1, volumeClaimTemplates });
     const [step] = plan({ set, claims: [claim('data', 'bbbbb')] }).steps;
     expect(step).toMatchObject({ kind: 'createPod', name: 'web-bbbbb', claims: [] });
+  });
+});
+
+describe('L5: a revision without data', () => {
+  it('stops nothing that the set does', () => {
+    const { data: _, ...bare } = revisionOf(cloneSet(), 9);
+    const revisions = [oldRevision, revisionOf(cloneSet(), 2), bare as ControllerRevision];
+    const handMade = { ...bare, metadata: { ...bare.metadata, name: 'hand-made', uid: 'hand-made' } };
+    const given = { pods: pods('o', 4), revisions: [...revisions, handMade as ControllerRevision] };
+    expect(planCloneSet(world(given)).upkeep.map(({ kind }) => kind)).toContain('createPod');
+  });
+});
+
+describe('C3: asking for more pods than anybody can have', () => {
+  const everything = 2_147_483_647;
+
+  it('plans as many creations as a pass may make, in bounded work, and counts right', () => {
+    const set = cloneSet({
+      replicas: everything,
+      rollingUpdate: { partition: '50%', maxUnavailable: '20%', maxSurge: '1%' },
+    });
+    const given = world({ set, permit: permit({ batch: everything }) });
+    planCloneSet(given);
+    const before = process.cpuUsage();
+    const found = planCloneSet(given);
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1000).toBeLessThan(100);
+    expect(found.upkeep.filter(({ kind }) => kind === 'createPod')).toHaveLength(64);
+    expect(found.status).toMatchObject({ replicas: 0, expectedUpdatedReplicas: everything - 1_073_741_824 });
+    expect(found.standing).toEqual({ kind: 'working' });
+  });
+
+  it('says that there are no free instance IDs, and stops drawing them', () => {
+    let asked = 0;
+    const isSpent = () => {
+      asked += 1;
+      return true;
+    };
+    const found = planCloneSet(world({ set: cloneSet({ replicas: everything }), more: { isSpent } }));
+    expect(asked).toBeLessThanOrEqual(64 + 16 * 64);
+    expect(found.upkeep.filter(({ kind }) => kind === 'createPod')).toEqual([]);
+    expect(found.status?.waitingFor).toMatchObject({
+      reason: 'NoFreeInstanceIds',
+      unblock: expect.stringContaining('no free instance IDs'),
+    });
+  });
+
+  it('finds IDs for a set that has drawn thousands, and whose pods have gone by thousands', () => {
+    const ids = freeInstanceIds(5_000, newName, world());
+    const there = new Set(ids.slice(0, 3_000).map((id) => `web-${id}`));
+    const spent = new Set(ids.slice(3_000).map((id) => `web-${id}`));
+    const given = [...there].map((name) => newPodOf(name));
+    const more = { isSpent: (name: string) => spent.has(name), spentNames: spent.size };
+    expect(steps({ replicas: 3_003 }, given, { more })).toEqual(['create new', 'create new', 'create new']);
+  });
+});
+
+describe('CS-46, CS-73: pods that others have deleted', () => {
+  const volumeClaimTemplates = [{ metadata: { name: 'data' }, spec: {} }];
+  const set = cloneSet({ replicas: 4, volumeClaimTemplates });
+  const ids = ['aaaaa', 'bbbbb', 'ccccc', 'ddddd'];
+  const claims = ids.map((id) => claim('data', id));
+  /** Their grace period ends now. */
+  const going = ids.map((id) => newPodOf(`web-${id}`, { deleting: true }));
+  const at = (ms: number) => ({ more: { nowMs: nowMs + ms } });
+
+  it('are waited for by those that take over their PVCs', () => {
+    const found = planCloneSet(world({ set, pods: going, claims }));
+    expect(found.upkeep.filter(({ kind }) => kind === 'createPod')).toEqual([]);
+    expect(found.status?.waitingFor).toMatchObject({
+      reason: 'PodTerminating',
+      blockedBy: ids.map((id) => `pod/web-${id}`),
+      blockedCount: 4,
+    });
+    expect(found.againInMs).toBe(30_000);
+  });
+
+  it('give their names and PVCs to new pods once they are gone, each by itself', () => {
+    const found = plan({ set, pods: going.slice(2), claims });
+    expect(found.steps).toMatchObject([
+      { kind: 'createPod', name: 'web-aaaaa', claims: [] },
+      { kind: 'createPod', name: 'web-bbbbb', claims: [] },
+    ]);
+    expect(found.awaited.map(({ name }) => name)).toEqual(['web-ccccc', 'web-ddddd']);
+  });
+
+  it('hold up no pod that is missing for another reason', () => {
+    const more = { set: cloneSet({ replicas: 6, volumeClaimTemplates }), pods: going, claims };
+    const names = plan(more).steps.map((step) => step.kind === 'createPod' && step.name);
+    expect(names).toHaveLength(2);
+    for (const id of ids) expect(names).not.toContain(`web-${id}`);
+  });
+
+  it('are given up 30 s after their grace period, as their node may be lost', () => {
+    expect(plan({ set, pods: going, claims, ...at(29_999) }).steps).toEqual([]);
+    const found = plan({ set, pods: going, claims, ...at(30_000) });
+    expect([said(found.steps), found.awaited]).toEqual([Array.from(ids, () => 'create new'), []]);
+    for (const step of found.steps) expect(ids.map((id) => `web-${id}`)).not.toContain(Object(step).name);
+  });
+
+  it('are not waited for where nothing of theirs is taken over', () => {
+    const replaced = ids.map(() => 'create new');
+    const discard = cloneSet({ replicas: 4, volumeClaimTemplates, scaleStrategy: { enablePVCReuse: false } });
+    expect(said(plan({ set: discard, pods: going, claims }).steps)).toEqual(replaced);
+    expect(said(plan({ set: cloneSet({ replicas: 4 }), pods: going, claims }).steps)).toEqual(replaced);
+    const gone = ids.map((id) => claim('data', id, { deletionTimestamp: now }));
+    expect(said(plan({ set, pods: going, claims: gone }).steps)).toEqual(replaced);
+    const finished = ids.map((id) => newPodOf(`web-${id}`, { phase: 'Failed' }));
+    expect(said(plan({ set, pods: finished, claims }).steps)).toEqual(replaced);
+  });
+
+  it('CS-74: without reuse, a new pod gets a new ID, and not that of a PVC which is being deleted', () => {
+    const discard = cloneSet({ replicas: 1, volumeClaimTemplates, scaleStrategy: { enablePVCReuse: false } });
+    const found = planCloneSet(world({ set: discard, claims: [claim('data', 'bbbbb')] }));
+    expect(found.upkeep).toContainEqual(expect.objectContaining({ kind: 'deleteClaim' }));
+    const [created] = found.upkeep.filter(({ kind }) => kind === 'createPod');
+    expect(Object(created).name).not.toBe('web-bbbbb');
+    expect(Object(created).claims).toHaveLength(1);
   });
 });
 

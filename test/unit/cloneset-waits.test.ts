@@ -295,6 +295,12 @@ describe('what a CloneSet waits for', () => {
       unblock: `${cloneSetWaits.CannotCreate}; exceeded quota`,
     });
     expect(wait({ pods: fresh(6), more: scale })).toMatchObject({ reason: 'CannotDelete' });
+    const often = { failures: { scale: 'exceeded quota', scaleType: 'Denied', retriedWithinMs: 300_000 } as const };
+    expect(wait({ pods: fresh(4), more: often })).toMatchObject({
+      unblock:
+        `${cloneSetWaits.CannotCreate}; Denied: exceeded quota; ` +
+        'tried again within 5 minutes, and at once when the CloneSet changes',
+    });
     const update = { failures: { update: 'denied the request' } };
     expect(wait({ pods: pods('o', 5), permit: permit(), more: update })).toMatchObject({ reason: 'CannotUpdate' });
   });

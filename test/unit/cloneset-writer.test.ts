@@ -8,7 +8,7 @@ import type { KubeWriter } from '../../watcher/fence.ts';
 import { type CloneSetStep, CloneSetWriter } from '../../watcher/kinds/cloneset-writer.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen, CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
 
 type Body = { readonly [key: string]: unknown; readonly metadata?: Record<string, unknown> };
@@ -84,12 +84,15 @@ function writer(setting: Setting = {}) {
   const caches = { sets: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
   const spent: string[] = [];
   const spend = (_: CloneSet, name: string) => void spent.push(name);
-  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now, spend });
+  const owed: string[] = [];
+  const owe = (_: CloneSet, __: AsSeen, claims: readonly AsSeen[]) => void owed.push(...claims.map(({ name }) => name));
+  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now, spend, owe });
   const signal = new AbortController().signal;
   return {
     calls,
     seen,
     spent,
+    owed,
     /** Verb, resource and name of all calls but Events. */
     made: () =>
       calls
@@ -302,6 +305,22 @@ describe('the writer of CloneSets', () => {
     expect(await late.act(step, world())).toBe(false);
     expect(late.made()).toEqual(['delete pods/web-a']);
     expect(late.events()).toEqual([]);
+    expect([good.owed, late.owed]).toEqual([['data-web-a'], []]);
+  });
+
+  it('M1, CS-35: deletes the claims of a deleted pod whatever has been written to them meanwhile', async () => {
+    const seenPod = { namespace: 'shop', name: 'web-a', uid: 'a-uid', resourceVersion: '7' };
+    const claim = { namespace: 'shop', name: 'data-web-a', uid: 'data-uid', resourceVersion: '3' };
+    const { act, calls } = writer();
+    await act({ kind: 'deletePod', pod: seenPod, claims: [claim] }, world());
+    await act({ kind: 'deleteClaim', claim, ofDeletedPod: true }, world());
+    await act({ kind: 'deleteClaim', claim }, world());
+    const ofClaims = calls.filter(({ resource }) => resource === 'persistentvolumeclaims');
+    expect(ofClaims.map(({ options }) => options)).toEqual([
+      { preconditions: { uid: 'data-uid' } },
+      { preconditions: { uid: 'data-uid' } },
+      { preconditions: { uid: 'data-uid', resourceVersion: '3' } },
+    ]);
   });
 
   it('writes a pod step by step, each against the answer to the one before', async () => {

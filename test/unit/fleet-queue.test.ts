@@ -67,6 +67,8 @@ async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
   return { cluster, ...rest };
 }
 
+type Queue = FleetQueue<TrivialWorld, TrivialStep>;
+
 const unready = (cluster: TrivialCluster) => cluster.pods(uid).filter(({ readyAtMs }) => readyAtMs === undefined);
 const restarts = (cluster: TrivialCluster) => cluster.steps.filter(({ kind }) => kind === 'restart').length;
 
@@ -528,6 +530,89 @@ describe('a failure', () => {
     const ended = await verdict;
     expect(ended).toMatchObject({ kind: 'blocked', waitingFor: { unblock: expect.stringContaining('gatekeeper') } });
     expect(jsonBytes(ended)).toBeLessThanOrEqual(payloadBytes);
+  });
+
+  it('M4: is tried again up to five minutes later, whatever asks for a pass meanwhile, and the rest goes on', async () => {
+    const { cluster, queue } = await fleetOfOldPods();
+    const attempts: number[] = [];
+    cluster.beforeWrite = ({ kind }) => {
+      if (kind !== 'create') return;
+      attempts.push(Date.now());
+      throw new KubeError({ status: 403, message: 'exceeded quota' });
+    };
+    const { queue: patient } = queueOver(cluster, { fleet: { ...cluster.fleet(), retryKey: ({ kind }) => kind } });
+    await queue.stop();
+    cluster.put(fleet({ replicas: 6 }));
+    for (let second = 0; second < 3_600; second += 1) {
+      patient.add(uid, second % 60 === 0 ? 'fullPass' : 'changed');
+      await pass(1_000);
+    }
+    const pauses = attempts.slice(1).map((atMs, index) => atMs - (attempts[index] ?? 0));
+    expect(attempts.length).toBeLessThan(12 + (2 * 3_600) / 300);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(301_000);
+    expect(pauses.slice(-3).every((ms) => ms >= 150_000)).toBe(true);
+    expect(patient.longestPauseMs(uid)).toBe(300_000);
+
+    // what has not failed does not wait
+    void patient.hand(uid, permit({ told: 'Denied' }), breath().life).catch(() => undefined);
+    await pass();
+    expect([restarts(cluster), attempts.length]).toEqual([2, attempts.length]);
+  });
+
+  it.each([
+    { what: 'somebody has changed the object', again: (queue: Queue) => queue.add(uid, 'edited') },
+    {
+      what: 'a permit comes that has been told of nothing',
+      again: (queue: Queue) => void queue.hand(uid, permit(), breath().life).catch(() => undefined),
+    },
+  ])('M4: is tried again at once when $what, and then as if for the first time', async ({ again }) => {
+    const cluster = new TrivialCluster();
+    let attempts = 0;
+    cluster.beforeWrite = () => {
+      attempts += 1;
+      throw new KubeError({ status: 403, message: 'exceeded quota' });
+    };
+    const { queue } = queueOver(cluster);
+    cluster.put(fleet({ replicas: 1 }));
+    await pass(3_600_000);
+    const before = attempts;
+    again(queue);
+    await pass();
+    expect(attempts).toBe(before + 1);
+    await pass(2_000);
+    expect(attempts).toBeGreaterThanOrEqual(before + 3);
+  });
+
+  it('H8: is not looked after where the API server has refused, and is where it has not answered', async () => {
+    const cluster = new TrivialCluster();
+    let caughtUp = 0;
+    let error = new KubeError({ status: 422, message: 'no' });
+    const catchUp = async () => {
+      caughtUp += 1;
+      throw new Error('the list failed');
+    };
+    const { queue } = queueOver(cluster, { fleet: { ...cluster.fleet(), catchUp } });
+    cluster.beforeWrite = () => {
+      throw error;
+    };
+    cluster.put(fleet({ replicas: 1 }));
+    const reasons: string[] = [];
+    for (const { status, message } of [
+      { status: 422, message: 'no' },
+      { status: 403, message: 'not you' },
+      { status: 409, message: 'changed' },
+      { status: 429, message: 'slowly' },
+      { status: 503, message: 'away' },
+      { status: 0, message: 'no answer' },
+    ]) {
+      error = new KubeError({ status, message });
+      queue.add(uid, 'edited');
+      await pass();
+      reasons.push(`${String(queue.failedSteps(uid)[0]?.error)} ${caughtUp}`);
+    }
+    expect(reasons).toEqual(
+      ['no 0', 'not you 0', 'changed 0', 'slowly 0', 'away 1', 'no answer 2'].map((one) => `KubeError: ${one}`),
+    );
   });
 
   it('of the planner to respect the permit is caught', async () => {

@@ -5,6 +5,7 @@ import type { JsonObject } from '../../api/json.ts';
 import type { Pod } from '../../api/pod.ts';
 import { type ControllerRevision, revisionMark } from '../../api/revision.ts';
 import { decideInPlace, type InPlaceDecision, type InPlaceQuestion } from '../../workflows/plan/in-place-decision.ts';
+import { startInPlace } from '../../workflows/plan/in-place-update.ts';
 import { inPlacePod, revisionWith, seesMetadata, templateContainer } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
 
@@ -48,6 +49,36 @@ describe('decideInPlace', () => {
         updateEnvFromMetadata: true,
       },
     });
+  });
+
+  it('L1: takes a container called constructor for no more than that', () => {
+    const main = (name: string, image: string, fields: JsonObject = {}) =>
+      revisionWith([templateContainer(name, image, fields)]);
+    const own = { name: 'constructor', image: 'app:1' };
+    const pod = inPlacePod([{ ...own, image: 'injected:1' }]);
+    const oldRevision = main('constructor', 'app:1');
+    const newRevision = main('constructor', 'app:2');
+    expect(decide({ oldRevision, newRevision, pod })).toEqual(inPlace({ images: { constructor: 'app:2' } }));
+    expect(decide({ oldRevision, newRevision: main('constructor', 'app:1'), pod })).toEqual(inPlace({}));
+
+    const env = seesMetadata("metadata.annotations['team']");
+    const withTeam = (team: string) =>
+      revisionWith([templateContainer('constructor', 'app:1', env)], { metadata: { annotations: { team } } });
+    const changed = decide({ oldRevision: withTeam('a'), newRevision: withTeam('b'), pod: inPlacePod([own]) });
+    expect(changed).toEqual(inPlace({ refMetadata: { constructor: { annotations: { team: 'b' } } } }));
+    if (changed.kind !== 'inPlace') return;
+    const { drain, writes } = startInPlace({
+      pod: inPlacePod([own]),
+      change: changed.change,
+      revision: 'web-2',
+      labels: {},
+      annotations: {},
+      graceSeconds: 0,
+      nowMs: 0,
+      gates,
+      canResize: true,
+    });
+    expect(JSON.stringify([drain, writes])).not.toContain('"containers":[{');
   });
 
   it('IPU-1: needs both revisions, and needs to read them', () => {

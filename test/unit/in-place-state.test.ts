@@ -22,6 +22,7 @@ import {
   parseState,
   plainHash,
   sameResources,
+  startedEnvHash,
   stateOf,
   unfinishedContainers,
   wholePlainHash,
@@ -286,6 +287,16 @@ describe('envReferences', () => {
     expect(expectedEnvHash({ env }, { labels: {} })).toBe(envHash([{ name: 'APP', value: '' }]));
     expect(expectedEnvHash({ env }, { labels: { app: 'a' } })).toBe(envHash([{ name: 'APP', value: 'a' }]));
   });
+
+  it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])(
+    'L1: has an empty value for a label called %s that is not there',
+    (key) => {
+      const env = [fromField('APP', `metadata.labels['${key}']`)];
+      const empty = envHash([{ name: 'APP', value: '' }]);
+      expect(expectedEnvHash({ env }, { labels: { app: 'a' } })).toBe(empty);
+      expect(startedEnvHash({ env }, { labels: { app: 'a' } }, new Map([['APP', '']]))).toBe(empty);
+    },
+  );
 });
 
 describe('launchPriority', () => {

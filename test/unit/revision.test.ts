@@ -7,6 +7,7 @@ import type { Pod } from '../../api/pod.ts';
 import {
   afterNameTaken,
   type ControllerRevision,
+  canonicalTemplateOf,
   claimTemplatesHash,
   currentRevisionOf,
   decideUpdateRevision,
@@ -150,6 +151,23 @@ describe('templateOf', () => {
 
   it('IPU-1: says when there is nothing to read', () => {
     expect(templateOf({ data: { spec: {} } })).toBeUndefined();
+  });
+});
+
+describe('L5: a revision without data, as somebody may make it by hand', () => {
+  const { data: _, ...bare } = stored(1, 'nginx:1');
+  const withoutData = bare as ControllerRevision;
+
+  it('keeps no template, and is the same as no other', () => {
+    expect(templateOf(withoutData)).toBeUndefined();
+    expect(canonicalTemplateOf(withoutData)).toBeUndefined();
+    expect(sameRevision(withoutData, stored(1, 'nginx:1'))).toBe(false);
+    expect(sameRevision(withoutData, withoutData)).toBe(true);
+  });
+
+  it('is passed over where the revision of a template is looked for', () => {
+    expect(decideUpdateRevision(owner(), [withoutData], 0).kind).toBe('create');
+    expect(afterNameTaken(newRevision(owner(), 1), withoutData)).toEqual({ kind: 'collision' });
   });
 });
 

@@ -76,6 +76,15 @@ describe('the permit of a roll-out', () => {
     );
   });
 
+  it('speaks of no more pods than there are', () => {
+    const first = begun({ ...facts, replicas: 10 }, nowMs);
+    const next = hearing(first, verdict(first, { kind: 'batchDone', summary: '6 of 10', arrived: 6 }));
+    const permit = wantedPermit(next);
+    if (permit === undefined) throw new Error('no permit is wanted');
+    expect(permit.milestone).toBe(11);
+    expect(permitText(next, permit)).toBe('batch 2: up to 10 pods of web-2');
+  });
+
   it('says what has been told already, so that the same wait is not told again and again', () => {
     const waiting = hearing(start, verdict(start, blocked('BudgetSpent')));
     expect(wantedPermit(waiting)).toMatchObject({ told: 'BudgetSpent' });

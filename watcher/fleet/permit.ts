@@ -25,13 +25,18 @@ export interface FleetKind<World, Step> {
    */
   readonly tells?: (step: Step) => boolean;
   /**
+   * Steps of one key fail together: after one of them has failed, the others wait for its next try. Absent: all steps of an
+   * object do.
+   */
+  readonly retryKey?: (step: Step) => string;
+  /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
    * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.
    */
   readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
   /**
-   * Resolves when the caches show all that had happened when it was called. Asked after a step failed, since a write
-   * without an answer may have been made all the same.
+   * Resolves when the caches show all that had happened when it was called, or when that takes too long. Asked after a
+   * write got no answer, since it may have been made all the same.
    */
   readonly catchUp: (uid: string, signal: AbortSignal) => Promise<void>;
 }

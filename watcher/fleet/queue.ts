@@ -19,10 +19,11 @@ import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permi
 import { shortened, waitWithin } from '../../workflows/plan/size.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
+import { mayBeMade } from '../moved-on.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
 
-/** Why a pass is made. */
-export type PassReason = 'changed' | 'due' | 'fullPass' | 'ownWrites' | 'permit';
+/** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
+export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
 
 export interface FleetQueueOptions<World, Step> {
   readonly fleet: FleetKind<World, Step>;
@@ -56,6 +57,19 @@ const planningShare = 3;
 const verdictBytes = 3_600;
 const longestWhyBytes = 900;
 
+/** First and longest pause after a step has failed; it doubles in between and is spread at random. */
+const backOffMs = { first: 200, most: 300_000 } as const;
+
+/** A step that has failed, as long as it is wanted and has not succeeded. */
+export interface FailedStep<Step> {
+  readonly step: Step;
+  readonly error: unknown;
+  /** So often in a row. */
+  readonly attempts: number;
+  /** When it is tried again; by the clock of `performance.now()`. */
+  readonly retryAtMs: number;
+}
+
 /** A permit that was handed in and has no verdict yet. */
 interface HeldPermit {
   readonly permit: Permit;
@@ -72,12 +86,13 @@ interface Run<Step> {
   readonly together: Together;
 }
 
-interface Outcome {
+interface Outcome<Step> {
   /** Writes, without those that only tell. */
   readonly changes: number;
   /** How many steps may go at once in the next pass, where their number grows; 1: it begins anew. */
   readonly grown: number;
-  readonly failures: readonly unknown[];
+  readonly done: readonly { readonly step: Step; readonly isChange: boolean }[];
+  readonly failures: readonly { readonly step: Step; readonly error: unknown }[];
 }
 
 /** Works on all objects of one fleet kind. */
@@ -90,8 +105,8 @@ export class FleetQueue<World, Step> {
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
   readonly #grown = new Map<string, number>();
-  /** Whose last pass failed. */
-  readonly #failed = new Set<string>();
+  /** What has failed of each object, by the keys of the steps. */
+  readonly #failed = new Map<string, ReadonlyMap<string, FailedStep<Step>>>();
   readonly #stop = new AbortController();
 
   constructor(options: FleetQueueOptions<World, Step>) {
@@ -114,11 +129,23 @@ export class FleetQueue<World, Step> {
   /** Wants a pass over this object. Wishes that come before it begins are one pass; one during a pass is kept for the next. */
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
+    if (reason === 'edited') this.#forgive(uid);
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
-    const rest = reason === 'changed' ? this.#rests.get(uid) : undefined;
+    const mayRest = reason === 'changed' || reason === 'edited';
+    const rest = mayRest ? this.#rests.get(uid) : undefined;
     const leftMs = rest === undefined ? 0 : rest.untilMs - performance.now();
     if (rest === undefined || leftMs <= 0) this.#keys.add(uid);
     else rest.wake ??= setTimeout(() => this.#keys.add(uid), leftMs).unref();
+  }
+
+  /** What has failed of this object and is still wanted, the longest first. */
+  failedSteps(uid: string): readonly FailedStep<Step>[] {
+    return [...(this.#failed.get(uid)?.values() ?? [])];
+  }
+
+  /** The longest pause that may follow if all fails once more what has failed of this object; 0: nothing has. */
+  longestPauseMs(uid: string): number {
+    return Math.max(0, ...this.failedSteps(uid).map(({ attempts }) => longestPauseMs(attempts + 1)));
   }
 
   /**
@@ -150,6 +177,8 @@ export class FleetQueue<World, Step> {
     this.#permits.get(uid)?.fail(new Error('a later attempt has handed in another permit'));
     this.#permits.set(uid, held);
     life.ended.addEventListener('abort', onEnded, { once: true });
+    // somebody has commanded or changed something, and wants to know what comes of it
+    if (permit.told === undefined) this.#forgive(uid);
     this.add(uid, 'permit');
     return promise;
   }
@@ -182,6 +211,7 @@ export class FleetQueue<World, Step> {
     const world = fleet.look(uid);
     if (world === undefined) {
       this.#grown.delete(uid);
+      this.#failed.delete(uid);
       held?.end({ kind: 'superseded' });
       return undefined;
     }
@@ -199,29 +229,100 @@ export class FleetQueue<World, Step> {
     const together = fleet.together ?? (() => 'alone' as const);
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
-    const upkeep = await this.#act(world, runsOf(plan.upkeep, together), mayWrite, grown);
-    const disruption = await this.#act(world, [{ steps: plan.disruption, together: 'freely' }], () =>
+    const isDue = (step: Step) => this.#isDue(uid, step);
+    const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, grown);
+    const disruption = await this.#act(world, [{ steps: plan.disruption.filter(isDue), together: 'freely' }], () =>
       this.#mayDisrupt(uid, held),
     );
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
-    if (failures.length > 0) {
-      this.#failed.add(uid);
-      // A write without an answer may have been made all the same.
-      await fleet.catchUp(uid, this.#stop.signal);
-      throw failures[0];
-    }
+    const hadFailed = this.#failed.has(uid);
+    const failed = this.#noteFailures(uid, [...plan.upkeep, ...plan.disruption], {
+      done: [...upkeep.done, ...disruption.done],
+      failures,
+    });
+    if (failures.some(({ error }) => mayBeMade(error))) await this.#catchUp(uid);
     // What the failure was told to has to be told that it is over.
-    if (this.#failed.delete(uid) || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
+    const isOver = hadFailed && failed.length === 0;
+    if (isOver || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
+    // Counted from the plan, as the pass itself may have taken long.
+    const dueInMs = plan.againInMs === undefined ? undefined : plannedAtMs + plan.againInMs - performance.now();
+    const [first] = failed;
+    if (first !== undefined) {
+      // Timers take whole milliseconds, and must not come too early.
+      const retryInMs = Math.ceil(Math.min(...failed.map(({ retryAtMs }) => retryAtMs)) - performance.now());
+      const [failure] = failures;
+      if (failure !== undefined) this.#tellFailure(uid, failure.error, retryInMs);
+      else onPass?.('done');
+      // Whoever waits for the verdict must hear of what goes wrong all the time.
+      const judged = this.#livingPermit(uid);
+      const verdictInMs = judged && this.#judgeWait(judged, waitAfter((failure ?? first).error));
+      return soonest([dueInMs, retryInMs, verdictInMs]);
+    }
     // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
     const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
     const canJudge = plan.disruption.length === 0 || isMilestone;
     const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
     onPass?.('done');
-    // Counted from the plan, as the pass itself may have taken long.
-    const dueInMs = plan.againInMs === undefined ? undefined : plannedAtMs + plan.againInMs - performance.now();
-    const again = [dueInMs, verdictInMs].filter((ms) => ms !== undefined);
-    return again.length === 0 ? undefined : { againInMs: Math.min(...again) };
+    return soonest([dueInMs, verdictInMs]);
+  }
+
+  #keyOf(step: Step): string {
+    return this.#options.fleet.retryKey?.(step) ?? '';
+  }
+
+  /** Whether the step has not failed, or its time to be tried again has come. */
+  #isDue(uid: string, step: Step): boolean {
+    const failed = this.#failed.get(uid)?.get(this.#keyOf(step));
+    return failed === undefined || failed.retryAtMs <= performance.now();
+  }
+
+  /** What has failed is tried again at once, and then as if for the first time. */
+  #forgive(uid: string): void {
+    const failed = this.#failed.get(uid);
+    if (failed === undefined) return;
+    this.#failed.set(
+      uid,
+      new Map([...failed].map(([key, one]) => [key, { ...one, attempts: 0, retryAtMs: Number.NEGATIVE_INFINITY }])),
+    );
+  }
+
+  /** Keeps what has failed now, and of what failed before that which is still wanted and was not done. */
+  #noteFailures(
+    uid: string,
+    planned: readonly Step[],
+    { done, failures }: Pick<Outcome<Step>, 'done' | 'failures'>,
+  ): readonly FailedStep<Step>[] {
+    const before = this.#failed.get(uid);
+    if (before === undefined && failures.length === 0) return [];
+    const succeeded = new Set(done.map(({ step }) => this.#keyOf(step)));
+    const changed = new Set(done.filter(({ isChange }) => isChange).map(({ step }) => this.#keyOf(step)));
+    const after = new Map<string, FailedStep<Step>>();
+    for (const { step, error } of failures) {
+      const key = this.#keyOf(step);
+      // Where others of its kind have succeeded just now, the next pass tries it again.
+      const attempts = changed.has(key) ? 0 : (before?.get(key)?.attempts ?? 0) + 1;
+      const pauseMs = attempts === 0 ? 0 : longestPauseMs(attempts) * (0.5 + Math.random() / 2);
+      if (!after.has(key)) after.set(key, { step, error, attempts, retryAtMs: performance.now() + pauseMs });
+    }
+    for (const step of planned) {
+      const key = this.#keyOf(step);
+      const known = before?.get(key);
+      if (known && !succeeded.has(key) && !after.has(key)) after.set(key, known);
+    }
+    if (after.size > 0) this.#failed.set(uid, after);
+    else this.#failed.delete(uid);
+    return [...after.values()];
+  }
+
+  /** What goes wrong here must not stand in for what has failed. */
+  async #catchUp(uid: string): Promise<void> {
+    const { fleet, log } = this.#options;
+    try {
+      await fleet.catchUp(uid, this.#stop.signal);
+    } catch (error) {
+      log.debug({ kind: fleet.kind, uid, err: error }, 'Cannot see whether writes without an answer were made');
+    }
   }
 
   #rest(uid: string, begunAtMs: number): void {
@@ -235,11 +336,17 @@ export class FleetQueue<World, Step> {
    * Does the runs one after the other, as long as they are allowed, and waits until all writes are seen. What fails ends
    * its own run at most: the others were planned beside it, and must not wait for what may never succeed.
    */
-  async #act(world: World, runs: readonly Run<Step>[], allowed: () => boolean, grownBefore = 1): Promise<Outcome> {
+  async #act(
+    world: World,
+    runs: readonly Run<Step>[],
+    allowed: () => boolean,
+    grownBefore = 1,
+  ): Promise<Outcome<Step>> {
     const { fleet, parallelSteps } = this.#options;
     const { signal } = this.#stop;
     const writes: Seen[] = [];
-    const failures: unknown[] = [];
+    const done: { readonly step: Step; readonly isChange: boolean }[] = [];
+    const failures: { readonly step: Step; readonly error: unknown }[] = [];
     let changes = 0;
     let grown = 1;
 
@@ -249,9 +356,11 @@ export class FleetQueue<World, Step> {
         try {
           const seen = await fleet.act(step, world, signal, allowed);
           if (seen) writes.push(seen);
-          if (seen && !fleet.tells?.(step)) changes += 1;
+          const isChange = seen !== undefined && !fleet.tells?.(step);
+          if (isChange) changes += 1;
+          done.push({ step, isChange });
         } catch (error) {
-          failures.push(error);
+          failures.push({ step, error });
           if (together !== 'freely') batch.length = 0;
         }
       }
@@ -268,7 +377,7 @@ export class FleetQueue<World, Step> {
     }
     // However long it takes: a pass over a world without our own writes would repeat them.
     await Promise.all(writes.map((seen) => seen(signal)));
-    return { changes, failures, grown };
+    return { changes, done, failures, grown };
   }
 
   /** Ends the permit if its time has come; else says when to judge again, if that is not by an event. */
@@ -304,14 +413,18 @@ export class FleetQueue<World, Step> {
     return reason === told ? tellAgainAfterMs : this.#options.blockedAfterMs;
   }
 
+  /** Of a pass that could not be made at all. */
   #passFailed(uid: string, error: unknown, retryInMs: number): void {
     if (this.#stop.signal.aborted) return;
+    this.#tellFailure(uid, error, retryInMs);
+    const held = this.#livingPermit(uid);
+    if (held) this.#judgeWait(held, waitAfter(error));
+  }
+
+  #tellFailure(uid: string, error: unknown, retryInMs: number): void {
     const { fleet, log, onPass } = this.#options;
     onPass?.('failed');
     log.warn({ kind: fleet.kind, uid, err: error, retryInMs: Math.round(retryInMs) }, 'Pass failed');
-    // Whoever waits for the verdict must hear of what goes wrong all the time.
-    const held = this.#livingPermit(uid);
-    if (held) this.#judgeWait(held, waitAfter(error));
   }
 
   #livingPermit(uid: string): HeldPermit | undefined {
@@ -340,6 +453,15 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
     else runs.push({ steps: [step], together: how });
   }
   return runs;
+}
+
+function longestPauseMs(attempts: number): number {
+  return Math.min(backOffMs.first * 2 ** (attempts - 1), backOffMs.most);
+}
+
+function soonest(dues: readonly (number | undefined)[]): PassResult | undefined {
+  const known = dues.filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : { againInMs: Math.min(...known) };
 }
 
 /** A failure as something to wait for, named by what happens next. */

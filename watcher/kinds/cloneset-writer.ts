@@ -23,7 +23,7 @@ import type { Drains } from '../drained.ts';
 import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
 import type { Seen, Together } from '../fleet/permit.ts';
-import { hasMovedOn, unlessGone, unlessMovedOn } from '../moved-on.ts';
+import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import { trimPod } from '../trim.ts';
 
@@ -44,6 +44,8 @@ export interface CloneSetWriterOptions {
   readonly now: () => number;
   /** Notes that no pod of this set can have this name. */
   readonly spend: (set: CloneSet, podName: string) => void;
+  /** Notes that these claims have to go if this pod is going. */
+  readonly owe: (set: CloneSet, pod: AsSeen, claims: readonly AsSeen[]) => void;
 }
 
 /** How steps go with their neighbours: those of different pods have nothing to do with each other. */
@@ -62,6 +64,28 @@ export function togetherOf({ kind }: CloneSetStep): Together {
       return 'freely';
     default:
       return 'alone';
+  }
+}
+
+/** Which steps wait for each other once one has failed: all creations of pods, since what refuses one refuses the next. */
+export function retryKeyOf(step: CloneSetStep): string {
+  switch (step.kind) {
+    case 'deletePod':
+    case 'writePod':
+    case 'updatePod':
+    case 'recreatePod':
+      return `${step.kind} ${step.pod.uid}`;
+    case 'deleteClaim':
+    case 'writeClaim':
+      return `${step.kind} ${step.claim.uid}`;
+    case 'patchRevision':
+    case 'deleteRevision':
+    case 'pullAhead':
+      return `${step.kind} ${step.revision.uid}`;
+    case 'deletePullJob':
+      return `${step.kind} ${step.job.uid}`;
+    default:
+      return step.kind;
   }
 }
 
@@ -134,7 +158,9 @@ export class CloneSetWriter {
       case 'deleteClaim':
         return this.#told(
           set,
-          this.#delete(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim),
+          this.#delete(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim, {
+            evenIfChanged: step.ofDeletedPod ?? false,
+          }),
           () => undefined,
           (why) => cloneSetEvent.claimDeleteFailed(step.claim.name, why),
         );
@@ -253,19 +279,26 @@ export class CloneSetWriter {
 
   /** CS-35. */
   async #deletePod(set: CloneSet, step: Extract<Intention, { kind: 'deletePod' }>): Promise<Seen | undefined> {
-    const { caches } = this.#options;
+    const { caches, owe } = this.#options;
+    // Nothing else in the cluster says that they were to go with this pod, so that is kept in mind until they are gone.
+    const oweClaims = () => owe(set, step.pod, step.claims);
+    const deletion = this.#delete(kubeResource.pods, caches.pods, step.pod).catch((error) => {
+      if (mayBeMade(error)) oweClaims();
+      throw error;
+    });
     const pod = await this.#told(
       set,
-      this.#delete(kubeResource.pods, caches.pods, step.pod),
+      deletion,
       (seen) => seen && cloneSetEvent.deleted(step.pod.name),
       (why) => cloneSetEvent.deleteFailed(step.pod.name, why),
     );
     if (pod === undefined) return undefined;
+    oweClaims();
     const claims = await Promise.all(
       step.claims.map((claim) =>
         this.#told(
           set,
-          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, claim),
+          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, claim, { evenIfChanged: true }),
           () => undefined,
           (why) => cloneSetEvent.claimDeleteFailed(claim.name, why),
         ),
@@ -389,10 +422,12 @@ export class CloneSetWriter {
     resource: Resource,
     cache: Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>,
     object: AsSeen,
+    { evenIfChanged = false } = {},
   ): Promise<Seen | undefined> {
     const { namespace, name, uid, resourceVersion } = object;
+    const preconditions = evenIfChanged ? { uid } : { uid, resourceVersion };
     try {
-      await this.#options.kube.delete(resource, { namespace, name }, { preconditions: { uid, resourceVersion } });
+      await this.#options.kube.delete(resource, { namespace, name }, { preconditions });
     } catch (error) {
       if (hasMovedOn(error)) return undefined;
       throw error;

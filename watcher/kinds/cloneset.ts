@@ -3,10 +3,11 @@
  * writer, and the roll-outs that give the leave to disrupt. Which pods there are to be is decided by
  * `workflows/plan/cloneset/plan.ts`, and carried out by `cloneset-writer.ts`.
  */
-import { type CloneSet, cloneSets, prefetchShare } from '../../api/cloneset.ts';
+import { type CloneSet, cloneSetCondition, cloneSets, prefetchShare } from '../../api/cloneset.ts';
+import { type FailureType, failureTypeOf } from '../../api/failure.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import { isJsonObject } from '../../api/json.ts';
-import { formatSelector } from '../../api/label-selector.ts';
+import { formatSelector, labelMatcher } from '../../api/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import { isVirtual } from '../../api/node.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image.ts';
@@ -26,7 +27,7 @@ import { kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/cloneset/roll-out.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen, CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 import { type Cache, compareVersions } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
@@ -38,7 +39,14 @@ import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
-import { type CloneSetStep, CloneSetWriter, onlyTells, togetherOf } from './cloneset-writer.ts';
+import {
+  type CloneSetStep,
+  CloneSetWriter,
+  type CloneSetWriterOptions,
+  onlyTells,
+  retryKeyOf,
+  togetherOf,
+} from './cloneset-writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
@@ -50,11 +58,16 @@ const parallelSteps = 64;
 /** Status is to follow pods within 200 ms. */
 const restMs = 50;
 
+/** A write without an answer is waited for no longer: the names of new pods keep one that arrives late from being made twice. */
+const catchUpMs = 10_000;
+/** How many objects one page of a list holds. */
+const pageSize = 500;
+
 /**
  * What one pass does at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
  * last of thousands.
  */
-const mostAtOnce = { creations: 64, starts: 64, others: 256 } as const;
+const mostAtOnce = { starts: 64, others: 256 } as const;
 
 /** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
 const byController = 'controller';
@@ -74,19 +87,11 @@ export function cloneSetController(house: WatcherHouse): Controller {
 
 type Claim = VolumeClaim & KubeObject;
 
-/** What a pass could not do. */
-interface Failures {
-  scale?: string;
-  update?: string;
-  /** Pods that it has tried to create, and those that it has. */
-  wanted: number;
-  created: number;
-}
-
 class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly kind = cloneSets.kind;
   readonly together = togetherOf;
   readonly tells = onlyTells;
+  readonly retryKey = retryKeyOf;
   readonly #house: WatcherHouse;
   readonly #sets: Cache<CloneSet>;
   readonly #pods: Cache<Pod>;
@@ -99,8 +104,10 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #operations: ReturnType<WatcherHouse['queue']>;
   /** Names of pods that have gone, or are another's. */
   readonly #spent = new RecentlySeen(spentMs);
-  /** What the last pass over a set could not do, and what this one cannot. */
-  readonly #failures = new Map<string, Failures>();
+  /** Sets of which a pod was created since one could not be. */
+  readonly #growing = new Set<string>();
+  /** UIDs of claims that have to go if their pod is going, with that of the pod; by set. */
+  readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
   /** Since when sets have waited for the permit of their roll-out. */
   readonly #withoutPermit = new Map<string, number>();
   /** What the roll-out of each set that has been looked at has to know, and whether there is one to be. */
@@ -124,7 +131,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       pullJobs: this.#pullJobs,
     };
     const spend = (set: CloneSet, podName: string) => this.#spent.add(nameBeside(set, podName), now());
-    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend });
+    const owe: CloneSetWriterOptions['owe'] = (set, pod, owed) => this.#owe(set, pod, owed);
+    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend, owe });
     this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
     this.#listen();
   }
@@ -135,7 +143,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   }
 
   begin(term: Term): void {
-    this.#failures.clear();
+    this.#growing.clear();
+    this.#owedClaims.clear();
     this.#withoutPermit.clear();
     this.#rollOuts.clear();
     const { log, metrics, now } = this.#house;
@@ -170,18 +179,20 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   look(uid: string): CloneSetWorld | undefined {
     const set = this.#sets.byUid(uid);
     if (set === undefined) {
-      this.#failures.delete(uid);
+      this.#growing.delete(uid);
+      this.#owedClaims.delete(uid);
       this.#withoutPermit.delete(uid);
       return undefined;
     }
     const { config, now, starter } = this.#house;
-    const failed = this.#failures.get(uid);
-    this.#failures.set(uid, { wanted: 0, created: 0 });
+    const failures = this.#failuresOf(uid);
     const pods = this.#pods.byIndex(byController, uid);
+    const owedClaims = this.#stillOwed(uid);
     return {
       set,
       pods,
       claims: this.#claims.byIndex(byController, uid),
+      ...(owedClaims && { owedClaims }),
       revisions: [
         ...this.#revisions.byIndex(byController, uid),
         ...this.#revisions.byIndex(byController, set.metadata.namespace ?? ''),
@@ -195,8 +206,9 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       nowMs: now(),
       engineSilent: starter.silent,
       isSpent: (podName) => this.#spent.has(nameBeside(set, podName), now()),
+      spentNames: this.#spent.size,
       // What fails must not keep those behind it from their turn.
-      ...(failed && hasFailed(failed) ? { failures: toldOf(failed) } : { mostStarts: mostAtOnce.starts }),
+      ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     };
   }
 
@@ -222,43 +234,108 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const failures = this.#failures.get(world.set.metadata.uid);
-    if (failures && step.kind === 'createPod') failures.wanted += 1;
+    const { uid } = world.set.metadata;
+    const isCreation = step.kind === 'createPod';
     try {
       const seen = await this.#writer.act(step, world, signal, mayGoOn);
-      if (failures && step.kind === 'createPod') failures.created += 1;
+      if (isCreation) this.#growing.add(uid);
       return seen;
     } catch (error) {
-      if (failures) note(failures, step, error instanceof Error ? error.message : String(error));
+      if (isCreation) this.#growing.delete(uid);
       throw error;
     }
   }
 
-  async catchUp(uid: string, signal: AbortSignal): Promise<void> {
+  /** Lists what the set owns as it is at this moment, and waits until the caches show that. */
+  async catchUp(uid: string, stop: AbortSignal): Promise<void> {
     const set = this.#sets.byUid(uid);
     if (set === undefined) return;
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
     const { kube } = this.#house;
     const { name, namespace = '' } = set.metadata;
+    const matches = labelMatcher(set.spec.selector) ?? (() => false);
     const labelSelector = formatSelector(set.spec.selector);
-    const shown = async <T extends KubeObject>(resource: Resource, cache: Cache<T>, selection: object) => {
-      const { items } = await kube.list<T>(resource, { namespace, ...selection, signal });
-      const listed = new Set(items.map(({ metadata }) => metadata.uid));
-      const newest = items
-        .map(({ metadata }) => metadata)
-        .toSorted(byVersion)
-        .at(-1);
-      const gone = cache.byIndex(byController, uid).filter(({ metadata }) => !listed.has(metadata.uid));
+
+    const shown = async <T extends KubeObject>(resource: Resource, cache: Cache<T>) => {
+      const listed = new Set<string>();
+      const seen: Promise<void>[] = [];
+      for (let next: string | undefined, more = true; more; more = next !== undefined) {
+        const page = await kube.list<T>(resource, {
+          namespace,
+          labelSelector,
+          limit: pageSize,
+          continue: next,
+          signal,
+        });
+        for (const { metadata } of page.items) listed.add(metadata.uid);
+        const newest = page.items
+          .map(({ metadata }) => metadata)
+          .toSorted(byVersion)
+          .at(-1);
+        if (newest) seen.push(cache.seen(newest.uid, newest.resourceVersion, signal));
+        next = page.continue;
+      }
+      // What is not listed is gone or has other labels by now, and the cache will tell. What had other labels before was
+      // not to be listed.
+      const isExpected = ({ metadata }: KubeObject) =>
+        metadata.deletionTimestamp === undefined && matches(metadata.labels) && !listed.has(metadata.uid);
+      const missing = cache.byIndex(byController, uid).filter(isExpected);
       await Promise.all([
-        newest && cache.seen(newest.uid, newest.resourceVersion, signal),
-        ...gone.map(({ metadata }) => cache.deletionSeen(metadata.uid, signal)),
+        ...seen,
+        ...missing.map(({ metadata }) => {
+          const held = () => cache.byUid(metadata.uid);
+          const isShown = () => {
+            const now = held();
+            return now === undefined || !isExpected(now);
+          };
+          return cache.until(isShown, { signal, uid: metadata.uid, what: `${metadata.name} is seen gone` });
+        }),
       ]);
     };
+    const { metadata } = await kube.get<CloneSet>(cloneSets, { namespace, name }, { signal });
     await Promise.all([
-      shown(kubeResource.pods, this.#pods, { labelSelector }),
-      shown(kubeResource.controllerRevisions, this.#revisions, {}),
-      set.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims, {}) : undefined,
-      shown(cloneSets, this.#sets, { fieldSelector: `metadata.name=${name}` }),
+      this.#sets.seen(metadata.uid, metadata.resourceVersion, signal),
+      shown(kubeResource.pods, this.#pods),
+      shown(kubeResource.controllerRevisions, this.#revisions),
+      set.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
     ]);
+  }
+
+  #owe({ metadata }: CloneSet, pod: AsSeen, claims: readonly AsSeen[]): void {
+    if (claims.length === 0) return;
+    const known = this.#owedClaims.get(metadata.uid) ?? [];
+    this.#owedClaims.set(metadata.uid, new Map([...known, ...claims.map(({ uid }) => [uid, pod.uid] as const)]));
+  }
+
+  #stillOwed(uid: string): ReadonlySet<string> | undefined {
+    const owed = this.#owedClaims.get(uid);
+    if (owed === undefined) return undefined;
+    const isThere = (object: KubeObject | undefined) =>
+      object !== undefined && object.metadata.deletionTimestamp === undefined;
+    // a pod that is still there was not deleted after all
+    const left = new Map(
+      [...owed].filter(([claim, pod]) => isThere(this.#claims.byUid(claim)) && !isThere(this.#pods.byUid(pod))),
+    );
+    if (left.size === 0) this.#owedClaims.delete(uid);
+    else this.#owedClaims.set(uid, left);
+    return left.size === 0 ? undefined : new Set(left.keys());
+  }
+
+  /** What has failed of the set and is still to be done, as the planner is told of it. */
+  #failuresOf(uid: string): CloneSetWorld['failures'] {
+    const failed = this.#queue?.failedSteps(uid) ?? [];
+    const scale = failed.find(({ step }) => conditionOf(step) === cloneSetCondition.failedScale);
+    const update = failed.find(({ step }) => conditionOf(step) === cloneSetCondition.failedUpdate);
+    const revision = failed.find(({ step }) => step.kind === 'createRevision');
+    if (!scale && !update && !revision) return undefined;
+    const couldNotCreate = failed.some(({ step }) => step.kind === 'createPod');
+    return {
+      ...(scale && { scale: messageOf(scale.error), ...typed('scaleType', scale.error) }),
+      ...(update && { update: messageOf(update.error), ...typed('updateType', update.error) }),
+      ...(revision && { revision: messageOf(revision.error), ...typed('revisionType', revision.error) }),
+      ...(couldNotCreate && !this.#growing.has(uid) && { nothingCreated: true }),
+      retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
+    };
   }
 
   #nodesFor({ spec }: CloneSet): CloneSetWorld['nodes'] {
@@ -284,10 +361,14 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const changed = (uid: string) => {
       if (isLeading()) this.#queue?.add(uid, 'changed');
     };
+    const edited = (uid: string) => {
+      if (isLeading()) this.#queue?.add(uid, 'edited');
+    };
     this.#sets.onChange(({ before, after }) => {
       const uid = (after ?? before)?.metadata.uid;
       if (uid === undefined) return;
-      changed(uid);
+      if (isEdited(before, after)) edited(uid);
+      else changed(uid);
       if (isLeading()) this.#operations.add(uid);
       if (after === undefined) void this.#forget(uid);
     });
@@ -298,6 +379,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     }
     this.#pods.onChange(({ before, after }) => {
       if (before === undefined || after !== undefined) return;
+      // what it took of a quota is free
+      for (const uid of ownersIn(before)) edited(uid);
       const isOfSet = before.metadata.ownerReferences?.some(({ kind }) => kind === cloneSets.kind);
       if (isOfSet) this.#spent.add(qualifiedName(before.metadata), this.#house.now());
     });
@@ -371,12 +454,8 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
 
 /** The steps without those that are left to the next pass. */
 function bounded(steps: CloneSetPlan['upkeep'], { failures }: CloneSetWorld): CloneSetPlan['upkeep'] {
-  let creations: number = mostAtOnce.creations;
   let others: number = failures ? Number.POSITIVE_INFINITY : mostAtOnce.others;
-  return steps.filter((step) => {
-    if (step.kind === 'createPod') return creations-- > 0;
-    return togetherOf(step) !== 'freely' || others-- > 0;
-  });
+  return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
 }
 
 function controllerOf({ metadata }: KubeObject): readonly string[] {
@@ -385,6 +464,15 @@ function controllerOf({ metadata }: KubeObject): readonly string[] {
   return controller.kind === cloneSets.kind && controller.apiVersion.startsWith(`${cloneSets.group}/`)
     ? [controller.uid]
     : [];
+}
+
+/** Whether somebody has changed what the set asks for, or its marks; its status changes with whatever happens to it. */
+function isEdited(before: CloneSet | undefined, after: CloneSet | undefined): boolean {
+  const told = (set: CloneSet | undefined) => {
+    const { generation, labels, annotations, deletionTimestamp } = set?.metadata ?? {};
+    return JSON.stringify([generation, labels, annotations, deletionTimestamp]);
+  };
+  return told(before) !== told(after);
 }
 
 function ownersIn(object: KubeObject | undefined): readonly string[] {
@@ -407,33 +495,29 @@ function operationOf(set: CloneSet, facts: RollOutFacts): WantedOperation {
   };
 }
 
-function hasFailed({ scale, update }: Failures): boolean {
-  return scale !== undefined || update !== undefined;
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
-function toldOf({ scale, update, wanted, created }: Failures): NonNullable<CloneSetWorld['failures']> {
-  return {
-    ...(scale !== undefined && { scale }),
-    ...(update !== undefined && { update }),
-    ...(scale !== undefined && wanted > 0 && created === 0 && { nothingCreated: true }),
-  };
+function typed<Key extends string>(key: Key, error: unknown): { readonly [key in Key]?: FailureType } {
+  const type = failureTypeOf(error);
+  return type === undefined ? {} : ({ [key]: type } as { readonly [key in Key]: FailureType });
 }
 
-/** CS-3: which condition tells of it. */
-function note(failures: Failures, { kind }: CloneSetStep, message: string): void {
+/** CS-3: which condition tells of a step that has failed; undefined: the log alone. */
+function conditionOf({ kind }: CloneSetStep): string | undefined {
   switch (kind) {
     case 'createPod':
     case 'deletePod':
     case 'deleteClaim':
     case 'writeClaim':
-      failures.scale ??= message;
-      return;
+      return cloneSetCondition.failedScale;
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':
-      failures.update ??= message;
-      return;
-    default: // told by the log alone, and tried again
+      return cloneSetCondition.failedUpdate;
+    default:
+      return undefined;
   }
 }
 

@@ -14,7 +14,7 @@ import {
   type RefMetadata,
   stateOf,
 } from '../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
 import { type DiffOperation, diffJson, formatPath } from '../../api/json-diff.ts';
 import type { Container, EnvVar, Pod } from '../../api/pod.ts';
 import type { PodTemplate } from '../../api/pod-template.ts';
@@ -130,18 +130,18 @@ function asInPod(old: PodTemplate, pod: Pod, history: readonly RevisionContents[
     if (real === undefined) continue;
     const at = ['spec', 'containers', String(index)];
     const isForgotten = real.image !== container.image && history.some((revision) => imageIn(revision, real));
-    if (real.image !== undefined && (real.name in left.images || isForgotten)) {
+    if (real.image !== undefined && (Object.hasOwn(left.images, real.name) || isForgotten)) {
       result = replaced(result, [...at, 'image'], real.image);
     }
     for (const kind of ['limits', 'requests'] as const) {
-      for (const resource of Object.keys(left.resources[real.name]?.[kind] ?? {})) {
+      for (const resource of Object.keys(entryOf(left.resources, real.name)?.[kind] ?? {})) {
         const amount = real.resources?.[kind]?.[resource];
         if (amount !== undefined) result = replaced(result, [...at, 'resources', kind, resource], amount);
       }
     }
   }
   for (const { kind, key } of left.metadata) {
-    result = withEntry(result, kind, key, pod.metadata[kind]?.[key]);
+    result = withEntry(result, kind, key, entryOf(pod.metadata[kind], key));
   }
   return result;
 }
@@ -209,8 +209,8 @@ function collect(
     } else if (ofContainer && field === 'resources' && isResizable(kind, resource) && deeper.length === 0) {
       if (!gates.InPlaceWorkloadVerticalScaling) return impossible('ResizeIsOff', [...template, ...operation.path]);
       resources[name] = {
-        ...resources[name],
-        [kind ?? '']: { ...resources[name]?.[kind ?? ''], [resource ?? '']: value },
+        ...entryOf(resources, name),
+        [kind ?? '']: { ...entryOf(resources, name)?.[kind ?? ''], [resource ?? '']: value },
       };
     } else {
       return impossible('FieldNeedsNewPod', [...template, ...operation.path]);
@@ -245,7 +245,7 @@ function refMetadataOf(operations: readonly DiffOperation[], to: PodTemplate): R
     }
     for (const container of envIn(to)) {
       if (!envReferences(container).some((reference) => reference.from === kind && reference.key === key)) continue;
-      const ref = result[container.name] ?? {};
+      const ref = entryOf(result, container.name) ?? {};
       result[container.name] = { ...ref, [kind ?? '']: { ...ref[kind ?? ''], [key]: operation.value } };
     }
   }
@@ -266,7 +266,9 @@ function metadataPatch(
     const taken = new Set(Object.values(refMetadata).flatMap((ref) => Object.keys(ref[kind] ?? {})));
     const [before, after] = [entries(from, kind), entries(to, kind)];
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((key) => !taken.has(key));
-    const changed = keys.filter((key) => before[key] !== after[key]).map((key) => [key, after[key] ?? null] as const);
+    const changed = keys
+      .filter((key) => entryOf(before, key) !== entryOf(after, key))
+      .map((key) => [key, entryOf(after, key) ?? null] as const);
     if (changed.length > 0) patch[kind] = Object.fromEntries(changed);
   }
   const [before, after] = [finalizers(from), finalizers(to)];

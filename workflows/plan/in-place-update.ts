@@ -30,7 +30,7 @@ import {
   type Unfinished,
   unfinishedContainers,
 } from '../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
 import { compareGoStrings } from '../../api/json-go.ts';
 import type { Pod, PodCondition, ResourceRequirements } from '../../api/pod.ts';
 import { withPodUnready } from '../../api/pod-readiness.ts';
@@ -221,7 +221,7 @@ function mustDrain(pod: Pod, change: InPlaceChange): boolean {
   if (!hasInPlaceGate(pod)) return false;
   if (!isResizeOnly(change)) return true;
   return pod.spec.containers.some(({ name, resizePolicy }) => {
-    const { limits, requests } = change.resources[name] ?? {};
+    const { limits, requests } = entryOf(change.resources, name) ?? {};
     const resized = [...Object.keys(limits ?? {}), ...Object.keys(requests ?? {})];
     return resizePolicy?.some(
       ({ resourceName, restartPolicy }) => restartPolicy === 'RestartContainer' && resized.includes(resourceName),
@@ -397,7 +397,7 @@ function batchWrites(input: BatchInput & { readonly work: ContainerWork }): read
 function imagesPatch(pod: Pod, { images }: ContainerWork): JsonObject {
   return containersPatch(
     pod.spec.containers.flatMap(({ name }) => {
-      const image = images[name];
+      const image = entryOf(images, name);
       return image === undefined ? [] : [{ name, image }];
     }),
   );
@@ -457,7 +457,7 @@ function imageIds(pod: Pod, names: readonly string[]): Readonly<Record<string, {
 function differingAmounts(pod: Pod, { resources }: ContainerWork): JsonObject {
   return containersPatch(
     pod.spec.containers.flatMap(({ name, resources: real }) => {
-      const wanted = resources[name];
+      const wanted = entryOf(resources, name);
       const patch = wanted && differing(wanted, real);
       return patch && Object.keys(patch).length > 0 ? [{ name, resources: patch }] : [];
     }),

@@ -262,9 +262,9 @@ function isSameLeave(one: Leave, other: Leave): boolean {
 }
 
 /** What the permit is for, as people read it in the history. */
-export function permitText({ batch }: RollOutProgress, { paused, revision, undo, milestone }: Permit): string {
+export function permitText({ batch, facts }: RollOutProgress, { paused, revision, undo, milestone }: Permit): string {
   if (paused) return 'disrupt nothing, and tell how far it has come';
-  const pods = milestone === undefined ? 'all pods' : `up to ${milestone} pods`;
+  const pods = milestone === undefined ? 'all pods' : `up to ${Math.min(milestone, facts.replicas)} pods`;
   return `batch ${batch.number}: ${pods} ${undo ? 'back to' : 'of'} ${revision}`;
 }
 

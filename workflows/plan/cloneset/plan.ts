@@ -7,12 +7,14 @@
  */
 import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
 import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
+import { timestamp } from '../../../api/time.ts';
 import { firstWait } from '../decision.ts';
 import type { FleetPlan, Standing } from '../fleet-permit.ts';
 import { prunedOrders } from '../roll-out-orders.ts';
-import { countedPods, type FleetPod, isControlledBy } from './fleet.ts';
+import { waitingSince } from '../waiting-since.ts';
+import { asSeen, countedPods, type FleetPod, isControlledBy } from './fleet.ts';
 import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
-import { unusedClaims } from './pods.ts';
+import { asGoing, owedClaims, unusedClaims } from './pods.ts';
 import { planPreDownload } from './pre-download.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
@@ -20,7 +22,7 @@ import { isUpdateLeft } from './roll-out.ts';
 import { planScale, prunedPodsToDelete, releases } from './scale.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
-import { cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
+import { cannotRecord, cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
 import type { CloneSetWorld, Intention } from './world.ts';
 
 /** Creations next to each other in the upkeep may go side by side. */
@@ -41,14 +43,17 @@ export function sceneIn(world: CloneSetWorld): Scene | undefined {
 /** Decides what to do about a CloneSet now. */
 export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
   const { set } = seen;
-  const world = { ...seen, claims: seen.claims.filter((claim) => isControlledBy(set, claim)) };
+  const controlled = seen.claims.filter((claim) => isControlledBy(set, claim));
+  const owed = owedClaims(seen, controlled);
+  const world = { ...seen, claims: controlled.map((claim) => (owed.includes(claim) ? asGoing(claim, seen) : claim)) };
   const looked = countedPods(world);
   if (looked === undefined) return { upkeep: [], disruption: [], standing: { kind: 'working' } }; // CS-15
 
   const found = chooseRevisions(world);
   if (found.kind === 'create') {
     const upkeep: readonly Intention[] = [{ kind: 'createRevision', revision: found.revision }];
-    return isGoing(set) ? ended : { upkeep, disruption: [], standing: { kind: 'working' } };
+    const status = unrecordedStatus(world);
+    return isGoing(set) ? ended : { ...status, upkeep, disruption: [], standing: { kind: 'working' } };
   }
 
   const { counted, strays } = looked;
@@ -68,6 +73,7 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
     upkeep: [
       ...found.steps,
       ...releases(set, strays),
+      ...owed.map((claim) => ({ kind: 'deleteClaim', claim: asSeen(claim), ofDeletedPod: true }) as const),
       ...unusedClaims(world, counted),
       ...podSteps,
       ...scale.events,
@@ -81,6 +87,24 @@ export function planCloneSet(seen: CloneSetWorld): CloneSetPlan {
     situation,
   };
 }
+
+/** All that can be said of a set before its template is recorded: why that fails. */
+function unrecordedStatus(world: CloneSetWorld): Pick<CloneSetPlan, 'status'> {
+  const { set, nowMs } = world;
+  const wait = cannotRecord(world);
+  if (wait === undefined) return {};
+  const waitingFor = waitingSince(set.status?.waitingFor, wait, timestamp(nowMs));
+  const status = { ...(set.status ?? noPodsYet), waitingFor };
+  return isNews(set, status) ? { status } : {};
+}
+
+const noPodsYet = {
+  replicas: 0,
+  readyReplicas: 0,
+  availableReplicas: 0,
+  updatedReplicas: 0,
+  updatedReadyReplicas: 0,
+} as const;
 
 /** CS-12: what is being deleted is left to the garbage collector, and rolls nothing out any more. */
 const ended: CloneSetPlan = { upkeep: [], disruption: [], standing: { kind: 'superseded' } };
@@ -174,11 +198,12 @@ function isSettled({ scene, scale }: Situation): boolean {
 }
 
 function againIn(situation: Situation, status: CloneSetStatus): { readonly againInMs?: number } {
-  const { scene, refresh, update } = situation;
+  const { scene, scale, refresh, update } = situation;
   const { counted, world, set } = scene;
   const deadlineMs = progressDeadlineMs(set, status);
   const due = [
     ...counted.map(({ availableAtMs }) => availableAtMs),
+    ...scale.awaited.map(({ untilMs }) => untilMs),
     // CS-90: a second later, since it has to be over
     deadlineMs === undefined ? undefined : deadlineMs + 1000,
   ].flatMap((atMs) => (atMs === undefined ? [] : [atMs - world.nowMs]));

@@ -11,6 +11,7 @@ import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../a
 import { apiVersionOf } from '../../../api/meta.ts';
 import type { Pod } from '../../../api/pod.ts';
 import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/revision.ts';
+import { timestamp } from '../../../api/time.ts';
 import { podReadinessGate } from '../../../api/well-known.ts';
 import { stateMetadata } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
@@ -28,36 +29,90 @@ export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): strin
   return metadata.labels?.[cloneSetMark.instanceId] || undefined;
 }
 
+/** What instance IDs are chosen from. */
+type InstanceIdWorld = Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'isSpent' | 'spentNames'>;
+
 /**
- * So many instance IDs that no pod has: those of claims without a pod first, then new ones (CS-46, CS-73).
+ * At most so many instance IDs that no pod has: those of claims without a pod first where claims are kept, then new ones
+ * (CS-46, CS-73, CS-74). Fewer, when nearly all there are have been used.
  *
  * Whoever plans for the same set and revision comes to the same ones, in the same order. So a creation that was thought lost
  * and arrives late, from an earlier term or out of an API server that stood still, finds its name taken or takes it: it never
  * makes a pod too many.
  */
-export function freeInstanceIds(
-  count: number,
-  revision: string,
-  { set, pods, claims, isSpent }: Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'isSpent'>,
-): readonly string[] {
-  // Of every pod object that is still there: a name comes free only when the object is gone.
-  const used = new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
-  const orphaned = claims.filter(({ metadata }) => metadata.deletionTimestamp === undefined).map(instanceIdOf);
-  const ids = new Set<string>();
-  for (const id of orphaned) {
-    if (ids.size < count && id !== undefined && !used.has(id)) ids.add(id);
-  }
+export function freeInstanceIds(count: number, revision: string, world: InstanceIdWorld): readonly string[] {
+  const { set, pods, claims, isSpent, spentNames = 0 } = world;
+  const used = usedInstanceIds(pods);
+  const ids = new Set(orphanedInstanceIds(world).slice(0, count));
   const ofClaims = new Set(claims.map(instanceIdOf));
   const { uid, name } = set.metadata;
   // One that is to be deleted by name would be, if it came back.
-  const unwanted = set.spec.scaleStrategy?.podsToDelete ?? [];
-  for (let draw = 0; ids.size < count; draw++) {
+  const unwanted = new Set(set.spec.scaleStrategy?.podsToDelete ?? []);
+  // Every look begins with the first draw again, so what has been drawn before does not count.
+  const drawn = used.size + ofClaims.size + unwanted.size + spentNames;
+  const mostDraws = drawn + 64 + 16 * count;
+  for (let draw = 0; ids.size < count && draw < mostDraws; draw++) {
     const id = drawnId(`${uid}/${revision}/${draw}`);
     const podName = `${name}-${id}`;
-    if (used.has(id) || ofClaims.has(id) || unwanted.includes(podName) || isSpent(podName)) continue;
+    if (used.has(id) || ofClaims.has(id) || unwanted.has(podName) || isSpent(podName)) continue;
     ids.add(id);
   }
   return [...ids];
+}
+
+/** Of every pod object that is still there: a name comes free only when the object is gone. */
+function usedInstanceIds(pods: readonly Pod[]): ReadonlySet<string> {
+  return new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
+}
+
+/** The IDs of claims that are kept, and whose pod is gone. */
+export function orphanedInstanceIds({
+  set,
+  pods,
+  claims,
+}: Pick<CloneSetWorld, 'set' | 'pods' | 'claims'>): readonly string[] {
+  const used = usedInstanceIds(pods);
+  return keptInstanceIds({ set, claims }).filter((id) => !used.has(id));
+}
+
+/** The IDs of claims that are kept for later pods. */
+function keptInstanceIds({ set, claims }: Pick<CloneSetWorld, 'set' | 'claims'>): readonly string[] {
+  if (!set.spec.scaleStrategy?.enablePVCReuse) return [];
+  const kept = claims
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .flatMap((claim) => {
+      return instanceIdOf(claim) ?? [];
+    });
+  return [...new Set(kept)];
+}
+
+/** So long after its grace period a pod that has not gone is given up, because its node may be lost. */
+const lostAfterMs = 30_000;
+
+/** A pod that is going, and until when its replacement waits to take over its name and claims. */
+export interface AwaitedPod {
+  readonly name: string;
+  readonly untilMs: number;
+}
+
+/** The pods that others have deleted and whose claims are to be taken over, once they are gone (CS-46, CS-73). */
+export function awaitedPods({
+  set,
+  pods,
+  claims,
+  nowMs,
+}: Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'nowMs'>): readonly AwaitedPod[] {
+  // a new pod mounts what the templates of now say
+  if ((set.spec.volumeClaimTemplates ?? []).length === 0) return [];
+  const kept = new Set(keptInstanceIds({ set, claims }));
+  return pods.flatMap((pod): readonly AwaitedPod[] => {
+    const { name, deletionTimestamp } = pod.metadata;
+    const id = instanceIdOf(pod);
+    if (deletionTimestamp === undefined || id === undefined || !kept.has(id)) return [];
+    // the time of a deletion is that at which the grace period ends
+    const untilMs = Date.parse(deletionTimestamp) + lostAfterMs;
+    return nowMs < untilMs ? [{ name, untilMs }] : [];
+  });
 }
 
 function drawnId(text: string): string {
@@ -176,6 +231,20 @@ export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly 
   return claims
     .filter((claim) => instanceIdOf(claim) === id && claim.metadata.deletionTimestamp === undefined)
     .map(asSeen);
+}
+
+/** CS-35: the claims that were to go with their pod and are still there. */
+export function owedClaims(
+  { owedClaims: owed }: Pick<CloneSetWorld, 'owedClaims'>,
+  claims: readonly VolumeClaim[],
+): readonly VolumeClaim[] {
+  if (owed === undefined) return [];
+  return claims.filter(({ metadata }) => owed.has(metadata.uid) && metadata.deletionTimestamp === undefined);
+}
+
+/** The claim as everything else has to take it once it is to be deleted. */
+export function asGoing({ metadata }: VolumeClaim, { nowMs }: Pick<CloneSetWorld, 'nowMs'>): VolumeClaim {
+  return { metadata: { ...metadata, deletionTimestamp: timestamp(nowMs) } };
 }
 
 /**

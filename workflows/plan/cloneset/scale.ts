@@ -21,7 +21,7 @@ import {
 import { asSeen, type FleetPod } from './fleet.ts';
 import { countsAsNew, type Scene, scaleNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
-import { claimsOfPod, freeInstanceIds, newPod } from './pods.ts';
+import { type AwaitedPod, awaitedPods, claimsOfPod, freeInstanceIds, newPod, orphanedInstanceIds } from './pods.ts';
 import { chooseVictims } from './victims.ts';
 import type { Intention, WriteReason } from './world.ts';
 
@@ -34,12 +34,22 @@ export interface ScalePlan {
   readonly spared: readonly FleetPod[];
   /** Why pods that are too many stay: others go first. */
   readonly goingFirst: readonly FleetPod[];
+  /** Pods on their way out whose names and claims missing pods are to take over. */
+  readonly awaited: readonly AwaitedPod[];
+  /** Missing pods for which no instance ID was found. */
+  readonly withoutId: number;
 }
+
+/**
+ * What one pass creates at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
+ * last of thousands.
+ */
+const mostCreations = 64;
 
 /** What to create and delete now. */
 export function planScale(scene: Scene): ScalePlan {
   const numbers = scaleNumbers(scene);
-  const nothing: ScalePlan = { steps: [], events: [], numbers, spared: [], goingFirst: [] };
+  const nothing: ScalePlan = { steps: [], events: [], numbers, spared: [], goingFirst: [], awaited: [], withoutId: 0 };
   const kept = cancelledDeletes(scene);
   if (kept.length > 0) return { ...nothing, steps: kept };
 
@@ -48,9 +58,9 @@ export function planScale(scene: Scene): ScalePlan {
       numbers.up > numbers.upLimit
         ? [{ kind: 'event', event: cloneSetEvent.scaleUpLimited(numbers.upLimit) } as const]
         : [];
-    if (numbers.upLimit > 0) return { ...nothing, steps: newPods(scene, numbers), events };
+    const { steps, awaited, withoutId } = newPods(scene, numbers);
     // CS-31: all else waits. But pods that are free to go may be what holds the creation back.
-    return { ...nothing, steps: finishedHolds(scene), events };
+    return { ...nothing, steps: steps.length > 0 ? steps : finishedHolds(scene), events, awaited, withoutId };
   }
   const freed = finishedHolds(scene);
   if (freed.length > 0) return { ...nothing, steps: freed };
@@ -78,13 +88,24 @@ function cancelledDeletes(scene: Scene): readonly Intention[] {
     .flatMap((pod) => writes(pod, 'keep', enter('PreparingNormal', pod.pod, set.spec.lifecycle, scene.now)));
 }
 
-/** CS-31, CS-59: old ones as far as they are missing, new ones for the rest. */
-function newPods(scene: Scene, { upLimit, upOld }: Numbers): readonly Intention[] {
+/**
+ * CS-31, CS-59: old ones as far as they are missing, new ones for the rest. CS-46: where claims are waiting for a pod they are
+ * taken first, then those that wait for their old pod to go, and only the rest are new.
+ */
+function newPods(
+  scene: Scene,
+  { upLimit, upOld }: Numbers,
+): Pick<ScalePlan, 'awaited' | 'withoutId'> & { readonly steps: readonly Intention[] } {
   const { world, set, now, target, other } = scene;
   const { claims, gates } = world;
-  return freeInstanceIds(upLimit, target.metadata.name, world).map((instanceId, index) =>
+  const orphaned = Math.min(orphanedInstanceIds(world).length, upLimit);
+  const awaited = awaitedPods(world).slice(0, upLimit - orphaned);
+  const count = Math.min(upLimit - awaited.length, mostCreations);
+  const ids = freeInstanceIds(count, target.metadata.name, world);
+  const steps = ids.map((instanceId, index) =>
     newPod({ set, revision: index < upOld ? other : target, instanceId, claims, gates, now }),
   );
+  return { steps, awaited, withoutId: count - ids.length };
 }
 
 /** CS-32, LC-41, LC-53. */

@@ -5,6 +5,7 @@
  * pulls its pods apart over the list; and pods that wait for their update already come before all others.
  */
 import type { RollingUpdate } from '../../../api/cloneset.ts';
+import { entryOf } from '../../../api/json.ts';
 import { labelMatcher } from '../../../api/label-selector.ts';
 import { byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
 
@@ -37,8 +38,8 @@ function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
     return (left, right) => weightOf(right) - weightOf(left);
   }
   // CS-53: pods with none of the keys have the level -1, so they come first
-  const levelOf = ({ pod }: FleetPod) => keys.findIndex((key) => pod.metadata.labels?.[key] !== undefined);
-  const numberOf = (pod: FleetPod) => numberAtEnd(pod.pod.metadata.labels?.[keys[levelOf(pod)] ?? ''] ?? '');
+  const levelOf = ({ pod }: FleetPod) => keys.findIndex((key) => entryOf(pod.metadata.labels, key) !== undefined);
+  const numberOf = (pod: FleetPod) => numberAtEnd(entryOf(pod.pod.metadata.labels, keys[levelOf(pod)] ?? '') ?? '');
   return inOrder(
     (left, right) => levelOf(left) - levelOf(right),
     (left, right) => numberOf(right) - numberOf(left),
@@ -66,7 +67,7 @@ function scatterTerms(
 }
 
 function matches({ pod }: FleetPod, { key, value }: ScatterTerm): boolean {
-  return (pod.metadata.labels?.[key] ?? '') === value;
+  return (entryOf(pod.metadata.labels, key) ?? '') === value;
 }
 
 /** CS-54: the candidates with those of one term apart from each other. */

@@ -6,7 +6,7 @@
  * depends on the other pods of the group, so ranks are worked out before anything is sorted.
  */
 import { cloneSetMark } from '../../../api/cloneset.ts';
-import { isJsonList, isJsonObject } from '../../../api/json.ts';
+import { entryOf, isJsonList, isJsonObject } from '../../../api/json.ts';
 import type { PodTemplate } from '../../../api/pod-template.ts';
 import { byProgress, byService, type FleetPod, first, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
 import type { CloneSetWorld } from './world.ts';
@@ -83,7 +83,7 @@ function spreadRanks(group: readonly FleetPod[], keys: readonly string[], nodes:
   const onSameNode = sameNodeRanks(group);
   for (const key of keys) {
     const order = byWorth(key === hostnameKey ? new Map() : onSameNode);
-    const domains = Map.groupBy(group, ({ pod }) => nodes.get(pod.spec.nodeName ?? '')?.[key]);
+    const domains = Map.groupBy(group, ({ pod }) => entryOf(nodes.get(pod.spec.nodeName ?? ''), key));
     domains.delete(undefined);
     const weight = Math.log(domains.size + 2);
     for (const pods of domains.values()) {

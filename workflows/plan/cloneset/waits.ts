@@ -4,7 +4,9 @@
  */
 
 import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset.ts';
+import type { FailureType } from '../../../api/failure.ts';
 import { type LifecycleHook, marksMissing, marksOn } from '../../../api/lifecycle.ts';
+import { withGrant } from '../../../api/missing-right.ts';
 import type { Order } from '../../../api/roll-out-orders.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import type { InPlaceWait, RecreateCause } from '../in-place-update.ts';
@@ -16,6 +18,7 @@ import { roundsToZero } from './numbers.ts';
 import type { RefreshPlan } from './refresh.ts';
 import type { ScalePlan } from './scale.ts';
 import type { UpdatePlan } from './update.ts';
+import type { CloneSetWorld } from './world.ts';
 
 /** A pass, once it is decided. */
 export interface Situation {
@@ -34,6 +37,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   cannotCreate,
   cannotDelete,
   cannotUpdate,
+  noFreeInstanceIds,
   podUnreadable,
   inPlaceImpossible,
   refusedByBudget,
@@ -44,6 +48,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   budgetRoundsToZero,
   notScheduled,
   scaleLimited,
+  podTerminating,
   batchNotReady,
   containersNotSwapped,
   draining,
@@ -132,19 +137,43 @@ export function noPermitInMs({ scene, update }: Situation): number | undefined {
 const noPermitAfterMs = 5_000;
 
 function cannotCreate({ scene, scale }: Situation): Wait | undefined {
-  const message = scene.world.failures?.scale;
-  return message !== undefined && scale.numbers.up > 0 ? wait('CannotCreate', [], message) : undefined;
+  const { failures } = scene.world;
+  if (failures?.scale === undefined || scale.numbers.up <= 0) return undefined;
+  return wait('CannotCreate', [], failureText(failures.scale, failures.scaleType, failures));
+}
+
+/** Of a set whose template is not recorded yet, for which nothing else can be decided. */
+export function cannotRecord({ failures }: Pick<CloneSetWorld, 'failures'>): Wait | undefined {
+  if (failures?.revision === undefined) return undefined;
+  const detail = failureText(failures.revision, failures.revisionType, failures);
+  return wait('CannotCreate', [], `the ControllerRevision of the template: ${detail}`);
 }
 
 function cannotDelete({ scene, scale }: Situation): Wait | undefined {
-  const message = scene.world.failures?.scale;
-  return message !== undefined && scale.numbers.up === 0 ? wait('CannotDelete', [], message) : undefined;
+  const { failures } = scene.world;
+  if (failures?.scale === undefined || scale.numbers.up > 0) return undefined;
+  return wait('CannotDelete', [], failureText(failures.scale, failures.scaleType, failures));
 }
 
 function cannotUpdate({ scene }: Situation): Wait | undefined {
-  const message = scene.world.failures?.update;
-  return message === undefined ? undefined : wait('CannotUpdate', [], message);
+  const { failures } = scene.world;
+  if (failures?.update === undefined) return undefined;
+  return wait('CannotUpdate', [], failureText(failures.update, failures.updateType, failures));
 }
+
+/** Why it failed, what has to be granted where that is it, and when it is tried again where that takes its time. */
+function failureText(
+  message: string,
+  type: FailureType | undefined,
+  { retriedWithinMs = 0 }: NonNullable<CloneSetWorld['failures']>,
+): string {
+  const minutes = Math.ceil(retriedWithinMs / 60_000);
+  const told = `${type === undefined ? '' : `${type}: `}${withGrant(shortened(message, longestMessageBytes))}`;
+  return minutes <= 1 ? told : `${told}; tried again within ${minutes} minutes, and at once when the CloneSet changes`;
+}
+
+/** So that what follows it is told, too. */
+const longestMessageBytes = 400;
 
 function refusedByBudget({ update }: Situation): Wait | undefined {
   if (update.stop.kind !== 'refused') return undefined;
@@ -308,6 +337,16 @@ function scaleLimited({ scene, scale }: Situation): Wait | undefined {
     'ScaleLimited',
     scene.counted.filter(({ isAvailable }) => !isAvailable),
   );
+}
+
+/** CS-46. */
+function podTerminating({ scale }: Situation): Wait | undefined {
+  if (scale.awaited.length === 0) return undefined;
+  return waitFor('PodTerminating', scale.awaited.map(podRef), cloneSetWaits.PodTerminating);
+}
+
+function noFreeInstanceIds({ scale }: Situation): Wait | undefined {
+  return scale.withoutId > 0 ? wait('NoFreeInstanceIds') : undefined;
 }
 
 function notScheduled({ scene }: Situation): Wait | undefined {

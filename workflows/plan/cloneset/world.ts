@@ -4,6 +4,7 @@
  */
 import type { CloneSet } from '../../../api/cloneset.ts';
 import type { EventText } from '../../../api/event.ts';
+import type { FailureType } from '../../../api/failure.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job.ts';
 import type { JsonObject } from '../../../api/json.ts';
@@ -24,6 +25,8 @@ export interface CloneSetWorld {
   readonly pods: readonly Pod[];
   /** Every claim that the set controls. */
   readonly claims: readonly VolumeClaim[];
+  /** UIDs of claims whose pod was deleted and which have to go with it. Absent: none. */
+  readonly owedClaims?: ReadonlySet<string>;
   /** Every revision of the namespace that may be the set's; those of others are told apart here. */
   readonly revisions: readonly ControllerRevision[];
   /** Labels of nodes by name, for the spreading of pods. May be empty when the template does not spread them. */
@@ -58,9 +61,17 @@ export interface CloneSetWorld {
   /** What went wrong when the last plan was carried out. Absent: nothing. */
   readonly failures?: {
     readonly scale?: string;
+    /** Absent: nobody knows. */
+    readonly scaleType?: FailureType;
     /** Not one of the wanted pods could be created. */
     readonly nothingCreated?: boolean;
     readonly update?: string;
+    readonly updateType?: FailureType;
+    /** The revision of the template could not be recorded. */
+    readonly revision?: string;
+    readonly revisionType?: FailureType;
+    /** How long it takes at most until it is tried again, if it fails once more. Absent: nobody knows. */
+    readonly retriedWithinMs?: number;
   };
   /** Updates that a budget refused a moment ago, and who refused them. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
@@ -68,6 +79,8 @@ export interface CloneSetWorld {
   readonly mostStarts?: number;
   /** Whether no new pod may have this name, although no pod of the set has it: it is another's, or was one's just now. */
   readonly isSpent: (podName: string) => boolean;
+  /** No more names than these are such. Absent: none. */
+  readonly spentNames?: number;
 }
 
 /** An object as it was when something was decided about it; a write that finds another version is refused. */
@@ -113,7 +126,8 @@ export type Intention =
       readonly revision: string;
       readonly writes: readonly PodWrite[];
     }
-  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen }
+  /** `ofDeletedPod`: whatever has been written to it since it was seen. */
+  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
   /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
   | {
