@@ -32,6 +32,11 @@ export interface CommandPayload {
   readonly target?: string;
   /** A command that comes twice under the same ID counts once. */
   readonly id?: string;
+  /**
+   * UID of the ContainerRecreateRequest that it is meant for: requests of one pod follow one another under one workflow
+   * ID. Absent: it is for the one that is being worked on.
+   */
+  readonly request?: string;
 }
 
 /** What an Event about the object says of a command: `Paused by alice`, `Skipped app by alice`. */
@@ -65,11 +70,12 @@ const commandReasons = {
 /** Reads whatever a person has sent with a signal: an object with `by` and `target`, null, nothing, or anything else. */
 export function parseCommandPayload(payload: unknown): CommandPayload {
   if (typeof payload !== 'object' || payload === null) return {};
-  const { by, target, id } = payload as { by?: unknown; target?: unknown; id?: unknown };
+  const { by, target, id, request } = payload as Readonly<Record<keyof CommandPayload, unknown>>;
   return {
     ...(typeof by === 'string' && by !== '' ? { by: by.slice(0, 253) } : {}),
     ...(typeof target === 'string' && target !== '' ? { target: target.slice(0, 253) } : {}),
     ...(typeof id === 'string' && id !== '' ? { id: id.slice(0, 253) } : {}),
+    ...(typeof request === 'string' && request !== '' ? { request: request.slice(0, 253) } : {}),
   };
 }
 

@@ -11,13 +11,29 @@ import type { Starter, WantedOperation } from './starter.ts';
 /** Whom a command is passed on to. */
 export type Commanded =
   /** To a run that is there, as soon as Temporal knows what the object says now. */
-  | { readonly kind: 'running'; readonly workflowId: string }
+  | {
+      readonly kind: 'running';
+      readonly workflowId: string;
+      /** UID of the request that it is meant for, where several follow one another under one ID. */
+      readonly request?: string;
+    }
   /** To a run that is started for it if there is none. */
   | { readonly kind: 'started'; readonly operation: WantedOperation }
   /** To a run that nobody may start yet: a command stays where it is until then. */
   | { readonly kind: 'later' }
+  /** To nobody in Temporal: it is obeyed here. False: that could not be written down yet, and the command stays. */
+  | { readonly kind: 'here'; readonly obey: (command: AnnotatedCommand) => Promise<boolean> }
   /** To nobody: there is nothing to command, so it is only taken off. */
   | { readonly kind: 'nobody' };
+
+/** A command as the annotation of an object has it. */
+export interface AnnotatedCommand {
+  readonly name: CommandName;
+  readonly target?: string;
+  readonly by: string;
+  /** The same for each delivery. */
+  readonly id: string;
+}
 
 export interface CommandDependencies {
   readonly kube: Pick<KubeClient, 'patch'>;
@@ -45,15 +61,27 @@ export async function passOnCommand(
   if (text === undefined) return undefined;
   const command = parseCommandText(text, understood);
   if (command && commanded.kind === 'later') return undefined;
-  if (command && (commanded.kind === 'started' || commanded.kind === 'running')) {
-    const { name: commandName, ...target } = command;
+  if (command) {
     const { by, at } = commander(object);
-    const payload = { by, ...target, id: `${uid}/${at}/${text}` };
-    if (commanded.kind === 'started') {
-      await starter.command(commanded.operation.workflowId, commandName, payload, commanded.operation);
-    } else {
-      if (!starter.isSent(commanded.workflowId)) return { againInMs: 500 };
-      await starter.command(commanded.workflowId, commandName, payload);
+    const annotated: AnnotatedCommand = { ...command, by, id: `${uid}/${at}/${text}` };
+    const { name: commandName, ...payload } = annotated;
+    switch (commanded.kind) {
+      case 'here':
+        // what has changed meanwhile brings the next reconcile
+        if (!(await commanded.obey(annotated))) return undefined;
+        break;
+      case 'started':
+        await starter.command(commanded.operation.workflowId, commandName, payload, commanded.operation);
+        break;
+      case 'running': {
+        if (!starter.isSent(commanded.workflowId)) return { againInMs: 500 };
+        const { workflowId, request } = commanded;
+        await starter.command(workflowId, commandName, { ...payload, ...(request !== undefined && { request }) });
+        break;
+      }
+      case 'later':
+      case 'nobody':
+        break;
     }
   }
   const path = jsonPointer('metadata', 'annotations', windlassAnnotation.command);

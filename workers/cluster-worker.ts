@@ -28,30 +28,40 @@ export interface ClusterWorkerDependencies {
 /** The worker of queue `cluster`: all workflows, and the activities that read and write one object. It keeps no state. */
 export async function createClusterWorker(dependencies: ClusterWorkerDependencies): Promise<Worker> {
   const { connection, client, kube, namespace, log, metrics } = dependencies;
-  const now = () => new Date();
   return await Worker.create({
     connection,
     namespace,
     taskQueue: queues.cluster,
     dataConverter: dataConverterFor({ log, metrics }),
     workflowBundle: { codePath: await workflowBundle() },
-    activities: {
-      ...requestActivities({ kube, now }),
-      ...drainActivities({ kube, now }),
-      ...environmentActivities({ kube }),
-      ...operatorEventActivities({ kube, now }),
-      ...sidecarActivities({ kube, now }),
-      ...nodeImageActivities({ kube, now }),
-      ...pullJobActivities({ kube, now }),
-      ...signalActivities({ client }),
-    },
+    activities: clusterActivities({ client, kube, now: () => new Date() }),
     interceptors: { activity: [observeActivities({ log, metrics })] },
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // the workflow of an operation that waits needs no memory: it is read back from its short history when news comes
     maxCachedWorkflows: 200,
+    // a task that waits for a local activity keeps its slot; others must hear of an abort or an ended stop meanwhile
+    maxConcurrentWorkflowTaskExecutions: 200,
     maxConcurrentActivityTaskExecutions: 200,
     shutdownGraceTime: '5s',
     shutdownForceTime: '8s',
   });
+}
+
+/** The activities of queue `cluster`, by the name under which workflows call them. */
+export function clusterActivities({
+  client,
+  kube,
+  now,
+}: Pick<ClusterWorkerDependencies, 'client' | 'kube'> & { readonly now: () => Date }) {
+  return {
+    ...requestActivities({ kube, now }),
+    ...drainActivities({ kube, now }),
+    ...environmentActivities({ kube }),
+    ...operatorEventActivities({ kube, now }),
+    ...sidecarActivities({ kube, now }),
+    ...nodeImageActivities({ kube, now }),
+    ...pullJobActivities({ kube, now }),
+    ...signalActivities({ client }),
+  };
 }

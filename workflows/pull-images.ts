@@ -1,5 +1,4 @@
 import {
-  ActivityFailure,
   ApplicationFailure,
   CancellationScope,
   condition,
@@ -8,20 +7,19 @@ import {
   isCancellation,
   setCurrentDetails,
   setHandler,
-  TimeoutFailure,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
 import { referenceOf } from '../api/familiar-image.ts';
 import { sameJson } from '../api/json.ts';
-import { withGrant } from '../api/missing-right.ts';
 import { nodeImages, pullMessage } from '../api/node-image.ts';
 import {
   changedSignal,
   commandNames,
   type PullOperation,
   parsePullChanged,
+  pullImagesId,
   searchAttributes,
 } from '../api/operations.ts';
 import type { WaitingFor } from '../api/waiting-for.ts';
@@ -44,6 +42,8 @@ import {
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { checkOwnId } from './shared/own-id.ts';
+import { reasonOf } from './shared/refusals.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
 /** One pull that this run looks after. */
@@ -74,15 +74,26 @@ const lateMs = 10_000;
 /** So many parts of a look are taken at once. What they do not hold is looked at when these have ended. */
 const mostParts = 64;
 
+/** What a run leaves to the next one. Read as what anybody may have sent: it comes with the input of the workflow. */
+export interface PullHandOver {
+  readonly pausedBy?: string;
+}
+
 /**
  * Keeps the images of one node true: pulls what the NodeImage asks for and writes down how that went. It ends when nothing
  * is open. While it runs, nothing else pulls on that node for Windlass.
  */
-export async function pullImages(operation: PullOperation): Promise<void> {
+export async function pullImages(operation: PullOperation, before: PullHandOver = {}): Promise<void> {
   const { nodeImage } = operation;
+  checkOwnId(pullImagesId(nodeImage.uid));
   let node = operation.node;
   let wantsLook = true;
-  let pausedBy: string | undefined;
+  let pausedBy = typeof before.pausedBy === 'string' ? before.pausedBy : undefined;
+  /** Whether the status still has to say if an operator paused an earlier run: there a pause outlives a run that is lost. */
+  let asksForPause = true;
+  let hasLooked = false;
+  /** What ends pulls of which this run does not know yet. */
+  const early: (() => void)[] = [];
   let isDraining = false;
   const runs = new Map<string, Run>();
   /** Those that wait for their turn, first come, first served. */
@@ -105,7 +116,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     for (const { attempt } of runs.values()) attempt?.cancel();
   });
   const announcements: Promise<void>[] = [];
-  listenToOperator(commandNames, {
+  const operator = listenToOperator(commandNames, {
     command: (command) => obeyAtOnce(command),
     identified: (command, by) => {
       obey(command, by);
@@ -113,7 +124,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     },
   });
   CancellationScope.current().cancelRequested.catch(() =>
-    endAll(pullMessage.aborted('a cancellation of its workflow')),
+    onceSeen(() => endAll(pullMessage.aborted('a cancellation of its workflow'))),
   );
 
   await CancellationScope.nonCancellable(async () => {
@@ -126,15 +137,17 @@ export async function pullImages(operation: PullOperation): Promise<void> {
           return;
         }
         takeIn(seen);
-        if (isStale) await untilAllowed(() => images.reportPulls.executeWithOptions({ summary: 'tidy up' }, [tidy()]));
+        hasLooked = true;
+        for (const act of early.splice(0)) act();
+        if (isStale) await write('tidy up', nextReport(nodeImage, [], waitingNow()));
         isStale = false;
       }
       await condition(() => wantsLook || isQuiet() || mayHandOver());
       if (wantsLook) continue;
       await Promise.all(announcements.splice(0));
       if (mayHandOver() && !isQuiet()) {
-        // all progress is in the cluster, so the next run needs only the same references
-        await continueAsNew<typeof pullImages>({ nodeImage, node });
+        // all other progress is in the cluster, so the next run needs only the same references
+        await continueAsNew<typeof pullImages>({ nodeImage, node }, pausedBy === undefined ? {} : { pausedBy });
       }
       if (wantsLook || !isQuiet() || announcements.length > 0) continue;
       if (!isMoreOpen) return;
@@ -148,7 +161,8 @@ export async function pullImages(operation: PullOperation): Promise<void> {
 
   function mayHandOver(): boolean {
     isDraining ||= workflowInfo().continueAsNewSuggested;
-    if (!isDraining) return false;
+    // a command is obeyed once it is known who gave it
+    if (!isDraining || operator.unidentified() > 0) return false;
     return reports.size === 0 && !isWriting && [...runs.values()].every(({ attempt }) => attempt === undefined);
   }
 
@@ -162,8 +176,9 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     let version: string | undefined;
     for (let parts = 0; parts < mostParts; parts++) {
       const skip = tags.length;
-      const part: NodeImageLook = await untilAllowed(() =>
-        look.lookAtNodeImage.executeWithOptions({ summary }, [{ operation, skip }]),
+      const part: NodeImageLook = await untilAllowed(
+        () => look.lookAtNodeImage.executeWithOptions({ summary }, [{ operation, skip }]),
+        operator,
       );
       if (part.kind === 'gone') return undefined;
       // it has changed between two parts: what was at the seam may be missing
@@ -174,6 +189,8 @@ export async function pullImages(operation: PullOperation): Promise<void> {
       }
       version = part.resourceVersion;
       isStale = part.stale;
+      if (asksForPause && part.waitingFor?.reason === 'Paused') pausedBy ??= pauserIn(part.waitingFor);
+      asksForPause = false;
       if (tags.length === 0 && !isWriting) written = part.waitingFor;
       tags.push(...part.tags);
       if (!part.more) return { tags, isAll: true };
@@ -319,10 +336,10 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     if (isWriting) return Promise.resolve();
     isWriting = true;
     // whoever has something to say may be cancelled; what is said is not
-    return CancellationScope.nonCancellable(write);
+    return CancellationScope.nonCancellable(writeAll);
   }
 
-  async function write(): Promise<void> {
+  async function writeAll(): Promise<void> {
     try {
       // what begins in the same moment is told together
       await Promise.resolve();
@@ -339,9 +356,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
         for (const [key] of waiting.slice(0, tags.length)) reports.delete(key);
         showReason(waitingFor);
         const summary = `report ${tags.length === 1 && tags[0] ? `${referenceOf(tags[0])} ${tags[0].phase}` : `${tags.length} tags`}`;
-        await untilAllowed(() =>
-          images.reportPulls.executeWithOptions({ summary: shortened(summary, summaryBytes) }, [next]),
-        );
+        await write(shortened(summary, summaryBytes), next);
         written = waitingFor;
       }
     } finally {
@@ -349,8 +364,10 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     }
   }
 
-  function tidy(): NextReport {
-    return nextReport(nodeImage, [], waitingNow());
+  async function write(summary: string, report: NextReport): Promise<void> {
+    await untilAllowed(() => images.reportPulls.executeWithOptions({ summary }, [report]), operator, {
+      superseded: () => undefined, // it is gone: whoever looks learns of it
+    });
   }
 
   function waitingNow(): WaitingFor | undefined {
@@ -359,7 +376,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
       node: node.name,
       before: written,
       nowMs: Date.now(),
-      ...(pausedBy !== undefined && [...runs.values()].every(({ hasTurn }) => !hasTurn) && { pausedBy }),
+      ...(pausedBy !== undefined && { pausedBy }),
     });
   }
 
@@ -375,6 +392,7 @@ export async function pullImages(operation: PullOperation): Promise<void> {
     if (name === 'pause') pausedBy = by ?? 'an operator';
     if (name === 'resume') {
       pausedBy = undefined;
+      asksForPause = false;
       giveTurns();
     }
     if (name === 'retry') {
@@ -386,9 +404,14 @@ export async function pullImages(operation: PullOperation): Promise<void> {
 
   function obey({ name, target }: OperatorCommand, by: string): void {
     if (name === 'pause' && pausedBy !== undefined) pausedBy = by;
-    if (name === 'abort') endAll(pullMessage.aborted(by));
-    if (name === 'skip') endAll(pullMessage.skipped(by), target);
+    if (name === 'abort') onceSeen(() => endAll(pullMessage.aborted(by)));
+    if (name === 'skip') onceSeen(() => endAll(pullMessage.skipped(by), target));
     void tell();
+  }
+
+  function onceSeen(act: () => void): void {
+    if (hasLooked) act();
+    else early.push(act);
   }
 
   function endAll(message: string, target?: string): void {
@@ -404,25 +427,22 @@ export async function pullImages(operation: PullOperation): Promise<void> {
 /** What a failed attempt says: about the node, or about what it needs. */
 function newsOf(error: unknown): PullNews | 'superseded' {
   if (isCancellation(error)) throw error;
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof TimeoutFailure) return { kind: 'silent' };
-  if (!(cause instanceof ApplicationFailure)) throw error;
-  const { message } = cause;
-  switch (cause.type) {
-    case 'Unreachable':
-    case 'Throttled':
-    case 'Conflict':
-    case 'Held':
-      return { kind: 'away', reason: 'RuntimeUnreachable', message };
-    case 'Denied':
-      return { kind: 'refused', reason: cause.type, message: withGrant(message) };
-    case 'Invalid':
-      return { kind: 'refused', reason: cause.type, message };
-    case 'Superseded':
+  const why = reasonOf(error);
+  switch (why.kind) {
+    case 'nodeSilent':
+      return { kind: 'silent' };
+    case 'away':
+      return { kind: 'away', reason: 'RuntimeUnreachable', message: why.message };
+    case 'superseded':
       return 'superseded';
-    default:
-      throw error; // a bug: holds the workflow until it is fixed
+    case 'refused':
+      return why;
   }
+}
+
+/** Who has paused the node, as the status says it. */
+function pauserIn({ blockedBy }: WaitingFor): string {
+  return blockedBy[0]?.replace(/^operator\//, '') || 'an operator';
 }
 
 /** Tells in an Event who steered it. Nothing depends on it, and nothing waits for it for long. */

@@ -7,10 +7,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { imagePullJobs } from '../api/image-pull-job.ts';
-import { changedSignal, commandNames, type PullJobOperation } from '../api/operations.ts';
+import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/operations.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look } from './shared/activities.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { checkOwnId } from './shared/own-id.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
 /**
@@ -19,21 +20,16 @@ import { untilAllowed } from './shared/until-allowed.ts';
  */
 export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
   const { job } = operation;
+  checkOwnId(pullOnNodesId(job.uid));
   const commands: { readonly command: OperatorCommand; readonly by: string }[] = [];
-  let identifying = 0;
   let wantsLook = true;
 
   setHandler(defineSignal<[unknown]>(changedSignal), () => {
     wantsLook = true;
   });
-  listenToOperator(commandNames, {
-    command: () => {
-      identifying += 1;
-    },
-    identified: (command, by) => {
-      identifying -= 1;
-      commands.push({ command, by });
-    },
+  const operator = listenToOperator(commandNames, {
+    command: () => undefined,
+    identified: (command, by) => void commands.push({ command, by }),
   });
   CancellationScope.current().cancelRequested.catch(() =>
     commands.push({ command: { id: 0, name: 'abort' }, by: 'a cancellation of its workflow' }),
@@ -45,11 +41,12 @@ export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
       if (wantsLook) {
         wantsLook = false;
         const summary = shortened(`look at ${job.name}`, summaryBytes);
-        const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]));
+        const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]), operator);
         if (seen !== 'open') return;
       }
       const hasNews = () => wantsLook || commands.length > 0;
-      await condition(() => hasNews() || (workflowInfo().continueAsNewSuggested && identifying === 0));
+      const isDue = () => workflowInfo().continueAsNewSuggested && operator.unidentified() === 0;
+      await condition(() => hasNews() || isDue());
       // all that counts is written down on the job
       if (!hasNews()) await continueAsNew<typeof pullOnNodes>(operation);
     }
@@ -57,7 +54,11 @@ export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
 
   async function carryOut(command: OperatorCommand, by: string): Promise<void> {
     const { name } = command;
-    await untilAllowed(() => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]));
+    await untilAllowed(
+      () => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]),
+      operator,
+      { superseded: () => undefined },
+    );
     const key = `${workflowInfo().runId.slice(0, 8)}-${command.id}`;
     const about = { kind: imagePullJobs.kind, ...job };
     const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };

@@ -9,12 +9,18 @@ import {
   nextRefresh,
   type RefreshDecision,
   type RefreshNews,
+  type RefreshProgress,
   type StaleInstance,
 } from './plan/refresh-environment.ts';
+import { fitting } from './plan/size.ts';
 import { look, onNode } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
+import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
+
+/** What the next run has to know when the history of this one is full. */
+export type RefreshHandOver = Pick<RefreshProgress, 'pausedBy' | 'skipped'>;
 
 /**
  * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It is
@@ -23,12 +29,14 @@ import { untilAllowed } from './shared/until-allowed.ts';
 export async function refreshEnvironment(
   operation: RefreshOperation,
   inbox: Inbox<News | { readonly kind: 'changed' }>,
-): Promise<'ended' | 'historyFull'> {
-  let progress = newRefresh(operation.pod.name);
+  operator: Operator,
+  before?: Partial<RefreshHandOver>,
+): Promise<'ended' | RefreshHandOver> {
+  let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...handedOver(before) };
   let shown = '';
 
   for (;;) {
-    const seen = await lookAtEnvironment(operation);
+    const seen = await lookAtEnvironment(operation, operator);
     for (const news of inbox.isEmpty() ? [] : await inbox.take()) {
       if (news.kind === 'command') progress = heardOfRefresh(progress, news);
     }
@@ -41,8 +49,11 @@ export async function refreshEnvironment(
         if (inbox.isEmpty() || progress.aborted) return 'ended';
         break;
       case 'wait': {
-        if (workflowInfo().continueAsNewSuggested && progress.pausedBy === undefined) return 'historyFull';
         const isNews = await news(decision.againInMs);
+        if (mayHandOver()) {
+          const { pausedBy, skipped } = progress;
+          return { skipped: fitting(skipped, mostSkippedBytes), ...(pausedBy !== undefined && { pausedBy }) };
+        }
         if (!isNews) progress = heardOfRefresh(progress, { kind: 'tryAgain' });
         break;
       }
@@ -54,9 +65,14 @@ export async function refreshEnvironment(
     }
   }
 
-  /** Waits for news; false when it did not come in time. */
+  /** What has not been read, or has no name yet, would be lost to the next run. */
+  function mayHandOver(): boolean {
+    return workflowInfo().continueAsNewSuggested && inbox.isEmpty() && operator.unidentified() === 0;
+  }
+
+  /** Waits for news, or until it may hand over; false when nothing came in time. */
   async function news(ms: number | undefined): Promise<boolean> {
-    const isThere = () => !inbox.isEmpty();
+    const isThere = () => !inbox.isEmpty() || mayHandOver();
     if (ms !== undefined) return await condition(isThere, ms);
     await condition(isThere);
     return true;
@@ -73,9 +89,19 @@ export async function refreshEnvironment(
   }
 }
 
-async function lookAtEnvironment(operation: RefreshOperation): Promise<EnvironmentLook> {
+function handedOver({ pausedBy, skipped }: Partial<RefreshHandOver> = {}): Partial<RefreshHandOver> {
+  return {
+    ...(typeof pausedBy === 'string' && { pausedBy }),
+    ...(Array.isArray(skipped) && { skipped: skipped.filter((name) => typeof name === 'string') }),
+  };
+}
+
+/** Names of containers travel in one payload with all else that is handed over. */
+const mostSkippedBytes = 500;
+
+async function lookAtEnvironment(operation: RefreshOperation, operator: Operator): Promise<EnvironmentLook> {
   const summary = `look at ${operation.pod.name}`;
-  return await untilAllowed(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]));
+  return await untilAllowed(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]), operator);
 }
 
 /** Stops one instance. Whatever becomes of it is news. */

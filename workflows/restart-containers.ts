@@ -1,5 +1,6 @@
 import {
   CancellationScope,
+  condition,
   continueAsNew,
   defineSignal,
   isCancellation,
@@ -19,6 +20,7 @@ import {
   parseRestartChanged,
   type RestartOperation,
   type RestartWork,
+  restartContainersId,
   searchAttributes,
 } from '../api/operations.ts';
 import { timestamp, whenPassed } from '../api/time.ts';
@@ -46,23 +48,36 @@ import {
   withDelta,
 } from './plan/recreate-report.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
-import { refreshEnvironment } from './refresh-environment.ts';
+import { type RefreshHandOver, refreshEnvironment } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './shared/operator.ts';
+import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
-import { untilAllowed } from './shared/until-allowed.ts';
+import { type Refused, untilAllowed } from './shared/until-allowed.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
 type Heard = News | { readonly kind: 'changed' };
+
+/** What a run leaves to the next one. Read as what anybody may have sent: it comes with the input of the workflow. */
+export interface RestartHandOver {
+  readonly operator: OperatorHandOver;
+  /** Of the same work, when its history is full. */
+  readonly refresh?: RefreshHandOver;
+}
 
 /**
  * Recreates the containers that one request names, in the pod that the workflow ID names, or those whose environment is
  * older than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
  * goes on with the next work on the pod, if it was told of any: `told` is what an earlier run was told of.
  */
-export async function restartContainers(operation: RestartWork, told?: RestartWork): Promise<void> {
+export async function restartContainers(
+  operation: RestartWork,
+  told?: RestartWork,
+  before?: Partial<RestartHandOver>,
+): Promise<void> {
+  checkOwnId(restartContainersId(operation.pod.uid));
   const inbox = newInbox<Heard>();
   const announcements: Promise<void>[] = [];
   let next = told;
@@ -77,13 +92,18 @@ export async function restartContainers(operation: RestartWork, told?: RestartWo
     // also when it is about other work: that one waits for this to end, and perhaps it should have
     if (isLooking) inbox.put({ kind: 'changed' });
   });
-  listenToOperator(commandNames, {
-    command: (command) => inbox.put({ kind: 'command', command }),
-    identified: (command, by) => {
-      inbox.put({ kind: 'commandIdentified', id: command.id, by });
-      if ('request' in operation) announcements.push(announce(operation, command, by));
+  const operator = listenToOperator(
+    commandNames,
+    {
+      command: (command) => inbox.put({ kind: 'command', command }),
+      identified: (command, by) => {
+        inbox.put({ kind: 'commandIdentified', id: command.id, by });
+        if ('request' in operation) announcements.push(announce(operation, command, by));
+      },
     },
-  });
+    // a command may come when the run that it is meant for has not begun yet
+    { request: 'request' in operation ? operation.request.uid : '', before: before?.operator },
+  );
 
   // Temporal's own cancellation ends the request in order, like the command of the same sense
   CancellationScope.current().cancelRequested.catch(() =>
@@ -94,13 +114,18 @@ export async function restartContainers(operation: RestartWork, told?: RestartWo
     const announced = () => Promise.all(announcements);
     const end =
       'request' in operation
-        ? await recreateAsRequested(operation, inbox, announced)
-        : await refreshEnvironment(operation, inbox);
+        ? await recreateAsRequested(operation, inbox, operator, announced)
+        : await refreshEnvironment(operation, inbox, operator, before?.refresh);
     // a run that hands over has waited already: what is signalled from now on would be lost to the next
     if (end === 'ended') await announced();
-    // all progress is in the cluster, so the next run needs only the same references
-    if (end === 'historyFull') await continueAsNew<typeof restartContainers>(operation, next);
-    if (next) await goOnWith(next);
+    // all other progress is in the cluster, so the next run needs only the same references
+    else {
+      const rest = { operator: operator.handOver(), ...(end !== 'historyFull' && { refresh: end }) };
+      await continueAsNew<typeof restartContainers>(operation, next, rest);
+    }
+    if (!next) return;
+    await condition(() => operator.unidentified() === 0);
+    if (next) await goOnWith(next, { operator: operator.handOver() });
   });
 }
 
@@ -115,7 +140,7 @@ async function announce({ request }: RestartOperation, command: OperatorCommand,
 }
 
 /** Hands the pod over to the next work on it, under the name of whom that is for. */
-async function goOnWith(next: RestartWork): Promise<never> {
+async function goOnWith(next: RestartWork, rest: RestartHandOver): Promise<never> {
   const { namespace, name } = 'request' in next ? next.request : next.pod;
   const kind = 'request' in next ? crr.kind : 'Pod';
   return await makeContinueAsNewFunc<typeof restartContainers>({
@@ -126,33 +151,43 @@ async function goOnWith(next: RestartWork): Promise<never> {
       [searchAttributes.name]: [name],
       [searchAttributes.node]: [next.node.name],
     },
-  })(next);
+  })(next, undefined, rest);
 }
 
 /** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
-async function openRequest(operation: RestartOperation): Promise<OpenRequest | undefined> {
+async function openRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
   const containers: OpenRequest['containers'][number][] = [];
   for (;;) {
-    const found = await lookAtRequest(operation, containers.length);
+    const found = await lookAtRequest(operation, containers.length, operator);
     if (found.kind !== 'open') return undefined;
     containers.push(...found.containers);
     if (!found.more) return { ...found, containers };
   }
 }
 
-async function lookAtRequest(operation: RestartOperation, skip: number): Promise<RequestLook> {
+async function lookAtRequest(
+  operation: RestartOperation,
+  skip: number,
+  operator: Operator,
+  refused?: (why: Refused) => void,
+): Promise<RequestLook> {
   const summary = `look at request ${operation.request.name}`;
-  return await untilAllowed(() => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]));
+  return await untilAllowed(
+    () => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]),
+    operator,
+    refused ? { refused } : {},
+  );
 }
 
 /** Does what the request asks for, if there is anything left to do for it. */
 async function recreateAsRequested(
   operation: RestartOperation,
   inbox: Inbox<Heard>,
+  operator: Operator,
   announced: () => Promise<unknown>,
 ): Promise<'ended' | 'historyFull'> {
-  const request = await openRequest(operation);
-  return request === undefined ? 'ended' : await recreate(operation, request, inbox, announced);
+  const request = await openRequest(operation, operator);
+  return request === undefined ? 'ended' : await recreate(operation, request, inbox, operator, announced);
 }
 
 /** Goes through the request, as far as one history holds it. */
@@ -160,6 +195,7 @@ async function recreate(
   operation: RestartOperation,
   request: OpenRequest,
   inbox: Inbox<Heard>,
+  operator: Operator,
   announced: () => Promise<unknown>,
 ): Promise<'ended' | 'historyFull'> {
   const waits = new CancellationScope();
@@ -168,6 +204,8 @@ async function recreate(
   let status = reportedBefore(request);
   let looking: Promise<void> | undefined;
   let wantsLook = false;
+  /** Why the request cannot be looked at, while that is so. */
+  let unseen: Refused | undefined;
   let refusals = 0;
   let silentMs = 0;
   let moment: CancellationScope | undefined;
@@ -176,7 +214,7 @@ async function recreate(
   const reporter = newReporter({
     initial: status,
     same: sameStatus,
-    write: (before, wanted) => writeStatus(operation, before, wanted),
+    write: (before, wanted) => writeStatus(operation, before, wanted, operator),
   });
 
   // before anything is begun: both may be over since long when Temporal was away
@@ -196,7 +234,7 @@ async function recreate(
 
     if (workflowInfo().continueAsNewSuggested && canBeHandedOver(progress)) {
       await Promise.all([reporter.flushed(), announced()]);
-      if (inbox.isEmpty()) {
+      if (inbox.isEmpty() && operator.unidentified() === 0) {
         waits.cancel();
         return 'historyFull';
       }
@@ -219,7 +257,7 @@ async function recreate(
   }
 
   function tell(): void {
-    status = statusNow(status, progress, request.runtime);
+    status = statusNow(status, progress, request.runtime, unseen);
     if (isMomentary(progress)) {
       moment ??= after(momentMs, 'tell of a stop that is not over at once', () => {
         moment = undefined;
@@ -362,7 +400,15 @@ async function recreate(
       while (wantsLook) {
         wantsLook = false;
         // none of the containers: how they are is known here
-        takeIn(await lookAtRequest(operation, request.containers.length));
+        const found = await lookAtRequest(operation, request.containers.length, operator, (why) => {
+          unseen = why;
+          tell();
+        });
+        if (unseen) {
+          unseen = undefined;
+          tell();
+        }
+        takeIn(found);
       }
       looking = undefined;
     });
@@ -389,9 +435,14 @@ function canBeHandedOver(progress: Progress): boolean {
   return !busy && end === undefined && allNamed(progress);
 }
 
-function statusNow(before: ReportedStatus, progress: Progress, runtime: string): ReportedStatus {
+function statusNow(
+  before: ReportedStatus,
+  progress: Progress,
+  runtime: string,
+  unseen: Refused | undefined,
+): ReportedStatus {
   const now = timestamp(Date.now());
-  const { waitingFor: wait, ...status } = statusOf(progress, runtime);
+  const { waitingFor: wait, ...status } = statusOf(unseen ? { ...progress, parked: unseen } : progress, runtime);
   const waitingFor = waitingSince(before.waitingFor, wait, now);
   const completionTime = before.completionTime ?? (status.phase === 'Completed' ? now : undefined);
   return {
@@ -406,6 +457,7 @@ async function writeStatus(
   operation: RestartOperation,
   before: ReportedStatus,
   wanted: ReportedStatus,
+  operator: Operator,
 ): Promise<ReportedStatus> {
   const { request } = operation;
   const delta = statusDelta(before, wanted);
@@ -415,7 +467,9 @@ async function writeStatus(
     showPhase(operation, wanted);
   }
   const summary = `report ${request.name} ${wanted.phase} ${reason}`.trimEnd();
-  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]));
+  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]), operator, {
+    superseded: () => undefined, // there is nobody left to tell: whoever looks learns of it
+  });
   return withDelta(before, delta);
 }
 

@@ -10,15 +10,18 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
+import { refusalWait } from '../api/failure.ts';
 import {
   changedSignal,
   parseRollOutChanged,
   type RollOutOperation,
   rollOutCommandNames,
+  rollOutId,
   searchAttributes,
 } from '../api/operations.ts';
-import type { RollOutOrders } from '../api/roll-out-orders.ts';
+import { type RollOutOrders, readOrders } from '../api/roll-out-orders.ts';
 import { timestamp } from '../api/time.ts';
+import type { WaitingFor } from '../api/waiting-for.ts';
 import type { Permit } from './plan/fleet-permit.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import {
@@ -37,8 +40,9 @@ import {
 import { shortened } from './plan/size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
-import { reasonOf } from './shared/refusals.ts';
+import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
+import { checkOwnId } from './shared/own-id.ts';
+import { reasonOf, type StepFailure } from './shared/refusals.ts';
 
 /** What a run leaves to the next one when its history is full. */
 export type RollOutHandover = Pick<RollOutProgress, 'batch' | 'log'>;
@@ -48,27 +52,25 @@ export type RollOutHandover = Pick<RollOutProgress, 'batch' | 'log'>;
  * leave to disrupt pods, hears what came of it, and obeys operators. Answers how far it has come.
  */
 export async function rollOut(operation: RollOutOperation, before?: RollOutHandover): Promise<string> {
+  checkOwnId(rollOutId(operation.target.uid));
   const inbox = newInbox<RollOutNews>();
   const announcements: Promise<void>[] = [];
   /** What has become of each command: undefined when it was obeyed, else why not. */
   const answers = new Map<number, string | undefined>();
   const givenAt = new Map<number, string>();
-  let unnamed = 0;
   let progress = begun(operation.facts, Date.now(), before);
 
   setHandler(defineSignal<[unknown]>(changedSignal), (payload) =>
     inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
   );
-  listenToOperator(rollOutCommandNames, {
+  const operator = listenToOperator(rollOutCommandNames, {
     command: ({ id, name, by = '', target }) => {
       const at = new Date().toISOString();
       givenAt.set(id, at);
-      unnamed++;
       inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
     },
     identified: (command, by) => {
       const at = givenAt.get(command.id) ?? '';
-      unnamed--;
       inbox.put({ kind: 'identified', command: { name: command.name, at }, by });
       announcements.push(
         condition(() => answers.has(command.id)).then(() => announce(operation, command, by, answers.get(command.id))),
@@ -86,7 +88,7 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
 
   return await CancellationScope.nonCancellable(async () => {
     const advance = advancer(operation, inbox);
-    const record = recorder(operation, inbox);
+    const record = recorder(operation, inbox, operator);
     for (let shown = ''; ; ) {
       // nothing is begun on news that has not been read: it may be a command
       if (inbox.isEmpty()) {
@@ -98,7 +100,7 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
         if (isLast || (workflowInfo().continueAsNewSuggested && !unrecorded)) {
           // a run that has ended hears nothing: what comes until then is read first
           await Promise.all(announcements);
-          if (inbox.isEmpty() && unnamed === 0) {
+          if (inbox.isEmpty() && operator.unidentified() === 0) {
             if (isLast) return progress.summary || phaseOf(progress);
             await handOver(operation, progress);
           }
@@ -115,6 +117,16 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
 /** Sees that this permit is handed in, and no other. What comes of it is news. */
 function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
   let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
+  let refusals = 0;
+
+  /** No verdict has come, and none will: it is asked for again after a pause. */
+  function park(why: StepFailure): void {
+    inbox.put({ kind: 'parked', waitingFor: refusalWaitOf(why) });
+    const reason = why.kind === 'refused' ? why.reason : 'Invalid';
+    void sleep(refusedPauseMs(reason, refusals++), { summary: 'try again what was refused' }).then(() =>
+      inbox.put({ kind: 'changed', change: undefined }),
+    );
+  }
 
   return (wanted: Permit | undefined, progress: RollOutProgress): void => {
     const key = wanted ? JSON.stringify([wanted, progress.round]) : '';
@@ -136,17 +148,19 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
       .run(() => fleet.advance.executeWithOptions(options, [{ kind, target, permit: wanted }]))
       .then(
         (verdict) => {
+          refusals = 0;
           if (current?.scope === scope) inbox.put({ kind: 'verdict', verdict, of, atMs: Date.now() });
         },
         (error: unknown) => {
-          if (!isCancellation(error)) throw error;
+          if (isCancellation(error)) return;
+          if (current?.scope === scope) park(reasonOf(error));
         },
       );
   };
 }
 
 /** Writes orders into the object, one after the other; those that are overtaken are skipped. */
-function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
+function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, operator: Operator) {
   let wanted: RollOutOrders | undefined;
   let isWriting = false;
 
@@ -154,36 +168,40 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
     isWriting = true;
     let refusals = 0;
     for (let orders = wanted; orders !== undefined; orders = wanted) {
-      const refused = await refusal(orders);
-      if (refused === 'gone') {
+      const retriesBefore = operator.retries();
+      const outcome = await writeOnce(orders);
+      if (outcome.kind === 'gone') {
         inbox.put({ kind: 'changed', change: { withdrawn: true } });
         break;
       }
-      if (refused === undefined) {
-        refusals = 0;
-        if (wanted === orders) wanted = undefined;
-        inbox.put({ kind: 'recorded', version: orders.version });
+      if (outcome.kind === 'refused') {
+        inbox.put({ kind: 'refused', waitingFor: refusalWaitOf(outcome.why) });
+        const reason = outcome.why.kind === 'refused' ? outcome.why.reason : 'Invalid';
+        const pauseMs = refusedPauseMs(reason, refusals++);
+        const summary = 'try again what was refused';
+        await condition(() => operator.retries() !== retriesBefore, pauseMs, { summary });
         continue;
       }
-      const since = timestamp(Date.now());
-      inbox.put({ kind: 'refused', waitingFor: { ...refused, blockedBy: [], blockedCount: 0, since } });
-      await sleep(refusedPauseMs(refused.reason, refusals++), { summary: 'try again what was refused' });
+      refusals = 0;
+      if (wanted === orders) wanted = undefined;
+      if (outcome.newer) inbox.put({ kind: 'overtaken', orders: outcome.newer });
+      else inbox.put({ kind: 'recorded', version: orders.version });
     }
     isWriting = false;
   }
 
-  async function refusal(orders: RollOutOrders) {
+  async function writeOnce(orders: RollOutOrders): Promise<WriteOutcome> {
     try {
       const summary = `write the orders of operators into ${target.name}`;
-      await fleetWrites.recordOrders.executeWithOptions({ summary: shortened(summary, mostSummaryBytes) }, [
-        { kind, target, orders },
-      ]);
-      return undefined;
+      const answer = await fleetWrites.recordOrders.executeWithOptions(
+        { summary: shortened(summary, mostSummaryBytes) },
+        [{ kind, target, orders }],
+      );
+      const newer = readOrders(answer?.newer);
+      return { kind: 'done', ...(newer && { newer }) };
     } catch (error) {
       const why = reasonOf(error);
-      if (why.kind === 'superseded') return 'gone' as const;
-      if (why.kind !== 'refused') throw error; // a bug: holds it until it is fixed
-      return { reason: why.reason, unblock: why.message };
+      return why.kind === 'superseded' ? { kind: 'gone' } : { kind: 'refused', why };
     }
   }
 
@@ -191,6 +209,20 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
     wanted = orders;
     if (orders !== undefined && !isWriting) void write();
   };
+}
+
+type WriteOutcome =
+  /** `newer`: what stands in the object instead. */
+  | { readonly kind: 'done'; readonly newer?: RollOutOrders }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'refused'; readonly why: StepFailure };
+
+/** What a roll-out waits for when a step of it was refused. */
+function refusalWaitOf(why: StepFailure): WaitingFor {
+  const reason = why.kind === 'refused' ? refusalWait(why.reason) : 'Parked';
+  const message = why.kind === 'nodeSilent' ? 'nobody has answered in time' : why.message;
+  const unblock = `It is tried again by itself, or at once after the signal retry; ${message}`;
+  return { reason, blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
 }
 
 /** Makes the operation findable by what it does now, and says all there is to say. Answers what it has shown. */

@@ -11,7 +11,13 @@ import {
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
 import { refusalWait } from '../api/failure.ts';
 import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
-import { changedSignal, commandNames, type SidecarOperation, searchAttributes } from '../api/operations.ts';
+import {
+  changedSignal,
+  commandNames,
+  type SidecarOperation,
+  searchAttributes,
+  terminateSidecarsId,
+} from '../api/operations.ts';
 import { timestamp } from '../api/time.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
 import { waitingSince } from './plan/recreate-containers.ts';
@@ -19,7 +25,8 @@ import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { kube, look } from './shared/activities.ts';
-import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
+import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
@@ -35,6 +42,7 @@ const lookAgainMs = { first: 60_000, most: 600_000 } as const;
  */
 export async function terminateSidecars(operation: SidecarOperation): Promise<void> {
   const { pod } = operation;
+  checkOwnId(terminateSidecarsId(pod.uid));
   const heard = { news: 0 };
   const announcements: Promise<void>[] = [];
   /** Who paused or aborted; empty until it is known. */
@@ -45,7 +53,7 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
   let isResumed = false;
 
   setHandler(defineSignal<[unknown]>(changedSignal), () => void heard.news++);
-  listenToOperator(commandNames, { command: obey, identified: name });
+  const operator = listenToOperator(commandNames, { command: obey, identified: name });
   CancellationScope.current().cancelRequested.catch(() => {
     abortedBy = 'a cancellation of its workflow';
     heard.news++;
@@ -66,16 +74,15 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
     let repeats = 0;
     for (let isFirst = true; ; isFirst = false) {
       const seenNews = heard.news;
-      const { decision, status } = await lookAt(pod);
+      const { decision, status } = await lookAt(pod, operator);
       // the status is what keeps a pause when a run is lost
       if (isFirst && !isResumed && status.waitingFor?.reason === 'Paused') pausedBy ??= '';
       if (decision.kind === 'done') {
         if (heard.news !== seenNews) continue; // who was told of a change while it looked has not seen it
         show(undefined);
-        await report(pod, status, { ...status, waitingFor: undefined });
+        await report(pod, operator, status, { ...status, waitingFor: undefined });
         return 'ended';
       }
-      if (workflowInfo().continueAsNewSuggested) return 'historyFull';
 
       if (skips.length > 0) {
         const blocked = 'step' in decision ? decision.step.containers : namesIn(decision.waitingFor);
@@ -85,20 +92,23 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
           if (name !== undefined && !skipped.includes(name)) skipped.push(name);
         }
         skips = [];
-        await report(pod, status, { ...status, skipped });
+        await report(pod, operator, status, { ...status, skipped });
         continue;
       }
       if (abortedBy !== undefined) {
         await condition(() => abortedBy !== '');
-        await report(pod, status, { ...status, waitingFor: undefined, abortedBy });
+        await report(pod, operator, status, { ...status, waitingFor: undefined, abortedBy });
         return 'ended';
       }
       if (pausedBy !== undefined) {
         const by = pausedBy === '' ? '' : `; paused by ${pausedBy}`;
         await tellWait(status, waitFor('Paused', [], `${terminationWaits.Paused}${by}`));
+        if (await mayHandOver(seenNews)) return 'historyFull';
         await news(seenNews);
         continue;
       }
+      // only now: what the next run is not told of has been obeyed, and a pause stands in the status
+      if (!mayTryAgain && (await mayHandOver(seenNews))) return 'historyFull';
 
       if (decision.kind === 'wait') {
         await tellWait(status, decision.waitingFor);
@@ -132,6 +142,14 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
     }
   }
 
+  /** Whether the history is full, and nothing has come that is not obeyed yet: it would be lost to the next run. */
+  async function mayHandOver(seenNews: number): Promise<boolean> {
+    if (!workflowInfo().continueAsNewSuggested) return false;
+    await condition(() => operator.unidentified() === 0);
+    await Promise.all(announcements.splice(0));
+    return heard.news === seenNews && operator.unidentified() === 0;
+  }
+
   function obey({ name: command, target }: OperatorCommand): void {
     heard.news++;
     if (command === 'pause') pausedBy ??= '';
@@ -163,13 +181,13 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
     show(wait);
     const waitingFor = waitingSince(status.waitingFor, wait, timestamp(Date.now()));
     // how far a stop is, its request says
-    await report(pod, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
+    await report(pod, operator, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
   }
 }
 
-async function lookAt(pod: SidecarOperation['pod']): Promise<SidecarLook> {
+async function lookAt(pod: SidecarOperation['pod'], operator: Operator): Promise<SidecarLook> {
   const summary = `look at ${pod.name}`;
-  return await untilAllowed(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]));
+  return await untilAllowed(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]), operator);
 }
 
 /** Does the step; answers why it was refused, if it was. */
@@ -204,14 +222,19 @@ function summaryOf({ kind, containers }: SidecarStep, pod: string): string {
   }
 }
 
-async function report(pod: SidecarOperation['pod'], before: TerminationStatus, status: Loose): Promise<void> {
+async function report(
+  pod: SidecarOperation['pod'],
+  operator: Operator,
+  before: TerminationStatus,
+  status: Loose,
+): Promise<void> {
   const wanted = JSON.parse(JSON.stringify(status)) as TerminationStatus;
   if (JSON.stringify(before) === JSON.stringify(wanted)) return;
   const summary = `report ${pod.name} ${wanted.waitingFor?.reason ?? ''}`.trimEnd();
-  await untilAllowed(() => kube.reportSidecars.executeWithOptions({ summary }, [{ pod, status: wanted }])).catch(
-    (error: unknown) => {
-      if (reasonOf(error).kind !== 'superseded') throw error; // the pod is gone: the next look says so
-    },
+  await untilAllowed(
+    () => kube.reportSidecars.executeWithOptions({ summary }, [{ pod, status: wanted }]),
+    operator,
+    { superseded: () => undefined }, // the pod is gone: the next look says so
   );
 }
 

@@ -1,7 +1,8 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { Resource } from '../../api/meta.ts';
+import { despiteConflicts } from '../../api/conflicts.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
 import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
-import { ordersAnnotation, type RollOutOrders } from '../../api/roll-out-orders.ts';
+import { ordersAnnotation, ordersOf, type RollOutOrders } from '../../api/roll-out-orders.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { toFailure } from '../kube/failures.ts';
 
@@ -13,10 +14,14 @@ export interface RecordOrdersInput {
   readonly orders: RollOutOrders;
 }
 
+/** Undefined: they stand in the object. */
+export type RecordedOrders = { readonly newer: RollOutOrders } | undefined;
+
 /**
  * Writes what operators have decided into the annotation of the object, and waits until the watcher that carries it out has
- * seen it. One roll-out writes one after the other, and only the leading watcher takes anything off besides, so what is
- * written last stands.
+ * seen it. One roll-out writes one after the other, and only the leading watcher takes anything off besides; but an attempt
+ * that was given up may still be under way, and a roll-out may know less than the object after Temporal was restored. So
+ * orders of an older version are not written over newer ones.
  */
 export function recordOrdersActivity({
   kube,
@@ -24,21 +29,30 @@ export function recordOrdersActivity({
   resourceOf,
 }: {
   /** Fenced: it writes only while this process leads. */
-  readonly kube: Pick<KubeClient, 'patch'>;
+  readonly kube: Pick<KubeClient, 'get' | 'patch'>;
   /** Waits until the caches show a version of an object. */
   readonly seen: (resource: Resource, uid: string, resourceVersion: string, signal: AbortSignal) => Promise<void>;
   readonly resourceOf: (kind: string) => Resource | undefined;
-}): (input: RecordOrdersInput) => Promise<void> {
+}): (input: RecordOrdersInput) => Promise<RecordedOrders> {
   return async ({ kind, target, orders }) => {
     const attempted = `Cannot write the orders for ${kind} "${qualifiedName(target)}"`;
     const resource = resourceOf(kind);
     if (!resource) throw ApplicationFailure.nonRetryable(`${attempted}: nothing rolls out that kind`, 'Invalid');
     const { namespace, name, uid } = target;
-    const body = { metadata: { uid, annotations: ordersAnnotation(orders) } };
     try {
-      const { metadata } = await kube.patch(resource, { namespace, name }, 'merge', body);
+      const outcome = await despiteConflicts(async () => {
+        const live = await kube.get<KubeObject>(resource, { namespace, name });
+        const newer = live.metadata.uid === uid ? ordersOf(live) : undefined;
+        if (newer && newer.version > orders.version) return { newer };
+        const { resourceVersion } = live.metadata;
+        const body = { metadata: { uid, resourceVersion, annotations: ordersAnnotation(orders) } };
+        return await kube.patch<KubeObject>(resource, { namespace, name }, 'merge', body);
+      });
+      if ('newer' in outcome) return outcome;
+      const { resourceVersion } = outcome.metadata;
       // Written is written: a cache that is far behind only makes the next permit come to nothing once.
-      await seen(resource, uid, metadata.resourceVersion, AbortSignal.timeout(seenWithinMs)).catch(() => undefined);
+      await seen(resource, uid, resourceVersion, AbortSignal.timeout(seenWithinMs)).catch(() => undefined);
+      return undefined;
     } catch (error) {
       if (error instanceof Error && error.name === 'NotLeading') {
         throw ApplicationFailure.retryable(`${attempted}: ${error.message}`, 'Unreachable');

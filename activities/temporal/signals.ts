@@ -2,28 +2,52 @@ import type { Client } from '@temporalio/client';
 
 /** Questions about the signals that an operation has received. */
 export interface SignalActivities {
-  /** Who sent the nth (from 0) signal of this name to this run, as the sender's client named itself. */
+  /**
+   * Who sent a signal of this name to this run, as the sender's client named itself: of the events up to `upTo` the last
+   * such signal, or an earlier one, counted `fromEnd`.
+   */
   identifySignal(input: {
     readonly workflowId: string;
     readonly runId: string;
     readonly signal: string;
-    readonly nth: number;
+    readonly upTo: number;
+    readonly fromEnd: number;
   }): Promise<string>;
 }
 
 /** Of an identity, which a client may choose freely. */
 const longestName = 253;
 
+/** The signal in question has only just come, so it is among the last events. */
+const pageEvents = 50;
+
 /** Reads histories; writes nothing. */
-export function signalActivities({ client }: { client: Pick<Client, 'workflow'> }): SignalActivities {
+export function signalActivities({
+  client,
+}: {
+  readonly client: Pick<Client, 'workflowService' | 'options'>;
+}): SignalActivities {
   return {
-    async identifySignal({ workflowId, runId, signal, nth }) {
-      const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
-      const signals = (history.events ?? []).filter(
-        ({ workflowExecutionSignaledEventAttributes: attributes }) => attributes?.signalName === signal,
-      );
-      const { identity } = signals[nth]?.workflowExecutionSignaledEventAttributes ?? {};
-      return identity?.slice(0, longestName) || 'an unnamed sender';
+    async identifySignal({ workflowId, runId, signal, upTo, fromEnd }) {
+      let left = fromEnd;
+      let nextPageToken: Uint8Array | undefined;
+      do {
+        const page = await client.workflowService.getWorkflowExecutionHistoryReverse({
+          namespace: client.options.namespace,
+          execution: { workflowId, runId },
+          maximumPageSize: pageEvents,
+          ...(nextPageToken && { nextPageToken }),
+        });
+        for (const { eventId, workflowExecutionSignaledEventAttributes: attributes } of page.history?.events ?? []) {
+          if (attributes?.signalName !== signal || Number(eventId?.toString()) > upTo) continue;
+          if (left === 0) return attributes.identity?.slice(0, longestName) || unnamed;
+          left--;
+        }
+        nextPageToken = page.nextPageToken;
+      } while (nextPageToken?.length);
+      return unnamed;
     },
   };
 }
+
+const unnamed = 'an unnamed sender';

@@ -14,6 +14,10 @@ import { root } from '../check/all.ts';
 /** `histories/<workflow>/<branch>.json`, as `npm run record` writes them. */
 const histories = join(root, 'test/replay/histories');
 
+interface Started {
+  readonly workflowExecutionStartedEventAttributes?: { readonly workflowId: string };
+}
+
 const recorded = existsSync(histories)
   ? readdirSync(histories).flatMap((workflow) =>
       readdirSync(join(histories, workflow)).map((file) => ({ workflow, branch: file.replace(/\.json$/, '') })),
@@ -34,7 +38,9 @@ describe('histories of real runs', () => {
   }
 
   async function replay(history: string): Promise<void> {
-    await Worker.runReplayHistory({ workflowBundle }, JSON.parse(history), 'replayed');
+    const { events } = JSON.parse(history) as { events: readonly Started[] };
+    const { workflowId } = events[0]?.workflowExecutionStartedEventAttributes ?? {};
+    await Worker.runReplayHistory({ workflowBundle }, JSON.parse(history), workflowId);
   }
 
   it('exist', () => {

@@ -187,7 +187,12 @@ export async function startRollOuts({
       nowMs: () => Date.now(),
     });
     cluster.onShown = (uid) => queue.add(uid, 'changed');
-    const kube = { patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body) };
+    const kube = {
+      get: async (_resource: unknown, { name }: { readonly name: string }) => ({
+        metadata: { name, resourceVersion: '1' },
+      }),
+      patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body),
+    };
     fleets.work({
       ended: lost.signal,
       permitHolder: () => queue,

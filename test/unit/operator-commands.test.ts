@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSets } from '../../api/cloneset.ts';
 import { rollOutCommandNames } from '../../api/operations.ts';
 import { windlassAnnotation } from '../../api/well-known.ts';
-import { type Commanded, hasCommand, passOnCommand } from '../../watcher/operator-commands.ts';
+import { type AnnotatedCommand, type Commanded, hasCommand, passOnCommand } from '../../watcher/operator-commands.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { cloneSet } from '../support/cloneset-world.ts';
 
@@ -53,6 +53,22 @@ describe('a command in the annotation of a fleet object', () => {
   it('stays where it is for a run that may not be started yet, unless it is none', async () => {
     expect((await passOn('pause', { kind: 'later' })).calls).toEqual([]);
     expect((await passOn('dance', { kind: 'later' })).calls).toEqual(['json']);
+  });
+
+  it('F6: is obeyed here where nobody in Temporal works on the object, and stays until that is written', async () => {
+    const given: AnnotatedCommand[] = [];
+    const here = (written: boolean): Commanded => ({
+      kind: 'here',
+      obey: async (command) => {
+        given.push(command);
+        return written;
+      },
+    });
+    expect((await passOn('skip web-a', here(true))).calls).toEqual(['json']);
+    expect(given).toEqual([{ name: 'skip', target: 'web-a', by: 'an annotation', id: 'set-uid//skip web-a' }]);
+    expect((await passOn('pause', here(false))).calls).toEqual([]);
+    expect((await passOn('dance', here(true))).calls).toEqual(['json']);
+    expect(given).toHaveLength(2);
   });
 
   it('is only taken off when it is none, or when there is nobody to hear it', async () => {

@@ -487,13 +487,95 @@ describe('a command in the annotation', () => {
     expect(read('crr-a')?.metadata.annotations).toHaveProperty([windlassAnnotation.command]);
   });
 
-  it('is only taken off where there is nothing to command, or where it is none', async () => {
-    for (const requests of [[commanded('dance')], [request({ name: 'aaa' }), commanded('pause')]]) {
+  it('F6: names the request that it is meant for, since the run may still be that of the one before', async () => {
+    const { pass, commands } = watcherAt({ requests: [commanded('abort')], sent: [workflowId] });
+    await pass();
+    expect(commands).toMatchObject([[workflowId, 'abort', { request: 'uid-of-crr-a' }]]);
+  });
+
+  it('is only taken off where it is none, and where the request has ended', async () => {
+    for (const requests of [[commanded('dance')], [commanded('pause', { status: { phase: 'Completed' } })]]) {
       const { pass, commands, read } = watcherAt({ requests, sent: [workflowId] });
       await pass();
       expect(commands).toEqual([]);
       expect(read('crr-a')?.metadata.annotations).toEqual({});
     }
+  });
+
+  describe('F6: of a request that waits for its turn', () => {
+    const by = 'annotation of kubectl-annotate';
+    const waitingFor = recreateWait('Queued', { blockedBy: ['crr/aaa'], since: createdAt });
+    const queued = { phase: 'Pending', waitingFor } as const;
+    const first = request({ name: 'aaa', metadata: { creationTimestamp: '2026-01-01T00:00:00Z' } });
+
+    async function obeyed(text: string, overrides: Parameters<typeof request>[0] = {}) {
+      const watcher = watcherAt({
+        requests: [first, commanded(text, { status: queued, ...overrides })],
+        sent: [workflowId],
+      });
+      await watcher.pass();
+      const { metadata, status } = watcher.read('crr-a') ?? {};
+      const events = watcher.writes.filter(({ plural }) => plural === 'events').map(({ body }) => body);
+      expect(watcher.commands).toEqual([]);
+      expect(metadata?.annotations).toEqual({});
+      return { status, events };
+    }
+
+    it('abort ends it, and says so in an Event', async () => {
+      const { status, events } = await obeyed('abort');
+      expect(status).toMatchObject({
+        phase: 'Completed',
+        completionTime: createdAt,
+        message: `aborted by ${by}`,
+        conditions: [{ type: 'Failed', status: 'True', reason: 'Aborted' }],
+      });
+      expect(status).not.toHaveProperty('waitingFor');
+      expect(events).toMatchObject([{ reason: 'Aborted', message: `Aborted by ${by}` }]);
+    });
+
+    it('pause is kept in its status, where the next reconcile leaves it, and lets others go first', async () => {
+      const { status } = await obeyed('pause');
+      expect(status?.waitingFor).toMatchObject({
+        reason: 'Paused',
+        unblock: expect.stringContaining(`paused by ${by}`),
+      });
+      const paused = request({ name: 'crr-a', ...(status && { status }) });
+      const { pass, read, wanted } = watcherAt({
+        requests: [paused, request({ name: 'later', metadata: { creationTimestamp: '2026-12-01T00:00:00Z' } })],
+      });
+      await pass();
+      expect(read('crr-a')?.status?.waitingFor?.reason).toBe('Paused');
+      expect(wanted[0]?.about.name).toBe('later');
+    });
+
+    it('resume ends the pause', async () => {
+      const paused = {
+        phase: 'Pending',
+        waitingFor: recreateWait('Paused', { blockedBy: [], since: createdAt }),
+      } as const;
+      const { status } = await obeyed('resume', { status: paused });
+      expect(status).toEqual({ phase: 'Pending' });
+    });
+
+    it('skip is carried in the state of the container, the first one without a target', async () => {
+      const { status } = await obeyed('skip');
+      expect(status?.containerRecreateStates).toEqual([{ name: 'app', phase: 'Pending', message: `skipped by ${by}` }]);
+      const again = await obeyed('skip', { status: { ...queued, ...status } });
+      expect(again.status?.containerRecreateStates).toHaveLength(1);
+      expect((await obeyed('skip other')).status).toEqual(queued);
+    });
+
+    it('stays where it is while the request changes', async () => {
+      const { pass, read } = watcherAt({
+        requests: [first, commanded('abort', { status: queued })],
+        sent: [workflowId],
+        meet: ({ verb, body }) => {
+          if (verb === 'patch' && JSON.stringify(body).includes('Completed')) throw conflict();
+        },
+      });
+      await pass();
+      expect(read('crr-a')?.metadata.annotations).toHaveProperty([windlassAnnotation.command]);
+    });
   });
 });
 

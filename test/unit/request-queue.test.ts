@@ -33,6 +33,15 @@ describe('requestQueue', () => {
     expect(namesOf(queue)).toEqual(['a', 'b', 'c']);
   });
 
+  it('F6: lets others go before one that was paused, unless that has begun', () => {
+    const waitingFor = { reason: 'Paused', blockedBy: [], blockedCount: 0, since: '1', unblock: '' };
+    const paused = (phase: 'Pending' | 'Recreating') =>
+      request({ name: 'paused', metadata: { creationTimestamp: '1' }, status: { phase, waitingFor } });
+    expect(namesOf(requestQueue([paused('Pending'), made('b', '2')]))).toEqual(['b', 'paused']);
+    expect(namesOf(requestQueue([paused('Recreating'), made('b', '2')]))).toEqual(['paused', 'b']);
+    expect(namesOf(requestQueue([paused('Pending')]))).toEqual(['paused']);
+  });
+
   it('CRR-31: has nobody behind a lone request', () => {
     expect(requestQueue([made('lone', '1')])).toMatchObject({ first: { metadata: { name: 'lone' } }, behind: [] });
     expect(requestQueue([])).toEqual({ behind: [] });

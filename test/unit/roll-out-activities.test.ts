@@ -10,21 +10,35 @@ const target = { namespace: 'shop', name: 'web', uid: 'set-1' };
 const orders = { version: 3, revision: 'web-2', paused: { by: 'ann', at: '2026-11-21T06:00:00Z' } };
 
 /** Records orders with an API server that answers so. */
-async function record(input: { readonly kind?: string; readonly given?: typeof orders; readonly fails?: Error }) {
+async function record(input: {
+  readonly kind?: string;
+  readonly given?: typeof orders;
+  readonly fails?: Error;
+  /** The annotation of the object. */
+  readonly live?: string;
+  /** So often somebody else is faster. */
+  readonly conflicts?: number;
+}) {
   const calls: unknown[] = [];
+  let conflicts = input.conflicts ?? 0;
   const activity = recordOrdersActivity({
     kube: {
+      get: async () => {
+        const annotations = input.live === undefined ? {} : { [windlassAnnotation.rollOut]: input.live };
+        return { metadata: { ...target, resourceVersion: '6', annotations } } as never;
+      },
       patch: async (resource, name, type, body) => {
         calls.push([resource.plural, name, type, body]);
         if (input.fails) throw input.fails;
+        if (conflicts-- > 0) throw new KubeError({ status: 409, reason: 'Conflict', message: '' });
         return { metadata: { resourceVersion: '7' } } as never;
       },
     },
     seen: async (resource, uid, version) => void calls.push(['seen', resource.plural, uid, version]),
     resourceOf: fleetResource,
   });
-  await activity({ kind: input.kind ?? 'CloneSet', target, orders: input.given ?? orders });
-  return calls;
+  const answer = await activity({ kind: input.kind ?? 'CloneSet', target, orders: input.given ?? orders });
+  return answer === undefined ? calls : [...calls, answer];
 }
 
 describe('recordOrders', () => {
@@ -34,12 +48,29 @@ describe('recordOrders', () => {
         'clonesets',
         { namespace: 'shop', name: 'web' },
         'merge',
-        { metadata: { uid: 'set-1', annotations: { [windlassAnnotation.rollOut]: JSON.stringify(orders) } } },
+        {
+          metadata: {
+            uid: 'set-1',
+            resourceVersion: '6',
+            annotations: { [windlassAnnotation.rollOut]: JSON.stringify(orders) },
+          },
+        },
       ],
       ['seen', 'clonesets', 'set-1', '7'],
     ]);
     const silent = { version: 4, revision: 'web-2' } as typeof orders;
     expect(JSON.stringify(await record({ given: silent }))).toContain(`{"${windlassAnnotation.rollOut}":null}`);
+  });
+
+  it('F14: writes nothing over newer orders, and answers those; it writes over older ones', async () => {
+    const newer = { ...orders, version: 4 };
+    expect(await record({ live: JSON.stringify(newer) })).toEqual([{ newer }]);
+    expect(await record({ live: JSON.stringify({ ...orders, version: 2 }) })).toHaveLength(2);
+    expect(await record({ live: 'nobody can read this' })).toHaveLength(2);
+  });
+
+  it('F14: reads again when somebody has written in between', async () => {
+    expect(await record({ conflicts: 1 })).toHaveLength(3);
   });
 
   it('is tried again by whoever leads, and not where the object is gone or nobody may write it', async () => {

@@ -310,3 +310,43 @@ describe('orders in the object', () => {
     );
   });
 });
+
+describe('a permit that comes to nothing', () => {
+  const waitingFor = { reason: 'Parked', blockedBy: [], blockedCount: 0, since: at, unblock: 'failed by hand' };
+  const parked = heard(start, { kind: 'parked', waitingFor });
+
+  it('F5: is said, and not handed in again until somebody asks for it', () => {
+    expect(wantedPermit(parked)).toBeUndefined();
+    expect(detailsOf(parked)).toContain('Parked: failed by hand');
+    expect(wantedPermit(hearing(parked, { kind: 'changed', change: undefined }))).toEqual(wantedPermit(start));
+    expect(wantedPermit(hearing(parked, command('retry')))).toEqual(wantedPermit(start));
+  });
+
+  it('F5: stays in sight when orders are written meanwhile', () => {
+    expect(heard(parked, { kind: 'recorded', version: 1 }).waitingFor).toEqual(waitingFor);
+    const refused = heard(start, { kind: 'refused', waitingFor });
+    expect(heard(refused, { kind: 'recorded', version: 1 }).waitingFor).toBeUndefined();
+  });
+});
+
+describe('orders that were given without knowledge of newer ones', () => {
+  const newer = { version: 5, revision: 'web-2', aborted: { by: 'eve', at }, skip: ['web-a'] };
+
+  it('F14: are joined with those: what either holds back is held back', () => {
+    const own = heard(heard(start, command('pause')), command('skip', { target: 'web-b' }));
+    const joined = heard(own, { kind: 'overtaken', orders: newer });
+    expect(unrecordedOrders(joined)).toEqual({
+      ...newer,
+      version: 6,
+      paused: by,
+      skip: ['web-a', 'web-b'],
+    });
+    expect(wantedPermit(joined)?.paused).toBe(true);
+  });
+
+  it('F14: say nothing about another revision but that it is paused', () => {
+    const own = heard(start, command('pause'));
+    const other = heard(own, { kind: 'overtaken', orders: { ...newer, revision: 'web-1' } });
+    expect(unrecordedOrders(other)).toEqual({ version: 7, revision: 'web-2', paused: by });
+  });
+});

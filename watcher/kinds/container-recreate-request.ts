@@ -16,9 +16,12 @@ import {
   recreateCondition,
   recreateMessage,
   recreateWait,
+  recreateWaits,
 } from '../../api/container-recreate-request.ts';
+import { fnv1a } from '../../api/fnv.ts';
 import type { Node } from '../../api/node.ts';
 import {
+  commandEvent,
   commandNames,
   queues,
   type RestartChanged,
@@ -30,14 +33,16 @@ import type { Pod } from '../../api/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../api/pod-readiness.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { crrLabel, crrUnreadyFinalizer, kubeResource } from '../../api/well-known.ts';
+import { crrLabel, crrUnreadyFinalizer, eventComponent, kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
-import { type RequestQueue, requestQueue } from '../../workflows/plan/request-queue.ts';
+import { skippedMessage, skipperOf } from '../../workflows/plan/recreate-containers.ts';
+import { isPaused, type RequestQueue, requestQueue } from '../../workflows/plan/request-queue.ts';
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessMovedOn } from '../moved-on.ts';
-import { type Commanded, passOnCommand } from '../operator-commands.ts';
+import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
 import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
 import { changePodConditions } from './pod-readiness.ts';
@@ -51,7 +56,7 @@ export const requestIndexes = {
 };
 
 export interface RequestPassDependencies {
-  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'delete'>;
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'delete' | 'create'>;
   readonly requests: Cache<ContainerRecreateRequest>;
   readonly pods: Cache<Pod>;
   readonly nodes: Cache<Node>;
@@ -135,10 +140,23 @@ export async function passOverRequests(
   due.push(await removeExpired(requests, world));
   for (const request of requests) {
     const workflowId = restartContainersId(podUid);
-    const commanded: Commanded = request === queue.first ? { kind: 'running', workflowId } : { kind: 'nobody' };
+    const commanded = commandedOf(request, queue, workflowId, world);
     due.push(await passOnCommand(request, crr, commandNames, commanded, world));
   }
   return earliest(due);
+}
+
+/** Whom a command about this request is for. One that waits for its turn has nobody in Temporal who works on it. */
+function commandedOf(
+  request: ContainerRecreateRequest,
+  { first, behind }: RequestQueue,
+  workflowId: string,
+  world: RequestPassDependencies,
+): Commanded {
+  // the run may still be that of the request before: it keeps the command for the next
+  if (request === first) return { kind: 'running', workflowId, request: request.metadata.uid };
+  if (!behind.includes(request)) return { kind: 'nobody' };
+  return { kind: 'here', obey: async (command) => await obeyInQueue(request, command, world) };
 }
 
 function earliest(results: readonly (PassResult | undefined)[]): PassResult | undefined {
@@ -234,10 +252,12 @@ async function writeWaits(
       continue;
     }
     if (leftMs !== undefined) due.push({ againInMs: leftMs });
+    // a pause stays in sight: the status is what keeps it until the request is resumed
+    if (isPaused(request)) continue;
     await writeWait(request, recreateWait('Queued', { ...inFront, since }), 'Pending', world);
   }
   // a pause stays in sight: the status is what keeps it should Temporal come back without its memory
-  if (first && world.starter.silent && first.status?.waitingFor?.reason !== 'Paused') {
+  if (first && world.starter.silent && !isPaused(first)) {
     await writeWait(first, recreateWait(engineSilent, { blockedBy: ['temporal'], since }), undefined, world);
   }
   return earliest(due);
@@ -251,23 +271,100 @@ function timeLeftMs({ spec, status, metadata }: ContainerRecreateRequest, now: n
 
 /** Ends a request whose turn has not come before its deadline. */
 async function endInQueue(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
-  const { metadata, spec, status } = request;
+  const { podName } = request.spec;
+  await writeEnd(request, world, {
+    reason: 'DeadlineExceeded',
+    text: recreateMessage.deadlineExceeded,
+    message: `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${podName}" was recreated`,
+  });
+}
+
+async function writeEnd(
+  request: ContainerRecreateRequest,
+  world: RequestPassDependencies,
+  { reason, text, message }: { readonly reason: FailedReason; readonly text: string; readonly message: string },
+): Promise<boolean> {
   const at = timestamp(world.now());
-  const reason: FailedReason = 'DeadlineExceeded';
-  const message = `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${spec.podName}" was recreated`;
   const condition = { type: recreateCondition.failed, status: 'True', reason, message } as const;
-  const body = {
-    metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion },
-    status: {
-      phase: 'Completed',
-      completionTime: at,
-      message: recreateMessage.deadlineExceeded,
-      conditions: withCondition(status?.conditions, condition, at),
-      waitingFor: null,
-      observedGeneration: generationOf(request),
-    },
-  };
-  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body, { subresource: 'status' }));
+  return await writeStatus(request, world, {
+    phase: 'Completed',
+    completionTime: at,
+    message: text,
+    conditions: withCondition(request.status?.conditions, condition, at),
+    waitingFor: null,
+    observedGeneration: generationOf(request),
+  });
+}
+
+/**
+ * Obeys a command about a request that waits for its turn, by writing it where the operation of the request will find it:
+ * a pause in what it waits for, a skip in the state of the container. False when the request has changed meanwhile. May be
+ * done twice, so a skip without target is always about the first container.
+ */
+async function obeyInQueue(
+  request: ContainerRecreateRequest,
+  { name, target, by, id }: AnnotatedCommand,
+  world: RequestPassDependencies,
+): Promise<boolean> {
+  const { status, spec } = request;
+  const since = timestamp(world.now());
+  const isWritten = await write();
+  if (!isWritten) return false;
+  await tellEvent(world.kube, {
+    about: request,
+    component: eventComponent.recreate,
+    type: 'Normal',
+    ...commandEvent(name, by, target),
+    atMs: world.now(),
+    key: fnv1a(id).toString(16),
+  });
+  return true;
+
+  async function write(): Promise<boolean> {
+    switch (name) {
+      case 'abort':
+        return await writeEnd(request, world, {
+          reason: 'Aborted',
+          text: recreateMessage.aborted(by),
+          message: `Aborted by ${by} before its turn came: no container of pod "${spec.podName}" was recreated`,
+        });
+      case 'pause': {
+        const unblock = `${recreateWaits.Paused}; paused by ${by}`;
+        const waitingFor = recreateWait('Paused', { blockedBy: [], since, unblock });
+        return await writeStatus(request, world, { phase: 'Pending', waitingFor });
+      }
+      case 'resume':
+        return !isPaused(request) || (await writeStatus(request, world, { phase: 'Pending', waitingFor: null }));
+      case 'skip': {
+        const container = target ?? spec.containers[0]?.name;
+        if (container === undefined || !spec.containers.some((one) => one.name === container)) return true;
+        const states = status?.containerRecreateStates ?? [];
+        const state = states.find((one) => one.name === container) ?? { name: container, phase: 'Pending' };
+        if (state.phase !== 'Pending' || skipperOf(state) !== undefined) return true;
+        const others = states.filter((one) => one.name !== container);
+        return await writeStatus(request, world, {
+          phase: status?.phase ?? '',
+          containerRecreateStates: [...others, { ...state, message: skippedMessage(by) }],
+        });
+      }
+      // nothing has been refused that could be tried again
+      case 'retry':
+      case 'undo':
+        return true;
+    }
+  }
+}
+
+/** Writes these fields of the status of a request as it was looked at; false when it has changed since. */
+async function writeStatus(
+  request: ContainerRecreateRequest,
+  world: RequestPassDependencies,
+  status: object,
+): Promise<boolean> {
+  const { uid, resourceVersion } = request.metadata;
+  const body = { metadata: { uid, resourceVersion }, status };
+  const patch = world.kube.patch(crr, nameOf(request), 'merge', body, { subresource: 'status' });
+  return (await unlessMovedOn(patch)) !== undefined;
 }
 
 async function writeWait(
@@ -276,17 +373,13 @@ async function writeWait(
   phase: 'Pending' | undefined,
   world: RequestPassDependencies,
 ): Promise<void> {
-  const { status, metadata } = request;
+  const { status } = request;
   const known = status?.waitingFor;
   const says = known?.reason === waitingFor.reason && known.blockedBy.join() === waitingFor.blockedBy.join();
   const newPhase = phase && !status?.phase ? phase : (status?.phase ?? '');
   if (says && newPhase === status?.phase) return;
 
-  const body = {
-    metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion },
-    status: { phase: newPhase, waitingFor: says ? known : waitingFor },
-  };
-  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body, { subresource: 'status' }));
+  await writeStatus(request, world, { phase: newPhase, waitingFor: says ? known : waitingFor });
 }
 
 /** Whether something has to be given back: the request is over and still marked. */

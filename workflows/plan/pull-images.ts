@@ -317,7 +317,7 @@ export function nodeWaitingFor(
   pulls: Iterable<Pull>,
   context: {
     readonly node: string;
-    /** Given when it is paused and nothing is under way any more. */
+    /** Given when it is paused: it comes before all else, because the status is where the next run learns of it. */
     readonly pausedBy?: string;
     readonly before: WaitingFor | undefined;
     readonly nowMs: number;

@@ -702,7 +702,8 @@ function stateOf(container: ContainerProgress): ContainerRecreateState {
 
 const skippedPrefix = 'skipped by ';
 
-function skippedMessage(by: string): string {
+/** What the state of a container says that somebody had left out. */
+export function skippedMessage(by: string): string {
   return shortened(`${skippedPrefix}${nameOf(by)}`, mostBytes.containerMessage);
 }
 

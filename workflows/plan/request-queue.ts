@@ -10,8 +10,9 @@ export interface RequestQueue {
 }
 
 /**
- * Sorts what is unfinished: what has begun, then the oldest first, and of two of the same second the one whose UID sorts
- * first, so that everybody who asks agrees. That the others are Pending already makes no difference: only those behind
+ * Sorts what is unfinished: what has begun, then what nobody has paused, then the oldest first, and of two of the same
+ * second the one whose UID sorts first, so that everybody who asks agrees. One that was paused in the queue lets others go
+ * first; when it is the only one left, its operation begins, and waits. That the others are Pending already makes no difference: only those behind
  * another ever are, and the one in front stays without a phase until its node has answered.
  */
 export function requestQueue(requests: readonly ContainerRecreateRequest[]): RequestQueue {
@@ -19,10 +20,16 @@ export function requestQueue(requests: readonly ContainerRecreateRequest[]): Req
   const [first, ...behind] = open.toSorted(
     (a, b) =>
       Number(hasBegun(b)) - Number(hasBegun(a)) ||
+      Number(isPaused(a)) - Number(isPaused(b)) ||
       compare(a.metadata.creationTimestamp, b.metadata.creationTimestamp) ||
       compare(a.metadata.uid, b.metadata.uid),
   );
   return { ...(first ? { first } : {}), behind };
+}
+
+/** Whether somebody has paused this request, as its status says. */
+export function isPaused({ status }: ContainerRecreateRequest): boolean {
+  return status?.waitingFor?.reason === 'Paused';
 }
 
 function hasBegun({ status }: ContainerRecreateRequest): boolean {

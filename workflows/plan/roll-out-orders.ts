@@ -3,7 +3,7 @@
 import type { CommandName } from '../../api/operations.ts';
 import { isSaying, type Order, type RollOutOrders } from '../../api/roll-out-orders.ts';
 import type { Permit, Undo } from './fleet-permit.ts';
-import { jsonBytes, shortened } from './size.ts';
+import { fitting, jsonBytes, shortened } from './size.ts';
 
 /** A command as far as it is about orders. */
 export interface OrderCommand {
@@ -73,6 +73,24 @@ export function ordersAfter(
       return obeyed({ ...kept, skip: all });
     }
   }
+}
+
+/**
+ * Orders that were given without knowledge of newer ones, together with those. What either holds back is held back, since
+ * nobody can tell any more which of the two was meant to end it.
+ */
+export function joinedOrders(own: RollOutOrders | undefined, newer: RollOutOrders, revision: string): RollOutOrders {
+  const { version: _, revision: __, skip: ownSkip = [], ...ownOrders } = ordersFor(own, revision) ?? newer;
+  const { version, skip = [], ...orders } = ordersFor(newer, revision) ?? newer;
+  const all = [...new Set([...skip, ...ownSkip])];
+  const fit = fitting(all, mostSkipBytes);
+  return {
+    ...ownOrders,
+    ...orders,
+    version: version + 1,
+    revision,
+    ...(fit.length > 0 && { skip: fit }),
+  };
 }
 
 /** The same orders under the name of who gave this command, which is learnt later. */

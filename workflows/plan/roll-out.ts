@@ -4,12 +4,11 @@
  * Pods go as the budget of the object allows. Batches do not hold them up; they are what history, progress and people go
  * by, a tenth of the pods each and five at least, so that a large roll-out is tens of events.
  */
-import { isFailureType } from '../../api/failure.ts';
 import type { RollOutChanged, RollOutFacts } from '../../api/operations.ts';
 import { isSaying, type RollOutOrders } from '../../api/roll-out-orders.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Permit, Verdict } from './fleet-permit.ts';
-import { isHeld, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
+import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
 export interface RollOutProgress {
@@ -56,6 +55,10 @@ export type RollOutNews =
   | { readonly kind: 'recorded'; readonly version: number }
   /** The orders could not be written. */
   | { readonly kind: 'refused'; readonly waitingFor: WaitingFor }
+  /** The orders were not written: newer ones stand in the object, which this roll-out was not told of. */
+  | { readonly kind: 'overtaken'; readonly orders: RollOutOrders }
+  /** A permit has come to nothing, for a reason that nobody has foreseen. It is not handed in again by itself. */
+  | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
   | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly of: Handed; readonly atMs: number }
   /** No facts have come for a while. */
   | { readonly kind: 'noFacts' };
@@ -71,6 +74,9 @@ const everyPod = 2 ** 31 - 1;
 
 /** Waits that only a change of the object ends. */
 const untilChanged: readonly string[] = ['Paused'];
+
+/** Waits that are over once the orders are written. */
+const refusalReasons = ['Denied', 'Parked'] as const;
 
 const logLines = 12;
 
@@ -132,12 +138,18 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
     }
     case 'recorded': {
       const { waitingFor, ...others } = progress;
-      const isRefusal = waitingFor !== undefined && isFailureType(waitingFor.reason);
+      const isRefusal = !progress.isParked && refusalReasons.some((reason) => reason === waitingFor?.reason);
       const recorded = Math.max(progress.recorded, news.version);
       return { ...others, recorded, ...(waitingFor && !isRefusal && { waitingFor }) };
     }
     case 'refused':
       return { ...progress, waitingFor: news.waitingFor };
+    case 'overtaken': {
+      const orders = joinedOrders(progress.orders, news.orders, progress.facts.revision);
+      return askedAnew({ ...progress, orders, recorded: Math.max(progress.recorded, news.orders.version) });
+    }
+    case 'parked':
+      return { ...progress, waitingFor: news.waitingFor, isParked: true };
     case 'verdict':
       return judged(progress, news);
     case 'noFacts':

@@ -1,6 +1,9 @@
 import { defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { type CommandName, parseCommandPayload } from '../../api/operations.ts';
+import { type CommandName, type CommandPayload, isCommandName, parseCommandPayload } from '../../api/operations.ts';
+import { fitting } from '../plan/size.ts';
 import { temporal } from './activities.ts';
+import { listOf, object, optional, text } from './shape.ts';
+import type { Retries } from './until-allowed.ts';
 
 /** A command as it arrives. `by` comes later when the sender did not say who they are. */
 export interface OperatorCommand<Name extends CommandName = CommandName> {
@@ -9,6 +12,32 @@ export interface OperatorCommand<Name extends CommandName = CommandName> {
   readonly by?: string;
   readonly target?: string;
 }
+
+/** A command that waits for the run that it is meant for. */
+interface KeptCommand extends CommandPayload {
+  readonly name: string;
+  readonly by: string;
+}
+
+/** What the next run has to know of the commands that this one was given. Small: it travels in one payload. */
+export interface OperatorHandOver {
+  /** Those that were meant for a later run, in the order in which they came. */
+  readonly commands: readonly KeptCommand[];
+  /** The IDs of the latest commands: a second delivery may reach the next run. */
+  readonly seen: readonly string[];
+}
+
+export interface Operator extends Retries {
+  /** How many commands have come of which it is not known yet who sent them. */
+  readonly unidentified: () => number;
+  readonly handOver: () => OperatorHandOver;
+}
+
+/** So long after a `skip` without target another one by the same sender is a double click. */
+const doubleClickMs = 5_000;
+
+/** The most that the parts of a hand-over take as JSON; what is older is left out. */
+const mostBytes = { commands: 2_500, seen: 1_000 } as const;
 
 /**
  * Hears these commands from now on. A command without `by` is passed on at once; who sent it is
@@ -20,31 +49,104 @@ export function listenToOperator<Name extends CommandName>(
     readonly command: (command: OperatorCommand<Name>) => void;
     readonly identified: (command: OperatorCommand<Name>, by: string) => void;
   },
-): void {
+  run: {
+    /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
+    readonly request?: string;
+    /** From the run before. Read as what anybody may have sent: it comes with the input of the workflow. */
+    readonly before?: unknown;
+  } = {},
+): Operator {
+  const before = readHandOver(run.before);
   const heardByName = new Map<CommandName, number>();
-  const seenIds = new Set<string>();
+  const seenIds = new Set(before.seen);
+  const kept: KeptCommand[] = [];
   let lastId = 0;
+  let unidentified = 0;
+  let retries = 0;
+  let lastSkip: { readonly by: string; readonly atMs: number } | undefined;
 
   for (const name of understood) {
     setHandler(defineSignal<[unknown]>(name), async (payload) => {
-      const id = ++lastId;
       const nth = heardByName.get(name) ?? 0;
       heardByName.set(name, nth + 1);
-      const { id: sentId, ...parsed } = parseCommandPayload(payload);
-      if (sentId !== undefined && seenIds.has(sentId)) return;
-      if (sentId !== undefined) seenIds.add(sentId);
-      const command = { id, name, ...parsed };
-      listener.command(command);
-      listener.identified(command, parsed.by ?? (await sender(name, nth)));
+      await hear(name, parseCommandPayload(payload), () => sender(name, () => (heardByName.get(name) ?? 0) - 1 - nth));
     });
+  }
+  for (const { name, ...command } of before.commands) {
+    if (isCommandName(name, understood)) void hear(name, command, async () => command.by);
+  }
+
+  return {
+    retries: () => retries,
+    unidentified: () => unidentified,
+    handOver: () => ({
+      commands: latest(kept, mostBytes.commands),
+      seen: latest([...seenIds], mostBytes.seen),
+    }),
+  };
+
+  async function hear(name: Name, payload: CommandPayload, senderOf: () => Promise<string>): Promise<void> {
+    const id = ++lastId;
+    const { id: sentId, request, ...given } = payload;
+    const isMeantForAnother = run.request !== undefined && request !== undefined && request !== run.request;
+    if (isMeantForAnother) {
+      return await named(given.by, senderOf, (by) => void kept.push({ ...payload, name, by }));
+    }
+    if (sentId !== undefined && seenIds.has(sentId)) return;
+    if (sentId !== undefined) seenIds.add(sentId);
+    const command = { id, name, ...given };
+    if (isDoubleClick(command)) return;
+    if (name === 'retry') retries++;
+    listener.command(command);
+    await named(given.by, senderOf, (by) => listener.identified(command, by));
+  }
+
+  async function named(by: string | undefined, senderOf: () => Promise<string>, act: (by: string) => void) {
+    if (by !== undefined) return act(by);
+    unidentified++;
+    act(await senderOf());
+    unidentified--;
+  }
+
+  /** Without a target a second `skip` would be about what has come next, which the sender has not seen yet. */
+  function isDoubleClick({ name, by = '', target }: OperatorCommand): boolean {
+    if (name !== 'skip' || target !== undefined) return false;
+    const atMs = Date.now();
+    if (lastSkip?.by === by && atMs - lastSkip.atMs < doubleClickMs) return true;
+    lastSkip = { by, atMs };
+    return false;
   }
 }
 
-async function sender(name: CommandName, nth: number): Promise<string> {
-  const { workflowId, runId } = workflowInfo();
+/** As many of the last entries as fit. */
+function latest<T>(entries: readonly T[], bytes: number): readonly T[] {
+  return fitting(entries.toReversed(), bytes).toReversed();
+}
+
+const handOver = object<OperatorHandOver>({
+  commands: listOf(
+    object<KeptCommand>({
+      name: text,
+      by: text,
+      target: optional(text),
+      id: optional(text),
+      request: optional(text),
+    }),
+  ),
+  seen: listOf(text),
+});
+
+function readHandOver(value: unknown): OperatorHandOver {
+  return handOver(value, 'handOver') === undefined ? (value as OperatorHandOver) : { commands: [], seen: [] };
+}
+
+/** `fromEnd`: how many signals of this name this task has heard after the one in question. */
+async function sender(name: CommandName, fromEnd: () => number): Promise<string> {
+  const { workflowId, runId, historyLength } = workflowInfo();
+  await Promise.resolve(); // by now all signals of this task have been heard
   try {
     return await temporal.identifySignal.executeWithOptions({ summary: `who sent ${name}` }, [
-      { workflowId, runId, signal: name, nth },
+      { workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() },
     ]);
   } catch {
     return 'an operator'; // a name for a message is not worth holding up an operation

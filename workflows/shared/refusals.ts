@@ -1,4 +1,4 @@
-import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, TemporalFailure, TimeoutFailure } from '@temporalio/workflow';
 import { isFailureType, type RefusalReason } from '../../api/failure.ts';
 import { withGrant } from '../../api/missing-right.ts';
 
@@ -9,25 +9,35 @@ export type StepFailure =
   | { readonly kind: 'away'; readonly message: string }
   | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly message: string };
 
-/** Reads the failure of a step. What is none of ours is a bug, and thrown on: it holds the workflow until it is fixed. */
+/**
+ * Reads the failure of a step. A failure that is none of ours is final all the same, one given by hand for example
+ * (`temporal activity fail`): it stands in the history, so no other code could make good of it, and it is a refusal. An
+ * error that is no failure is a bug of the workflow, and thrown on: it holds the workflow until the code is fixed.
+ */
 export function reasonOf(error: unknown): StepFailure {
-  const cause = error instanceof ActivityFailure ? error.cause : error;
-  if (cause instanceof TimeoutFailure) return { kind: 'nodeSilent' };
-  if (cause instanceof ApplicationFailure && isFailureType(cause.type)) {
-    const { type, message } = cause;
-    switch (type) {
-      case 'Denied':
-        return { kind: 'refused', reason: type, message: withGrant(message) };
-      case 'Invalid':
-        return { kind: 'refused', reason: type, message };
-      case 'Superseded':
-        return { kind: 'superseded', message };
-      case 'Unreachable':
-      case 'Throttled':
-      case 'Held':
-      case 'Conflict':
-        return { kind: 'away', message };
-    }
+  const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error;
+  if (cause instanceof TimeoutFailure) return timedOut(cause);
+  if (!(cause instanceof TemporalFailure)) throw error;
+  const message = cause.message || 'the activity failed without a message';
+  const type = cause instanceof ApplicationFailure ? cause.type : undefined;
+  if (!isFailureType(type)) return { kind: 'refused', reason: 'Invalid', message };
+  switch (type) {
+    case 'Denied':
+      return { kind: 'refused', reason: type, message: withGrant(message) };
+    case 'Invalid':
+      return { kind: 'refused', reason: type, message };
+    case 'Superseded':
+      return { kind: 'superseded', message };
+    case 'Unreachable':
+    case 'Throttled':
+    case 'Held':
+    case 'Conflict':
+      return { kind: 'away', message };
   }
-  throw error;
+}
+
+/** Who never begins, or no longer reports, is silent. Who has begun and takes too long is there. */
+function timedOut({ timeoutType, message }: TimeoutFailure): StepFailure {
+  const isSilence = timeoutType === 'SCHEDULE_TO_START' || timeoutType === 'HEARTBEAT';
+  return isSilence ? { kind: 'nodeSilent' } : { kind: 'away', message: `It began and did not end in time: ${message}` };
 }

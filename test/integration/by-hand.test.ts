@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import proto from '@temporalio/proto';
+import { changedSignal, queues } from '../../api/operations.ts';
+import { type ActivityName, activityResults } from '../../workflows/shared/results.ts';
+import { type OperationType, type PlayedOperations, startPlayedOperations } from '../support/played-operations.ts';
+import { type Treatment, treatedUid, treatments } from '../support/treatments.ts';
+import { waitFor } from '../support/wait.ts';
+
+type HistoryEvent = proto.temporal.api.history.v1.IHistoryEvent;
+
+/** How an operation comes to the activity, and what becomes of it when that fails for good. */
+interface Row {
+  readonly operation: OperationType;
+  /** A signal to begin with, by somebody without a name if `by` is empty. */
+  readonly command?: string;
+  readonly by?: string;
+  /** The operation does not depend on it, and goes on by itself. */
+  readonly isHarmless?: boolean;
+  /** The status of the object says what it waits for. */
+  readonly inStatus?: boolean;
+}
+
+/** The compiler asks for the row of a new activity. */
+const rows: Readonly<Record<ActivityName, Row>> = {
+  lookAtRequest: { operation: 'restartContainers' },
+  reportRequest: { operation: 'restartContainers' },
+  announceCommand: { operation: 'restartContainers', command: 'resume', isHarmless: true },
+  identifySignal: { operation: 'restartContainers', command: 'resume', by: '', isHarmless: true },
+  recordTarget: { operation: 'restartContainers', inStatus: true },
+  takeOutOfService: { operation: 'restartContainers', inStatus: true },
+  awaitDrained: { operation: 'restartContainers', inStatus: true },
+  'node.v1.lookAtContainers': { operation: 'restartContainers', inStatus: true },
+  'node.v1.stopContainer': { operation: 'restartContainers', inStatus: true },
+  'node.v1.awaitContainer': { operation: 'restartContainers', inStatus: true },
+  lookAtEnvironment: { operation: 'refreshEnvironment' },
+  'node.v1.refreshContainer': { operation: 'refreshEnvironment' },
+  lookAtSidecars: { operation: 'terminateSidecars' },
+  endSidecars: { operation: 'terminateSidecars', inStatus: true },
+  reportSidecars: { operation: 'terminateSidecars' },
+  announceOnPod: { operation: 'terminateSidecars', command: 'resume', isHarmless: true },
+  lookAtNodeImage: { operation: 'pullImages' },
+  reportPulls: { operation: 'pullImages' },
+  'node.v1.pullImage': { operation: 'pullImages', inStatus: true },
+  lookAtPullJob: { operation: 'pullOnNodes' },
+  steerPullJob: { operation: 'pullOnNodes', command: 'abort' },
+  announceSteering: { operation: 'pullOnNodes', command: 'abort', isHarmless: true },
+  advance: { operation: 'rollOut' },
+  recordOrders: { operation: 'rollOut', command: 'skip' },
+  announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
+};
+
+/** Those whose result nobody reads: whatever it is, the operation goes on. */
+const returnsNothing: readonly ActivityName[] = [
+  'reportRequest',
+  'awaitDrained',
+  'endSidecars',
+  'reportSidecars',
+  'reportPulls',
+  'steerPullJob',
+  'recordOrders',
+];
+
+let played: PlayedOperations;
+
+beforeAll(async () => {
+  played = await startPlayedOperations();
+});
+
+afterAll(async () => {
+  await played?.stop();
+});
+
+/** Plays the operation to its end, and answers what it waited for on the way. */
+async function treat(activity: ActivityName, treatment: Treatment): Promise<readonly string[]> {
+  const { operation, command, by = 'ann' } = rows[activity];
+  const uid = treatedUid(activity, treatment);
+  const payload = { ...(by && { by }), ...(command === 'skip' && { target: 'web-0' }) };
+  const handle = await played.begin(operation, uid, command ? { name: command, payload } : undefined);
+  await waitFor(`${uid} to be treated`, async () => {
+    if (operation === 'terminateSidecars') await handle.signal(changedSignal, null);
+    return played.isTreated(handle.workflowId);
+  });
+  let isOver = false;
+  void handle.result().finally(() => {
+    isOver = true;
+  });
+  const waits: string[] = [];
+  await waitFor(`${handle.workflowId} to end`, async (see) => {
+    if (isOver) return true;
+    const details = see(await played.detailsOf(handle));
+    if (/\bParked\b/.test(details)) {
+      waits.push(details);
+      await handle.signal('retry', { by: 'ann' });
+    } else if (operation === 'terminateSidecars' || operation === 'pullOnNodes') {
+      await handle.signal(changedSignal, null);
+    }
+    return false;
+  });
+  const { events } = await handle.fetchHistory();
+  expect((await handle.describe()).status.name).toBe('COMPLETED');
+  expect(events?.flatMap(failedTask)).toEqual([]);
+  return waits;
+}
+
+/** Why a workflow task has failed, other than by a signal that came when the operation was about to end. */
+function failedTask({ workflowTaskFailedEventAttributes: failed }: HistoryEvent): readonly unknown[] {
+  const unhandledCommand =
+    proto.temporal.api.enums.v1.WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND;
+  return !failed || failed.cause === unhandledCommand ? [] : [failed.failure];
+}
+
+/** What the status of the object was made to say. */
+function waitsInStatus(activity: ActivityName, treatment: Treatment): string {
+  const uid = treatedUid(activity, treatment);
+  return JSON.stringify(
+    played.calls.filter((call) => call.workflowId.endsWith(uid) && call.activity.startsWith('report')),
+  );
+}
+
+describe('F5: an activity that ends in a way that nobody has foreseen', () => {
+  it('is one of those that have a row here', () => {
+    expect(new Set(Object.keys(rows))).toEqual(new Set(Object.keys(activityResults)));
+  });
+
+  for (const activity of Object.keys(rows) as ActivityName[]) {
+    const { isHarmless = false, inStatus = false } = rows[activity];
+
+    it.concurrent(`${activity}, failed by hand: ${isHarmless ? 'goes on' : 'parks the operation until retry'}`, async () => {
+      const waits = await treat(activity, 'failed');
+      if (isHarmless) expect(waits).toEqual([]);
+      else expect(waits[0]).toContain('failed by hand');
+      if (inStatus) expect(waitsInStatus(activity, 'failed')).toMatch(/"reason":"Parked".*failed by hand/);
+    });
+
+    for (const treatment of treatments.filter((one) => one !== 'failed')) {
+      it.concurrent(`${activity}, ${treatment}: parks the operation, or it ends as usual`, async () => {
+        const waits = await treat(activity, treatment);
+        const parks = !isHarmless && !returnsNothing.includes(activity) && treatment !== 'timedOut';
+        if (parks) expect(waits[0]).toContain(`Cannot use the result of activity "${activity}"`);
+      });
+    }
+  }
+});
+
+describe('F14: an operation that is started under another ID than its own', () => {
+  const started: readonly (readonly [string, object, string])[] = [
+    ['restartContainers', { request: { uid: 'r' }, pod: { uid: 'p' } }, 'restart-containers/p'],
+    ['rollOut', { target: { uid: 's' } }, 'roll-out/s'],
+    ['pullImages', { nodeImage: { uid: 'n' } }, 'pull-images/n'],
+    ['pullOnNodes', { job: { uid: 'j' } }, 'pull-on-nodes/j'],
+    ['terminateSidecars', { pod: { uid: 'p' } }, 'terminate-sidecars/p'],
+  ];
+  it.each(started)('%s: fails, and says which ID is right', async (type, input, right) => {
+    const options = { taskQueue: queues.cluster, workflowId: `my/${type}`, args: [input] };
+    await expect(played.client.workflow.execute(type, options)).rejects.toMatchObject({
+      cause: { message: `Cannot run ${type} as workflow "my/${type}": the ID of this operation must be "${right}"` },
+    });
+  });
+});

@@ -1,0 +1,245 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
+import { changedSignal, pullImagesId, restartContainersId, terminateSidecarsId } from '../../api/operations.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { newGate } from '../support/gate.ts';
+import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** A history is called full so early here that a few commands are enough. */
+const fullEvents = 30;
+
+let played: PlayedOperations;
+
+/** Opened when the stop of this request may end. */
+const stops = new Map<string, ReturnType<typeof newGate>>();
+/** The status that operations have reported, by the ID of the workflow. */
+const pullWaits = new Map<string, WaitingFor | undefined>();
+const sidecars = new Map<string, TerminationStatus>();
+
+beforeAll(async () => {
+  played = await startPlayedOperations({
+    settings: [`limit.historyCount.suggestContinueAsNew=${fullEvents}`],
+    answers: {
+      'node.v1.stopContainer': async ({ input }) => {
+        await stops.get(input.request.uid)?.opened;
+        return { kind: 'stopped' };
+      },
+      lookAtNodeImage: async (call) => {
+        const look = await uneventful.lookAtNodeImage(call);
+        const waitingFor = pullWaits.get(call.workflowId);
+        return { ...look, ...(waitingFor && { waitingFor }) };
+      },
+      reportPulls: ({ input, workflowId }) => void pullWaits.set(workflowId, input.waitingFor),
+      lookAtSidecars: ({ workflowId }) => ({
+        decision: {
+          kind: 'wait',
+          waitingFor: { reason: 'ContainerNotStarted', blockedBy: [], blockedCount: 0, unblock: '' },
+        },
+        status: sidecars.get(workflowId) ?? {},
+      }),
+      reportSidecars: ({ input, workflowId }) => void sidecars.set(workflowId, input.status),
+    },
+  });
+});
+
+afterAll(async () => {
+  await played?.stop();
+});
+
+function callsOf(workflowId: string, activity: string): readonly unknown[] {
+  return played.calls
+    .filter((call) => call.workflowId === workflowId && call.activity === activity)
+    .map(({ input }) => input);
+}
+
+/** Sends commands that change nothing until the operation goes on in another run, and answers the ID of that. */
+async function fillHistory(handle: WorkflowHandle): Promise<string> {
+  const { runId } = await handle.describe();
+  return await waitFor('the next run', async (see) => {
+    for (let nth = 0; nth < 4; nth++) await handle.signal('retry', { by: 'ann' });
+    const now = see((await handle.describe()).runId);
+    return now !== runId && now;
+  });
+}
+
+describe('F6: a command reaches the request that it was meant for', () => {
+  const about = (request: string, pod: string) => ({
+    request: { namespace: 'shop', name: 'restart-web', uid: request },
+    pod: { namespace: 'shop', name: 'web', uid: pod },
+    node: { name: 'node-1', uid: 'node-uid' },
+  });
+  const conditions = (workflowId: string, request: string) =>
+    callsOf(workflowId, 'reportRequest').flatMap((input) => {
+      const { request: ref, delta } = input as {
+        readonly request: { readonly uid: string };
+        readonly delta: { readonly condition?: { readonly reason: string } };
+      };
+      return ref.uid === request && delta.condition ? [delta.condition.reason] : [];
+    });
+
+  it.concurrent('when the run of the request before has not ended yet, after its own end', async () => {
+    const pod = 'pod-of-two';
+    const workflowId = restartContainersId(pod);
+    const stop = newGate();
+    stops.set(pod, stop);
+    // the request that is begun first has the UID of its pod
+    const handle = await played.begin('restartContainers', pod);
+    await waitFor('the stop', () => callsOf(workflowId, 'node.v1.stopContainer').length === 1);
+    await handle.signal('abort', { by: 'ann' });
+    await waitFor('the end', () => conditions(workflowId, pod).length === 1);
+
+    await handle.signal(changedSignal, { operation: about('second', pod), generation: 1 });
+    await handle.signal('abort', { by: 'bob', request: 'second', id: '1' });
+    await handle.signal('abort', { by: 'bob', request: 'second', id: '1' });
+    stop.open();
+
+    await waitFor('the second to end', () => conditions(workflowId, 'second').length === 1);
+    expect(conditions(workflowId, pod)).toEqual(['Aborted']);
+    expect(conditions(workflowId, 'second')).toEqual(['Aborted']);
+    expect(callsOf(workflowId, 'node.v1.stopContainer')).toHaveLength(1);
+    const told = callsOf(workflowId, 'announceCommand');
+    expect(told).toMatchObject([
+      { request: { uid: pod }, by: 'ann' },
+      { request: { uid: 'second' }, by: 'bob' },
+    ]);
+  });
+
+  it.concurrent('and whoever sent it without a name is known there', async () => {
+    const pod = 'pod-of-nameless';
+    const workflowId = restartContainersId(pod);
+    const stop = newGate();
+    stops.set(pod, stop);
+    const handle = await played.begin('restartContainers', pod);
+    await waitFor('the stop', () => callsOf(workflowId, 'node.v1.stopContainer').length === 1);
+    await handle.signal(changedSignal, { operation: about('next', pod), generation: 1 });
+    await handle.signal('abort', { request: 'next' });
+    stop.open();
+    await waitFor('the second to end', () => conditions(workflowId, 'next').length === 1);
+    expect(conditions(workflowId, pod)).toEqual(['ContainersRecreated']);
+    expect(callsOf(workflowId, 'announceCommand')).toMatchObject([{ request: { uid: 'next' }, by: 'operator@test' }]);
+  });
+});
+
+describe('F14: the senders of commands without a name', () => {
+  it.concurrent('are told apart, though several commands come at once', async () => {
+    const handle = await played.begin('pullImages', 'n4', { name: 'pause', payload: { by: 'ann' } });
+    const senders = Array.from({ length: 5 }, (_, nth) => `person ${nth}`);
+    for (const identity of senders) {
+      await played.client.workflowService.signalWorkflowExecution({
+        namespace: 'default',
+        workflowExecution: { workflowId: handle.workflowId },
+        signalName: 'retry',
+        identity,
+      });
+    }
+    const told = await waitFor('all to be told', (see) => {
+      const by = callsOf(handle.workflowId, 'announceSteering').map((input) => (input as { readonly by: string }).by);
+      return see(by).length > senders.length && by;
+    });
+    expect(told.toSorted((a, b) => a.localeCompare(b))).toEqual(['ann', ...senders]);
+    await handle.signal('abort', { by: 'ann' });
+    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+  });
+});
+
+describe('F14: a skip without a target', () => {
+  it.concurrent('that comes twice by a double click leaves out one container', async () => {
+    const workflowId = terminateSidecarsId('clicked');
+    const handle = await played.begin('terminateSidecars', 'clicked');
+    await handle.signal('skip', { by: 'ann' });
+    await handle.signal('skip', { by: 'ann' });
+    await handle.signal('skip', { by: 'bob' });
+    await handle.signal('abort', { by: 'ann' });
+    await handle.result();
+    const told = callsOf(workflowId, 'announceOnPod').filter((input) => JSON.stringify(input).includes('skip'));
+    expect(told).toMatchObject([{ by: 'ann' }, { by: 'bob' }]);
+  });
+});
+
+describe('F7: a pause of the pulls of a node', () => {
+  const pulls = (uid: string) => callsOf(pullImagesId(uid), 'node.v1.pullImage').length;
+
+  async function paused(uid: string): Promise<WorkflowHandle> {
+    const handle = await played.begin('pullImages', uid, { name: 'pause', payload: { by: 'ann' } });
+    await saysPaused(uid);
+    return handle;
+  }
+
+  async function saysPaused(uid: string): Promise<void> {
+    await waitFor('the pause to be told', (see) => {
+      const wait = see(pullWaits.get(pullImagesId(uid)));
+      return wait?.reason === 'Paused' && wait.blockedBy.join() === 'operator/ann';
+    });
+  }
+
+  it.concurrent('survives a full history, and so does an abort whose sender is being looked up', async () => {
+    const handle = await paused('n1');
+    await fillHistory(handle);
+    await fillHistory(handle);
+    await saysPaused('n1');
+    expect(pulls('n1')).toBe(0);
+    // every run is full soon, so some of these come when one is about to end
+    for (let nth = 0; nth < 8; nth++) await handle.signal('retry', {});
+    await handle.signal('abort', {});
+    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(pulls('n1')).toBe(0);
+    expect(JSON.stringify(callsOf(pullImagesId('n1'), 'reportPulls'))).toContain('aborted by operator@test');
+  });
+
+  it.concurrent('survives terminate, as it would the loss of all that Temporal knows', async () => {
+    const handle = await paused('n2');
+    await handle.terminate('by hand');
+    const again = await played.begin('pullImages', 'n2');
+    await waitFor('the look', () => callsOf(pullImagesId('n2'), 'lookAtNodeImage').length === 2);
+    await again.signal('retry', { by: 'ann' });
+    await waitFor('the command to be told', () => callsOf(pullImagesId('n2'), 'announceSteering').length === 2);
+    expect(pulls('n2')).toBe(0);
+    await again.signal('resume', { by: 'ann' });
+    await again.result();
+    expect(pulls('n2')).toBe(1);
+    expect(pullWaits.get(pullImagesId('n2'))).toBeUndefined();
+  });
+
+  it.concurrent('is not taken up again by a run that begins with resume', async () => {
+    const handle = await paused('n3');
+    await handle.terminate('by hand');
+    const again = await played.begin('pullImages', 'n3', { name: 'resume', payload: { by: 'ann' } });
+    await again.result();
+    expect(pulls('n3')).toBe(1);
+  });
+});
+
+describe('F7: commands about the sidecars of a pod whose history is full', () => {
+  it.concurrent('are all obeyed, whichever run they reach', async () => {
+    const workflowId = terminateSidecarsId('p1');
+    const handle = await played.begin('terminateSidecars', 'p1');
+    await handle.signal('pause', { by: 'ann' });
+    await fillHistory(handle);
+    const names = Array.from({ length: 12 }, (_, nth) => `c${nth}`);
+    for (const target of names) {
+      await handle.signal('skip', { by: 'ann', target });
+      await handle.signal('retry', {});
+    }
+    await waitFor('all to be left out', (see) => see(sidecars.get(workflowId)?.skipped ?? []).length === names.length);
+    expect(sidecars.get(workflowId)).toMatchObject({ skipped: names });
+    await waitFor('the pause', (see) => see(sidecars.get(workflowId)?.waitingFor)?.reason === 'Paused');
+    await handle.signal('abort', {});
+    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(sidecars.get(workflowId)).toMatchObject({ abortedBy: 'operator@test' });
+  });
+});
+
+describe('F7: a refresh of the environment whose history is full', () => {
+  it.concurrent('keeps its pause', async () => {
+    const workflowId = restartContainersId('e1');
+    const handle = await played.begin('refreshEnvironment', 'e1', { name: 'pause', payload: { by: 'ann' } });
+    await fillHistory(handle);
+    await waitFor('the pause', async (see) => see(await played.detailsOf(handle)).includes('paused by ann'));
+    expect(callsOf(workflowId, 'node.v1.refreshContainer')).toEqual([]);
+    await handle.signal('resume', { by: 'ann' });
+    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(callsOf(workflowId, 'node.v1.refreshContainer')).toHaveLength(1);
+  });
+});

@@ -1,0 +1,281 @@
+import { fileURLToPath } from 'node:url';
+import { CompleteAsyncError, Context } from '@temporalio/activity';
+import { Client, type WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
+import { Worker } from '@temporalio/worker';
+import { pino } from 'pino';
+import { signalActivities } from '../../activities/temporal/signals.ts';
+import {
+  changedSignal,
+  pullImagesId,
+  pullOnNodesId,
+  queues,
+  restartContainersId,
+  rollOutId,
+  terminateSidecarsId,
+} from '../../api/operations.ts';
+import { dataConverter } from '../../workers/payload-limit.ts';
+import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
+import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
+import { startTemporal } from './temporal-server.ts';
+import { type Treatment, treatmentOf } from './treatments.ts';
+
+/** Every activity as one that has a short and uneventful life, for operations that are played without a cluster. */
+type Answers = { readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>> };
+
+interface Call<Name extends ActivityName> {
+  readonly input: Parameters<Activities[Name]>[0];
+  /** Of this activity in this operation, from 1. */
+  readonly nth: number;
+  readonly workflowId: string;
+}
+
+export const operationTypes = {
+  restartContainers: restartContainersId,
+  refreshEnvironment: restartContainersId,
+  pullImages: pullImagesId,
+  pullOnNodes: pullOnNodesId,
+  rollOut: rollOutId,
+  terminateSidecars: terminateSidecarsId,
+} as const;
+
+export type OperationType = keyof typeof operationTypes;
+
+const node = { name: 'node-1', uid: 'node-uid' };
+const at = '2026-11-22T10:00:00Z';
+
+function inputOf(type: OperationType, uid: string): object {
+  const named = { namespace: 'shop', name: 'web', uid };
+  switch (type) {
+    case 'restartContainers':
+      return { request: { ...named, name: 'restart-web' }, pod: named, node };
+    case 'refreshEnvironment':
+      return { refresh: 'environment', pod: named, node };
+    case 'pullImages':
+      return { nodeImage: { name: 'node-1', uid }, node };
+    case 'pullOnNodes':
+      return { job: named };
+    case 'rollOut':
+      return {
+        kind: 'CloneSet',
+        target: named,
+        facts: { generation: 1, revision: 'new', previous: 'old', replicas: 5 },
+      };
+    case 'terminateSidecars':
+      return { pod: named };
+  }
+}
+
+const tag = {
+  name: 'nginx',
+  tag: '1.27',
+  version: 1,
+  createdAt: at,
+  always: false,
+  timeoutSeconds: 600,
+  backoffLimit: 3,
+} as const;
+
+export const uneventful: Answers = {
+  lookAtRequest: ({ input }) => ({
+    kind: 'open',
+    phase: '',
+    createdAt: at,
+    runtime: 'containerd',
+    podGone: false,
+    node,
+    order: {
+      request: input.operation.request.name,
+      pod: 'web',
+      ordered: true,
+      force: true,
+      failurePolicy: 'Fail',
+      graceSeconds: 1,
+      minStartedSeconds: 0,
+      unreadyGraceSeconds: 0,
+    },
+    containers:
+      input.skip > 0
+        ? []
+        : [{ name: 'app', phase: 'Pending', isKilled: false, originalId: 'old', originalRestartCount: 0 }],
+    more: false,
+  }),
+  reportRequest: () => undefined,
+  announceCommand: () => undefined,
+  recordTarget: ({ input }) => ({ containerId: input.containerId }),
+  takeOutOfService: () => ({ since: at, isHeld: true }),
+  awaitDrained: () => true,
+  lookAtEnvironment: () => ({
+    kind: 'seen',
+    instances: [{ name: 'app', runtime: 'containerd', containerId: 'old' }],
+    more: false,
+    node,
+  }),
+  lookAtSidecars: ({ nth }) => {
+    const waitingFor = { reason: 'ContainerNotStarted', blockedBy: ['container/proxy'], blockedCount: 1, unblock: '' };
+    const step = { kind: 'requestStop', containers: ['proxy'] } as const;
+    if (nth === 1) return { decision: { kind: 'wait', waitingFor }, status: {} };
+    if (nth === 2) return { decision: { kind: 'act', step }, status: {} };
+    return { decision: { kind: 'done' }, status: {} };
+  },
+  endSidecars: () => undefined,
+  reportSidecars: () => undefined,
+  announceOnPod: () => undefined,
+  lookAtNodeImage: () => ({
+    kind: 'open',
+    resourceVersion: '1',
+    generation: 1,
+    stale: false,
+    tags: [tag],
+    more: false,
+  }),
+  reportPulls: () => undefined,
+  lookAtPullJob: ({ nth }) => (nth === 1 ? 'open' : 'finished'),
+  steerPullJob: () => undefined,
+  announceSteering: () => undefined,
+  announceRollOutCommand: () => undefined,
+  advance: () => ({ kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 }),
+  recordOrders: () => undefined,
+  identifySignal: () => 'ann',
+  'node.v1.lookAtContainers': () => ({
+    kind: 'seen',
+    instances: [{ name: 'app', id: 'old', state: 'running', restartCount: 0 }],
+  }),
+  'node.v1.stopContainer': () => ({ kind: 'stopped' }),
+  'node.v1.refreshContainer': () => ({ kind: 'stopped' }),
+  'node.v1.awaitContainer': () => ({ kind: 'ready', containerId: 'new', restartCount: 1 }),
+  'node.v1.pullImage': () => ({ kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true }),
+};
+
+/** A call that an operation has made. */
+export interface SeenCall {
+  readonly workflowId: string;
+  readonly activity: ActivityName;
+  readonly input: unknown;
+}
+
+/** Operations on a Temporal of their own, whose activities are played. */
+export interface PlayedOperations {
+  readonly client: Client;
+  readonly calls: readonly SeenCall[];
+  /** Starts the operation of this type on what has this UID, with a signal if one is given. */
+  begin(
+    type: OperationType,
+    uid: string,
+    signal?: { readonly name: string; readonly payload: unknown },
+  ): Promise<WorkflowHandle>;
+  /** Whether the treatment of this operation has been applied. */
+  isTreated(workflowId: string): boolean;
+  /** All that the operation says of itself for people. */
+  detailsOf(handle: WorkflowHandle): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Starts Temporal with these dynamic settings, and workers whose activities answer so where that is not uneventful. */
+export async function startPlayedOperations({
+  settings = [],
+  answers = {},
+}: {
+  readonly settings?: readonly string[];
+  readonly answers?: Partial<Answers>;
+} = {}): Promise<PlayedOperations> {
+  const log = pino({ level: 'silent' });
+  installTemporalLogger(log);
+  const temporal = await startTemporal(settings);
+  const { address } = temporal;
+  const connection = await connectWorkersToTemporal(address);
+  const clientConnection = await connectToTemporal(address);
+  const client = new Client({ connection: clientConnection, dataConverter, identity: 'operator@test' });
+  const config = { address, namespace: 'default' };
+  await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(300_000) });
+
+  const calls: SeenCall[] = [];
+  const treated = new Set<string>();
+  const counts = new Map<string, number>();
+
+  /** What an operator does with `temporal activity fail` and `complete`. */
+  async function byHand(workflowId: string, activityId: string, treatment: Treatment): Promise<never> {
+    const about = { namespace: 'default', workflowId, activityId, identity: 'operator@test' };
+    if (treatment === 'failed') {
+      await client.workflowService.respondActivityTaskFailedById({
+        ...about,
+        failure: { message: 'failed by hand', applicationFailureInfo: { nonRetryable: true } },
+      });
+    } else if (treatment !== 'timedOut') {
+      const result = { payloads: [defaultPayloadConverter.toPayload(treatment === 'null' ? null : [7])] };
+      await client.workflowService.respondActivityTaskCompletedById({ ...about, result });
+    }
+    throw new CompleteAsyncError();
+  }
+
+  async function locally(treatment: Treatment): Promise<unknown> {
+    if (treatment === 'failed') throw ApplicationFailure.nonRetryable('failed by hand', 'Strange');
+    if (treatment === 'timedOut') return await Context.current().cancelled;
+    return treatment === 'null' ? null : [7];
+  }
+
+  async function play(activity: ActivityName, input: unknown): Promise<unknown> {
+    const { activityId, isLocal, workflowExecution } = Context.current().info;
+    const workflowId = workflowExecution?.workflowId ?? '';
+    const due = treatmentOf(workflowId);
+    calls.push({ workflowId, activity, input });
+    const key = `${workflowId} ${activity}`;
+    if (due.activity === activity && !treated.has(workflowId)) {
+      treated.add(workflowId);
+      const treatment = due.treatment as Treatment;
+      return isLocal ? await locally(treatment) : await byHand(workflowId, activityId, treatment);
+    }
+    const nth = (counts.get(key) ?? 0) + 1;
+    counts.set(key, nth);
+    if (activity === 'identifySignal') {
+      return await signalActivities({ client }).identifySignal(input as never);
+    }
+    const answer = answers[activity] ?? uneventful[activity];
+    return await answer({ input: input as never, nth, workflowId });
+  }
+
+  const activities = Object.fromEntries(
+    (Object.keys(uneventful) as ActivityName[]).map((name) => [name, (input: unknown) => play(name, input)]),
+  );
+  const shared = { connection, dataConverter, activities } as const;
+  const workers = await Promise.all([
+    Worker.create({
+      ...shared,
+      taskQueue: queues.cluster,
+      workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
+      interceptors: { workflowModules: [fileURLToPath(new URL('./short-patience.ts', import.meta.url))] },
+    }),
+    Worker.create({ ...shared, taskQueue: queues.fleet }),
+    Worker.create({ ...shared, taskQueue: queues.node(node.uid) }),
+  ]);
+  const running = workers.map((worker) => worker.run());
+
+  return {
+    client,
+    calls,
+    async begin(type, uid, signal = { name: changedSignal, payload: null }) {
+      return await client.workflow.signalWithStart(type === 'refreshEnvironment' ? 'restartContainers' : type, {
+        workflowId: operationTypes[type](uid),
+        taskQueue: queues.cluster,
+        args: [inputOf(type, uid)],
+        signal: signal.name,
+        signalArgs: [signal.payload],
+      });
+    },
+    isTreated: (workflowId) => treated.has(workflowId),
+    async detailsOf(handle) {
+      const { currentDetails } = await handle.query<{ readonly currentDetails?: string }, []>(
+        '__temporal_workflow_metadata',
+      );
+      return currentDetails ?? '';
+    },
+    async stop() {
+      for (const worker of workers) worker.shutdown();
+      await Promise.all(running);
+      await clientConnection.close();
+      await connection.close();
+      await temporal.stop();
+    },
+  };
+}

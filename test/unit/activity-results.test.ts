@@ -1,0 +1,89 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Client } from '@temporalio/client';
+import { ActivityFailure, ApplicationFailure, TimeoutFailure, type TimeoutType } from '@temporalio/common';
+import { containerActivities } from '../../activities/cri/containers.ts';
+import { imageActivities } from '../../activities/cri/images.ts';
+import type { FleetActivities } from '../../activities/fleet/contract.ts';
+import type { KubeClient } from '../../activities/kube/client.ts';
+import { clusterActivities } from '../../workers/cluster-worker.ts';
+import { reasonOf } from '../../workflows/shared/refusals.ts';
+import { type ActivityName, activityResults, checkedResult } from '../../workflows/shared/results.ts';
+
+const nobody = {} as never;
+
+describe('the list of activity results', () => {
+  it('F5: has a row for every activity that a worker registers, and for no other', () => {
+    const fleet = { advance: nobody, recordOrders: nobody } satisfies Record<keyof FleetActivities, never>;
+    const registered = {
+      ...clusterActivities({ client: nobody as Client, kube: nobody as KubeClient, now: () => new Date(0) }),
+      ...fleet,
+      ...containerActivities(nobody),
+      ...imageActivities(nobody),
+    };
+    expect(new Set(Object.keys(activityResults))).toEqual(new Set(Object.keys(registered)));
+  });
+
+  const wait = { reason: 'Paused', blockedBy: ['a'], blockedCount: 1, since: 'now', unblock: 'b' };
+  const good: readonly (readonly [ActivityName, unknown])[] = [
+    ['lookAtRequest', { kind: 'gone' }],
+    ['lookAtPullJob', 'open'],
+    ['reportRequest', undefined],
+    ['advance', { kind: 'blocked', waitingFor: wait }],
+    ['node.v1.stopContainer', { kind: 'stopped', preStop: 'ran', fromNewerRelease: true }],
+    ['takeOutOfService', { since: '2026-11-22T10:00:00Z', isHeld: false }],
+  ];
+  it.each(good)('takes what %s answers', (name, value) => {
+    expect(checkedResult(name, value)).toBe(value);
+  });
+
+  const wrong: readonly (readonly [ActivityName, unknown, string])[] = [
+    ['lookAtRequest', null, 'result must be an object'],
+    ['lookAtRequest', { kind: 'lost' }, 'result.kind must be one of "gone", "finished", "open"'],
+    ['lookAtPullJob', 7, 'result must be one of "gone", "finished", "open"'],
+    [
+      'advance',
+      { kind: 'blocked', waitingFor: { ...wait, blockedBy: [1] } },
+      'result.waitingFor.blockedBy[0] must be a string',
+    ],
+    ['advance', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
+    ['node.v1.lookAtContainers', { kind: 'seen', instances: {} }, 'result.instances must be a list'],
+    ['takeOutOfService', { since: 'soon', isHeld: false }, 'result.since must be a time'],
+    ['identifySignal', undefined, 'result must be a string'],
+  ];
+  it.each(wrong)('F5: refuses what %s cannot have answered: %j', (name, value, problem) => {
+    expect(() => checkedResult(name, value)).toThrow(
+      expect.objectContaining({
+        type: 'Invalid',
+        nonRetryable: true,
+        message: `Cannot use the result of activity "${name}": ${problem}`,
+      }),
+    );
+  });
+});
+
+describe('the reason of a step that has failed', () => {
+  const failed = (cause?: Error) =>
+    new ActivityFailure('Activity task failed', 'stop', '1', 'NON_RETRYABLE_FAILURE', '', cause);
+  const timedOut = (type: TimeoutType) => reasonOf(failed(new TimeoutFailure('activity timeout', undefined, type)));
+
+  it('F5: is a silent node only where nobody has begun, or nobody reports any more', () => {
+    expect(timedOut('SCHEDULE_TO_START')).toEqual({ kind: 'nodeSilent' });
+    expect(timedOut('HEARTBEAT')).toEqual({ kind: 'nodeSilent' });
+    expect(timedOut('START_TO_CLOSE')).toEqual({
+      kind: 'away',
+      message: 'It began and did not end in time: activity timeout',
+    });
+  });
+
+  it('F5: is a refusal when nobody has foreseen it', () => {
+    const refused = { kind: 'refused', reason: 'Invalid' };
+    expect(reasonOf(failed(ApplicationFailure.nonRetryable('by hand')))).toEqual({ ...refused, message: 'by hand' });
+    expect(reasonOf(failed(ApplicationFailure.nonRetryable('x', 'TypeError')))).toMatchObject(refused);
+    expect(reasonOf(failed())).toEqual({ ...refused, message: 'Activity task failed' });
+  });
+
+  it('is none for an error of the workflow itself, which is a bug', () => {
+    const bug = new TypeError('x is undefined');
+    expect(() => reasonOf(bug)).toThrow(bug);
+  });
+});

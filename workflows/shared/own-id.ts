@@ -1,0 +1,14 @@
+import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
+
+/**
+ * Ends a run that was started under another ID than that of its operation, by hand for example. The ID is the lock on what
+ * the operation works on, and two runs that work on the same thing take it from each other again and again.
+ */
+export function checkOwnId(expected: string): void {
+  const { workflowId, workflowType } = workflowInfo();
+  if (workflowId === expected) return;
+  throw ApplicationFailure.nonRetryable(
+    `Cannot run ${workflowType} as workflow "${workflowId}": the ID of this operation must be "${expected}"`,
+    'Invalid',
+  );
+}

@@ -1,0 +1,213 @@
+/** Every activity that workflows call, with the shape of its result: the one list of activities. */
+import { ApplicationFailure } from '@temporalio/workflow';
+import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
+import type { PullActivities } from '../../activities/cri/pull-contract.ts';
+import type { FleetActivities } from '../../activities/fleet/contract.ts';
+import type { DrainActivities } from '../../activities/kube/drain.ts';
+import type { EnvironmentActivities } from '../../activities/kube/environment.ts';
+import type { NodeImageActivities } from '../../activities/kube/node-images.ts';
+import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
+import type { PullJobActivities } from '../../activities/kube/pull-jobs.ts';
+import type { RequestActivities } from '../../activities/kube/requests.ts';
+import type { SidecarActivities } from '../../activities/kube/sidecars.ts';
+import type { SignalActivities } from '../../activities/temporal/signals.ts';
+import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
+import type { NodeRef } from '../../api/refs.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import type { Wait } from '../plan/decision.ts';
+import type { OpenTag } from '../plan/pull-images.ts';
+import type { ContainerBefore, RecreateOrder } from '../plan/recreate-containers.ts';
+import type { StaleInstance } from '../plan/refresh-environment.ts';
+import type { SidecarStep } from '../plan/terminate-sidecars.ts';
+import { byKind, flag, listOf, number, object, oneOf, optional, type Shape, text, time, unread } from './shape.ts';
+
+/** All activities by the name under which workers register them. */
+export type Activities = RequestActivities &
+  DrainActivities &
+  EnvironmentActivities &
+  OperatorEventActivities &
+  SidecarActivities &
+  NodeImageActivities &
+  PullJobActivities &
+  SignalActivities &
+  FleetActivities &
+  NodeActivities &
+  PullActivities;
+
+export type ActivityName = keyof Activities;
+
+/** What an activity answers. */
+export type ResultOf<Name extends ActivityName> = Awaited<ReturnType<Activities[Name]>>;
+
+const node: Shape<NodeRef> = object<NodeRef>({ name: text, uid: text });
+
+const wait: Shape<Wait> = object<Wait>({ reason: text, blockedBy: listOf(text), blockedCount: number, unblock: text });
+
+const waitingFor: Shape<WaitingFor> = object<WaitingFor>({
+  reason: text,
+  blockedBy: listOf(text),
+  blockedCount: number,
+  since: text,
+  unblock: text,
+});
+
+const order: Shape<RecreateOrder> = object<RecreateOrder>({
+  request: text,
+  pod: text,
+  ordered: flag,
+  force: flag,
+  failurePolicy: oneOf('Fail', 'Ignore'),
+  graceSeconds: number,
+  minStartedSeconds: number,
+  unreadyGraceSeconds: optional(number),
+  neverRestarts: optional(flag),
+  stopOnly: optional(flag),
+});
+
+const containerBefore: Shape<ContainerBefore> = object<ContainerBefore>({
+  name: text,
+  phase: oneOf('Pending', 'Recreating', 'Succeeded', 'Failed'),
+  isKilled: flag,
+  message: optional(text),
+  originalId: text,
+  originalRestartCount: number,
+  targetId: optional(text),
+  skippedBy: optional(text),
+});
+
+const instance: Shape<ContainerInstance> = object<ContainerInstance>({
+  name: text,
+  id: text,
+  state: oneOf('created', 'running', 'exited', 'unknown'),
+  restartCount: number,
+  startedAt: optional(text),
+});
+
+const preStop = optional(oneOf('ran', 'failed', 'timedOut'));
+
+const stopResult: Shape<StopResult> = byKind<StopResult>({
+  stopped: { preStop },
+  alreadyGone: {},
+  noRuntime: { message: text },
+  failed: { message: text, preStop },
+});
+
+const staleInstance: Shape<StaleInstance> = object<StaleInstance>({ name: text, runtime: text, containerId: text });
+
+const step: Shape<SidecarStep> = object<SidecarStep>({
+  kind: oneOf('swapImages', 'requestStop', 'finishPod', 'withdrawRequest'),
+  containers: listOf(text),
+});
+
+const terminationStatus: Shape<TerminationStatus> = object<TerminationStatus>({
+  waitingFor: optional(waitingFor),
+  skipped: optional(listOf(text)),
+  abortedBy: optional(text),
+});
+
+const openTag: Shape<OpenTag> = object<OpenTag>({
+  name: text,
+  tag: text,
+  version: number,
+  createdAt: time,
+  always: flag,
+  timeoutSeconds: number,
+  backoffLimit: number,
+  deadlineSeconds: optional(number),
+  startTime: optional(time),
+});
+
+/** The compiler asks for the row of a new activity, and a test whether every worker registers what stands here. */
+export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<Name>> } = {
+  lookAtRequest: byKind<ResultOf<'lookAtRequest'>>({
+    gone: {},
+    finished: {},
+    open: {
+      phase: oneOf('', 'Pending', 'Recreating'),
+      createdAt: time,
+      deadlineSeconds: optional(number),
+      runtime: text,
+      podGone: flag,
+      node: optional(node),
+      order,
+      waitingFor: optional(waitingFor),
+      containers: listOf(containerBefore),
+      more: flag,
+    },
+  }),
+  reportRequest: unread,
+  announceCommand: unread,
+  recordTarget: object<ResultOf<'recordTarget'>>({ containerId: text }),
+  takeOutOfService: object<ResultOf<'takeOutOfService'>>({ since: time, isHeld: flag }),
+  awaitDrained: unread,
+
+  lookAtEnvironment: byKind<ResultOf<'lookAtEnvironment'>>({
+    gone: { node: optional(node) },
+    seen: { instances: listOf(staleInstance), more: flag, node: optional(node) },
+  }),
+
+  lookAtSidecars: object<ResultOf<'lookAtSidecars'>>({
+    decision: byKind<ResultOf<'lookAtSidecars'>['decision']>({
+      done: {},
+      act: { step },
+      wait: { waitingFor: wait },
+      tryAgain: { waitingFor: wait, step, byItself: flag },
+    }),
+    status: terminationStatus,
+  }),
+  endSidecars: unread,
+  reportSidecars: unread,
+  announceOnPod: unread,
+
+  lookAtNodeImage: byKind<ResultOf<'lookAtNodeImage'>>({
+    gone: {},
+    open: {
+      resourceVersion: text,
+      generation: number,
+      waitingFor: optional(waitingFor),
+      stale: flag,
+      tags: listOf(openTag),
+      more: flag,
+    },
+  }),
+  reportPulls: unread,
+
+  lookAtPullJob: oneOf('gone', 'finished', 'open'),
+  steerPullJob: unread,
+  announceSteering: unread,
+
+  announceRollOutCommand: unread,
+  advance: byKind<ResultOf<'advance'>>({
+    batchDone: { summary: text, arrived: number },
+    allDone: { summary: text, arrived: number },
+    superseded: {},
+    blocked: { waitingFor },
+  }),
+  recordOrders: unread,
+
+  identifySignal: text,
+
+  'node.v1.lookAtContainers': byKind<ResultOf<'node.v1.lookAtContainers'>>({
+    seen: { instances: listOf(instance) },
+    noRuntime: { message: text },
+  }),
+  'node.v1.stopContainer': stopResult,
+  'node.v1.refreshContainer': stopResult,
+  'node.v1.awaitContainer': byKind<ResultOf<'node.v1.awaitContainer'>>({
+    ready: { containerId: text, restartCount: number },
+    changed: { isYoung: flag },
+    podGone: {},
+  }),
+  'node.v1.pullImage': byKind<ResultOf<'node.v1.pullImage'>>({
+    succeeded: { imageId: text, pulled: flag },
+    failed: { failure: unread, final: flag, message: text },
+    superseded: {},
+  }),
+};
+
+/** The result of an activity as it may be used. A value of another shape is a refusal: nothing is done on it. */
+export function checkedResult<Name extends ActivityName>(name: Name, value: unknown): ResultOf<Name> {
+  const problem = activityResults[name](value, 'result');
+  if (problem === undefined) return value as ResultOf<Name>;
+  throw ApplicationFailure.nonRetryable(`Cannot use the result of activity "${name}": ${problem}`, 'Invalid');
+}
