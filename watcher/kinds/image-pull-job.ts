@@ -85,9 +85,9 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
   const images = cache<NodeImage>(nodeImages, nodeImageIndexes);
   const pods = cache<Pod>(kubeResource.pods);
   const edits = new NodeImageEdits(kube, images);
-  const { secretNamespace } = config.images;
   /** Nodes whose NodeImage took no further image: their jobs go on with others meanwhile. */
   const refusals = new RecentlySeen(refusedForMs);
+  const { secretNamespace } = config.images;
   const isOn = config.featureGates.KruiseDaemon && config.featureGates.ImagePullJobGate;
   const passes = queue('image-pull-jobs', async (uid) => {
     const job = jobs.byUid(uid);
