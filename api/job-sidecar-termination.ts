@@ -137,12 +137,6 @@ export function isEnded(pod: Pod, name: string): boolean {
   return exitCode === 0 || pod.spec.restartPolicy === 'Never' || isFinished(pod);
 }
 
-/** Whether it does not run at this moment, although it may again. */
-export function isDown(pod: Pod, name: string): boolean {
-  const state = statusOfContainer(pod, name)?.state;
-  return state?.terminated !== undefined || state?.waiting?.reason === 'CrashLoopBackOff';
-}
-
 /** The one request by which the sidecars of a pod are stopped. */
 export function terminationRequestName(podUid: string): string {
   return `sidecar-termination-${podUid}`;
@@ -207,11 +201,22 @@ export const noMainEvent: EventText = {
   message: 'Every container is marked as a sidecar, so all of them are ended as soon as they run',
 };
 
+/** Said on a pod whose node needs another variable on these containers than they have; undefined for other waits. */
+export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText | undefined {
+  const missing = { NoStopMark: terminationMark.env, NoQuickExitImage: terminationMark.imageEnv };
+  if (reason !== 'NoStopMark' && reason !== 'NoQuickExitImage') return undefined;
+  const names = blockedBy.map((blocker) => blocker.replace('container/', '')).join(' ');
+  const node = reason === 'NoStopMark' ? 'a real' : 'a virtual';
+  const message = `Sidecar [${names}] is not ended on ${node} node: it lacks the variable ${missing[reason]}`;
+  return { type: 'Warning', reason: 'SidecarTerminator', message };
+}
+
 /** Reasons of `waitingFor`, with what a person can do. */
 export const terminationWaits = {
   Paused: 'Signal resume, or abort',
   NodeMissing: 'Bring the node back, or delete the pod',
   NoQuickExitImage: `Delete the pod, or make the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,
+  NoStopMark: `Delete the pod, or make the next one with ${terminationMark.env}: on a real node only that stops a sidecar`,
   QuickExitPending: 'Look at the events of the pod: its virtual node has yet to run the quick-exit image',
   ContainerNotStarted: 'Look at the events of the pod: a container cannot be stopped before it has started',
   Stopping: 'Look at this request: it says how far it is',

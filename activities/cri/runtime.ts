@@ -65,7 +65,7 @@ export interface ContainerRuntime {
   sandboxIp(sandboxId: string): Promise<string | undefined>;
   /** Runs a command in the container to its end; the output is dropped. */
   execSync(id: string, command: readonly string[]): Promise<{ readonly exitCode: number }>;
-  /** SIGTERM, and SIGKILL after the grace; answers when the container has ended. */
+  /** The stop signal of the image, else SIGTERM, and SIGKILL after the grace; answers when the container has ended. */
   stopContainer(id: string, graceSeconds: number): Promise<void>;
 }
 

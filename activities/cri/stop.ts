@@ -89,7 +89,7 @@ async function hookWithinGrace(stop: Stop, means: StopMeans): Promise<PreStopOut
 async function bringDown(stop: Stop, remainingSeconds: () => number, means: StopMeans): Promise<string | undefined> {
   for (;;) {
     const graceSeconds = remainingSeconds();
-    means.report(progress(stop, 'Stopping', `SIGTERM, and SIGKILL after ${graceSeconds}s`));
+    means.report(progress(stop, 'Stopping', `its stop signal, and SIGKILL after ${graceSeconds}s`));
     const refusal = await refusalOf(stop.runtime.stopContainer(stop.containerId, graceSeconds));
     if (refusal === undefined || refusal.failure === 'notFound') return await seeGone(stop, means);
 

@@ -3,6 +3,7 @@ import { type ContainerRecreateRequest, crr } from '../../api/container-recreate
 import type { EventText } from '../../api/event.ts';
 import {
   isTerminationRequest,
+  missingMarkEvent,
   noMainEvent,
   sidecarsOf,
   sidecarTerminated,
@@ -104,6 +105,8 @@ export function sidecarActivities({
         const { uid, resourceVersion } = live.metadata;
         const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
         await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
+        const warning = status.waitingFor && missingMarkEvent(status.waitingFor);
+        if (warning) await say(live, warning, 'missing-mark');
       } catch (error) {
         if (!isGone(error)) throw toFailure(error, attempted);
       }

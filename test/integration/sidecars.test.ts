@@ -36,12 +36,16 @@ describe('the end of sidecars', () => {
     expect(windlass().node.stopsOf(job.pod)).toEqual(['a', 'b']);
   });
 
-  it.concurrent('JST-24: a sidecar that fails at each stop under OnFailure does not keep the pod', async () => {
+  it.concurrent('JST-24, JST-27: a sidecar that fails when it is stopped under OnFailure is stopped again', async () => {
     const job = await startJob(windlass(), { restartPolicy: 'OnFailure' });
     job.pod.script('proxy', { exitCode: 143 });
     job.pod.exit('main');
+    const { waitingFor } = await job.waitsFor('StopFailed');
+    expect(waitingFor?.unblock).toContain('it has been started again');
+    job.pod.script('proxy', {});
     await job.phase('Succeeded');
     await job.ended();
+    expect(windlass().node.stopsOf(job.pod)).toEqual(['proxy', 'proxy']);
   });
 
   it.concurrent('JST-30: a stop that the runtime refuses is tried again, at once after retry', async () => {

@@ -152,11 +152,18 @@ describe('nextTermination', () => {
     });
   });
 
-  it('JST-12: a sidecar with an image alone is stopped on a real node, too, instead of holding the pod for ever', () => {
-    expect(next({ marks: { main: 'main', proxy: 'image' } })).toEqual(act('requestStop', 'proxy'));
+  it('JST-12: a sidecar with an image alone is never stopped on a real node, and holds nobody else up', () => {
+    const marks = { main: 'main', proxy: 'image' } as const;
+    expect(next({ marks })).toMatchObject({
+      kind: 'wait',
+      waitingFor: { reason: 'NoStopMark', blockedBy: ['container/proxy'] },
+    });
+    expect(next({ marks: { ...marks, a: 'sidecar', b: 'ignored' } })).toEqual(act('requestStop', 'a'));
+    const ignored = { ...marks, b: 'ignored' } as const;
+    expect(next({ marks: ignored })).toEqual(act('finishPod', 'b'));
   });
 
-  it('JST-13, JST-20: those whose exit code is ignored come last: first the phase, then their stop', () => {
+  it('JST-13, JST-20, JST-20a: those whose exit code is ignored come last: first the phase, then their stop', () => {
     const marks = { main: 'main', a: 'sidecar', b: 'ignored' } as const;
     const now = { main: done, a: { exitCode: 1 } };
     expect(next({ marks, now: { main: done } })).toEqual(act('requestStop', 'a'));
@@ -218,33 +225,30 @@ describe('nextTermination', () => {
     expect(next({}, { request })).toMatchObject({ kind: 'wait', waitingFor: { reason: 'Stopping' } });
   });
 
-  it('JST-24: stops again what the kubelet has started again', () => {
-    const request = stopRequest(['proxy'], { status: stoppedStatus('proxy') });
-    const again = { restartPolicy: 'OnFailure', instances: { proxy: 1 } } as const;
-    expect(next(again, { request })).toEqual(act('withdrawRequest', 'proxy'));
-    expect(next(again)).toEqual(act('requestStop', 'proxy'));
+  it('JST-24, JST-27: stops again what the kubelet has started again, each time after a pause', () => {
+    for (const instance of [0, 1, 7]) {
+      const request = stopRequest(['proxy'], { status: stoppedStatus('proxy'), instance });
+      for (const phase of ['Running', 'Succeeded'] as const) {
+        const again = { restartPolicy: 'OnFailure', instances: { proxy: instance + 1 }, phase } as const;
+        expect(next(again, { request })).toMatchObject({
+          kind: 'tryAgain',
+          waitingFor: { reason: 'StopFailed', unblock: expect.stringContaining('it has been started again') },
+          step: { kind: 'withdrawRequest', containers: ['proxy'] },
+          byItself: true,
+        });
+        expect(next(again)).toEqual(act('requestStop', 'proxy'));
+      }
+    }
   });
 
-  it('JST-24: finishes the pod when a sidecar has come back twice', () => {
-    const request = stopRequest(['proxy'], { status: stoppedStatus('proxy'), instance: 1 });
-    const twice = { restartPolicy: 'OnFailure', instances: { proxy: 2 } } as const;
-    expect(next(twice, { request })).toEqual(act('finishPod', 'proxy'));
-    // what the kubelet does not end by itself then is stopped again, and not all the time
-    expect(next({ ...twice, phase: 'Succeeded' }, { request })).toMatchObject({
-      kind: 'tryAgain',
-      waitingFor: { reason: 'StopFailed', unblock: expect.stringContaining('it has been started again') },
-      step: { kind: 'withdrawRequest', containers: ['proxy'] },
-      byItself: true,
-    });
-  });
-
-  it('JST-24: finishes the pod while what fails at each stop is down', () => {
+  it('JST-22, JST-24: never writes the phase of a pod whose sidecars are not marked for it, also while they are down', () => {
     const now = (proxy: 'backingOff' | { exitCode: number }) =>
       ({ now: { main: done, proxy }, restartPolicy: 'OnFailure' }) as const;
-    expect(next(now({ exitCode: 143 }))).toEqual(act('finishPod', 'proxy'));
-    expect(next(now('backingOff'))).toEqual(act('finishPod', 'proxy'));
-    const marks = { main: 'main', proxy: 'sidecar', logger: 'sidecar' } as const;
-    expect(next({ ...now('backingOff'), marks })).toEqual(act('requestStop', 'proxy', 'logger'));
+    const request = stopRequest(['proxy'], { status: stoppedStatus('proxy') });
+    for (const state of [now({ exitCode: 143 }), now('backingOff')]) {
+      expect(next(state)).toEqual(act('requestStop', 'proxy'));
+      expect(next(state, { request })).toMatchObject({ kind: 'wait', waitingFor: { reason: 'Stopping' } });
+    }
   });
 
   it.each([

@@ -233,6 +233,18 @@ describe('reportSidecars', () => {
     expect(house.writes()).toHaveLength(2);
   });
 
+  it('JST-12: warns of a sidecar that its node has no variable for, by name', async () => {
+    const house = on(due);
+    for (const reason of ['NoStopMark', 'NoQuickExitImage', 'Stopping']) {
+      const waitingFor = { reason, blockedBy: ['container/proxy'], blockedCount: 1, since: 't', unblock: '' };
+      await house.reportSidecars({ pod: ref, status: { waitingFor } });
+    }
+    expect(house.events()[0]).toBe(
+      'Sidecar [proxy] is not ended on a real node: it lacks the variable KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
+    );
+    expect(house.events()).not.toContainEqual(expect.stringContaining('Stopping'));
+  });
+
   it('JST-34: writes nothing on a pod that is gone', async () => {
     const house = on(due);
     house.cluster.remove(kubeResource.pods, ref);

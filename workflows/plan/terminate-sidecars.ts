@@ -7,7 +7,6 @@
  */
 import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request.ts';
 import {
-  isDown,
   isEnded,
   isFinished,
   isTerminationDue,
@@ -56,11 +55,12 @@ export function nextTermination({ pod, node, request }: SidecarWorld): SidecarDe
   if (node === undefined) return wait('NodeMissing', [`node/${pod.spec.nodeName ?? ''}`]);
   if (node === 'virtual') return swap(pod, live);
 
-  // JST-24: what fails each time it is stopped is started again for ever; while it is down, the pod can be ended
-  if (!isFinished(pod) && live.every(({ name }) => isDown(pod, name))) return act('finishPod', live);
-  const [ignored, others] = [live.filter(ignoresExitCode), live.filter((sidecar) => !ignoresExitCode(sidecar))];
+  const stopped = live.filter(({ stops }) => stops);
+  const [ignored, others] = [stopped.filter(ignoresExitCode), stopped.filter((sidecar) => !ignoresExitCode(sidecar))];
   if (others.length > 0) return stop(pod, others, request);
-  // JST-13, JST-20
+  // a container that was marked for virtual nodes only is not killed here, which nobody has asked for
+  if (ignored.length === 0) return wait('NoStopMark', live.map(asBlocker));
+  // JST-13, JST-20; never without the mark (JST-22)
   return isFinished(pod) ? stop(pod, ignored, request) : act('finishPod', ignored);
 }
 
@@ -92,9 +92,8 @@ function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequ
   if (left.length === 0) return wait('Stopping', blocker);
   const known = (name: string) => knownInstance(request, name);
   const isBack = left.some(({ name }) => known(name) !== undefined && known(name) !== instanceOf(pod, name));
-  if (isBack && isFinished(pod)) return stopAgainLater(left, 'StopFailed', 'it has been started again');
-  // JST-24: one that has come back before will come back again, so the second time the pod is ended instead
-  if (isBack && left.some(({ name }) => hadRestarted(request, name))) return act('finishPod', left);
+  // JST-24, JST-27: later and later, since one that fails whenever it is stopped comes back each time
+  if (isBack) return stopAgainLater(left, 'StopFailed', 'it has been started again');
   if (left.every(({ name }) => known(name) !== instanceOf(pod, name))) return act('withdrawRequest', left);
 
   // JST-30: it was tried, and did not work
@@ -116,11 +115,6 @@ function stopAgainLater(left: readonly Sidecar[], told: 'StopFailed' | 'RequestA
 function wasStopped(request: ContainerRecreateRequest, name: string, instance: string | undefined): boolean {
   const state = request.status?.containerRecreateStates?.find((entry) => entry.name === name);
   return state?.isKilled === true && instance === knownInstance(request, name);
-}
-
-/** Whether the instance that the request was made for was not the first one of its container. */
-function hadRestarted({ spec }: ContainerRecreateRequest, name: string): boolean {
-  return (spec.containers.find((entry) => entry.name === name)?.statusContext?.restartCount ?? 0) > 0;
 }
 
 /** The instance that the request is about: the one that it chose, else the one that ran when it was made. */
