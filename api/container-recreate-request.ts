@@ -297,10 +297,10 @@ function containersProblems(containers: Json | undefined): readonly SpecProblem[
   if (containers.length === 0) return [bad(path, 'must name at least one container')];
   if (containers.length > 256) return [bad(path, 'must not name more than 256 containers')];
 
-  const names = containers.map((container) => (isJsonObject(container) ? container.name : undefined));
+  const seen = new Set<string>();
   return containers.flatMap((container, index) => [
     ...containerProblems(`${path}[${index}]`, container),
-    ...repetitionProblems(`${path}[${index}].name`, names, index),
+    ...repetitionProblems(`${path}[${index}].name`, isJsonObject(container) ? container.name : undefined, seen),
   ]);
 }
 
@@ -326,9 +326,8 @@ function containerNameProblems(path: string, name: Json | undefined): readonly S
   return [];
 }
 
-function repetitionProblems(path: string, names: readonly (Json | undefined)[], index: number): readonly SpecProblem[] {
-  const name = names[index];
-  if (typeof name !== 'string' || names.indexOf(name) === index) return [];
+function repetitionProblems(path: string, name: Json | undefined, seen: Set<string>): readonly SpecProblem[] {
+  if (typeof name !== 'string' || seen.size < seen.add(name).size) return [];
   return [refused(path, `container "${name}" is listed twice`)];
 }
 
@@ -571,15 +570,21 @@ function specChanges(before: JsonObject, after: JsonObject): readonly FieldError
 
 /** The path of the first field that differs, as deep as both sides have the same shape. */
 function firstDifference(path: string, before: Json | undefined, after: Json | undefined): string | undefined {
-  if (sameJson(before, after)) return undefined;
+  if (before === after) return undefined;
   if (isJsonObject(before) && isJsonObject(after)) {
-    const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-    const differing = keys.find((key) => !sameJson(before[key], after[key]));
-    if (differing !== undefined) return firstDifference(`${path}.${differing}`, before[differing], after[differing]);
+    const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+    for (const key of keys) {
+      const differing = firstDifference(`${path}.${key}`, before[key], after[key]);
+      if (differing !== undefined) return differing;
+    }
+    return undefined;
   }
   if (isJsonList(before) && isJsonList(after) && before.length === after.length) {
-    const differing = before.findIndex((item, index) => !sameJson(item, after[index]));
-    return firstDifference(`${path}[${differing}]`, before[differing], after[differing]);
+    for (const [index, item] of before.entries()) {
+      const differing = firstDifference(`${path}[${index}]`, item, after[index]);
+      if (differing !== undefined) return differing;
+    }
+    return undefined;
   }
   return path;
 }
