@@ -108,9 +108,12 @@ export function objectOf(request: AdmissionRequest): JsonObject {
   return request.object;
 }
 
-/** On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. */
-export function isBeingDeleted(object: JsonObject): boolean {
-  return isJsonObject(object.metadata) && typeof object.metadata.deletionTimestamp === 'string';
+/**
+ * On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. Only the stored
+ * object says so: one that is created by server-side apply may carry a deletionTimestamp that a user made up.
+ */
+export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
+  return isJsonObject(oldObject?.metadata) && typeof oldObject.metadata.deletionTimestamp === 'string';
 }
 
 function textOr(value: unknown, absent: string): string {

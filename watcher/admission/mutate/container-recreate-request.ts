@@ -18,7 +18,7 @@ export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequ
 export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps): Review {
   return async (request, signal) => {
     const object = objectOf(request);
-    if (request.operation === 'UPDATE' && isBeingDeleted(object)) return { kind: 'allowed' };
+    if (isBeingDeleted(request)) return { kind: 'allowed' };
     if (!gates.KruiseDaemon) return refusedByGate('KruiseDaemon');
 
     switch (request.operation) {
