@@ -22,6 +22,7 @@ function request(operation: AdmissionRequest['operation'], object?: object, oldO
     namespace: 'shop',
     name: '',
     dryRun: false,
+    user: 'somebody',
     ...(object && { object: asJson(object) }),
     ...(oldObject && { oldObject: asJson(oldObject) }),
   };

@@ -234,7 +234,7 @@ function keeperOf({
 }
 
 function routesOf(
-  { client, featureGates, log }: AdmissionOptions,
+  { client, featureGates, log, clientCa, podNamespace }: AdmissionOptions,
   markers: FollowedMarkers | undefined,
 ): AdmissionServerOptions['routes'] {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
@@ -251,9 +251,10 @@ function routesOf(
   const lookUps = lookUpsIn(client);
   const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
   const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
+  const trust = { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace };
   const pod = reviewPod(featureGates, podChain, markers?.inNamespace);
   return {
-    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps)),
+    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps, trust)),
     [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
     [cloneSetPath]: strictly(cloneSet),
     [podProbeMarkerPath]: strictly(reviewPodProbeMarker(featureGates)),

@@ -18,6 +18,8 @@ export interface AdmissionRequest {
   /** Empty while the API server has not made one up yet. */
   readonly name: string;
   readonly dryRun: boolean;
+  /** Who asks the API server, as that says. */
+  readonly user: string;
   /** Absent on DELETE. */
   readonly object?: JsonObject;
   /** Absent on CREATE. */
@@ -96,6 +98,7 @@ function parseReview(body: unknown): { readonly apiVersion: string; readonly req
       namespace: textOr(request.namespace, ''),
       name: textOr(request.name, ''),
       dryRun: request.dryRun === true,
+      user: textOr(isJsonObject(request.userInfo) ? request.userInfo.username : undefined, ''),
       ...(isJsonObject(request.object) && { object: request.object }),
       ...(isJsonObject(request.oldObject) && { oldObject: request.oldObject }),
     },

@@ -11,11 +11,15 @@ import { withCondition } from '../../api/conditions.ts';
 import {
   type ContainerRecreateRequest,
   crr,
+  describeErrors,
   type FailedReason,
+  fillRecreateSpec,
   isCompleted,
+  isFilled,
   recreateCondition,
   recreateMessage,
   recreateWait,
+  virtualLabel,
 } from '../../api/container-recreate-request.ts';
 import type { Node } from '../../api/node.ts';
 import {
@@ -36,7 +40,7 @@ import { type RequestQueue, requestQueue } from '../../workflows/plan/request-qu
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
-import { unlessMovedOn } from '../moved-on.ts';
+import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
 import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
@@ -124,8 +128,8 @@ export async function passOverRequests(
   const queue = refresh ? { behind: open.first ? [open.first, ...open.behind] : [] } : open;
 
   if (refresh) world.starter.want(refresh);
-  else if (queue.first) wantOperation(queue.first, podUid, world);
-  else world.starter.forget(restartContainersId(podUid));
+  else if (queue.first && isFilled(queue.first)) wantOperation(queue.first, podUid, world);
+  else if (!queue.first) world.starter.forget(restartContainersId(podUid));
 
   const inFront = refresh
     ? { blockedBy: [`pod/${refresh.about.name}`], unblock: behindRefresh }
@@ -138,8 +142,46 @@ export async function passOverRequests(
     const commanded: Commanded = request === queue.first ? { kind: 'running', workflowId } : { kind: 'nobody' };
     due.push(await passOnCommand(request, crr, commandNames, commanded, world));
   }
+  await fill(queue, podUid, world);
   return earliest(due);
 }
+
+/**
+ * Writes into requests what admission has left out where it does not know its caller (CRR-5 to CRR-8), before anything is
+ * started for them: the containers as they are now, so that what is replaced later counts as replaced. One that names
+ * containers that cannot be restarted ends. Only the webhook of the suite lets this write pass, and only once.
+ */
+async function fill({ first, behind }: RequestQueue, podUid: string, world: RequestPassDependencies): Promise<void> {
+  const unfilled = [...(first ? [first] : []), ...behind].filter((request) => !isFilled(request));
+  const [next] = unfilled;
+  if (next === undefined) return;
+  const ref = { namespace: next.metadata.namespace ?? '', name: next.spec.podName };
+  const pod = await unlessGone(world.kube.get<Pod>(kubeResource.pods, ref));
+  const isGone = pod === undefined || pod.metadata.uid !== podUid || pod.metadata.deletionTimestamp !== undefined;
+  // the operation says so, and needs nothing else for that
+  if (isGone) return next === first ? wantOperation(next, podUid, world) : undefined;
+  for (const request of unfilled) await fillOne(request, pod, world);
+}
+
+async function fillOne(request: ContainerRecreateRequest, pod: Pod, world: RequestPassDependencies): Promise<void> {
+  const { uid, resourceVersion, labels = {} } = request.metadata;
+  const filled = fillRecreateSpec(request.spec, pod);
+  if (filled.kind === 'refused') {
+    const problems = describeErrors(filled.errors).slice(0, longestProblems);
+    return await endUnstarted(request, { reason: 'InvalidRequest', message: problems, text: problems }, world);
+  }
+  const node = world.nodes.byName('', labels[crrLabel.nodeName] ?? '');
+  const changes = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    { op: 'add', path: '/metadata/labels', value: { ...labels, ...virtualLabel(node) } },
+    { op: 'add', path: '/spec', value: filled.spec },
+  ];
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'json', changes));
+}
+
+/** A status with more would say no more. */
+const longestProblems = 8_000;
 
 function earliest(results: readonly (PassResult | undefined)[]): PassResult | undefined {
   const times = results.flatMap((result) => result?.againInMs ?? []);
@@ -251,17 +293,26 @@ function timeLeftMs({ spec, status, metadata }: ContainerRecreateRequest, now: n
 
 /** Ends a request whose turn has not come before its deadline. */
 async function endInQueue(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
-  const { metadata, spec, status } = request;
+  const message = `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${request.spec.podName}" was recreated`;
+  const text = recreateMessage.deadlineExceeded;
+  await endUnstarted(request, { reason: 'DeadlineExceeded', message, text }, world);
+}
+
+/** Ends a request for which nothing was ever started. `text` is the message of the status, `message` of the condition. */
+async function endUnstarted(
+  request: ContainerRecreateRequest,
+  { reason, message, text }: { readonly reason: FailedReason; readonly message: string; readonly text: string },
+  world: RequestPassDependencies,
+): Promise<void> {
+  const { metadata, status } = request;
   const at = timestamp(world.now());
-  const reason: FailedReason = 'DeadlineExceeded';
-  const message = `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${spec.podName}" was recreated`;
   const condition = { type: recreateCondition.failed, status: 'True', reason, message } as const;
   const body = {
     metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion },
     status: {
       phase: 'Completed',
       completionTime: at,
-      message: recreateMessage.deadlineExceeded,
+      message: text,
       conditions: withCondition(status?.conditions, condition, at),
       waitingFor: null,
       observedGeneration: generationOf(request),
