@@ -10,7 +10,7 @@ import {
   podUpdatePolicies,
 } from './cloneset.ts';
 import type { FeatureGates } from './feature-gates.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from './field-problem.ts';
 import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from './int-or-percent.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { diffJson } from './json-diff.ts';
@@ -59,10 +59,7 @@ const mutableFields = [
  * it: the replicas can change without anybody being asked (CS-97), and no later update may hang on that.
  */
 export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
-  const known = validateCloneSet(before);
-  const problems = validateCloneSet(after).filter(
-    ({ path, message }) => !known.some((old) => old.path === path && old.message === message),
-  );
+  const problems = newProblems(validateCloneSet(before), validateCloneSet(after));
   return [...immutableProblems(before, after), ...inPlaceOnlyProblems(before, after), ...problems];
 }
 
@@ -129,10 +126,19 @@ function textsOf(map: Json | undefined): Readonly<Record<string, string>> {
 
 function podsToDeleteProblems(spec: JsonObject): readonly FieldProblem[] {
   const names = podsToDelete(spec);
-  const repeated = [...new Set(names.filter((name, index) => names.indexOf(name) !== index))];
-  if (repeated.length === 0) return [];
-  return [invalid(podsToDeletePath, names, `names more than once: ${repeated.join(', ')}`)];
+  const seen = new Set<string>();
+  const repeated = new Set(names.filter((name) => seen.size === seen.add(name).size));
+  if (repeated.size === 0) return [];
+  return [invalid(podsToDeletePath, names, `names more than once: ${listed([...repeated])}`)];
 }
+
+/** The first of them, and how many more there are. */
+function listed(names: readonly string[]): string {
+  const more = names.length - mostListed;
+  return `${names.slice(0, mostListed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+const mostListed = 10;
 
 const podsToDeletePath = 'spec.scaleStrategy.podsToDelete';
 
@@ -257,9 +263,12 @@ function weightProblems(at: string, { weight, matchSelector }: JsonObject): read
 
 function scatterProblems(path: string, strategy: Json | undefined): readonly FieldProblem[] {
   const terms = listOr(strategy).map(objectOr);
+  const firsts = new Map<string, number>();
   return terms.flatMap(({ key, value }, index) => {
     if (!isText(key)) return [required(path, `[${index}].key must not be empty`)];
-    const first = terms.findIndex((term) => term.key === key && (term.value ?? '') === (value ?? ''));
+    const term = JSON.stringify([key, value ?? '']);
+    const first = firsts.get(term) ?? index;
+    firsts.set(term, first);
     return first === index ? [] : [required(path, `[${index}] is the same as [${first}]`)];
   });
 }
@@ -302,7 +311,7 @@ function immutableProblems(before: JsonObject, after: JsonObject): readonly Fiel
   const changed = [...new Set([...Object.keys(had), ...Object.keys(has)])].filter(
     (field) => !sameJson(had[field], has[field]),
   );
-  return [forbidden('spec', `${changed.join(', ')} cannot be changed; only ${mutableFields.join(', ')} can`)];
+  return [forbidden('spec', `${listed(changed)} cannot be changed; only ${mutableFields.join(', ')} can`)];
 }
 
 /** An empty list or object says as little as none. */
@@ -380,9 +389,10 @@ export function templateProbe(set: JsonObject, namespace: string): TemplateProbe
   const { labels, annotations } = objectOr(objectOr(template).metadata);
   const podSpec = objectOr(objectOr(template).spec);
   const claims = claimNames(objectOr(set.spec));
+  const claimed = new Set(claims);
   const volumes = listOr(podSpec.volumes)
     .map((volume, index) => ({ volume, index }))
-    .filter(({ volume }) => !claims.some((name) => name === objectOr(volume).name));
+    .filter(({ volume }) => !claimed.has(objectOr(volume).name ?? null));
   const claimVolumes = claims.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }));
   const kept = Object.entries(podSpec).filter(([field]) => !elsewhere.some((name) => name === field));
 

@@ -5,9 +5,11 @@
 //   metadata.labels pod-uid, node-name, type     admission, at creation, never changed
 //   metadata.labels active                       admission sets it, the watcher's pass over holds removes it at the end
 //   metadata.finalizers unready-acquired         the workflow adds it, the watcher's pass over holds removes it
-//   spec                                         the user; admission fills the rest at creation; then immutable
+//   spec                                         the user; admission fills the rest at creation, or the watcher in its first
+//                                                write where admission does not know its caller; then immutable
 //   status.phase                                 the workflow; the watcher for a request that waits behind another one:
-//                                                `Pending`, and `Completed` when its deadline passes there
+//                                                `Pending`, and `Completed` when its deadline passes there; and for one
+//                                                that names containers that cannot be restarted
 //   status.completionTime, message               the workflow, together with the phase `Completed`
 //   status.containerRecreateStates               the workflow
 //   status.containerStatusSnapshot               the workflow
@@ -21,7 +23,7 @@ import type { Condition } from './conditions.ts';
 import { endCondition } from './conditions.ts';
 import type { EventText } from './event.ts';
 import type { FieldError } from './failure.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject, sameJson } from './json.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
 import type { Node } from './node.ts';
 import { isVirtual } from './node.ts';
@@ -116,6 +118,7 @@ export const failedReasons = [
   'DeadlineExceeded',
   'StopFailed',
   'RuntimeNotFound',
+  'InvalidRequest',
   'Aborted',
 ] as const;
 export type FailedReason = (typeof failedReasons)[number];
@@ -297,10 +300,10 @@ function containersProblems(containers: Json | undefined): readonly SpecProblem[
   if (containers.length === 0) return [bad(path, 'must name at least one container')];
   if (containers.length > 256) return [bad(path, 'must not name more than 256 containers')];
 
-  const names = containers.map((container) => (isJsonObject(container) ? container.name : undefined));
+  const seen = new Set<string>();
   return containers.flatMap((container, index) => [
     ...containerProblems(`${path}[${index}]`, container),
-    ...repetitionProblems(`${path}[${index}].name`, names, index),
+    ...repetitionProblems(`${path}[${index}].name`, isJsonObject(container) ? container.name : undefined, seen),
   ]);
 }
 
@@ -326,9 +329,8 @@ function containerNameProblems(path: string, name: Json | undefined): readonly S
   return [];
 }
 
-function repetitionProblems(path: string, names: readonly (Json | undefined)[], index: number): readonly SpecProblem[] {
-  const name = names[index];
-  if (typeof name !== 'string' || names.indexOf(name) === index) return [];
+function repetitionProblems(path: string, name: Json | undefined, seen: Set<string>): readonly SpecProblem[] {
+  if (typeof name !== 'string' || seen.size < seen.add(name).size) return [];
   return [refused(path, `container "${name}" is listed twice`)];
 }
 
@@ -413,17 +415,58 @@ export function fillRecreateRequest(input: { readonly request: JsonObject } & Re
   const podErrors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
   if (pod === undefined) return { kind: 'refused', code: 400, errors: podErrors };
 
-  const containers = spec.containers.map((container, index) => fillContainer(container, index, pod));
-  const errors = [...podErrors, ...containers.flatMap((filled) => (filled.kind === 'refused' ? [filled.error] : []))];
-  if (errors.length > 0 || node === undefined) return { kind: 'refused', code: 400, errors };
+  const filled = fillRecreateSpec(spec, pod);
+  const errors = [...podErrors, ...(filled.kind === 'refused' ? filled.errors : [])];
+  if (errors.length > 0 || node === undefined || filled.kind === 'refused') {
+    return { kind: 'refused', code: 400, errors };
+  }
+  const request = withLabels(input.request, { ...placeLabels(pod, node), ...virtualLabel(node) });
+  return { kind: 'filled', request: { ...request, spec: filled.spec } };
+}
 
-  const request = withLabels(input.request, placeLabels(pod, node));
-  const filledSpec = {
+/**
+ * Ties a new request to its pod and node and to nothing else (CRR-2 to CRR-4), for callers that admission does not know:
+ * neither the request nor a refusal says more of the pod than UID, node, and whether it is active. The watcher fills in the
+ * rest.
+ */
+export function placeRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
+  const version = recreateVersion(input.request) ?? 'v1beta1';
+  const spec = input.request.spec;
+  const problems = validateRecreateSpec(spec, version);
+  if (!isChecked(spec, problems)) return refuseSpec(problems, version);
+
+  const { pod, node } = input;
+  const errors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
+  if (errors.length > 0 || pod === undefined || node === undefined) return { kind: 'refused', code: 400, errors };
+  return { kind: 'filled', request: withLabels(input.request, placeLabels(pod, node)) };
+}
+
+/** Whether the request carries everything that a stop needs (CRR-8). */
+export function isFilled({ spec }: Pick<ContainerRecreateRequest, 'spec'>): boolean {
+  return spec.containers.every(({ statusContext }) => statusContext !== undefined);
+}
+
+/** A spec with what its pod knows of the containers and of the grace period (CRR-5 to CRR-7), or why it cannot be. */
+export function fillRecreateSpec(
+  spec: ContainerRecreateRequestSpec,
+  pod: Pod,
+):
+  | { readonly kind: 'filled'; readonly spec: ContainerRecreateRequestSpec & JsonObject }
+  | { readonly kind: 'refused'; readonly errors: readonly FieldError[] } {
+  const containers = spec.containers.map((container, index) => fillContainer(container, index, pod));
+  const errors = containers.flatMap((filled) => (filled.kind === 'refused' ? [filled.error] : []));
+  if (errors.length > 0) return { kind: 'refused', errors };
+  const filled = {
     ...spec,
-    containers: containers.flatMap((filled) => (filled.kind === 'filled' ? [filled.container] : [])),
+    containers: containers.flatMap((container) => (container.kind === 'filled' ? [container.container] : [])),
     strategy: withGracePeriod(spec.strategy ?? {}, pod),
   };
-  return { kind: 'filled', request: { ...request, spec: filledSpec } };
+  return { kind: 'filled', spec: filled };
+}
+
+/** The label by which a provider of virtual nodes finds its requests; none for other nodes (CRR-4). */
+export function virtualLabel(node: Node | undefined): JsonObject {
+  return node !== undefined && isVirtual(node) ? { [virtualNodeLabel.key]: virtualNodeLabel.value } : {};
 }
 
 /** The one place where a spec from outside becomes a typed one: no check has found anything. */
@@ -546,7 +589,6 @@ function placeLabels(pod: Pod, node: Node): JsonObject {
   return {
     [crrLabel.podUid]: pod.metadata.uid,
     [crrLabel.nodeName]: node.metadata.name,
-    ...(isVirtual(node) && { [virtualNodeLabel.key]: virtualNodeLabel.value }),
   };
 }
 
@@ -557,11 +599,31 @@ function withGracePeriod(strategy: RecreateStrategy, pod: Pod): RecreateStrategy
 
 /**
  * What speaks against an update, both objects in the same version: the spec, the labels that admission wrote, and in
- * v1alpha1 the time of the drain are immutable. Undefined: nothing does.
+ * v1alpha1 the time of the drain are immutable. Undefined: nothing does. `mayFill`: the update comes from the suite itself,
+ * which may add once what admission has left out.
  */
-export function validateRecreateUpdate(before: JsonObject, after: JsonObject): Refusal | undefined {
-  const errors = [...specChanges(before, after), ...labelChanges(before, after), ...drainTimeChanges(before, after)];
+export function validateRecreateUpdate(before: JsonObject, after: JsonObject, mayFill = false): Refusal | undefined {
+  const fills = mayFill && isUnfilled(before);
+  const [had, has] = fills ? [withoutFill(before, before), withoutFill(after, before)] : [before, after];
+  const errors = [...specChanges(had, has), ...labelChanges(before, after), ...drainTimeChanges(before, after)];
   return errors.length === 0 ? undefined : { kind: 'refused', code: 403, errors };
+}
+
+function isUnfilled({ spec }: JsonObject): boolean {
+  return listOr(objectOr(spec).containers).every((container) => objectOr(container).statusContext === undefined);
+}
+
+/** The object without what the watcher fills into `unfilled`. */
+function withoutFill(object: JsonObject, unfilled: JsonObject): JsonObject {
+  const spec = objectOr(object.spec);
+  const containers = listOr(spec.containers).map((container) => {
+    const fields = Object.entries(objectOr(container));
+    return Object.fromEntries(fields.filter(([field]) => !filledByAdmission.some((filled) => filled === field)));
+  });
+  const { terminationGracePeriodSeconds: seconds, ...others } = objectOr(spec.strategy);
+  const isUsers = objectOr(objectOr(unfilled.spec).strategy).terminationGracePeriodSeconds !== undefined;
+  const strategy = { ...others, ...(isUsers && seconds !== undefined && { terminationGracePeriodSeconds: seconds }) };
+  return { ...object, spec: { ...spec, containers, strategy } };
 }
 
 function specChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {
@@ -571,15 +633,21 @@ function specChanges(before: JsonObject, after: JsonObject): readonly FieldError
 
 /** The path of the first field that differs, as deep as both sides have the same shape. */
 function firstDifference(path: string, before: Json | undefined, after: Json | undefined): string | undefined {
-  if (sameJson(before, after)) return undefined;
+  if (before === after) return undefined;
   if (isJsonObject(before) && isJsonObject(after)) {
-    const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-    const differing = keys.find((key) => !sameJson(before[key], after[key]));
-    if (differing !== undefined) return firstDifference(`${path}.${differing}`, before[differing], after[differing]);
+    const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+    for (const key of keys) {
+      const differing = firstDifference(`${path}.${key}`, before[key], after[key]);
+      if (differing !== undefined) return differing;
+    }
+    return undefined;
   }
   if (isJsonList(before) && isJsonList(after) && before.length === after.length) {
-    const differing = before.findIndex((item, index) => !sameJson(item, after[index]));
-    return firstDifference(`${path}[${differing}]`, before[differing], after[differing]);
+    for (const [index, item] of before.entries()) {
+      const differing = firstDifference(`${path}[${index}]`, item, after[index]);
+      if (differing !== undefined) return differing;
+    }
+    return undefined;
   }
   return path;
 }

@@ -231,9 +231,23 @@ const shapes = new Map<string | undefined, Field['shape']>([
   ['{}', 'map'],
 ]);
 
-const parsed: ReadonlyMap<string, readonly Field[]> = new Map(
-  Object.entries(tables).map(([type, table]) => [type, table.trim().split(/\s+/).map(parseField)]),
+/** The fields of a type in their order, by name. */
+type Fields = ReadonlyMap<string, Field>;
+
+const parsed: ReadonlyMap<string, Fields> = new Map(
+  Object.entries(tables).map(([type, table]) => [
+    type,
+    new Map(
+      table
+        .trim()
+        .split(/\s+/)
+        .map(parseField)
+        .map((field) => [field.name, field]),
+    ),
+  ]),
 );
+
+const noFields: Fields = new Map();
 
 function parseField(text: string): Field {
   const [, name = '', always, zero, mark, type] = fieldPattern.exec(text) ?? [];
@@ -242,18 +256,20 @@ function parseField(text: string): Field {
   return { name, always: always === '!', shape, zero: shape === 'plain' ? scalarZero : null, ...(type && { type }) };
 }
 
-function fieldsOf(type: string): readonly Field[] {
-  return parsed.get(type) ?? [];
+function fieldsOf(type: string): Fields {
+  return parsed.get(type) ?? noFields;
 }
 
-function struct(fields: readonly Field[], object: JsonObject, style: Style): GoObject {
-  const known = fields.flatMap((field) => {
+function struct(fields: Fields, object: JsonObject, style: Style): GoObject {
+  const entries: [string, GoValue | undefined][] = [];
+  for (const field of fields.values()) {
     const value = fieldValue(field, object[field.name] ?? undefined, style);
-    return value === undefined ? [] : [[field.name, value] as const];
-  });
-  const names = new Set(fields.map(({ name }) => name));
-  const unknown = style.unknown ? Object.entries(object).filter(([name]) => !names.has(name)) : [];
-  return Object.fromEntries([...known, ...unknown]);
+    if (value !== undefined) entries.push([field.name, value]);
+  }
+  if (style.unknown) {
+    for (const name of Object.keys(object)) if (!fields.has(name)) entries.push([name, object[name]]);
+  }
+  return Object.fromEntries(entries);
 }
 
 /** Undefined: left out. */

@@ -36,6 +36,22 @@ export function notSupported(path: string, value: unknown, supported: readonly s
   };
 }
 
+/**
+ * Those of `problems` that the object has not had before: an object that was stored with a problem stays editable, as long
+ * as the edit adds none.
+ */
+export function newProblems<Problem extends FieldError>(
+  before: readonly FieldError[],
+  problems: readonly Problem[],
+): readonly Problem[] {
+  const known = new Set(before.map(textOf));
+  return problems.filter((problem) => !known.has(textOf(problem)));
+}
+
+function textOf({ path, message }: FieldError): string {
+  return `${path}: ${message}`;
+}
+
 const longestShown = 200;
 
 /** The value in a message; of large ones the beginning. */

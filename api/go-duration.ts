@@ -11,8 +11,12 @@ const unitMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
+/** Every unit once, with more digits than Go takes, is shorter; a hostile text must not cost time. */
+const longest = 256;
+
 /** Milliseconds of a duration that is not negative; undefined for what Go would not take for one. */
 export function goDurationMs(text: string): number | undefined {
+  if (text.length > longest) return undefined;
   if (/^\+?0$/.test(text)) return 0;
   if (!/^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/.test(text)) return undefined;
   const parts = text.matchAll(/(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g);

@@ -11,8 +11,9 @@ export interface Share {
 
 /** Reads a percentage; undefined for any other text, also for a number without `%`. */
 export function parsePercent(text: string): Share | undefined {
-  const [, sign = '', whole = '', fraction = ''] = /^([+-]?)(\d*)\.?(\d*)%$/.exec(text) ?? [];
-  if (whole + fraction === '' || text.length > longest) return undefined;
+  if (text.length > longest) return undefined;
+  const [, sign = '', whole = '', fraction = ''] = /^([+-]?)(\d*)(?:\.(\d*))?%$/.exec(text) ?? [];
+  if (whole + fraction === '') return undefined;
   const magnitude = BigInt(whole + fraction);
   return { numerator: sign === '-' ? -magnitude : magnitude, denominator: 100n * 10n ** BigInt(fraction.length) };
 }

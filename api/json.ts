@@ -22,8 +22,8 @@ export function sameJson(left: unknown, right: unknown): boolean {
     return left.length === right.length && left.every((item, index) => sameJson(item, right[index]));
   }
   if (!isJsonObject(left) || !isJsonObject(right)) return false;
-  const keys = new Set([...Object.keys(left), ...Object.keys(right)]);
-  return [...keys].every((key) => sameJson(left[key], right[key]));
+  const isIn = (key: string) => right[key] === undefined || Object.hasOwn(left, key);
+  return Object.keys(left).every((key) => sameJson(left[key], right[key])) && Object.keys(right).every(isIn);
 }
 
 /**

@@ -33,12 +33,15 @@ const milli = -3;
 const largestBinary = 2n ** 63n - 1n;
 /** Nobody means more, and a hostile exponent must not cost memory. */
 const largestExponent = 1000;
+/** No amount needs more digits, and a hostile text must not cost time. */
+const longest = 256;
 /** Decimal digits that surely fit into 64 bits. */
 const safeDigits = 18;
 
 /** Reads a quantity; undefined for what is none. Numbers are read as their text. */
 export function parseQuantity(value: string | number): Quantity | undefined {
   const text = String(value).trim();
+  if (text.length > longest) return undefined;
   const [, sign = '', digits = '', fraction = '', suffix = ''] = quantityPattern.exec(text) ?? [];
   const unit = unitOf(suffix);
   if (unit === undefined || digits + fraction === '') return undefined;

@@ -110,6 +110,32 @@ const strategy = Type.Object(
   { default: {}, description: 'How to restart.' },
 );
 
+function unchanged(...fields: readonly string[]): readonly string[] {
+  return fields.map(
+    (at) => `has(self.${at}) == has(oldSelf.${at}) && (!has(self.${at}) || self.${at} == oldSelf.${at})`,
+  );
+}
+
+/**
+ * What may change once: the watcher adds what admission leaves out where it does not know its caller. Admission sees to the
+ * rest, such as the order of the containers and who does it.
+ */
+const isFill = [
+  'self.podName == oldSelf.podName',
+  'self.containers.size() == oldSelf.containers.size()',
+  'oldSelf.containers.all(c, !has(c.statusContext))',
+  'self.containers.all(c, has(c.statusContext))',
+  ...unchanged('activeDeadlineSeconds', 'ttlSecondsAfterFinished'),
+  'has(self.strategy) && has(oldSelf.strategy)',
+  ...unchanged(
+    'strategy.failurePolicy',
+    'strategy.orderedRecreate',
+    'strategy.forceRecreate',
+    'strategy.unreadyGracePeriodSeconds',
+    'strategy.minStartedSeconds',
+  ),
+].join(' && ');
+
 /** What the user asks for, and what admission adds. */
 export const specSchema = Type.Object(
   {
@@ -138,7 +164,7 @@ export const specSchema = Type.Object(
     ),
   },
   {
-    ...cel({ rule: 'self == oldSelf', message: 'spec is immutable', reason: 'FieldValueForbidden' }),
+    ...cel({ rule: `self == oldSelf || (${isFill})`, message: 'spec is immutable', reason: 'FieldValueForbidden' }),
     description: 'What to restart. Nothing of it can be changed after creation.',
   },
 );

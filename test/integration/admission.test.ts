@@ -1,12 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import type { NameRef } from '../../activities/kube/client.ts';
+import { createKubeClient } from '../../activities/kube/client.ts';
 import { KubeError } from '../../activities/kube/failures.ts';
+import { cloneSets } from '../../api/cloneset.ts';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request.ts';
+import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { Resource } from '../../api/meta.ts';
+import { nodeImages } from '../../api/node-image.ts';
 import type { Pod } from '../../api/pod.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker.ts';
 import { crrAnnotation, crrLabel, kubeResource } from '../../api/well-known.ts';
+import { roles } from '../../deploy/local/roles.ts';
+import { testPlatform } from '../support/platform.ts';
 import { useWindlass } from './windlass.ts';
 
 // Nobody carries the requests out here: what admission has made of them stays as it is.
@@ -368,5 +375,52 @@ describe('admission', () => {
     const ref = { namespace: metadata.namespace ?? '', name: request.metadata.name };
     await windlass().cluster.kube.delete(crr, ref);
     expect(await windlass().cluster.find(crr, ref)).toBeUndefined();
+    await windlass().restartWebhook([]);
+  });
+
+  it('M8: that is away does not hold up what watcher and worker write beside the spec, of any kind', async () => {
+    const { cluster, stopWebhook, restartWebhook } = windlass();
+    const { metadata } = await newPod({}, running('app'));
+    const namespace = metadata.namespace ?? '';
+    const selector = { matchLabels: { app: 'm8' } };
+    const template = {
+      metadata: { labels: selector.matchLabels },
+      spec: { containers: [{ name: 'app', image: 'a' }] },
+    };
+    const probe = {
+      name: 'p',
+      containerName: 'app',
+      probe: { exec: { command: ['true'] } },
+      podConditionType: 'x.io/p',
+    };
+    const node = await cluster.newNode();
+    const objects = [
+      { resource: crr, spec },
+      { resource: cloneSets, spec: { replicas: 0, selector, template } },
+      { resource: imagePullJobs, spec: { image: 'busybox:1.36', completionPolicy: { type: 'Never' } } },
+      { resource: imageListPullJobs, spec: { images: ['busybox:1.36'], completionPolicy: { type: 'Never' } } },
+      { resource: podProbeMarker, spec: { selector, probes: [probe] } },
+      { resource: nodeImages, name: node.metadata.name, spec: {} },
+    ];
+    for (const { resource, spec: given, name = 'm8' } of objects) {
+      const at = resource.namespaced ? { namespace, name } : { name };
+      await cluster.kube.create(resource, { metadata: at, spec: given });
+    }
+    await stopWebhook();
+
+    const platform = testPlatform();
+    for (const role of [roles.watcher, roles.worker]) {
+      const kubeconfig = await platform.accessOf(role);
+      const client = createKubeClient({ kubeconfig, userAgent: 'windlass-test', qps: 100, burst: 100 });
+      for (const { resource, name = 'm8' } of objects) {
+        if (role === roles.worker && resource !== crr) continue; // it writes no metadata of others
+        const ref = resource.namespaced ? { namespace, name } : { name };
+        const labelled = (value: string) => ({ metadata: { labels: { 'test/m8': value } } });
+        await client.patch(resource, ref, 'merge', labelled(role.name));
+        expect((await refusal(cluster.kube.patch(resource, ref, 'merge', labelled('somebody')))).status).toBe(500);
+      }
+      await client.close();
+    }
+    await restartWebhook([]);
   });
 });

@@ -89,9 +89,9 @@ function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCl
   });
 }
 
-describe('mutating admission of CloneSets', () => {
-  const defaults = reviewCloneSetDefaults(parseFeatureGates());
+const defaults = reviewCloneSetDefaults(parseFeatureGates());
 
+describe('mutating admission of CloneSets', () => {
   it('has the path that registrations know', () => {
     expect(cloneSetDefaultsPath).toBe('/mutate-apps-kruise-io-cloneset');
   });
@@ -212,8 +212,20 @@ describe('validating admission of CloneSets', () => {
       { reason: 'FieldValueForbidden', field: 'spec' },
       { field: 'spec.template.metadata.labels' },
     ]);
-    const going = { ...after, metadata: { name: 'web', deletionTimestamp: '2026-11-21T06:00:00Z' } };
-    expect(await update(going)).toMatchObject({ allowed: true });
+    const going = (object: JsonObject) => ({
+      ...object,
+      metadata: { name: 'web', deletionTimestamp: '2026-11-21T06:00:00Z' },
+    });
+    const given = { operation: 'UPDATE', object: going(after), oldObject: going(set('v1beta1')) };
+    expect(await ask(judge(), given)).toMatchObject({ allowed: true });
+  });
+
+  it('L2: checks and defaults a new set that carries a deletionTimestamp, as one by server-side apply may', async () => {
+    const object = set('v1beta1', { replicas: -1 }, { deletionTimestamp: '2026-11-21T06:00:00Z' });
+    expect((await ask(judge(), { object })).status?.details.causes).toMatchObject([{ field: 'spec.replicas' }]);
+    expect((await ask(defaults, { object })).patch).toBeDefined();
+    const update = { operation: 'UPDATE', object, oldObject: set('v1beta1') };
+    expect((await ask(judge(), update)).allowed).toBe(false);
   });
 
   it('in v1alpha1 looks at each pod that is newly named', async () => {

@@ -204,9 +204,15 @@ beforeAll(async () => {
   const kept = await carryOut({ kind: 'startAnew', because: 'test' }, undefined, policy, Date.now());
   const certificate = { certificate: bundleOf([kept.certificate]), key: kept.key };
   const routes = {
-    [recreateRequestPath]: admissionRoute(reviewRecreateRequest(gates, lookUpsIn(cluster.client())), {
-      whenFailed: 'refuse',
-    }),
+    [recreateRequestPath]: admissionRoute(
+      reviewRecreateRequest(gates, lookUpsIn(cluster.client()), {
+        knowsCaller: true,
+        suiteNamespace: 'kruise-system',
+      }),
+      {
+        whenFailed: 'refuse',
+      },
+    ),
     [podPath]: admissionRoute(reviewPod(gates), { whenFailed: 'leaveToFailurePolicy' }),
     [cloneSetDefaultsPath]: admissionRoute(reviewCloneSetDefaults(gates), { whenFailed: 'refuse' }),
     [cloneSetPath]: admissionRoute(

@@ -76,12 +76,16 @@ interface Given {
   readonly apiVersion?: string;
   readonly signal?: AbortSignal;
   readonly dryRun?: boolean;
+  /** Absent: with --client-ca. */
+  readonly knowsCaller?: boolean;
+  readonly user?: string;
 }
 
 async function review(given: Given): Promise<Answer & { readonly body: Reviewed }> {
   const lookUps = given.lookUps ?? lookUpsIn(cluster().client());
   const gates = parseFeatureGates(given.gates);
-  const route = admissionRoute(reviewRecreateRequest(gates, lookUps), { whenFailed: 'refuse' });
+  const trust = { knowsCaller: given.knowsCaller ?? true, suiteNamespace: 'kruise-system' };
+  const route = admissionRoute(reviewRecreateRequest(gates, lookUps, trust), { whenFailed: 'refuse' });
   const body = {
     apiVersion: given.apiVersion ?? 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
@@ -92,6 +96,7 @@ async function review(given: Given): Promise<Answer & { readonly body: Reviewed 
       namespace: 'shop',
       name: 'again',
       dryRun: given.dryRun ?? false,
+      userInfo: { username: given.user ?? 'somebody' },
       object: given.object ?? null,
       oldObject: given.oldObject ?? null,
     },
@@ -140,6 +145,54 @@ describe('admission of a ContainerRecreateRequest', () => {
         strategy: { orderedRecreate: true, failurePolicy: 'Fail', terminationGracePeriodSeconds: 7 },
       },
     });
+  });
+
+  it('H3: tells callers that it does not know nothing of a pod but its UID and its node', async () => {
+    const object = draft('v1beta1', { strategy: {} });
+    const { body } = await review({ object, knowsCaller: false });
+    const patch = Buffer.from(body.response.patch ?? '', 'base64').toString();
+    const result = structuredClone(object);
+    applyPatch(result, JSON.parse(patch) as Operation[]);
+    expect(result).toMatchObject({
+      metadata: {
+        labels: {
+          'crr.apps.kruise.io/active': 'true',
+          'crr.apps.kruise.io/pod-uid': 'pod-uid-7',
+          'crr.apps.kruise.io/node-name': 'node-1',
+        },
+      },
+      spec: { containers: [{ name: 'app' }, { name: 'side' }], strategy: { failurePolicy: 'Fail' } },
+    });
+    expect(patch).not.toMatch(/preStop|statusContext|ports|terminationGracePeriodSeconds|containerd/);
+
+    const wrong = draft('v1beta1', { containers: [{ name: 'nobody' }] });
+    expect((await review({ object: wrong, knowsCaller: false })).body.response.allowed).toBe(true);
+    const gone = await review({ object: draft('v1beta1', { podName: 'none' }), knowsCaller: false });
+    expect(gone.body.response.status).toMatchObject({ code: 400, message: 'spec.podName: pod "none" is not found' });
+  });
+
+  it('H3: lets the suite alone fill in a request that admission has not, once and nothing else', async () => {
+    const given = draft('v1beta1', { strategy: { failurePolicy: 'Fail' } });
+    const object = await created(given);
+    const { metadata } = object as unknown as { metadata: object };
+    const oldObject = { ...given, metadata };
+    const user = 'system:serviceaccount:kruise-system:windlass-watcher';
+    const update = async (given: Given) =>
+      (await review({ operation: 'UPDATE', oldObject, object, user, ...given })).body;
+    expect((await update({})).response).toEqual({ uid: 'review-1', allowed: true });
+    const { spec } = object as unknown as { spec: { containers: { statusContext?: object }[] } };
+    const [first = {}, ...others] = spec.containers;
+    const restarted = { ...first, statusContext: { containerID: 'containerd://z', restartCount: 9 } };
+    const again = { ...(object as object), spec: { ...spec, containers: [restarted, ...others] } };
+    for (const given of [
+      { user: 'somebody', object },
+      { user: 'system:serviceaccount:shop:windlass-watcher', object },
+      { object: { ...(object as object), spec: { ...spec, podName: 'other' } } },
+      { object: { ...(object as object), spec: { ...spec, activeDeadlineSeconds: 9 } } },
+      { oldObject: object, object: again },
+    ]) {
+      expect((await update(given)).response.status?.code).toBe(403);
+    }
   });
 
   it('answers v1beta1 reviews in v1beta1', async () => {

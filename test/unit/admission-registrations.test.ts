@@ -79,6 +79,26 @@ describe('registrations', () => {
     expect(JSON.stringify(manifest)).not.toContain('caBundle');
   });
 
+  it('L2, M8: every webhook of a kind of ours lets through what is deleted, and what the suite writes beside the spec', () => {
+    const ofKinds = [...(shipped.webhooks ?? []).slice(1), ...(validating.webhooks ?? [])];
+    expect(ofKinds.length).toBeGreaterThan(6);
+    for (const { name, matchConditions = [] } of ofKinds) {
+      const expressions = Object.fromEntries(
+        matchConditions.map((condition) => [condition.name, condition.expression]),
+      );
+      expect([name, expressions['not-being-deleted']]).toEqual([
+        name,
+        expect.stringContaining('oldObject == null || !has(oldObject.metadata.deletionTimestamp)'),
+      ]);
+      expect([name, expressions['not-own-bookkeeping']]).toEqual([
+        name,
+        "request.operation != 'UPDATE' || object.spec != oldObject.spec || " +
+          "!(request.userInfo.username in ['system:serviceaccount:kruise-system:windlass-watcher', " +
+          "'system:serviceaccount:kruise-system:windlass-worker'])",
+      ]);
+    }
+  });
+
   it('FG-20: writes caBundle and leaves every other field as it was', () => {
     const changed = patched(shipped, byService);
     expect(changed.webhooks?.map(({ clientConfig }) => clientConfig.caBundle)).toEqual(

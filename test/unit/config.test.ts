@@ -192,6 +192,12 @@ describe('parseConfig', () => {
     expect(() => parseConfig('daemon', ['-h'], {})).not.toThrow(/--webhook-port/);
   });
 
+  it('H3: takes the authorities of the callers of admission from a flag or the environment, and none unless given', () => {
+    expect(parseConfig('webhook', [], {}).webhook).not.toHaveProperty('clientCaFile');
+    expect(parseConfig('webhook', ['--client-ca=/pki/a.pem'], {}).webhook.clientCaFile).toBe('/pki/a.pem');
+    expect(parseConfig('all', [], { WINDLASS_CLIENT_CA: '/pki/b.pem' }).webhook.clientCaFile).toBe('/pki/b.pem');
+  });
+
   it('FG-5: turns the pod webhook off for a list of kinds without SidecarSet, unless the gate is named', () => {
     const old = { CUSTOM_RESOURCE_ENABLE: 'CloneSet' };
     const gate = (argv: readonly string[], env: Record<string, string>) =>

@@ -143,6 +143,105 @@ function gateOf(pod: Pod) {
   return pod.status?.conditions?.find(({ type }) => type === podReadinessGate);
 }
 
+/** A request of a caller that admission did not know. */
+function unfilled(name: string, containers: readonly string[]): ContainerRecreateRequest {
+  return request({ name, spec: { containers: containers.map((container) => ({ name: container })) } });
+}
+
+const startedPod = gatedPod({
+  spec: {
+    containers: [
+      { name: 'app', ports: [{ containerPort: 80 }], lifecycle: { preStop: { httpGet: { port: 80 } } } },
+      { name: 'side' },
+    ],
+    terminationGracePeriodSeconds: 7,
+  } as unknown as NonNullable<Pod['spec']>,
+  status: {
+    containerStatuses: ['app', 'side'].map((name) => ({
+      name,
+      containerID: `containerd://${name}-4`,
+      restartCount: 4,
+    })),
+  } as unknown as NonNullable<Pod['status']>,
+});
+
+describe('a request that admission has not filled in', () => {
+  it('H3, CRR-5, CRR-7: is filled in before anything is started for it, and started in the next pass', async () => {
+    const { pass, wanted, read } = watcherAt({ requests: [unfilled('crr-a', ['app', 'side'])], pods: [startedPod] });
+    await pass();
+    expect(wanted).toEqual([]);
+    const filled = read('crr-a');
+    expect(filled?.spec).toMatchObject({
+      containers: [
+        {
+          name: 'app',
+          preStop: { httpGet: { port: 80 } },
+          ports: [{ containerPort: 80 }],
+          statusContext: { containerID: 'containerd://app-4', restartCount: 4 },
+        },
+        { name: 'side', statusContext: { containerID: 'containerd://side-4', restartCount: 4 } },
+      ],
+      strategy: { terminationGracePeriodSeconds: 7 },
+    });
+    expect(filled?.metadata.labels?.[crrLabel.podUid]).toBe('pod-1');
+
+    const next = watcherAt({ requests: filled ? [filled] : [], pods: [startedPod] });
+    await next.pass();
+    expect(next.wanted.map(({ about }) => about.name)).toEqual(['crr-a']);
+    expect(next.writes).toEqual([]);
+  });
+
+  it('H3, CRR-6: ends with every problem and its path where it names containers that cannot be restarted', async () => {
+    const requests = [unfilled('crr-a', ['none', 'app', 'other'])];
+    const { pass, wanted, read } = watcherAt({ requests, pods: [startedPod] });
+    await pass();
+    const text =
+      'spec.containers[0].name: container "none" is not a container of pod "web", which has app, side; ' +
+      'spec.containers[2].name: container "other" is not a container of pod "web", which has app, side';
+    expect(read('crr-a')?.status).toMatchObject({
+      phase: 'Completed',
+      completionTime: createdAt,
+      message: text,
+      conditions: [{ type: 'Failed', status: 'True', reason: 'InvalidRequest', message: text }],
+    });
+    expect(wanted).toEqual([]);
+  });
+
+  it('H3, CRR-35: is filled in behind another one, too, so that what is replaced meanwhile counts as replaced', async () => {
+    const behind = recreateWait('Queued', { blockedBy: ['crr/crr-a'], since: createdAt });
+    const { pass, wanted, read } = watcherAt({
+      requests: [
+        request({ name: 'crr-a' }),
+        { ...unfilled('crr-b', ['app']), status: { phase: 'Pending', waitingFor: behind } },
+      ],
+      pods: [startedPod],
+    });
+    await pass();
+    expect(wanted.map(({ about }) => about.name)).toEqual(['crr-a']);
+    expect(read('crr-b')?.spec.containers[0]?.statusContext?.containerID).toBe('containerd://app-4');
+  });
+
+  it('H3, CRR-11: is started all the same where its pod is gone, which the operation says', async () => {
+    const { pass, wanted } = watcherAt({ requests: [unfilled('crr-a', ['app'])], pods: [] });
+    await pass();
+    expect(wanted.map(({ about }) => about.name)).toEqual(['crr-a']);
+  });
+
+  it('H3: holds up nothing else while it cannot be filled in, and is tried again', async () => {
+    const meet = ({ verb, plural }: SeenCall) => {
+      if (verb === 'get' && plural === 'pods') throw unavailable();
+    };
+    const { pass, wanted, read } = watcherAt({
+      requests: [request({ name: 'crr-a' }), unfilled('crr-b', ['app'])],
+      pods: [startedPod],
+      meet,
+    });
+    await expect(pass()).rejects.toThrow();
+    expect(wanted.map(({ about }) => about.name)).toEqual(['crr-a']);
+    expect(read('crr-b')?.status).toMatchObject({ phase: 'Pending', waitingFor: { reason: 'Queued' } });
+  });
+});
+
 describe('the operation of a pod', () => {
   it('CRR-31: is started for a lone request, which nobody writes to', async () => {
     const { pass, wanted, writes } = watcherAt({ requests: [request()] });

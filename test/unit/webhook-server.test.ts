@@ -14,7 +14,7 @@ import {
   type ServerCertificate,
   type ServerLimits,
 } from '../../watcher/admission/server.ts';
-import { bundleOf } from '../../watcher/admission/x509.ts';
+import { bundleOf, createAuthority, issueCertificate, type KeyPairPem } from '../../watcher/admission/x509.ts';
 import { waitFor } from '../support/wait.ts';
 
 const log = { debug: () => undefined, warn: () => undefined, error: () => undefined };
@@ -51,7 +51,7 @@ interface Served {
 const echo: Route = (body) => ({ status: 200, body: { echo: body }, outcome: 'allowed' });
 
 async function serve(
-  routes: Readonly<Record<string, Route>> = { '/echo': echo },
+  routes: AdmissionServerOptions['routes'] = { '/echo': echo },
   limits: Partial<ServerLimits> = {},
   more: Partial<AdmissionServerOptions> = {},
 ): Promise<Served> {
@@ -79,15 +79,20 @@ interface Ask {
   readonly path?: string;
   readonly body?: string | Buffer;
   readonly ca?: string;
+  /** What the caller shows of itself. */
+  readonly client?: KeyPairPem;
+  /** From which of the machine's own addresses it calls. */
+  readonly from?: string;
 }
 
 function ask(
   { address }: Pick<Served, 'address'>,
-  { method = 'POST', path = '/echo', body = '{}', ca }: Ask,
+  { method = 'POST', path = '/echo', body = '{}', ca, client, from = '127.0.0.1' }: Ask,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port: address.port, method, path, ca: ca ?? bundle, servername: 'localhost' };
-    const request = httpsRequest({ ...options, agent: false }, (response) => {
+    const caller = { localAddress: from, ...(client && { cert: client.certificate, key: client.key }) };
+    const request = httpsRequest({ ...options, ...caller, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => void chunks.push(chunk));
       response.on('error', reject);
@@ -291,6 +296,93 @@ describe('the admission server', () => {
     release.resolve();
     for (const reply of await Promise.all(first)) expect(reply.status).toBe(200);
     expect(most).toBe(3);
+  });
+
+  it('H3: one source address never holds all places, however many it asks for', async () => {
+    const release = Promise.withResolvers<void>();
+    let running = 0;
+    const slow: Route = async () => {
+      running += 1;
+      await release.promise;
+      return { status: 200, body: {}, outcome: 'allowed' };
+    };
+    const served = await serve({ '/slow': slow, '/echo': echo }, { concurrency: 3, concurrencyPerSource: 2 });
+    const greedy = Array.from({ length: 5 }, () => ask(served, { path: '/slow' }));
+    await waitFor('its share to be taken', () => running === 2);
+    expect((await ask(served, { path: '/echo?timeout=40ms' })).status).toBe(503);
+    expect((await ask(served, { from: '127.0.0.2' })).status).toBe(200);
+    release.resolve();
+    for (const reply of await Promise.all(greedy)) expect(reply.status).toBe(200);
+    expect((await ask(served, {})).status).toBe(200);
+  });
+
+  it('H3: one source address never holds all connections, and who was not answered well is not kept', async () => {
+    const served = await serve(undefined, { connectionsPerSource: 2 });
+    const first = await dial(served);
+    const second = await dial(served);
+    await expect(ask(served, {})).rejects.toThrow();
+    expect((await ask(served, { from: '127.0.0.2' })).status).toBe(200);
+
+    first.socket.write('POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}');
+    await waitFor('the server to hang up', () => first.closed());
+    expect(first.heard()).toContain('404');
+    second.socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}');
+    await waitFor('an answer', () => second.heard().includes('200 OK'));
+    expect(second.heard()).toContain('Connection: keep-alive');
+    second.socket.destroy();
+    await waitFor('room again', () =>
+      ask(served, {}).then(
+        ({ status }) => status === 200,
+        () => false,
+      ),
+    );
+  });
+
+  it('H3: keeps no more idle connections than it is told to', async () => {
+    const served = await serve(undefined, { keptConnections: 1 });
+    const first = await dial(served);
+    const second = await dial(served);
+    second.socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}');
+    await waitFor('the server to hang up', () => second.closed());
+    expect(second.heard()).toContain('200 OK');
+    first.socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}');
+    await waitFor('an answer', () => first.heard().includes('Connection: keep-alive'));
+    first.socket.destroy();
+  });
+
+  it('H3: with a client CA it answers only callers with a certificate of it, but for /healthz and anonymous routes', async () => {
+    const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
+    const [authority, foreign] = await Promise.all([
+      createAuthority('api', validity),
+      createAuthority('api', validity),
+    ]);
+    const certificateOf = (by: KeyPairPem) =>
+      issueCertificate({ authority: by, commonName: 'kube-apiserver', hosts: [], usages: ['client'], validity });
+    const [caller, stranger] = await Promise.all([certificateOf(authority), certificateOf(foreign)]);
+
+    let asked = 0;
+    const counting: Route = (body, signal) => {
+      asked += 1;
+      return echo(body, signal);
+    };
+    const routes = { '/echo': counting, '/open': { answer: counting, anonymous: true } };
+    const served = await serve(routes, {}, { clientCa: authority.certificate });
+    for (const client of [undefined, stranger]) {
+      const reply = await ask(served, { ...(client && { client }) });
+      expect([reply.status, reply.json.reason]).toEqual([401, 'Unauthorized']);
+      expect(reply.json.message).toContain('Admission answers only callers with a client certificate of --client-ca');
+    }
+    expect(asked).toBe(0);
+    expect((await ask(served, { path: '/open' })).status).toBe(200);
+    expect((await ask(served, { client: caller })).status).toBe(200);
+    expect((await ask(served, { method: 'GET', path: '/healthz', body: '' })).text).toBe('ok');
+
+    const next = await newCertificates();
+    served.server.use(next.certificate);
+    expect((await ask(served, { ca: next.bundle })).status).toBe(401);
+    expect((await ask(served, { ca: next.bundle, client: caller })).status).toBe(200);
+    expect(asked).toBe(3);
+    expect(served.observed.map(([, outcome]) => outcome)).toContain('unauthenticated');
   });
 
   it('serves a new certificate from the next connection on, while an open one goes on', async () => {

@@ -34,9 +34,9 @@ import { type AdmissionRequest, admissionRoute, type Refused, type Review } from
 import { secretStore } from './secret-store.ts';
 import {
   type AdmissionServer,
+  type AdmissionServerOptions,
   createAdmissionServer,
   type Outcome,
-  type Route,
   type ServerCertificate,
   type ServerLimits,
 } from './server.ts';
@@ -61,6 +61,11 @@ export interface AdmissionOptions {
     readonly certificateLifetimeSeconds: number;
     readonly initializeTimeoutSeconds: number;
   };
+  /**
+   * PEM text of the authorities of callers. Absent: whoever reaches the port is answered, so answers tell of a pod only its
+   * UID and its node.
+   */
+  readonly clientCa?: string;
   readonly log: Logger;
   readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
   readonly limits?: Partial<ServerLimits>;
@@ -164,11 +169,15 @@ function followRegistrations(objects: FollowedObjects): readonly Registration[] 
 }
 
 async function serveRoutes(
-  routes: Readonly<Record<string, Route>>,
+  routes: AdmissionServerOptions['routes'],
   certificates: ServerCertificate,
-  { limits, observe, log, webhook: { host = '', port } }: AdmissionOptions,
+  { limits, observe, log, clientCa, webhook: { host = '', port } }: AdmissionOptions,
 ): Promise<{ readonly server: AdmissionServer; readonly address: AddressInfo }> {
-  const extras = { ...(limits && { limits }), ...(observe && { observe }) };
+  const extras = {
+    ...(limits && { limits }),
+    ...(observe && { observe }),
+    ...(clientCa !== undefined && { clientCa }),
+  };
   const server = createAdmissionServer(certificates, { routes, log, ...extras });
   const address = await server.listen({ port, ...(isIP(host) !== 0 && { host }) });
   log.info({ address }, 'Admission listens');
@@ -176,7 +185,10 @@ async function serveRoutes(
 }
 
 /** Logs each path once that somebody has registered and that would be answered by 404. */
-function unknownPathReporter(routes: Readonly<Record<string, Route>>, log: Logger): (paths: readonly string[]) => void {
+function unknownPathReporter(
+  routes: AdmissionServerOptions['routes'],
+  log: Logger,
+): (paths: readonly string[]) => void {
   const known = new Set(Object.keys(routes));
   return (paths) => {
     for (const path of paths) {
@@ -222,9 +234,9 @@ function keeperOf({
 }
 
 function routesOf(
-  { client, featureGates, log }: AdmissionOptions,
+  { client, featureGates, log, clientCa, podNamespace }: AdmissionOptions,
   markers: FollowedMarkers | undefined,
-): Readonly<Record<string, Route>> {
+): AdmissionServerOptions['routes'] {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
     kind: kind.kind,
     namespace,
@@ -232,16 +244,17 @@ function routesOf(
     operation,
   });
   const onRefusal = (request: AdmissionRequest, refused: Refused) => {
-    const fields = refused.errors.map(({ path }) => path);
+    const fields = refused.errors.slice(0, 10).map(({ path }) => path);
     log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
   };
   const onFailure = (request: AdmissionRequest, err: unknown) => log.error({ ...seen(request), err }, 'Cannot judge');
   const lookUps = lookUpsIn(client);
   const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
   const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
+  const trust = { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace };
   const pod = reviewPod(featureGates, podChain, markers?.inNamespace);
   return {
-    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps)),
+    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps, trust)),
     [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
     [cloneSetPath]: strictly(cloneSet),
     [podProbeMarkerPath]: strictly(reviewPodProbeMarker(featureGates)),
@@ -250,7 +263,13 @@ function routesOf(
     [nodeImagePath]: strictly(reviewNodeImage(featureGates)),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
     [podPath]: admissionRoute(pod, { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
-    [installation.conversionPath]: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
+    [installation.conversionPath]: {
+      answer: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
+      // A list of objects is converted in one review.
+      bodyBytes: 8 * 1024 * 1024,
+      // The API server has no kubeconfig for conversion, and what is converted comes with the request.
+      anonymous: true,
+    },
   };
 }
 

@@ -1,8 +1,8 @@
-import { createPatch } from 'rfc6902';
 import { describeErrors } from '../../api/container-recreate-request.ts';
 import type { FieldError } from '../../api/failure.ts';
 import type { FieldProblem } from '../../api/field-problem.ts';
 import { isJsonObject, type JsonObject } from '../../api/json.ts';
+import { patchOf } from './patch.ts';
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from './server.ts';
 
 /** AdmissionReview in and out: what the API server asks, parsed once, and the verdict in its words. */
@@ -18,6 +18,8 @@ export interface AdmissionRequest {
   /** Empty while the API server has not made one up yet. */
   readonly name: string;
   readonly dryRun: boolean;
+  /** Who asks the API server, as that says. */
+  readonly user: string;
   /** Absent on DELETE. */
   readonly object?: JsonObject;
   /** Absent on CREATE. */
@@ -96,6 +98,7 @@ function parseReview(body: unknown): { readonly apiVersion: string; readonly req
       namespace: textOr(request.namespace, ''),
       name: textOr(request.name, ''),
       dryRun: request.dryRun === true,
+      user: textOr(isJsonObject(request.userInfo) ? request.userInfo.username : undefined, ''),
       ...(isJsonObject(request.object) && { object: request.object }),
       ...(isJsonObject(request.oldObject) && { oldObject: request.oldObject }),
     },
@@ -108,9 +111,12 @@ export function objectOf(request: AdmissionRequest): JsonObject {
   return request.object;
 }
 
-/** On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. */
-export function isBeingDeleted(object: JsonObject): boolean {
-  return isJsonObject(object.metadata) && typeof object.metadata.deletionTimestamp === 'string';
+/**
+ * On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. Only the stored
+ * object says so: one that is created by server-side apply may carry a deletionTimestamp that a user made up.
+ */
+export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
+  return isJsonObject(oldObject?.metadata) && typeof oldObject.metadata.deletionTimestamp === 'string';
 }
 
 function textOr(value: unknown, absent: string): string {
@@ -123,7 +129,8 @@ function answerVerdict(apiVersion: string, request: AdmissionRequest, verdict: V
     const response = { uid, allowed: false, status: statusOf(request, verdict) };
     return reviewed(apiVersion, response, verdict.code === 500 ? 'failed' : 'refused');
   }
-  const patch = verdict.object === undefined ? [] : createPatch(request.object, verdict.object);
+  const changed = request.object !== undefined && verdict.object !== undefined;
+  const patch = changed ? patchOf(request.object, verdict.object) : [];
   const response = {
     uid,
     allowed: true,
@@ -142,18 +149,28 @@ function reviewed(apiVersion: string, response: object, outcome: Answer['outcome
 
 const reasons = { 400: 'BadRequest', 403: 'Forbidden', 422: 'Invalid', 500: 'InternalError' } as const;
 
+/** So many problems are enough to see what is wrong. */
+const mostReported = 50;
+
+/** One line for people: every problem with its field path, of very many the first. */
+function messageOf({ message, errors }: Refused): string {
+  if (message !== undefined) return message;
+  const more = errors.length - mostReported;
+  return `${describeErrors(errors.slice(0, mostReported))}${more > 0 ? `; and ${more} more problems` : ''}`;
+}
+
 /** kubectl shows `message`; for 422 it lists the causes instead. */
 function statusOf(request: AdmissionRequest, refused: Refused): object {
   return {
     status: 'Failure',
     code: refused.code,
     reason: reasons[refused.code],
-    message: refused.message ?? describeErrors(refused.errors),
+    message: messageOf(refused),
     details: {
       name: request.name,
       group: request.kind.group,
       kind: request.kind.kind,
-      causes: refused.errors.map((error) => ({
+      causes: refused.errors.slice(0, mostReported).map((error) => ({
         reason: 'reason' in error ? error.reason : 'FieldValueInvalid',
         field: error.path,
         message: error.message,

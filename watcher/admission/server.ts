@@ -1,11 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 
 /**
  * The HTTPS server of admission and conversion. It knows nothing of either: a path leads to a route, a route turns
- * parsed JSON into an answer before the API server's deadline. What comes in is bounded in size, time and number.
+ * parsed JSON into an answer before the API server's deadline. What comes in is bounded in size, time and number, for
+ * everybody together and for each source address. With a client CA it answers only callers who show a certificate of it,
+ * except at paths that the API server calls without one.
  */
 
 /** How a request ended, as the metrics count it. */
@@ -16,6 +19,7 @@ export type Outcome =
   | 'converted'
   | 'failed'
   | 'malformed'
+  | 'unauthenticated'
   | 'tooLarge'
   | 'overloaded';
 
@@ -28,19 +32,34 @@ export interface Answer {
 /** Answers one parsed body. The signal aborts shortly before the API server stops waiting, or when it has gone. */
 export type Route = (body: unknown, signal: AbortSignal) => Answer | Promise<Answer>;
 
+/** A route with rules of its own. */
+export interface ServedRoute {
+  readonly answer: Route;
+  /** Longest body; absent: as for every route. */
+  readonly bodyBytes?: number;
+  /** Also answers callers without a certificate. What it says must depend on the body alone. */
+  readonly anonymous?: boolean;
+}
+
 /** Bodies that a route cannot make sense of. The message goes back with status 400. */
 export class MalformedBody extends Error {
   override readonly name = 'MalformedBody';
 }
 
 export interface ServerLimits {
-  /** Longest body; one object of the API server is at most 3 MiB, a review holds two of them. */
+  /** Longest body: etcd takes objects of 1.5 MiB, and a review holds two of them, the old one and the new one. */
   readonly bodyBytes: number;
   /** All bodies that are held at one time. Beyond it the server answers 503. */
   readonly bufferedBytes: number;
   /** Requests that are worked on at one time; more wait until their deadline. */
   readonly concurrency: number;
+  /** How many of these one source address may hold, so that there are always some for the others. */
+  readonly concurrencyPerSource: number;
   readonly connections: number;
+  /** How many of these one source address may hold; a further one is closed. */
+  readonly connectionsPerSource: number;
+  /** With more open connections than these, one is closed after its answer instead of being kept for the next request. */
+  readonly keptConnections: number;
   readonly handshakeMs: number;
   readonly headersMs: number;
   /** From the first byte of a request to the last byte of its body. */
@@ -50,10 +69,13 @@ export interface ServerLimits {
 }
 
 export const defaultLimits: ServerLimits = {
-  bodyBytes: 8 * 1024 * 1024,
+  bodyBytes: 3 * 1024 * 1024,
   bufferedBytes: 128 * 1024 * 1024,
   concurrency: 64,
+  concurrencyPerSource: 48,
   connections: 2_000,
+  connectionsPerSource: 1_000,
+  keptConnections: 500,
   handshakeMs: 10_000,
   headersMs: 5_000,
   requestMs: 15_000,
@@ -61,7 +83,9 @@ export const defaultLimits: ServerLimits = {
 };
 
 export interface AdmissionServerOptions {
-  readonly routes: Readonly<Record<string, Route>>;
+  readonly routes: Readonly<Record<string, Route | ServedRoute>>;
+  /** PEM text of the authorities whose clients are answered. Absent: everybody is. */
+  readonly clientCa?: string;
   /** Limits that differ from the usual ones. */
   readonly limits?: Partial<ServerLimits>;
   readonly log: Pick<Logger, 'debug' | 'warn' | 'error'>;
@@ -91,13 +115,14 @@ export function createAdmissionServer(
   const work: Work = {
     options,
     limits,
-    places: new Places(limits.concurrency),
+    places: new Places(limits.concurrency, limits.concurrencyPerSource),
+    sockets: new Set(),
     buffered: { bytes: 0 },
     closing: false,
   };
   const server = createServer(
     {
-      ...tlsOptions(certificate),
+      ...tlsOptions(certificate, options.clientCa),
       handshakeTimeout: limits.handshakeMs,
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
@@ -115,15 +140,25 @@ export function createAdmissionServer(
   );
   server.maxConnections = limits.connections;
   // Of TCP, so that those in the middle of a handshake are known as well.
-  const sockets = new Set<Socket>();
+  const { sockets } = work;
+  const bySource = new Map<string, number>();
   server.on('connection', (socket: Socket) => {
+    const source = socket.remoteAddress ?? '';
+    const open = bySource.get(source) ?? 0;
+    if (open >= limits.connectionsPerSource) return void socket.destroy();
+    bySource.set(source, open + 1);
     sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
+    socket.once('close', () => {
+      sockets.delete(socket);
+      const left = (bySource.get(source) ?? 1) - 1;
+      if (left > 0) bySource.set(source, left);
+      else bySource.delete(source);
+    });
   });
 
   return {
     listen: (address) => listen(server, address),
-    use: (next) => server.setSecureContext(tlsOptions(next)),
+    use: (next) => server.setSecureContext(tlsOptions(next, options.clientCa)),
     async close(signal) {
       work.closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -142,12 +177,15 @@ interface Work {
   readonly options: AdmissionServerOptions;
   readonly limits: ServerLimits;
   readonly places: Places;
+  readonly sockets: Set<Socket>;
   readonly buffered: { bytes: number };
   closing: boolean;
 }
 
-function tlsOptions({ certificate, key }: ServerCertificate) {
-  return { cert: certificate, key, minVersion: 'TLSv1.2' } as const;
+function tlsOptions({ certificate, key }: ServerCertificate, clientCa: string | undefined) {
+  // Not refused in the handshake: some paths are called without a certificate, and the others can say what is missing.
+  const clients = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: false };
+  return { cert: certificate, key, minVersion: 'TLSv1.2', ...clients } as const;
 }
 
 async function serve(work: Work, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -158,7 +196,7 @@ async function serve(work: Work, request: IncomingMessage, response: ServerRespo
   if (work.closing) response.setHeader('Connection', 'close');
   if (path === '/healthz') return void response.end('ok');
 
-  const route = Object.hasOwn(work.options.routes, path) ? work.options.routes[path] : undefined;
+  const route = routeAt(work.options.routes, path);
   const answer = await answerTo(work, request, { path, query, route });
   const seconds = (performance.now() - startedAtMs) / 1000;
   work.options.observe?.(route === undefined ? 'other' : path, answer.outcome, seconds);
@@ -166,6 +204,10 @@ async function serve(work: Work, request: IncomingMessage, response: ServerRespo
   if (answer.status !== 200) work.options.log.debug({ path, status: answer.status }, 'Not answered');
   const text = JSON.stringify(answer.body);
   const unread = !request.complete;
+  // Idle connections are for callers who ask what is served here.
+  if (answer.status !== 200 || work.sockets.size > work.limits.keptConnections) {
+    response.setHeader('Connection', 'close');
+  }
   if (unread) response.setHeader('Connection', 'close');
   response.writeHead(answer.status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
   if (!unread) return void response.end(text);
@@ -173,6 +215,11 @@ async function serve(work: Work, request: IncomingMessage, response: ServerRespo
   response.write(text);
   await discard(request, lingerMs);
   response.end();
+}
+
+function routeAt(routes: AdmissionServerOptions['routes'], path: string): ServedRoute | undefined {
+  const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
+  return typeof route === 'function' ? { answer: route } : route;
 }
 
 const lingerMs = 1_000;
@@ -193,7 +240,14 @@ async function discard(request: IncomingMessage, forMs: number): Promise<void> {
 interface Target {
   readonly path: string;
   readonly query: string;
-  readonly route: Route | undefined;
+  readonly route: ServedRoute | undefined;
+}
+
+/** Why a caller without a valid certificate is not answered; undefined: it has one, or needs none. */
+function unauthenticated({ socket }: IncomingMessage, { clientCa }: AdmissionServerOptions): string | undefined {
+  if (clientCa === undefined || (socket instanceof TLSSocket && socket.authorized)) return undefined;
+  const why = socket instanceof TLSSocket ? String(socket.authorizationError ?? 'none was shown') : 'none was shown';
+  return `Admission answers only callers with a client certificate of --client-ca: ${why}`;
 }
 
 async function answerTo(work: Work, request: IncomingMessage, { path, query, route }: Target): Promise<Answer> {
@@ -207,6 +261,9 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
     return failure(405, 'MethodNotAllowed', `Method ${request.method} is not served here, only POST`, 'malformed');
   }
 
+  const stranger = route.anonymous === true ? undefined : unauthenticated(request, options);
+  if (stranger !== undefined) return failure(401, 'Unauthorized', stranger, 'unauthenticated');
+
   const deadline = new AbortController();
   const answerMs = deadlineMs(new URLSearchParams(query).get('timeout'), limits.answerMs);
   const timer = setTimeout(() => deadline.abort(new Error(`no answer within ${answerMs} ms`)), answerMs);
@@ -217,14 +274,16 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
   request.socket.once('close', gone);
   let held = 0;
   try {
-    const body = await readBody(request, limits, (bytes) => {
+    const most = { ...limits, bodyBytes: route.bodyBytes ?? limits.bodyBytes };
+    const body = await readBody(request, most, (bytes) => {
       held += bytes;
       work.buffered.bytes += bytes;
       return work.buffered.bytes <= limits.bufferedBytes;
     });
     if ('status' in body) return body;
-    return await work.places.within(deadline.signal, () =>
-      beforeDeadline(deadline.signal, async () => route(parseJson(body.text), deadline.signal)),
+    const source = request.socket.remoteAddress ?? '';
+    return await work.places.within(source, deadline.signal, () =>
+      beforeDeadline(deadline.signal, async () => route.answer(parseJson(body.text), deadline.signal)),
     );
   } catch (error) {
     if (error instanceof MalformedBody) return failure(400, 'BadRequest', error.message, 'malformed');
@@ -273,7 +332,7 @@ function readBody(
   const tooLarge = failure(
     413,
     'RequestEntityTooLarge',
-    `The body is longer than ${limits.bodyBytes} bytes, the most that is read`,
+    `The request is longer than ${limits.bodyBytes} bytes, the most that admission reads: make the object smaller`,
     'tooLarge',
   );
   if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) return Promise.resolve(tooLarge);
@@ -318,43 +377,59 @@ export function deadlineMs(timeout: string | null, absentMs: number): number {
 /** Thrown where a request has waited for a place until its deadline. */
 class NoPlace extends Error {}
 
-/** A number of places to work at; who finds none waits in order. */
+/** A number of places to work at, of which one source may hold only a part; who finds none waits in order. */
 class Places {
+  readonly #perSource: number;
   #free: number;
-  readonly #waiting = new Set<() => void>();
+  readonly #held = new Map<string, number>();
+  readonly #waiting = new Set<{ readonly source: string; readonly take: () => void }>();
 
-  constructor(count: number) {
+  constructor(count: number, perSource: number) {
     this.#free = count;
+    this.#perSource = Math.min(count, perSource);
   }
 
-  async within<Value>(signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
-    await this.#take(signal);
+  async within<Value>(source: string, signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
+    await this.#take(source, signal);
     try {
       return await work();
     } finally {
-      this.#free += 1;
-      const [next] = this.#waiting;
-      next?.();
+      this.#giveBack(source);
     }
   }
 
-  #take(signal: AbortSignal): Promise<void> {
+  #take(source: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const take = () => {
-        this.#waiting.delete(take);
+        this.#waiting.delete(turn);
         signal.removeEventListener('abort', leave);
         this.#free -= 1;
+        this.#held.set(source, this.#heldBy(source) + 1);
         resolve();
       };
+      const turn = { source, take };
       const leave = () => {
-        this.#waiting.delete(take);
+        this.#waiting.delete(turn);
         reject(new NoPlace(`Too many requests at one time: ${String(signal.reason)}`));
       };
-      if (this.#free > 0) return take();
+      if (this.#free > 0 && this.#heldBy(source) < this.#perSource) return take();
       if (signal.aborted) return leave();
-      this.#waiting.add(take);
+      this.#waiting.add(turn);
       signal.addEventListener('abort', leave, { once: true });
     });
+  }
+
+  #giveBack(source: string): void {
+    this.#free += 1;
+    const held = this.#heldBy(source) - 1;
+    if (held > 0) this.#held.set(source, held);
+    else this.#held.delete(source);
+    const next = [...this.#waiting].find(({ source: other }) => this.#heldBy(other) < this.#perSource);
+    next?.take();
+  }
+
+  #heldBy(source: string): number {
+    return this.#held.get(source) ?? 0;
   }
 }
 

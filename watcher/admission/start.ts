@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import type { RoleProcess, StartedPart } from '../../workers/role-process.ts';
 import { startAdmission } from './admission.ts';
+import { certificatesIn } from './x509.ts';
 
 /** Starts admission in this process, and ends the process when the API server cannot be told of it in time (FG-16). */
 export function startAdmissionPart({ config, log, metrics, shutdown, kube }: RoleProcess): StartedPart {
@@ -8,6 +10,7 @@ export function startAdmissionPart({ config, log, metrics, shutdown, kube }: Rol
     featureGates: config.featureGates,
     podNamespace: config.podNamespace,
     webhook: config.webhook,
+    ...(config.webhook.clientCaFile !== undefined && { clientCa: clientCaIn(config.webhook.clientCaFile) }),
     log,
     observe: (path, outcome, seconds) => metrics.webhookSeconds.observe({ path, outcome }, seconds),
     trackReflector: metrics.trackReflector,
@@ -21,4 +24,11 @@ export function startAdmissionPart({ config, log, metrics, shutdown, kube }: Rol
     },
   );
   return { readiness: { admission: (signal) => admission.checkReady(signal) } };
+}
+
+/** Throws for a file without any certificate: with it nobody could call admission. */
+function clientCaIn(path: string): string {
+  const pem = readFileSync(path, 'utf8');
+  if (certificatesIn(pem).length > 0) return pem;
+  throw new Error(`Cannot use --client-ca="${path}": the file holds no certificate in PEM form`);
 }

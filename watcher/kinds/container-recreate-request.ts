@@ -11,12 +11,16 @@ import { withCondition } from '../../api/conditions.ts';
 import {
   type ContainerRecreateRequest,
   crr,
+  describeErrors,
   type FailedReason,
+  fillRecreateSpec,
   isCompleted,
+  isFilled,
   recreateCondition,
   recreateMessage,
   recreateWait,
   recreateWaits,
+  virtualLabel,
 } from '../../api/container-recreate-request.ts';
 import { fnv1a } from '../../api/fnv.ts';
 import type { Node } from '../../api/node.ts';
@@ -41,7 +45,7 @@ import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
-import { unlessMovedOn } from '../moved-on.ts';
+import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';
 import type { Starter } from '../starter.ts';
 import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
@@ -129,8 +133,8 @@ export async function passOverRequests(
   const queue = refresh ? { behind: open.first ? [open.first, ...open.behind] : [] } : open;
 
   if (refresh) world.starter.want(refresh);
-  else if (queue.first) wantOperation(queue.first, podUid, world);
-  else world.starter.forget(restartContainersId(podUid));
+  else if (queue.first && isFilled(queue.first)) wantOperation(queue.first, podUid, world);
+  else if (!queue.first) world.starter.forget(restartContainersId(podUid));
 
   const inFront = refresh
     ? { blockedBy: [`pod/${refresh.about.name}`], unblock: behindRefresh }
@@ -143,6 +147,7 @@ export async function passOverRequests(
     const commanded = commandedOf(request, queue, workflowId, world);
     due.push(await passOnCommand(request, crr, commandNames, commanded, world));
   }
+  await fill(queue, podUid, world);
   return earliest(due);
 }
 
@@ -158,6 +163,44 @@ function commandedOf(
   if (!behind.includes(request)) return { kind: 'nobody' };
   return { kind: 'here', obey: async (command) => await obeyInQueue(request, command, world) };
 }
+
+/**
+ * Writes into requests what admission has left out where it does not know its caller (CRR-5 to CRR-8), before anything is
+ * started for them: the containers as they are now, so that what is replaced later counts as replaced. One that names
+ * containers that cannot be restarted ends. Only the webhook of the suite lets this write pass, and only once.
+ */
+async function fill({ first, behind }: RequestQueue, podUid: string, world: RequestPassDependencies): Promise<void> {
+  const unfilled = [...(first ? [first] : []), ...behind].filter((request) => !isFilled(request));
+  const [next] = unfilled;
+  if (next === undefined) return;
+  const ref = { namespace: next.metadata.namespace ?? '', name: next.spec.podName };
+  const pod = await unlessGone(world.kube.get<Pod>(kubeResource.pods, ref));
+  const isGone = pod === undefined || pod.metadata.uid !== podUid || pod.metadata.deletionTimestamp !== undefined;
+  // the operation says so, and needs nothing else for that
+  if (isGone) return next === first ? wantOperation(next, podUid, world) : undefined;
+  for (const request of unfilled) await fillOne(request, pod, world);
+}
+
+async function fillOne(request: ContainerRecreateRequest, pod: Pod, world: RequestPassDependencies): Promise<void> {
+  const { uid, resourceVersion, labels = {} } = request.metadata;
+  const filled = fillRecreateSpec(request.spec, pod);
+  if (filled.kind === 'refused') {
+    const problems = describeErrors(filled.errors).slice(0, longestProblems);
+    await writeEnd(request, world, { reason: 'InvalidRequest', message: problems, text: problems });
+    return;
+  }
+  const node = world.nodes.byName('', labels[crrLabel.nodeName] ?? '');
+  const changes = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    { op: 'add', path: '/metadata/labels', value: { ...labels, ...virtualLabel(node) } },
+    { op: 'add', path: '/spec', value: filled.spec },
+  ];
+  await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'json', changes));
+}
+
+/** A status with more would say no more. */
+const longestProblems = 8_000;
 
 function earliest(results: readonly (PassResult | undefined)[]): PassResult | undefined {
   const times = results.flatMap((result) => result?.againInMs ?? []);

@@ -13,7 +13,7 @@ export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
       case 'UPDATE': {
         const object = objectOf(request);
         if (cloneSetVersion(object) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
-        if (isBeingDeleted(object)) return { kind: 'allowed' };
+        if (isBeingDeleted(request)) return { kind: 'allowed' };
         return { kind: 'allowed', object: defaultCloneSet(object, gates, request.oldObject) };
       }
       case 'DELETE':

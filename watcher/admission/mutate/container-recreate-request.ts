@@ -1,6 +1,7 @@
 import {
   defaultRecreateRequest,
   fillRecreateRequest,
+  placeRecreateRequest,
   recreateVersion,
   refuseSpec,
   validateRecreateSpec,
@@ -14,19 +15,27 @@ import { MalformedBody } from '../server.ts';
 
 export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequest';
 
+/** Who is told what about pods. */
+export interface RecreateTrust {
+  /** Only the API server gets an answer. Without it an answer tells of a pod its UID and its node, and the watcher does the rest. */
+  readonly knowsCaller: boolean;
+  /** The namespace of the suite's own ServiceAccounts, which may fill in a request after its creation. */
+  readonly suiteNamespace: string;
+}
+
 /** Fills in and checks new requests, and keeps their spec as it is. Objects stay in the version in which they came. */
-export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps): Review {
+export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps, trust: RecreateTrust): Review {
   return async (request, signal) => {
     const object = objectOf(request);
-    if (request.operation === 'UPDATE' && isBeingDeleted(object)) return { kind: 'allowed' };
+    if (isBeingDeleted(request)) return { kind: 'allowed' };
     if (!gates.KruiseDaemon) return refusedByGate('KruiseDaemon');
 
     switch (request.operation) {
       case 'CREATE':
-        return await admit(request, object, lookUps, signal);
+        return await admit(request, object, { lookUps, signal, ...trust });
       case 'UPDATE':
         if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
-        return update(request.oldObject, object);
+        return update(request.oldObject, object, isOfSuite(request, trust));
       case 'DELETE':
       case 'CONNECT':
         return { kind: 'allowed' };
@@ -37,8 +46,7 @@ export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps): Re
 async function admit(
   request: AdmissionRequest,
   object: JsonObject,
-  lookUps: LookUps,
-  signal: AbortSignal,
+  { lookUps, signal, knowsCaller }: RecreateTrust & { readonly lookUps: LookUps; readonly signal: AbortSignal },
 ): Promise<Verdict> {
   const version = recreateVersion(object);
   if (version === undefined) throw new MalformedBody(`request.object is no ContainerRecreateRequest of ours`);
@@ -49,7 +57,7 @@ async function admit(
   const pod = await lookUps.pod(request.namespace, String(draft.spec.podName), signal);
   const nodeName = pod?.spec.nodeName ?? '';
   const node = nodeName === '' ? undefined : await lookUps.node(nodeName, signal);
-  const filled = fillRecreateRequest({ request: draft, pod, node });
+  const filled = (knowsCaller ? fillRecreateRequest : placeRecreateRequest)({ request: draft, pod, node });
   return filled.kind === 'refused' ? filled : { kind: 'allowed', object: filled.request };
 }
 
@@ -57,9 +65,13 @@ async function admit(
  * Applying the same manifest again must do nothing, but a client that merges lists as a whole then leaves out what
  * admission has filled in. It is put back before anything is compared; whatever differs after that was changed.
  */
-function update(before: JsonObject, after: JsonObject): Verdict {
+function update(before: JsonObject, after: JsonObject, mayFill: boolean): Verdict {
   const object = withFilledFields(before, after);
-  return validateRecreateUpdate(before, object) ?? { kind: 'allowed', object };
+  return validateRecreateUpdate(before, object, mayFill) ?? { kind: 'allowed', object };
+}
+
+function isOfSuite({ user }: AdmissionRequest, { suiteNamespace }: RecreateTrust): boolean {
+  return user.startsWith(`system:serviceaccount:${suiteNamespace}:`);
 }
 
 function withFilledFields(before: JsonObject, after: JsonObject): JsonObject {

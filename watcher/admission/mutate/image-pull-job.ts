@@ -50,7 +50,7 @@ function review(
         throw new MalformedBody(`request.object is no ${request.kind.kind} of ours`);
       }
       // on its way out it only loses its finalizer, which must be possible with the gate off, too
-      if (isBeingDeleted(object)) return { kind: 'allowed' };
+      if (isBeingDeleted(request)) return { kind: 'allowed' };
       const off = (['KruiseDaemon', 'ImagePullJobGate'] as const).find((gate) => !gates[gate]);
       if (off !== undefined) return refusedByGate(off);
       if (request.operation === 'CREATE') return judge(undefined, object);

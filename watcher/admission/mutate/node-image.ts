@@ -15,7 +15,7 @@ export function reviewNodeImage(gates: Pick<FeatureGates, 'KruiseDaemon'>, now: 
         if (servedVersion(given, nodeImages) === undefined) {
           throw new MalformedBody('request.object is no NodeImage of ours');
         }
-        if (isBeingDeleted(given)) return { kind: 'allowed' };
+        if (isBeingDeleted(request)) return { kind: 'allowed' };
         if (!gates.KruiseDaemon) {
           return { kind: 'refused', code: 403, message: gateRefusal('KruiseDaemon'), errors: [] };
         }

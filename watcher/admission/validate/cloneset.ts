@@ -45,13 +45,16 @@ export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Revie
     }
 
     async function judge(
-      { namespace }: AdmissionRequest,
+      request: AdmissionRequest,
       after: JsonObject,
       before: JsonObject | undefined,
     ): Promise<Verdict> {
       if (cloneSetVersion(after) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
-      if (isBeingDeleted(after)) return { kind: 'allowed' };
-      const [named, tried] = await Promise.all([namedPods(namespace, after, before), tryTemplate(after, before)]);
+      if (isBeingDeleted(request)) return { kind: 'allowed' };
+      const [named, tried] = await Promise.all([
+        namedPods(request.namespace, after, before),
+        tryTemplate(after, before),
+      ]);
       const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
       const problems = [...seen, ...named, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };

@@ -10,7 +10,7 @@ export function reviewPodProbeMarker(gates: Pick<FeatureGates, 'PodProbeMarkerGa
   return (request): Verdict => {
     if (request.operation !== 'CREATE' && request.operation !== 'UPDATE') return { kind: 'allowed' };
     const object = objectOf(request);
-    if (isBeingDeleted(object)) return { kind: 'allowed' };
+    if (isBeingDeleted(request)) return { kind: 'allowed' };
     const missing = !gates.KruiseDaemon ? 'KruiseDaemon' : gates.PodProbeMarkerGate ? undefined : 'PodProbeMarkerGate';
     if (missing) return { kind: 'refused', code: 403, message: gateRefusal(missing), errors: [] };
     if (request.operation === 'UPDATE' && request.oldObject === undefined) {
