@@ -276,7 +276,7 @@ describe('a CloneSet with two volumes for each pod', () => {
     const uids = new Set([...fleet.pods().values()].map(({ metadata }) => metadata.uid));
     const before = {
       claims: await claims(),
-      pods: [...fleet.pods().values()].map(({ metadata }) => metadata.name).toSorted(),
+      pods: [...fleet.pods().values()].map(({ metadata }) => metadata.name).toSorted((a, b) => a.localeCompare(b)),
     };
     expect(before.claims).toHaveLength(6);
 
