@@ -14,7 +14,7 @@ import type { Metrics } from '../workers/metrics.ts';
 import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
 import type { Controller, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
-import { fenced, NotLeading } from './fence.ts';
+import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
 import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
@@ -67,13 +67,13 @@ export class Watcher {
     metrics.trackQueue('starts', () => this.#starter.depth);
 
     this.#house = {
-      kube: fenced(deps.kube, () => this.isLeading),
+      kube: fenced(deps.kube, () => this.#term),
       starter: this.#starter,
       config,
       log,
       metrics,
       now: () => Date.now(),
-      isLeading: () => this.isLeading,
+      isLeading: () => termOfWork(this.#term)?.isLeading() ?? false,
       cache: (resource, indexes, selection) => this.#cache(resource, indexes, selection?.labelSelector),
       queue: (name, pass) => this.#queue(name, pass),
     };
@@ -133,7 +133,7 @@ export class Watcher {
         this.#deps.workFleets({
           ended,
           permitHolder: (kind) => this.permitHolder(kind),
-          kube: this.#house.kube,
+          kube: fenced(this.#deps.kube, () => term),
           seen: (resource, uid, version, signal) => this.#cache(resource).seen(uid, version, signal),
         });
         metrics.isLeader.set(1);
@@ -242,7 +242,10 @@ export class Watcher {
     const { log, metrics } = this.#deps;
     const queue: KeyedQueue = new KeyedQueue({
       concurrency,
-      pass: async (key) => (key === '' || !this.isLeading ? undefined : await pass(key)),
+      pass: async (key) => {
+        const term = this.#term;
+        return key === '' || !term?.isLeading() ? undefined : await inTerm(term, () => pass(key));
+      },
       onError: (key, error, retryInMs) => {
         if (error instanceof NotLeading) return;
         log.warn({ queue: name, key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');

@@ -390,6 +390,38 @@ describe('the limiter', () => {
     await expect(rejection(client.request('POST', path, { body: {} }))).resolves.toMatchObject({ type: 'Held' });
     await expect(client.list(pods)).resolves.toMatchObject({ items: [] });
   });
+
+  it('M4: does not pause because of an eviction, a webhook, or the cache of one kind', async () => {
+    const server = await serve();
+    const client = connect(server);
+    const said = [
+      'Cannot evict pod as it would violate the disruption budget',
+      'admission webhook "quota.shop.io" denied the request: too many requests',
+      'storage is (re)initializing',
+    ];
+    for (const [index, message] of said.entries()) {
+      server.fault = ({ method }) =>
+        method === 'POST' ? refusal(429, 'TooManyRequests', message, { retryAfterSeconds: 60 }) : undefined;
+      const path = `/api/v1/namespaces/shop/pods${index === 0 ? '/web/eviction' : ''}`;
+      const refused = await rejection(client.request('POST', path, { body: {} }));
+      expect(refused).toMatchObject({ type: 'Throttled', retryAfterSeconds: 60 });
+      await expect(client.list(pods)).resolves.toMatchObject({ items: [] });
+    }
+  });
+
+  it('M4: lets a call of another namespace pass a thousand that wait for the server', async () => {
+    const server = await serve();
+    const client = connect(server, { connections: 8 });
+    const abort = new AbortController();
+    server.fault = ({ path }) => (path.includes('/namespaces/busy/') ? { kind: 'stall' } : undefined);
+    const stalled = Array.from({ length: 1000 }, (_, index) =>
+      client.get(pods, { namespace: 'busy', name: `pod-${index}` }, { signal: abort.signal }),
+    );
+    server.put('/api/v1/pods', { metadata: web });
+    await expect(client.get(pods, web)).resolves.toMatchObject({ metadata: web });
+    abort.abort(new Error('enough'));
+    await Promise.all(stalled.map((call) => expect(call).rejects.toThrow('enough')));
+  });
 });
 
 describe('a watch', () => {

@@ -17,6 +17,7 @@ import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
 import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/size.ts';
+import { inTerm } from '../fence.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import { mayBeMade } from '../moved-on.ts';
@@ -113,7 +114,7 @@ export class FleetQueue<World, Step> {
     this.#options = options;
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
-      pass: (uid) => this.#pass(uid),
+      pass: (uid) => inTerm(options.term, () => this.#pass(uid)),
       onError: (uid, error, retryInMs) => this.#passFailed(uid, error, retryInMs),
     });
     const { lost } = options.term;
