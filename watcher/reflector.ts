@@ -108,7 +108,8 @@ export class Reflector<T extends KubeObject> {
     if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
     const wanting = Promise.withResolvers<void>();
     this.#wantingList.push(wanting);
-    this.#watching.abort();
+    this.#backOff.reset();
+    this.#watching.abort(); // or the pause before the next attempt
     return wanting.promise;
   }
 
@@ -161,12 +162,14 @@ export class Reflector<T extends KubeObject> {
         this.#counts.errors += 1;
         this.#lost();
         this.#trouble = error instanceof Error ? error.message : String(error);
-        const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
+        const asked = Math.min(retryAfterSeconds(error) ?? 0, longestPauseSeconds);
+        const pauseMs = Math.max(this.#backOff.next(), asked * 1000);
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
         // about a resource that nobody uses the server may well have nothing to say
         if (isSilence(error)) log.info(fields, 'the server is silent, looking again');
         else log.warn(fields, 'cannot follow the server');
-        await sleep(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => {});
+        const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
+        await sleep(pauseMs, undefined, { signal: woken }).catch(() => {});
       }
     }
   }
@@ -263,6 +266,9 @@ export class Reflector<T extends KubeObject> {
     this.#outage = { since: isSame ? since : this.#now() };
   }
 }
+
+/** However long a server or a proxy asks to wait. */
+const longestPauseSeconds = 60;
 
 /** Outages that are not further apart are one: so long do other clients remember how often they have tried in vain. */
 const apartMs = 120_000;

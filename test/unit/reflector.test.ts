@@ -443,6 +443,26 @@ describe('when a watch breaks', () => {
     expect(pauses).toEqual([30_000]);
   });
 
+  it('M2: a wish for a list ends the pause before the next attempt', async () => {
+    const following = await follow({ backOff: { minMs: 600_000, maxMs: 600_000 } });
+    await whenWatching(following);
+    const { server, reflector } = following;
+    server.watches[0]?.fail(500, 'InternalError', 'etcd has no leader');
+    server.fault = () => ({ kind: 'drop' });
+    await waitFor('the pause', () => reflector.trouble !== undefined);
+    server.fault = () => undefined;
+    await reflector.relist();
+    expect(reflector.counts.lists).toBe(2);
+  });
+
+  it('M2: a server that asks to wait for an hour is asked again after a minute at most', async () => {
+    const server = await FakeApiServer.start();
+    server.fault = () => ({ ...refusal(429, 'TooManyRequests', 'busy'), headers: { 'retry-after': '3600' } });
+    const { reflector, log } = await follow({}, server);
+    await waitFor('the pause', () => reflector.trouble !== undefined);
+    expect(log.at(-1)).toContain('"pauseMs":60000');
+  });
+
   it('at once each time without a word, it does not ask without pause', async () => {
     const server = await FakeApiServer.start();
     server.fault = (request) => (isWatch(request) ? { kind: 'answer', status: 200, body: '' } : undefined);
