@@ -26,7 +26,13 @@ export interface Metrics {
 /** What of a reflector is measured. */
 export interface WatchedReflector {
   readonly ageMs: number;
-  readonly counts: { readonly events: number; readonly lists: number };
+  readonly isSynced: boolean;
+  readonly counts: {
+    readonly events: number;
+    readonly lists: number;
+    readonly errors: number;
+    readonly skipped: number;
+  };
 }
 
 /** One operation as the metrics count it. */
@@ -56,6 +62,25 @@ export function createMetrics(role: Role): Metrics {
       for (const [resource, { ageMs }] of reflectors) this.set({ resource }, ageMs / 1000);
     },
   });
+  new Gauge({
+    name: 'windlass_cache_synced',
+    help: '1 when a resource has been listed; 0 while what needs it cannot work.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const [resource, { isSynced }] of reflectors) this.set({ resource }, isSynced ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: 'windlass_cache_skipped_objects',
+    help: 'Objects of a resource that are too large to be read and are skipped.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const [resource, { counts }] of reflectors) this.set({ resource }, counts.skipped);
+    },
+  });
+  countReflectors('windlass_reflector_errors_total', 'Lists and watches that failed.', ({ errors }) => errors);
   countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
   countReflectors(
     'windlass_reflector_lists_total',

@@ -65,6 +65,10 @@ export interface ListOptions extends Selection, RequestOptions {
   readonly continue?: string | undefined;
   /** Absent: the list is consistent, that is as new as the last write before the call. */
   readonly resourceVersion?: string;
+  /** An answer that is longer is given up, with reason `AnswerTooLarge`. 256 MiB when absent. */
+  readonly maxBytes?: number;
+  /** Only `metadata` of each object is asked for. */
+  readonly metadataOnly?: boolean;
 }
 
 /** One page of a list. */
@@ -179,9 +183,10 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
 const defaultDeadlineMs = 30_000;
 const defaultSilenceMs = 150_000;
 const longestPauseSeconds = 60;
-// An object may have 1.5 MiB in etcd, and grows as JSON; a page of the largest imaginable pods stays below the second.
+// An object may have 1.5 MiB in etcd, and grows as JSON by six times at most.
 const longestWatchLine = 16 * 1024 * 1024;
 const largestAnswer = 256 * 1024 * 1024;
+const metadataList = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
 /** Connections that were opened with the same TLS settings. */
 interface Connections {
@@ -196,6 +201,9 @@ interface Call extends RawRequest {
   readonly method: string;
   readonly path: string;
   readonly watch?: true;
+  /** `application/json` when absent. */
+  readonly accept?: string;
+  readonly maxBytes?: number;
 }
 
 interface Answer {
@@ -230,7 +238,7 @@ class HttpKubeClient implements KubeClient {
   }
 
   async list<T extends KubeObject>(resource: Resource, options: ListOptions = {}): Promise<Page<T>> {
-    const { signal, deadlineMs, fence } = options;
+    const { signal, deadlineMs, fence, maxBytes, metadataOnly } = options;
     const answer = (await this.#call({
       method: 'GET',
       path: pathOf(resource, { ...(options.namespace && { namespace: options.namespace }) }),
@@ -243,6 +251,8 @@ class HttpKubeClient implements KubeClient {
       signal,
       ...(deadlineMs !== undefined && { deadlineMs }),
       ...(fence && { fence }),
+      ...(maxBytes !== undefined && { maxBytes }),
+      ...(metadataOnly && { accept: metadataList }),
     })) as ListAnswer<T>;
 
     // The server leaves both out of the items of built-in kinds, because the list says them already.
@@ -367,7 +377,7 @@ class HttpKubeClient implements KubeClient {
       expect('no answer', call.fence ? begunAtMs + deadlineMs - performance.now() : deadlineMs);
       const answer = await this.#ask(call, watchdog.signal);
       if (answer.status >= 300) throw await this.#refusal(call, answer);
-      return parseAnswer(await textOf(answer.body));
+      return parseAnswer(await textOf(answer.body, call.maxBytes));
     } catch (error) {
       throw watchdog.signal.aborted ? watchdog.signal.reason : wrap(nameOf(call), error);
     } finally {
@@ -407,7 +417,7 @@ class HttpKubeClient implements KubeClient {
       path: this.#credentials.server.pathname.replace(/\/$/, '') + call.path + queryString(call.query),
       headers: {
         ...access.headers,
-        accept: 'application/json',
+        accept: call.accept ?? 'application/json',
         'user-agent': this.#userAgent,
         ...(call.body !== undefined && { 'content-type': call.contentType ?? 'application/json' }),
       },
@@ -443,7 +453,6 @@ class HttpKubeClient implements KubeClient {
         allowH2: false, // one connection for everything would let watches and calls hold each other up
         headersTimeout: 0, // the watchdog of each request counts instead
         bodyTimeout: 0,
-        maxResponseSize: connections === null ? -1 : largestAnswer,
         connect: { ...access.tls, timeout: 10_000, keepAlive: true, keepAliveInitialDelay: 30_000 },
       }).compose(askFence);
     this.#connections = { tls: access.tls, calls: open(this.#callConnections), priority: open(null) };
@@ -575,7 +584,7 @@ async function* lines(body: AsyncIterable<Buffer>, onChunk: () => void): AsyncGe
     if (start < chunk.length) {
       begun.push(chunk.subarray(start));
       begunBytes += chunk.length - start;
-      if (begunBytes > longestWatchLine) throw new Error(`an event is longer than ${longestWatchLine} bytes`);
+      if (begunBytes > longestWatchLine) throw new TooLarge(`an event is longer than ${longestWatchLine} bytes`);
     }
   }
   if (begunBytes > 0) throw new Error('the watch broke off in the middle of an event');
@@ -611,16 +620,24 @@ function parseAnswer(text: string): unknown {
   return /^\s*[[{"]/.test(text) ? parseJson(text) : text;
 }
 
-async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+async function textOf(body: AsyncIterable<Buffer>, most = largestAnswer): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk);
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > most) throw new TooLarge(`the answer is longer than ${most} bytes`);
+    chunks.push(chunk);
+  }
   return Buffer.concat(chunks).toString();
 }
+
+class TooLarge extends Error {}
 
 /** The error of a request that failed on its way; undici's own errors say what happened and carry no headers. */
 function wrap(request: string, error: unknown): unknown {
   if (error instanceof KubeError) return error;
   if (error instanceof NotSent) return error.cause;
+  if (error instanceof TooLarge) return noAnswer(request, error.message, 'AnswerTooLarge');
   if (error instanceof CredentialsError) return noAnswer(request, error.message);
   // Node tries several addresses at once and then says nothing but AggregateError.
   const { message, name, errors } = error as Partial<AggregateError>;

@@ -293,6 +293,20 @@ describe('a call that goes wrong', () => {
     expect(server.requests.length).toBe(1);
   });
 
+  it('H7: gives up an answer that is longer than it may be, and says so', async () => {
+    const server = await serve();
+    const client = connect(server);
+    server.put('/api/v1/pods', { metadata: { namespace: 'shop', name: 'large' }, ballast: 'x'.repeat(100_000) });
+    const error = await rejection(client.list(pods, { maxBytes: 50_000 }));
+    expect(error).toMatchObject({
+      ...{ type: 'Unreachable', reason: 'AnswerTooLarge', request: 'GET /api/v1/pods' },
+      message: 'the answer is longer than 50000 bytes',
+    });
+    await expect(client.list(pods, { maxBytes: 150_000 })).resolves.toMatchObject({ items: [{}] });
+    await client.list(pods, { metadataOnly: true });
+    expect(server.requests.at(-1)?.headers.accept).toContain('as=PartialObjectMetadataList;g=meta.k8s.io;v=v1');
+  });
+
   it('never quotes an answer that it cannot read', async () => {
     const server = await serve();
     server.fault = () => ({ kind: 'answer', status: 200, body: '{"status":{"token":"secret-token"' });
