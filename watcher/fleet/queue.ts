@@ -37,6 +37,8 @@ export interface FleetQueueOptions<World, Step> {
   readonly blockedAfterMs: number;
   /** How many objects are worked on at once. */
   readonly concurrency: number;
+  /** The namespace of an object: namespaces take turns. Absent: all objects are of one. */
+  readonly shareOf?: (uid: string) => string;
   /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
   /**
@@ -114,6 +116,7 @@ export class FleetQueue<World, Step> {
     this.#options = options;
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
+      ...(options.shareOf && { shareOf: options.shareOf }),
       pass: (uid) => inTerm(options.term, () => this.#pass(uid)),
       onError: (uid, error, retryInMs) => this.#passFailed(uid, error, retryInMs),
     });
@@ -132,6 +135,10 @@ export class FleetQueue<World, Step> {
     if (this.#stop.signal.aborted) return;
     if (reason === 'edited') this.#forgive(uid);
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
+    if (reason === 'fullPass') {
+      this.#keys.remind(uid);
+      return;
+    }
     const mayRest = reason === 'changed' || reason === 'edited';
     const rest = mayRest ? this.#rests.get(uid) : undefined;
     const leftMs = rest === undefined ? 0 : rest.untilMs - performance.now();
