@@ -74,6 +74,38 @@ describe('createMetrics', () => {
     expect(text).toContain('windlass_operations{kind="DaemonSet",phase="Updating",role="worker"} 1');
   });
 
+  it('M5: texts that others have written into an object make no series of their own', async () => {
+    const metrics = createMetrics('watcher');
+    for (let pod = 0; pod < 50; pod++) {
+      const waiting = { reason: `${'x'.repeat(1_000)} ${pod}`, sinceMs: pod === 0 ? Number.NaN : 0 };
+      metrics.reportOperations('JobSidecarTermination', [{ phase: `phase ${pod}`, waiting }], 60_000);
+    }
+    const many = Array.from({ length: 50 }, (_, index) => ({
+      phase: `P${'abcdefghij'[index % 10]}${'x'.repeat(index)}`,
+    }));
+    metrics.reportOperations('Other', many, 60_000);
+    const text = await metrics.registry.metrics();
+    const series = text.split('\n').filter((line) => line.startsWith('windlass_operation'));
+    expect(series.length).toBeLessThanOrEqual(2 + 21);
+    expect(text).toContain(
+      'windlass_operation_waiting_seconds{kind="JobSidecarTermination",reason="Other",role="watcher"} 60',
+    );
+    expect(text.length).toBeLessThan(50_000);
+  });
+
+  it('M5: drops a series that has been 0 for an hour', async () => {
+    const metrics = createMetrics('watcher');
+    metrics.reportOperations('CloneSet', [{ phase: 'Updating', waiting: { reason: 'Paused', sinceMs: 0 } }], 0);
+    metrics.reportOperations('CloneSet', [], 3_600_000);
+    expect(await metrics.registry.metrics()).toContain('phase="Updating"');
+    metrics.reportOperations('CloneSet', [], 3_600_001);
+    const text = await metrics.registry.metrics();
+    expect(text).not.toContain('phase="Updating"');
+    expect(text).not.toContain('reason="Paused"');
+    metrics.reportOperations('CloneSet', [{ phase: 'Updating' }], 3_700_000);
+    expect(await metrics.registry.metrics()).toContain('kind="CloneSet",phase="Updating",role="watcher"} 1');
+  });
+
   it('keeps the processes of a test apart', async () => {
     const [one, other] = [createMetrics('watcher'), createMetrics('watcher')];
     one.trackQueue('fleet', () => 5);
