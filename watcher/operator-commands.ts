@@ -69,7 +69,10 @@ export async function passOnCommand(
   if (!command && removed && create) {
     const about = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: object.metadata };
     const event = unreadableCommandEvent(text, understood);
-    await tellEvent({ create: create.bind(kube) }, { about, component: eventComponent.commands, atMs: Date.now(), type: 'Warning', ...event });
+    await tellEvent(
+      { create: create.bind(kube) },
+      { about, component: eventComponent.commands, atMs: Date.now(), type: 'Warning', ...event },
+    );
   }
   return undefined;
 }

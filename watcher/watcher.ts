@@ -12,7 +12,7 @@ import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
 import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
-import type { Controller, ControllerOf } from './controller.ts';
+import type { Controller, ControllerOf, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
 import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
@@ -110,7 +110,7 @@ export class Watcher {
     const unfilled = this.#unfilled;
     if (unfilled.length === 0) return undefined;
     const isPatient = performance.now() - this.#startedAtMs > fillPatienceMs;
-    const canWork = this.#parts.some((part) => isFilled(part));
+    const canWork = this.#parts.some((part) => part.needs.size > 0 && isFilled(part));
     return isPatient && canWork ? undefined : `a cache is still being filled: ${troubles(unfilled)}`;
   }
 
@@ -169,7 +169,7 @@ export class Watcher {
     try {
       // Who can do nothing at all leaves the lease to others.
       const filled = ({ needs }: Part) => Promise.all([...needs].map(({ reflector }) => reflector.synced()));
-      await Promise.any(this.#parts.map(filled));
+      await Promise.any(this.#parts.filter(({ needs }) => needs.size > 0).map(filled));
       while (!signal.aborted) {
         const term = await leader.campaign(signal);
         const ended = AbortSignal.any([signal, term.lost]);
@@ -242,7 +242,8 @@ export class Watcher {
       log.warn({ resources }, `Cannot list ${troubles(unfilled)}: what needs it waits`);
     }
     const heardMsAgo = Math.min(...this.#reflectors.map(({ ageMs }) => ageMs));
-    const isUseless = this.#working.length === 0 || heardMsAgo > seconds * 1000;
+    const canWork = this.#working.some(({ needs }) => needs.size > 0);
+    const isUseless = !canWork || heardMsAgo > seconds * 1000;
     if (!isUseless || performance.now() - begunAtMs < seconds * 1000) return;
     void leader.resign?.(`for ${seconds} s it could not follow any resource`);
   }

@@ -75,8 +75,8 @@ async function watcherOf(controllers: readonly ControllerOf[], overrides: Partia
     workFleets: () => undefined,
     config: {
       ...{ namespace: '', fullPassSeconds: 0.02, engineSilentSeconds: 60 },
-      ...({ featureGates: {}, images: {} } as Pick<WatcherDependencies['config'], 'featureGates' | 'images'>),
-    },
+      ...{ podNamespace: 'kruise-system', featureGates: {}, images: {}, temporal: {} },
+    } as WatcherDependencies['config'],
     log: pino({ level: 'silent' }),
     metrics,
     controllers,
@@ -112,6 +112,20 @@ describe('the watcher', () => {
     await waitFor('the pass over the pear', () => seen.pears.has('pear'));
     expect(watcher.caveat).toBeUndefined();
     expect(watcher.unready).toBeUndefined();
+  });
+
+  it('M3: leaves the lease to others while it can list nothing, also with a controller that needs nothing', async () => {
+    const { server, watcher } = await watcherOf([
+      controllerOf(apples, async () => undefined),
+      () => ({ wantAll: () => undefined }),
+    ]);
+    server.fault = () => ({ kind: 'drop' });
+    watcher.start();
+    await waitFor('three attempts', () => server.requests.length > 2);
+    expect(watcher.isLeading).toBe(false);
+    expect(watcher.unready).toContain('a cache is still being filled: apples');
+    server.fault = () => undefined;
+    await waitFor('the lease', () => watcher.isLeading);
   });
 
   it('M3: gives the lease back when it can do nothing at all', async () => {
@@ -183,7 +197,11 @@ describe('the watcher', () => {
     let fullPasses = 0;
     const counted: ControllerOf = (house) => {
       house.cache(apples);
-      return { wantAll: () => void (fullPasses += 1) };
+      return {
+        wantAll() {
+          fullPasses += 1;
+        },
+      };
     };
     const prepareTemporal = async (signal: AbortSignal) => {
       prepared += 1;
