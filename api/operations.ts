@@ -58,6 +58,16 @@ export function refusedCommandEvent(
   return { reason: 'CommandRefused', message: `Command ${name} by ${by} has no effect: ${why}` };
 }
 
+/** What an Event says of an annotation that is no command, which is taken off. */
+export function unreadableCommandEvent(
+  text: string,
+  understood: readonly CommandName[],
+): { readonly reason: string; readonly message: string } {
+  const quoted = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+  const expected = `one of ${understood.join(', ')}, and behind a blank a target of at most ${longestTarget} characters`;
+  return { reason: 'CommandRefused', message: `Command ${quoted} is invalid and was removed: must be ${expected}` };
+}
+
 const commandReasons = {
   pause: 'Paused',
   resume: 'Resumed',
@@ -79,13 +89,20 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   };
 }
 
-/** Reads a command from an annotation: its name, and its target behind a blank. Undefined when it is none of these. */
+/** Names of objects and containers are not longer; what is given with a signal is cut there. */
+const longestTarget = 253;
+
+/**
+ * Reads a command from an annotation: its name, and its target behind a blank. Undefined when it is none of these, or its
+ * target is longer than any name.
+ */
 export function parseCommandText<Name extends CommandName>(
   text: string,
   understood: readonly Name[],
 ): { readonly name: Name; readonly target?: string } | undefined {
   const [name = '', target, ...rest] = text.trim().split(/\s+/);
   if (!isCommandName(name, understood) || rest.length > 0) return undefined;
+  if (target !== undefined && target.length > longestTarget) return undefined;
   return { name, ...(target === undefined ? {} : { target }) };
 }
 

@@ -93,6 +93,7 @@ export const eventComponent = {
   imageListPullJob: 'imagelistpulljob-controller',
   imagePullJob: 'windlass-image-pull-job',
   featureGates: 'windlass-feature-gates',
+  commands: 'windlass-commands',
 } as const;
 
 /** The built-in kinds that Windlass reads or writes, as the API server addresses them. */

@@ -30,15 +30,18 @@ export interface WatcherHouse {
     indexes?: Readonly<Record<string, IndexFunction<T>>>,
     selection?: { readonly labelSelector: string },
   ): Cache<T>;
-  /** A queue whose passes are made only while this process leads. */
-  queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): KeyedQueue;
+  /**
+   * A queue whose passes are made only while this process leads and the caches of the controller are filled. Keys are UIDs
+   * of objects in its caches, which take turns by namespace, or names.
+   */
+  queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): Pick<KeyedQueue, 'add' | 'addAfter'>;
 }
 
 /** What the watcher does for one kind. All of it looks at the whole object and may be done again. */
 export interface Controller {
   /** Wants a pass over everything: at the beginning of each term, once a minute, and when Temporal comes or goes. */
   wantAll(): void;
-  /** A term has begun, and the caches hold all that was true at its beginning. `lost` aborts at its end. */
+  /** A term has begun, and the caches of this controller hold all that was true at its beginning. `lost` aborts at its end. */
   begin?(term: Term): void;
   /** The types of its operations, so that those which are missing are started again. */
   readonly workflowTypes?: readonly string[];

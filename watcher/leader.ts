@@ -87,6 +87,8 @@ export class Leader {
   #term: HeldTerm | undefined;
   #holding: Promise<void> = Promise.resolve();
   #standbyReason: string | undefined = 'it has not campaigned yet';
+  /** Until when the lease is left to others, and why. */
+  #abstention: { readonly untilMs: number; readonly reason: string } | undefined;
 
   /** Throws a RangeError when the times cannot keep two leaders apart. */
   constructor(options: LeaderOptions) {
@@ -135,7 +137,21 @@ export class Leader {
     this.#stop.abort(new Error('the election was stopped'));
     this.#term?.end('it was stopped');
     await this.#holding;
-    if (!this.#term) return;
+    if (this.#term) await this.#giveBack();
+  }
+
+  /** Ends the term, gives the lease back, and leaves it to others for long enough that one who is well takes it. */
+  async resign(reason: string): Promise<void> {
+    const term = this.#term;
+    if (!term?.isLeading()) return;
+    this.#options.log.warn({ identity: this.#options.identity, reason }, 'gives the lease back');
+    this.#abstention = { untilMs: this.#clock.now() + 3 * this.#leaseSeconds * 1000, reason };
+    term.end(reason);
+    await this.#holding;
+    await this.#giveBack();
+  }
+
+  async #giveBack(): Promise<void> {
     try {
       // Read anew: a renewal that was cut off may have been written all the same.
       await this.#look(this.#own, { deadlineMs: 2000 });
@@ -148,6 +164,9 @@ export class Leader {
   /** Takes the lease, or says what is in the way and, where that is known, for how long at least. */
   async #attempt(signal: AbortSignal): Promise<Hindrance | undefined> {
     const limits = { signal, deadlineMs: this.#renewDeadlineMs };
+    const { untilMs = 0, reason = '' } = this.#abstention ?? {};
+    const abstainsMs = untilMs - this.#clock.now();
+    if (abstainsMs > 0) return { reason: `it has given the lease back: ${reason}`, endsInMs: abstainsMs };
     try {
       for (const { owner, lease } of this.#foreign) {
         await this.#look(lease, limits);

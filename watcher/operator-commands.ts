@@ -1,9 +1,10 @@
 /** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
 import type { KubeClient } from '../activities/kube/client.ts';
 import { jsonPointer } from '../api/json.ts';
-import type { KubeObject, ObjectMeta, Resource } from '../api/meta.ts';
-import { type CommandName, parseCommandText } from '../api/operations.ts';
-import { windlassAnnotation } from '../api/well-known.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/meta.ts';
+import { type CommandName, parseCommandText, unreadableCommandEvent } from '../api/operations.ts';
+import { eventComponent, windlassAnnotation } from '../api/well-known.ts';
+import { tellEvent } from './events.ts';
 import type { PassResult } from './keyed-queue.ts';
 import { unlessMovedOn } from './moved-on.ts';
 import type { Starter, WantedOperation } from './starter.ts';
@@ -36,7 +37,8 @@ export interface AnnotatedCommand {
 }
 
 export interface CommandDependencies {
-  readonly kube: Pick<KubeClient, 'patch'>;
+  /** Without `create` nobody is answered by an Event. */
+  readonly kube: Pick<KubeClient, 'patch'> & Partial<Pick<KubeClient, 'create'>>;
   readonly starter: Pick<Starter, 'command' | 'isSent'>;
 }
 
@@ -90,11 +92,23 @@ export async function passOnCommand(
     { op: 'test', path, value: text },
     { op: 'remove', path },
   ];
-  await unlessMovedOn(kube.patch(resource, { namespace, name }, 'json', removal));
+  const removed = await unlessMovedOn(kube.patch(resource, { namespace, name }, 'json', removal));
+  const { create } = kube;
+  if (!command && removed && create) {
+    const about = { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: object.metadata };
+    const event = unreadableCommandEvent(text, understood);
+    await tellEvent(
+      { create: create.bind(kube) },
+      { about, component: eventComponent.commands, atMs: Date.now(), type: 'Warning', ...event },
+    );
+  }
   return undefined;
 }
 
-/** Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. */
+/**
+ * Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. The client
+ * chooses that name, so it tells people where to ask and proves nothing.
+ */
 function commander({ metadata }: Pick<KubeObject, 'metadata'>): { readonly by: string; readonly at: string } {
   const owner = metadata.managedFields?.find(ownsCommand);
   const by = owner?.manager === undefined ? 'an annotation' : `annotation of ${owner.manager}`;

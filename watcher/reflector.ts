@@ -6,12 +6,15 @@
  * again. A server that says nothing at all, as it does of resources that nobody has touched since it was started, is
  * asked for one object, and only when that does not fit for the whole list.
  *
+ * A page that is too large to be read is asked for with half as many objects, down to one; an object that is too large by
+ * itself is skipped, and stays in the cache as it was last read.
+ *
  * Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache passes on
  * only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a watch has
  * brought something.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KubeClient } from '../activities/kube/client.ts';
+import type { KubeClient, ListOptions, Page } from '../activities/kube/client.ts';
 import type { KubeError } from '../activities/kube/failures.ts';
 import type { KubeObject, Resource } from '../api/meta.ts';
 import { compareVersions, type WritableCache } from './cache.ts';
@@ -53,6 +56,8 @@ export interface ReflectorCounts {
   readonly bookmarks: number;
   /** Steps that failed, and so were followed by a pause. */
   readonly errors: number;
+  /** Objects of the last list that are too large to be read. */
+  readonly skipped: number;
 }
 
 /** A time without the server, as one client has seen it: from the first step that failed to the first that did not. */
@@ -70,6 +75,8 @@ export class Reflector<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>();
   readonly #backOff: BackOff;
   readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
+  /** The objects of the last list that are too large to be read, and whether the cache holds them as they were before. */
+  #skipped: readonly { readonly name: string; readonly isHeld: boolean }[] = [];
   /** Who waits for a list that begins from now on. */
   #wantingList: PromiseWithResolvers<void>[] = [];
   #watching = new AbortController();
@@ -108,7 +115,8 @@ export class Reflector<T extends KubeObject> {
     if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
     const wanting = Promise.withResolvers<void>();
     this.#wantingList.push(wanting);
-    this.#watching.abort();
+    this.#backOff.reset();
+    this.#watching.abort(); // or the pause before the next attempt
     return wanting.promise;
   }
 
@@ -140,7 +148,12 @@ export class Reflector<T extends KubeObject> {
   }
 
   get counts(): ReflectorCounts {
-    return { ...this.#counts };
+    return { ...this.#counts, skipped: this.#skipped.length };
+  }
+
+  /** Namespace and name of objects that are too large to be read, as far as the last list has shown. */
+  get tooLarge(): readonly string[] {
+    return this.#skipped.map(({ name }) => name);
   }
 
   async #run(): Promise<void> {
@@ -161,12 +174,14 @@ export class Reflector<T extends KubeObject> {
         this.#counts.errors += 1;
         this.#lost();
         this.#trouble = error instanceof Error ? error.message : String(error);
-        const pauseMs = Math.max(this.#backOff.next(), (retryAfterSeconds(error) ?? 0) * 1000);
+        const asked = Math.min(retryAfterSeconds(error) ?? 0, longestPauseSeconds);
+        const pauseMs = Math.max(this.#backOff.next(), asked * 1000);
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
         // about a resource that nobody uses the server may well have nothing to say
         if (isSilence(error)) log.info(fields, 'the server is silent, looking again');
         else log.warn(fields, 'cannot follow the server');
-        await sleep(pauseMs, undefined, { signal: this.#stop.signal }).catch(() => {});
+        const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
+        await sleep(pauseMs, undefined, { signal: woken }).catch(() => {});
       }
     }
   }
@@ -185,26 +200,64 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #listAll(): Promise<void> {
-    const { client, resource, cache, trim, pageSize = 500, namespace, labelSelector, fieldSelector } = this.#options;
-    const selection = { namespace, labelSelector, fieldSelector, limit: pageSize, signal: this.#stop.signal };
+    const { cache, trim, pageSize = 500 } = this.#options;
     const objects: T[] = [];
+    const skipped: { readonly name: string; readonly isHeld: boolean }[] = [];
     // A token that expires between two pages fails the whole list, and the loop begins it anew: pages of two lists
     // would miss what was deleted in between.
-    let page = await client.list<T>(resource, selection);
+    let limit = pageSize;
+    let next: string | undefined;
     for (;;) {
-      for (const listed of page.items) {
+      const { page, mostRead } = await this.#readPage({ limit, continue: next });
+      // Others of the kind may be as large. One that is too large by itself says nothing about them.
+      limit = mostRead ?? limit;
+      if (mostRead === undefined) skipped.push(...this.#skip(page, objects));
+      for (const listed of mostRead === undefined ? [] : page.items) {
         // What has not changed is not held twice while the list grows.
         const held = cache.byUid(listed.metadata.uid);
         const same = held?.metadata.resourceVersion === listed.metadata.resourceVersion;
         objects.push(same ? held : trim ? trim(listed) : listed);
       }
-      if (page.continue === undefined) break;
-      page = await client.list<T>(resource, { ...selection, continue: page.continue });
+      next = page.continue;
+      if (next !== undefined) continue;
+      this.#heard();
+      this.#skipped = skipped;
+      cache.replace(objects, page.resourceVersion);
+      this.#counts.lists += 1;
+      this.#synced.resolve();
+      return;
     }
-    this.#heard();
-    cache.replace(objects, page.resourceVersion);
-    this.#counts.lists += 1;
-    this.#synced.resolve();
+  }
+
+  /**
+   * Reads a page, with as many objects as can be read at once, which is `mostRead`. Where not even one can be read, that is
+   * undefined, and the page tells of this one object what its metadata says.
+   */
+  async #readPage(from: ListOptions): Promise<{ readonly page: Page<T>; readonly mostRead: number | undefined }> {
+    const { client, resource, namespace, labelSelector, fieldSelector } = this.#options;
+    const selection = { ...from, namespace, labelSelector, fieldSelector, signal: this.#stop.signal };
+    for (let limit = from.limit ?? 1; limit >= 1; limit = Math.floor(limit / 2)) {
+      try {
+        const page = await client.list<T>(resource, { ...selection, limit, maxBytes: largestPage });
+        return { page, mostRead: limit };
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+      }
+    }
+    const page = await client.list<T>(resource, { ...selection, limit: 1, maxBytes: largestPage, metadataOnly: true });
+    return { page, mostRead: undefined };
+  }
+
+  /** Says which objects cannot be read. Those that are held stay as they were: they are not gone. */
+  #skip({ items }: Page<T>, objects: T[]): readonly { readonly name: string; readonly isHeld: boolean }[] {
+    const { cache, log, resource } = this.#options;
+    return items.map(({ metadata: { namespace = '', name, uid, resourceVersion } }) => {
+      const held = cache.byUid(uid);
+      if (held) objects.push(held);
+      const about = { kind: resource.kind, namespace, name, uid, resourceVersion, isHeld: held !== undefined };
+      log.warn({ ...about, maxBytes: largestPage }, 'An object is too large to be read and is skipped');
+      return { name: namespace === '' ? name : `${namespace}/${name}`, isHeld: held !== undefined };
+    });
   }
 
   /**
@@ -217,7 +270,8 @@ export class Reflector<T extends KubeObject> {
     const selection = { namespace, labelSelector, fieldSelector, limit: 1, signal: this.#stop.signal };
     const page = await client.list<T>(resource, selection).catch(() => undefined);
     if (page === undefined || cache.reached === undefined) return false;
-    if (countIn(page) !== cache.size || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
+    const held = cache.size + this.#skipped.filter(({ isHeld }) => !isHeld).length;
+    if (countIn(page) !== held || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
     this.#heard();
     return true;
   }
@@ -264,8 +318,18 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
+/** However long a server or a proxy asks to wait. */
+const longestPauseSeconds = 60;
+
 /** Outages that are not further apart are one: so long do other clients remember how often they have tried in vain. */
 const apartMs = 120_000;
+
+/** What is read at once. A page of 500 usual objects has a few MiB. */
+const largestPage = 16 * 1024 * 1024;
+
+function isTooLarge(error: unknown): boolean {
+  return (error as Partial<KubeError>).reason === 'AnswerTooLarge';
+}
 
 /** The watch was cut because nothing came. */
 function isSilence(error: unknown): boolean {
@@ -301,6 +365,7 @@ class BackOff {
 function isBehind(error: unknown): boolean {
   const { status = 0, causes = [] } = error as Partial<KubeError>;
   if (causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
+  if (isTooLarge(error)) return true; // the list skips what the watch would send again
   return status >= 400 && status < 500 && status !== 429;
 }
 

@@ -35,6 +35,7 @@ export function startWatcher(
     readiness: {
       caches: () => {
         if (watcher.unready !== undefined) throw new Error(watcher.unready);
+        return watcher.caveat;
       },
     },
   };

@@ -36,6 +36,12 @@ export interface StarterOptions {
 /** How many starts are under way at once. */
 const concurrency = 16;
 
+/** No operation has this ID. */
+const probeId = 'windlass-probe';
+
+/** First and longest pause after a start that failed: mostly Temporal is away, and soon back. */
+const retryMs = { first: 200, most: 30_000 } as const;
+
 /**
  * Sees that operations run. What is wanted is remembered until it is no longer wanted, sent once, and sent again when it
  * changes or when the operation turns out not to run: starting by signalWithStart under an ID made from a UID makes all
@@ -49,6 +55,7 @@ export class Starter {
   /** By type: what runs although nobody wants it, and in how many looks it was found in a row. */
   readonly #strays = new Map<string, ReadonlyMap<string, number>>();
   #isListing = false;
+  #isProbing = false;
   /** The last start failed, so others may be waiting for their next attempt. */
   #isFailing = false;
   #silent = false;
@@ -58,6 +65,8 @@ export class Starter {
     this.#options = options;
     this.#queue = new KeyedQueue({
       concurrency,
+      shareOf: (workflowId) => this.#wanted.get(workflowId)?.about.namespace ?? '',
+      backOffMs: retryMs,
       pass: async (workflowId) => this.#send(workflowId),
       onError: (workflowId, error, retryInMs) => options.onError(workflowId, error, retryInMs),
     });
@@ -141,11 +150,10 @@ export class Starter {
   async restartMissing(workflowType: string): Promise<void> {
     if (this.#isListing || !this.#options.mayStart()) return;
     this.#isListing = true;
-    this.#asked();
     try {
+      // Lists come from the visibility store: what it answers, or not, says nothing of whether operations go on.
       const wanted = [...this.#wanted.values()].filter((operation) => operation.workflowType === workflowType);
       const running = await this.#running(workflowType);
-      this.#answered();
       for (const { workflowId } of wanted) {
         if (running.has(workflowId)) continue;
         this.#sent.delete(workflowId);
@@ -160,9 +168,19 @@ export class Starter {
     }
   }
 
-  /** An answer is due though there is nothing to tell: what makes sure that Temporal is usable has begun to ask. */
-  expectAnswer(): void {
-    if (this.#options.mayStart()) this.#asked();
+  /** Finds out whether Temporal answers though there is nothing to tell: asks for an operation that nobody has started. */
+  async probe(): Promise<void> {
+    if (this.#isProbing || !this.#options.mayStart()) return;
+    this.#isProbing = true;
+    this.#asked();
+    try {
+      await this.#options.client.workflow.getHandle(probeId).describe();
+      this.#answered();
+    } catch (error) {
+      if (isNotFound(error)) this.#answered();
+    } finally {
+      this.#isProbing = false;
+    }
   }
 
   /** Forgets everything: another watcher may lead from now on. */

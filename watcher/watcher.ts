@@ -12,9 +12,9 @@ import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
 import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
-import type { Controller, WatcherHouse } from './controller.ts';
+import type { Controller, ControllerOf, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
-import { fenced, NotLeading } from './fence.ts';
+import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
 import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
@@ -25,7 +25,7 @@ import { trimOf } from './trim.ts';
 export interface WatcherDependencies {
   readonly kube: KubeClient;
   readonly client: Client;
-  readonly leader: Pick<Leader, 'campaign'>;
+  readonly leader: Pick<Leader, 'campaign'> & Partial<Pick<Leader, 'resign'>>;
   /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
   /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
@@ -33,21 +33,50 @@ export interface WatcherDependencies {
   readonly config: WatcherHouse['config'] & Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** What it looks after; absent: everything that is registered. */
+  readonly controllers?: readonly ControllerOf[];
+  /** How long it keeps the lease though it can do nothing at all; 5 minutes when absent. */
+  readonly uselessAfterSeconds?: number;
 }
 
 /** How many things of one queue are worked on at once; a pass is a few calls at most. */
 const concurrency = 16;
 
+/** How long a cache may be filled before a watcher that can do something without it is ready all the same. */
+const fillPatienceMs = 60_000;
+
+/** How long a leader that can do nothing at all keeps the lease from others, where the wiring does not say. */
+const uselessAfterSeconds = 300;
+
+/** A resource as it is followed: by one reflector, for all who ask for it. */
+interface Followed {
+  readonly plural: string;
+  readonly cache: WritableCache<KubeObject>;
+  readonly reflector: Filler;
+}
+
+/** A controller and what it needs. */
+interface Part {
+  readonly controller: Controller;
+  /** It begins when these are filled, whatever becomes of others. */
+  readonly needs: ReadonlySet<Followed>;
+  /** The last term in which it has begun. */
+  readonly begun: { term?: Term };
+}
+
 /** One watcher, from `start` to `stop`. */
 export class Watcher {
   readonly #deps: WatcherDependencies;
   readonly #stop = new AbortController();
-  readonly #caches = new Map<string, { readonly cache: WritableCache<KubeObject>; readonly reflector: Filler }>();
+  readonly #followed = new Map<string, Followed>();
   readonly #starter: Starter;
   readonly #queues: KeyedQueue[] = [];
-  readonly #house: WatcherHouse;
-  readonly #controllers: readonly Controller[];
+  readonly #parts: readonly Part[];
   #term: Term | undefined;
+  #startedAtMs = Number.POSITIVE_INFINITY;
+  /** Nothing has happened, and everything is looked at all the same. */
+  #isFullPass = false;
+  #isCatchingUp = false;
   #running: Promise<void> | undefined;
 
   constructor(deps: WatcherDependencies) {
@@ -65,19 +94,7 @@ export class Watcher {
       },
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
-
-    this.#house = {
-      kube: fenced(deps.kube, () => this.isLeading),
-      starter: this.#starter,
-      config,
-      log,
-      metrics,
-      now: () => Date.now(),
-      isLeading: () => this.isLeading,
-      cache: (resource, indexes, selection) => this.#cache(resource, indexes, selection?.labelSelector),
-      queue: (name, pass) => this.#queue(name, pass),
-    };
-    this.#controllers = controllers.map((controllerOf) => controllerOf(this.#house));
+    this.#parts = (deps.controllers ?? controllers).map((controllerOf) => this.#part(controllerOf));
   }
 
   /** Whether this watcher may write at this moment. */
@@ -85,19 +102,39 @@ export class Watcher {
     return this.#term?.isLeading() ?? false;
   }
 
-  /** Why the caches are not usable, or nothing when they are. */
+  /**
+   * Why nothing can be done, or nothing when something can: a resource that cannot be listed stops only what needs it, and
+   * is told of by `caveat`.
+   */
   get unready(): string | undefined {
-    const behind = this.#reflectors.find((reflector) => !reflector.isSynced);
-    return behind ? `a cache is still being filled${behind.trouble ? `: ${behind.trouble}` : ''}` : undefined;
+    const unfilled = this.#unfilled;
+    if (unfilled.length === 0) return undefined;
+    const isPatient = performance.now() - this.#startedAtMs > fillPatienceMs;
+    const canWork = this.#parts.some((part) => part.needs.size > 0 && isFilled(part));
+    return isPatient && canWork ? undefined : `a cache is still being filled: ${troubles(unfilled)}`;
+  }
+
+  /** What people have to know of a watcher that is ready; undefined when all is well. */
+  get caveat(): string | undefined {
+    const unfilled = this.#unfilled;
+    const skipped = [...this.#followed.values()].flatMap(({ plural, reflector }) =>
+      reflector.tooLarge.length === 0 ? [] : `${plural} ${reflector.tooLarge.slice(0, 5).join(', ')}`,
+    );
+    const parts = [
+      ...(unfilled.length > 0 ? [`cannot list ${troubles(unfilled)}`] : []),
+      ...(skipped.length > 0 ? [`too large to be read: ${skipped.join('; ')}`] : []),
+    ];
+    return parts.length === 0 ? undefined : parts.join('; ');
   }
 
   /** Where roll-outs of a kind hand in their permits; undefined while this watcher does not lead. */
   permitHolder(kind: string): PermitHolder | undefined {
-    return this.#controllers.find(({ fleet }) => fleet?.kind === kind)?.fleet?.queue();
+    return this.#parts.find(({ controller }) => controller.fleet?.kind === kind)?.controller.fleet?.queue();
   }
 
   /** Begins to watch, and to lead whenever it is this watcher's turn. */
   start(): void {
+    this.#startedAtMs = performance.now();
     for (const reflector of this.#reflectors) reflector.start();
     this.#running ??= this.#run();
   }
@@ -107,7 +144,7 @@ export class Watcher {
     this.#stop.abort(new Error('the watcher is stopped'));
     await Promise.all([
       ...this.#queues.map((queue) => queue.stop()),
-      ...this.#controllers.map((controller) => controller.stop?.()),
+      ...this.#parts.map(({ controller }) => controller.stop?.()),
       this.#starter.stop(),
     ]);
     await Promise.all(this.#reflectors.map((reflector) => reflector.stop()));
@@ -115,29 +152,31 @@ export class Watcher {
   }
 
   get #reflectors(): readonly Filler[] {
-    return [...this.#caches.values()].map(({ reflector }) => reflector);
+    return [...this.#followed.values()].map(({ reflector }) => reflector);
+  }
+
+  get #unfilled(): readonly Followed[] {
+    return [...this.#followed.values()].filter(({ reflector }) => !reflector.isSynced);
+  }
+
+  get #working(): readonly Part[] {
+    return this.#parts.filter(({ begun }) => begun.term !== undefined && begun.term === this.#term);
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     const { log, metrics, leader } = this.#deps;
     try {
-      await Promise.all(this.#reflectors.map((reflector) => reflector.synced()));
+      // Who can do nothing at all leaves the lease to others.
+      const filled = ({ needs }: Part) => Promise.all([...needs].map(({ reflector }) => reflector.synced()));
+      await Promise.any(this.#parts.filter(({ needs }) => needs.size > 0).map(filled));
       while (!signal.aborted) {
         const term = await leader.campaign(signal);
         const ended = AbortSignal.any([signal, term.lost]);
-        // Another leader may have written what these caches do not show yet.
-        if (!(await this.#relist(ended))) continue;
         this.#term = term;
-        for (const controller of this.#controllers) controller.begin?.(term);
-        this.#deps.workFleets({
-          ended,
-          permitHolder: (kind) => this.permitHolder(kind),
-          kube: this.#house.kube,
-          seen: (resource, uid, version, signal) => this.#cache(resource).seen(uid, version, signal),
-        });
         metrics.isLeader.set(1);
         log.info('Leading');
+        this.#beginAll(term, ended);
         await this.#lead(ended);
         metrics.isLeader.set(0);
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
@@ -149,73 +188,127 @@ export class Watcher {
     }
   }
 
-  /** Lists everything anew; false when the term ended before that was done. */
-  async #relist(ended: AbortSignal): Promise<boolean> {
-    const over = Promise.withResolvers<boolean>();
-    const end = () => over.resolve(false);
-    ended.addEventListener('abort', end, { once: true });
-    if (ended.aborted) end();
-    try {
-      const listed = Promise.all(this.#reflectors.map((reflector) => reflector.relist())).then(() => true);
-      return await Promise.race([listed, over.promise]);
-    } finally {
-      ended.removeEventListener('abort', end);
+  /** Begins what each controller does as soon as its own caches hold all that was true at the beginning of the term. */
+  #beginAll(term: Term, ended: AbortSignal): void {
+    // Another leader may have written what these caches do not show yet.
+    const lists = new Map([...this.#followed.values()].map((each) => [each, each.reflector.relist()]));
+    for (const list of lists.values()) list.catch(() => undefined); // ends with the watcher
+    let hasFleets = false;
+    for (const part of this.#parts) {
+      const begin = () => {
+        if (ended.aborted) return;
+        part.begun.term = term;
+        part.controller.begin?.(term);
+        part.controller.wantAll();
+        if (part.controller.fleet && !hasFleets) this.#workFleets(term, ended);
+        hasFleets ||= part.controller.fleet !== undefined;
+      };
+      void Promise.all([...part.needs].map((needed) => lists.get(needed))).then(begin, () => undefined);
     }
   }
 
+  #workFleets(term: Term, ended: AbortSignal): void {
+    this.#deps.workFleets({
+      ended,
+      permitHolder: (kind) => this.permitHolder(kind),
+      kube: fenced(this.#deps.kube, () => term),
+      seen: (resource, uid, version, signal) => this.#follow(resource).cache.seen(uid, version, signal),
+    });
+  }
+
   async #lead(signal: AbortSignal): Promise<void> {
+    const begunAtMs = performance.now();
     while (!signal.aborted) {
+      this.#isFullPass = true;
       this.#wantAll();
+      this.#isFullPass = false;
       this.#report();
       // not waited for: with Temporal away it may take long, and nothing here needs Temporal
       void this.#catchUp(signal);
       await delay(this.#deps.config.fullPassSeconds * 1000, undefined, { signal }).catch(() => undefined);
+      if (!signal.aborted) this.#judgeItself(begunAtMs);
     }
+  }
+
+  /**
+   * Says what cannot be listed. A leader that can do nothing at all, though it renews its lease, gives it back: another may
+   * have a way to the API server that works.
+   */
+  #judgeItself(begunAtMs: number): void {
+    const { log, leader, uselessAfterSeconds: seconds = uselessAfterSeconds } = this.#deps;
+    const unfilled = this.#unfilled;
+    if (unfilled.length > 0) {
+      const resources = unfilled.map(({ plural }) => plural);
+      log.warn({ resources }, `Cannot list ${troubles(unfilled)}: what needs it waits`);
+    }
+    const heardMsAgo = Math.min(...this.#reflectors.map(({ ageMs }) => ageMs));
+    const canWork = this.#working.some(({ needs }) => needs.size > 0);
+    const isUseless = !canWork || heardMsAgo > seconds * 1000;
+    if (!isUseless || performance.now() - begunAtMs < seconds * 1000) return;
+    void leader.resign?.(`for ${seconds} s it could not follow any resource`);
   }
 
   /** Finds what Temporal has lost: operations that were ended by hand, or all of them with its database. */
   async #catchUp(signal: AbortSignal): Promise<void> {
+    void this.#starter.probe();
+    // It waits for Temporal as long as it takes, and one that waits is enough.
+    if (this.#isCatchingUp) return;
+    this.#isCatchingUp = true;
     try {
-      // It waits for Temporal as long as it takes, and nothing else may have a reason to ask.
-      this.#starter.expectAnswer();
       await this.#deps.prepareTemporal(signal);
-      const types = new Set(this.#controllers.flatMap(({ workflowTypes = [] }) => workflowTypes));
+      const types = new Set(this.#working.flatMap(({ controller }) => controller.workflowTypes ?? []));
       for (const type of types) await this.#starter.restartMissing(type);
     } catch (error) {
       if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
+    } finally {
+      this.#isCatchingUp = false;
     }
   }
 
   #wantAll(): void {
     if (!this.isLeading) return;
-    for (const controller of this.#controllers) controller.wantAll();
+    for (const { controller } of this.#working) controller.wantAll();
   }
 
   #report(): void {
-    for (const controller of this.#controllers) {
+    for (const { controller } of this.#working) {
       const operations = controller.operations?.();
       if (operations) this.#deps.metrics.reportOperations(operations.kind, operations.states, Date.now());
     }
   }
 
   #kinds(): readonly string[] {
-    return this.#controllers.flatMap((controller) => controller.operations?.().kind ?? []);
+    return this.#parts.flatMap(({ controller }) => controller.operations?.().kind ?? []);
   }
 
-  #cache<T extends KubeObject>(
-    resource: Resource,
-    indexes: Readonly<Record<string, IndexFunction<T>>> = {},
-    labelSelector = '',
-  ): WritableCache<T> {
+  #part(controllerOf: ControllerOf): Part {
+    const { kube, config, log, metrics } = this.#deps;
+    const needs = new Set<Followed>();
+    const begun: Part['begun'] = {};
+    const controller = controllerOf({
+      kube: fenced(kube, () => begun.term),
+      starter: this.#starter,
+      config,
+      log,
+      metrics,
+      now: () => Date.now(),
+      isLeading: () => termOfWork(begun.term)?.isLeading() ?? false,
+      cache: (resource, indexes, selection) => {
+        const needed = this.#follow(resource, selection?.labelSelector);
+        needs.add(needed);
+        return cacheOf(needed, indexes);
+      },
+      queue: (name, pass) => this.#queue(name, pass, { needs, begun }),
+    });
+    return { controller, needs, begun };
+  }
+
+  #follow(resource: Resource, labelSelector = ''): Followed {
     const key = `${apiVersionOf(resource)}/${resource.plural}?${labelSelector}`;
-    const { cache } = this.#caches.get(key) ?? this.#reflect(key, resource, labelSelector);
-    // Whoever asks for a resource knows what its objects look like.
-    const found = cache as unknown as WritableCache<T>;
-    for (const [name, of] of Object.entries(indexes)) found.addIndex(name, of);
-    return found;
+    return this.#followed.get(key) ?? this.#reflect(key, resource, labelSelector);
   }
 
-  #reflect(key: string, resource: Resource, labelSelector: string) {
+  #reflect(key: string, resource: Resource, labelSelector: string): Followed {
     if (this.#running !== undefined)
       throw new Error(`The watcher runs already and cannot begin to watch ${resource.plural}`);
     const { kube, log, metrics, config } = this.#deps;
@@ -233,16 +326,24 @@ export class Watcher {
       ...(trim && { trim }),
     });
     metrics.trackReflector(resource.plural, reflector);
-    const entry = { cache, reflector };
-    this.#caches.set(key, entry);
-    return entry;
+    const followed = { plural: resource.plural, cache, reflector };
+    this.#followed.set(key, followed);
+    return followed;
   }
 
-  #queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): KeyedQueue {
+  #queue(
+    name: string,
+    pass: (key: string) => Promise<PassResult | undefined>,
+    { needs, begun }: Pick<Part, 'needs' | 'begun'>,
+  ): Pick<KeyedQueue, 'add' | 'addAfter'> {
     const { log, metrics } = this.#deps;
     const queue: KeyedQueue = new KeyedQueue({
       concurrency,
-      pass: async (key) => (key === '' || !this.isLeading ? undefined : await pass(key)),
+      pass: async (key) => {
+        const { term } = begun;
+        return key === '' || !term?.isLeading() ? undefined : await inTerm(term, () => pass(key));
+      },
+      shareOf: (key) => namespaceOf(key, needs),
       onError: (key, error, retryInMs) => {
         if (error instanceof NotLeading) return;
         log.warn({ queue: name, key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');
@@ -250,8 +351,45 @@ export class Watcher {
     });
     metrics.trackQueue(name, () => queue.depth);
     this.#queues.push(queue);
-    return queue;
+    return {
+      add: (key) => (this.#isFullPass ? queue.remind(key) : queue.add(key)),
+      addAfter: (key, ms) => queue.addAfter(key, ms),
+    };
   }
 }
 
-type Filler = Pick<Reflector<KubeObject>, 'start' | 'stop' | 'synced' | 'relist' | 'isSynced' | 'trouble'>;
+type Filler = Pick<
+  Reflector<KubeObject>,
+  'start' | 'stop' | 'synced' | 'relist' | 'isSynced' | 'trouble' | 'ageMs' | 'tooLarge'
+>;
+
+function cacheOf<T extends KubeObject>(
+  { cache }: Followed,
+  indexes: Readonly<Record<string, IndexFunction<T>>> = {},
+): WritableCache<T> {
+  // Whoever asks for a resource knows what its objects look like.
+  const found = cache as unknown as WritableCache<T>;
+  for (const [name, of] of Object.entries(indexes)) found.addIndex(name, of);
+  return found;
+}
+
+function isFilled({ needs }: Part): boolean {
+  return [...needs].every(({ reflector }) => reflector.isSynced);
+}
+
+function troubles(followed: readonly Followed[]): string {
+  return followed
+    .map(({ plural, reflector }) => (reflector.trouble ? `${plural} (${reflector.trouble})` : plural))
+    .join(', ');
+}
+
+/** The namespace of what a key of a queue stands for: the UID of an object, or its namespace and name. */
+function namespaceOf(key: string, needs: Iterable<Followed>): string {
+  const slash = key.indexOf('/');
+  if (slash >= 0) return key.slice(0, slash);
+  for (const { cache } of needs) {
+    const found = cache.byUid(key);
+    if (found) return found.metadata.namespace ?? '';
+  }
+  return '';
+}

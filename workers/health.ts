@@ -2,8 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 
-/** Fails by throwing; the message is shown. The signal aborts when the answer is no longer waited for. */
-export type Check = (signal: AbortSignal) => void | Promise<void>;
+/**
+ * Fails by throwing; the message is shown. A text that is returned is shown by `?verbose` beside `ok`. The signal aborts when
+ * the answer is no longer waited for.
+ */
+export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>;
+
+// biome-ignore lint/suspicious/noConfusingVoidType: most checks return nothing
+type CheckResult = string | undefined | void;
 
 export interface HealthOptions {
   /** `host:port`, `:port`, or `0` for none. Equal addresses share one listener. */
@@ -98,7 +104,9 @@ async function answerChecks(
   const failed = results.filter((result) => result.failure !== undefined);
 
   if (verbose) {
-    const lines = results.map(({ name, failure }) => (failure ? `[-]${name} failed: ${failure}` : `[+]${name} ok`));
+    const lines = results.map(({ name, failure, caveat }) =>
+      failure ? `[-]${name} failed: ${failure}` : `[+]${name} ok${caveat ? `: ${caveat}` : ''}`,
+    );
     lines.push(`${endpoint} check ${failed.length === 0 ? 'passed' : 'failed'}`);
     return send(response, failed.length === 0 ? 200 : 500, `${lines.join('\n')}\n`);
   }
@@ -106,15 +114,19 @@ async function answerChecks(
   send(response, 500, failed.map(({ name, failure }) => `check ${name} failed, err: ${failure}`).join('\n'));
 }
 
-async function ask(name: string, check: Check, deadlineMs: number): Promise<{ name: string; failure?: string }> {
+async function ask(
+  name: string,
+  check: Check,
+  deadlineMs: number,
+): Promise<{ readonly name: string; readonly failure?: string; readonly caveat?: string }> {
   const abort = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${deadlineMs} ms`)), deadlineMs);
   });
   try {
-    await Promise.race([Promise.resolve(abort.signal).then(check), late]);
-    return { name };
+    const caveat = await Promise.race([Promise.resolve(abort.signal).then(check), late]);
+    return { name, ...(typeof caveat === 'string' && { caveat }) };
   } catch (error) {
     return { name, failure: error instanceof Error ? error.message : String(error) };
   } finally {

@@ -1,4 +1,11 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { cloneSetWaits } from '../api/cloneset.ts';
+import { recreateWaits } from '../api/container-recreate-request.ts';
+import { failureTypes } from '../api/failure.ts';
+import { pullJobWaits } from '../api/image-pull-job.ts';
+import { terminationWaits } from '../api/job-sidecar-termination.ts';
+import { pullWaits } from '../api/node-image.ts';
+import { markerWaits } from '../api/pod-probe-marker.ts';
 import type { Role } from './options.ts';
 
 /**
@@ -26,7 +33,13 @@ export interface Metrics {
 /** What of a reflector is measured. */
 export interface WatchedReflector {
   readonly ageMs: number;
-  readonly counts: { readonly events: number; readonly lists: number };
+  readonly isSynced: boolean;
+  readonly counts: {
+    readonly events: number;
+    readonly lists: number;
+    readonly errors: number;
+    readonly skipped: number;
+  };
 }
 
 /** One operation as the metrics count it. */
@@ -35,6 +48,18 @@ export interface OperationState {
   /** Absent while it does not wait. */
   readonly waiting?: { readonly reason: string; readonly sinceMs: number };
 }
+
+/**
+ * What operations wait for, by the closed lists of the kinds. Reasons are read from objects that others may write, so every
+ * other text is counted as `Other`.
+ */
+const waits: readonly object[] = [cloneSetWaits, recreateWaits, pullWaits, pullJobWaits, markerWaits, terminationWaits];
+const knownReasons: ReadonlySet<string> = new Set([...waits.flatMap(Object.keys), ...failureTypes, 'Failed']);
+const phasePattern = /^[A-Z][A-Za-z]{0,31}$/;
+/** More phases than any kind has. */
+const mostPhases = 20;
+/** A series that has been 0 for so long is dropped. */
+const keepZeroMs = 3_600_000;
 
 const activityBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800];
 const webhookBuckets = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
@@ -56,6 +81,25 @@ export function createMetrics(role: Role): Metrics {
       for (const [resource, { ageMs }] of reflectors) this.set({ resource }, ageMs / 1000);
     },
   });
+  new Gauge({
+    name: 'windlass_cache_synced',
+    help: '1 when a resource has been listed; 0 while what needs it cannot work.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const [resource, { isSynced }] of reflectors) this.set({ resource }, isSynced ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: 'windlass_cache_skipped_objects',
+    help: 'Objects of a resource that are too large to be read and are skipped.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const [resource, { counts }] of reflectors) this.set({ resource }, counts.skipped);
+    },
+  });
+  countReflectors('windlass_reflector_errors_total', 'Lists and watches that failed.', ({ errors }) => errors);
   countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
   countReflectors(
     'windlass_reflector_lists_total',
@@ -102,24 +146,25 @@ export function createMetrics(role: Role): Metrics {
     labelNames: ['kind', 'reason'],
     registers,
   });
-  const reported = new Map<string, { phases: ReadonlySet<string>; reasons: ReadonlySet<string> }>();
+  /** By kind and label value: when a series was last above 0. */
+  const phases = new Map<string, Map<string, number>>();
+  const reasons = new Map<string, Map<string, number>>();
 
   function reportOperations(kind: string, states: Iterable<OperationState>, nowMs: number): void {
     const byPhase = new Map<string, number>();
     const byReason = new Map<string, number>();
     for (const { phase, waiting: wait } of states) {
-      byPhase.set(phase, (byPhase.get(phase) ?? 0) + 1);
+      const isBounded = phasePattern.test(phase) && (byPhase.has(phase) || byPhase.size < mostPhases);
+      const known = isBounded ? phase : 'Other';
+      byPhase.set(known, (byPhase.get(known) ?? 0) + 1);
       if (!wait) continue;
-      const seconds = Math.max(0, (nowMs - wait.sinceMs) / 1000);
-      byReason.set(wait.reason, Math.max(byReason.get(wait.reason) ?? 0, seconds));
+      const reason = knownReasons.has(wait.reason) ? wait.reason : 'Other';
+      // a time that nobody can read began now
+      const seconds = Math.max(0, (nowMs - wait.sinceMs) / 1000) || 0;
+      byReason.set(reason, Math.max(byReason.get(reason) ?? 0, seconds));
     }
-    // What has ended is reported as 0 once it was seen, so that alerts resolve.
-    const before = reported.get(kind);
-    const phases = new Set([...(before?.phases ?? []), ...byPhase.keys()]);
-    const reasons = new Set([...(before?.reasons ?? []), ...byReason.keys()]);
-    for (const phase of phases) operations.set({ kind, phase }, byPhase.get(phase) ?? 0);
-    for (const reason of reasons) waiting.set({ kind, reason }, byReason.get(reason) ?? 0);
-    reported.set(kind, { phases, reasons });
+    report(operations, 'phase', kind, byPhase, seriesOf(phases, kind), nowMs);
+    report(waiting, 'reason', kind, byReason, seriesOf(reasons, kind), nowMs);
   }
 
   return {
@@ -155,4 +200,31 @@ export function createMetrics(role: Role): Metrics {
     trackQueue: (queue, depth) => void queues.set(queue, depth),
     reportOperations,
   };
+}
+
+function seriesOf(all: Map<string, Map<string, number>>, kind: string): Map<string, number> {
+  const series = all.get(kind) ?? new Map<string, number>();
+  all.set(kind, series);
+  return series;
+}
+
+/** What has ended is reported as 0 for an hour, so that alerts resolve, and then dropped. */
+function report<Label extends string>(
+  gauge: Gauge<'kind' | Label>,
+  label: Label,
+  kind: string,
+  now: ReadonlyMap<string, number>,
+  lastSeenMs: Map<string, number>,
+  nowMs: number,
+): void {
+  for (const value of now.keys()) lastSeenMs.set(value, nowMs);
+  for (const [value, seenMs] of lastSeenMs) {
+    const labels = { kind, [label]: value } as Record<'kind' | Label, string>;
+    if (nowMs - seenMs <= keepZeroMs) {
+      gauge.set(labels, now.get(value) ?? 0);
+    } else {
+      gauge.remove(labels);
+      lastSeenMs.delete(value);
+    }
+  }
 }

@@ -1,8 +1,8 @@
-import { Pool } from 'undici';
+import { type Dispatcher, Pool } from 'undici';
 import { apiVersionOf, type KubeObject, type Resource } from '../../api/meta.ts';
 import { type Access, type Credentials, CredentialsError, type InCluster, loadCredentials } from './credentials.ts';
 import { KubeError, noAnswer, toKubeError, watchError } from './failures.ts';
-import { Limiter } from './limiter.ts';
+import { Limiter, Places } from './limiter.ts';
 
 /** Names one object of a resource; `namespace` is left out for objects of the cluster. */
 export interface NameRef {
@@ -13,8 +13,24 @@ export interface NameRef {
 export interface RequestOptions {
   /** Ends the call; it then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** How long the server may take for the whole answer, 30 s when absent. Waiting for the limiter does not count. */
+  /**
+   * How long the server may take for the whole answer, 30 s when absent. Waiting for the limiter counts only for a call with
+   * a fence.
+   */
   readonly deadlineMs?: number;
+  /** Of a call that only a leader may make. Absent: anybody may make it. */
+  readonly fence?: Fence;
+}
+
+/** What keeps the calls of a former leader from the server. */
+export interface Fence {
+  /**
+   * Asked of a write in the moment in which it goes to its connection, after all that it has waited for: why it must not be
+   * made, which is then what the call rejects with.
+   */
+  readonly hindrance: () => Error | undefined;
+  /** Ends what waits and what is under way. */
+  readonly ended: AbortSignal;
 }
 
 export interface WriteOptions extends RequestOptions {
@@ -49,6 +65,10 @@ export interface ListOptions extends Selection, RequestOptions {
   readonly continue?: string | undefined;
   /** Absent: the list is consistent, that is as new as the last write before the call. */
   readonly resourceVersion?: string;
+  /** An answer that is longer is given up, with reason `AnswerTooLarge`. 256 MiB when absent. */
+  readonly maxBytes?: number;
+  /** Only `metadata` of each object is asked for. */
+  readonly metadataOnly?: boolean;
 }
 
 /** One page of a list. */
@@ -163,23 +183,27 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
 const defaultDeadlineMs = 30_000;
 const defaultSilenceMs = 150_000;
 const longestPauseSeconds = 60;
-// An object may have 1.5 MiB in etcd, and grows as JSON; a page of the largest imaginable pods stays below the second.
+// An object may have 1.5 MiB in etcd, and grows as JSON by six times at most.
 const longestWatchLine = 16 * 1024 * 1024;
 const largestAnswer = 256 * 1024 * 1024;
+const metadataList = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 
 /** Connections that were opened with the same TLS settings. */
 interface Connections {
   readonly tls: Access['tls'];
   /** Bounded: calls wait for a connection rather than opening hundreds. */
-  readonly calls: Pool;
+  readonly calls: Dispatcher;
   /** Not bounded: what must never wait behind calls. Watches hold a connection each, and a lease cannot wait. */
-  readonly priority: Pool;
+  readonly priority: Dispatcher;
 }
 
 interface Call extends RawRequest {
   readonly method: string;
   readonly path: string;
   readonly watch?: true;
+  /** `application/json` when absent. */
+  readonly accept?: string;
+  readonly maxBytes?: number;
 }
 
 interface Answer {
@@ -191,6 +215,7 @@ interface Answer {
 class HttpKubeClient implements KubeClient {
   readonly #credentials: Credentials;
   readonly #limiter: Limiter;
+  readonly #places: Places;
   readonly #userAgent: string;
   readonly #deadlineMs: number;
   readonly #callConnections: number;
@@ -204,6 +229,7 @@ class HttpKubeClient implements KubeClient {
     this.#userAgent = options.userAgent;
     this.#deadlineMs = options.deadlineMs ?? defaultDeadlineMs;
     this.#callConnections = options.connections ?? 32;
+    this.#places = new Places(this.#callConnections);
     this.#onCall = options.onCall ?? (() => undefined);
   }
 
@@ -212,7 +238,7 @@ class HttpKubeClient implements KubeClient {
   }
 
   async list<T extends KubeObject>(resource: Resource, options: ListOptions = {}): Promise<Page<T>> {
-    const { signal, deadlineMs } = options;
+    const { signal, deadlineMs, fence, maxBytes, metadataOnly } = options;
     const answer = (await this.#call({
       method: 'GET',
       path: pathOf(resource, { ...(options.namespace && { namespace: options.namespace }) }),
@@ -224,6 +250,9 @@ class HttpKubeClient implements KubeClient {
       },
       signal,
       ...(deadlineMs !== undefined && { deadlineMs }),
+      ...(fence && { fence }),
+      ...(maxBytes !== undefined && { maxBytes }),
+      ...(metadataOnly && { accept: metadataList }),
     })) as ListAnswer<T>;
 
     // The server leaves both out of the items of built-in kinds, because the list says them already.
@@ -332,18 +361,27 @@ class HttpKubeClient implements KubeClient {
   async #call(call: Call): Promise<unknown> {
     call.signal?.throwIfAborted();
     this.#closing.signal.throwIfAborted();
-    if (!isLease(call.path)) await this.#limiter.admit(call.signal);
-
     const deadlineMs = call.deadlineMs ?? this.#deadlineMs;
-    const watchdog = new Watchdog([call.signal, this.#closing.signal]);
+    const watchdog = new Watchdog([call.signal, call.fence?.ended, this.#closing.signal]);
+    let leave: (() => void) | undefined;
     try {
-      watchdog.expectWithin(deadlineMs, () => noAnswer(nameOf(call), `no answer within ${inSeconds(deadlineMs)}`));
+      const expect = (what: string, ms: number) =>
+        watchdog.expectWithin(ms, () => noAnswer(nameOf(call), `${what} within ${inSeconds(deadlineMs)}`));
+      const begunAtMs = performance.now();
+      // What a leader has decided is not carried out long after, wherever the time went.
+      if (call.fence) expect('not sent', deadlineMs);
+      if (!isLease(call.path)) {
+        leave = await this.#places.take(namespaceIn(call.path), watchdog.signal);
+        await this.#limiter.admit(watchdog.signal);
+      }
+      expect('no answer', call.fence ? begunAtMs + deadlineMs - performance.now() : deadlineMs);
       const answer = await this.#ask(call, watchdog.signal);
       if (answer.status >= 300) throw await this.#refusal(call, answer);
-      return parseAnswer(await textOf(answer.body));
+      return parseAnswer(await textOf(answer.body, call.maxBytes));
     } catch (error) {
       throw watchdog.signal.aborted ? watchdog.signal.reason : wrap(nameOf(call), error);
     } finally {
+      leave?.();
       watchdog.release();
     }
   }
@@ -366,7 +404,7 @@ class HttpKubeClient implements KubeClient {
       this.#onCall({ ...about, status: answer.status });
       return answer;
     } catch (error) {
-      this.#onCall({ ...about, status: 0 });
+      if (!(error instanceof NotSent)) this.#onCall({ ...about, status: 0 });
       throw error;
     }
   }
@@ -379,7 +417,7 @@ class HttpKubeClient implements KubeClient {
       path: this.#credentials.server.pathname.replace(/\/$/, '') + call.path + queryString(call.query),
       headers: {
         ...access.headers,
-        accept: 'application/json',
+        accept: call.accept ?? 'application/json',
         'user-agent': this.#userAgent,
         ...(call.body !== undefined && { 'content-type': call.contentType ?? 'application/json' }),
       },
@@ -388,14 +426,17 @@ class HttpKubeClient implements KubeClient {
       // connection. API servers expect it: preconditions stand there.
       reset: false,
       signal,
+      opaque: call.method === 'GET' ? undefined : call.fence,
     });
     return { status: statusCode, retryAfter: headerText(headers['retry-after']), body };
   }
 
   async #refusal(call: Call, answer: Answer): Promise<KubeError> {
     const error = toKubeError(nameOf(call), answer.status, await textOf(answer.body), answer.retryAfter);
-    // Whom the server means by "too many" is not known here, so everybody pauses. A spent budget is nobody's fault.
-    if (error.type === 'Throttled') this.#limiter.pause(Math.min(error.retryAfterSeconds ?? 1, longestPauseSeconds));
+    // Whom the server means by "too many" is not known here, so everybody pauses.
+    if (isOfWholeServer(call, error)) {
+      this.#limiter.pause(Math.min(error.retryAfterSeconds ?? 1, longestPauseSeconds));
+    }
     return error;
   }
 
@@ -412,14 +453,52 @@ class HttpKubeClient implements KubeClient {
         allowH2: false, // one connection for everything would let watches and calls hold each other up
         headersTimeout: 0, // the watchdog of each request counts instead
         bodyTimeout: 0,
-        maxResponseSize: connections === null ? -1 : largestAnswer,
         connect: { ...access.tls, timeout: 10_000, keepAlive: true, keepAliveInitialDelay: 30_000 },
-      });
+      }).compose(askFence);
     this.#connections = { tls: access.tls, calls: open(this.#callConnections), priority: open(null) };
     // What runs on the old connections ends on them: watches within their ten minutes.
     if (held) void Promise.allSettled([held.calls.close(), held.priority.close()]);
     return this.#connections;
   }
+}
+
+/** A fence kept a write from the server. */
+class NotSent extends Error {
+  constructor(hindrance: Error) {
+    super(hindrance.message, { cause: hindrance });
+  }
+}
+
+/** Asks the fence of a call when its connection is there and nothing is written to it yet. */
+const askFence: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+  const { opaque: fence } = options as { readonly opaque?: Fence };
+  if (fence === undefined) return dispatch(options, handler);
+  return dispatch(options, {
+    onRequestStart(...call) {
+      const hindrance = fence.hindrance();
+      if (hindrance) throw new NotSent(hindrance);
+      handler.onRequestStart?.(...call);
+    },
+    onRequestUpgrade: (...call) => handler.onRequestUpgrade?.(...call),
+    onResponseStart: (...call) => handler.onResponseStart?.(...call),
+    onResponseData: (...call) => handler.onResponseData?.(...call),
+    onResponseEnd: (...call) => handler.onResponseEnd?.(...call),
+    onResponseError: (...call) => handler.onResponseError?.(...call),
+  });
+};
+
+/**
+ * Whether a server that says "too many" means all calls of this process, and not the one object: a spent budget, the webhook
+ * of a namespace, and the cache of one kind that is being filled are nobody else's affair.
+ */
+function isOfWholeServer({ path }: Call, { type, message }: KubeError): boolean {
+  if (type !== 'Throttled' || path.endsWith('/eviction')) return false;
+  return !/\badmission webhook "|^storage is \(re\)initializing/.test(message);
+}
+
+/** The namespace that a path is in; "" for the cluster. */
+function namespaceIn(path: string): string {
+  return /^\/(?:api|apis\/[^/]+)\/[^/]+\/namespaces\/([^/?]+)\//.exec(path)?.[1] ?? '';
 }
 
 /** Which resource a path is about: a bounded set of words, unlike paths. */
@@ -505,7 +584,7 @@ async function* lines(body: AsyncIterable<Buffer>, onChunk: () => void): AsyncGe
     if (start < chunk.length) {
       begun.push(chunk.subarray(start));
       begunBytes += chunk.length - start;
-      if (begunBytes > longestWatchLine) throw new Error(`an event is longer than ${longestWatchLine} bytes`);
+      if (begunBytes > longestWatchLine) throw new TooLarge(`an event is longer than ${longestWatchLine} bytes`);
     }
   }
   if (begunBytes > 0) throw new Error('the watch broke off in the middle of an event');
@@ -541,15 +620,24 @@ function parseAnswer(text: string): unknown {
   return /^\s*[[{"]/.test(text) ? parseJson(text) : text;
 }
 
-async function textOf(body: AsyncIterable<Buffer>): Promise<string> {
+async function textOf(body: AsyncIterable<Buffer>, most = largestAnswer): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of body) chunks.push(chunk);
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > most) throw new TooLarge(`the answer is longer than ${most} bytes`);
+    chunks.push(chunk);
+  }
   return Buffer.concat(chunks).toString();
 }
+
+class TooLarge extends Error {}
 
 /** The error of a request that failed on its way; undici's own errors say what happened and carry no headers. */
 function wrap(request: string, error: unknown): unknown {
   if (error instanceof KubeError) return error;
+  if (error instanceof NotSent) return error.cause;
+  if (error instanceof TooLarge) return noAnswer(request, error.message, 'AnswerTooLarge');
   if (error instanceof CredentialsError) return noAnswer(request, error.message);
   // Node tries several addresses at once and then says nothing but AggregateError.
   const { message, name, errors } = error as Partial<AggregateError>;

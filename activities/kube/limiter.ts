@@ -1,3 +1,5 @@
+import { FairLine, mostOfOneShare } from '../../api/fair-line.ts';
+
 /**
  * A token bucket in front of one API server.
  *
@@ -102,4 +104,69 @@ export class Limiter {
       Math.max(1, Math.ceil(waitMs)),
     );
   }
+}
+
+/**
+ * The places of calls that are under way. Who finds none free waits; places that become free are given round robin by share,
+ * and no share holds them all, so calls of one namespace never keep those of another from the server.
+ */
+export class Places {
+  readonly #places: number;
+  readonly #line = new FairLine<Waiting>();
+  readonly #held = new Map<string, number>();
+  #taken = 0;
+
+  constructor(places: number) {
+    this.#places = places;
+  }
+
+  /** How many calls wait for a place. */
+  get waiting(): number {
+    return this.#line.size;
+  }
+
+  /** Resolves with what gives the place back, to be called once; rejects with the signal's reason. */
+  take(share: string, signal: AbortSignal): Promise<() => void> {
+    if (signal.aborted) return Promise.reject(signal.reason);
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        this.#line.delete(share, waiting);
+        reject(signal.reason);
+      };
+      const waiting: Waiting = {
+        share,
+        admit: () => {
+          signal.removeEventListener('abort', onAbort);
+          resolve(() => this.#giveBack(share));
+        },
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      this.#line.add(share, waiting);
+      this.#fill();
+    });
+  }
+
+  #giveBack(share: string): void {
+    const held = (this.#held.get(share) ?? 1) - 1;
+    if (held > 0) this.#held.set(share, held);
+    else this.#held.delete(share);
+    this.#taken -= 1;
+    this.#fill();
+  }
+
+  #fill(): void {
+    const most = mostOfOneShare(this.#places);
+    while (this.#taken < this.#places) {
+      const next = this.#line.take({ share: (share) => (this.#held.get(share) ?? 0) < most });
+      if (next === undefined) return;
+      this.#taken += 1;
+      this.#held.set(next.share, (this.#held.get(next.share) ?? 0) + 1);
+      next.admit();
+    }
+  }
+}
+
+interface Waiting {
+  readonly share: string;
+  readonly admit: () => void;
 }

@@ -293,6 +293,20 @@ describe('a call that goes wrong', () => {
     expect(server.requests.length).toBe(1);
   });
 
+  it('H7: gives up an answer that is longer than it may be, and says so', async () => {
+    const server = await serve();
+    const client = connect(server);
+    server.put('/api/v1/pods', { metadata: { namespace: 'shop', name: 'large' }, ballast: 'x'.repeat(100_000) });
+    const error = await rejection(client.list(pods, { maxBytes: 50_000 }));
+    expect(error).toMatchObject({
+      ...{ type: 'Unreachable', reason: 'AnswerTooLarge', request: 'GET /api/v1/pods' },
+      message: 'the answer is longer than 50000 bytes',
+    });
+    await expect(client.list(pods, { maxBytes: 150_000 })).resolves.toMatchObject({ items: [{}] });
+    await client.list(pods, { metadataOnly: true });
+    expect(server.requests.at(-1)?.headers.accept).toContain('as=PartialObjectMetadataList;g=meta.k8s.io;v=v1');
+  });
+
   it('never quotes an answer that it cannot read', async () => {
     const server = await serve();
     server.fault = () => ({ kind: 'answer', status: 200, body: '{"status":{"token":"secret-token"' });
@@ -389,6 +403,38 @@ describe('the limiter', () => {
     const path = '/api/v1/namespaces/shop/pods/web/eviction';
     await expect(rejection(client.request('POST', path, { body: {} }))).resolves.toMatchObject({ type: 'Held' });
     await expect(client.list(pods)).resolves.toMatchObject({ items: [] });
+  });
+
+  it('M4: does not pause because of an eviction, a webhook, or the cache of one kind', async () => {
+    const server = await serve();
+    const client = connect(server);
+    const said = [
+      'Cannot evict pod as it would violate the disruption budget',
+      'admission webhook "quota.shop.io" denied the request: too many requests',
+      'storage is (re)initializing',
+    ];
+    for (const [index, message] of said.entries()) {
+      server.fault = ({ method }) =>
+        method === 'POST' ? refusal(429, 'TooManyRequests', message, { retryAfterSeconds: 60 }) : undefined;
+      const path = `/api/v1/namespaces/shop/pods${index === 0 ? '/web/eviction' : ''}`;
+      const refused = await rejection(client.request('POST', path, { body: {} }));
+      expect(refused).toMatchObject({ type: 'Throttled', retryAfterSeconds: 60 });
+      await expect(client.list(pods)).resolves.toMatchObject({ items: [] });
+    }
+  });
+
+  it('M4: lets a call of another namespace pass a thousand that wait for the server', async () => {
+    const server = await serve();
+    const client = connect(server, { connections: 8 });
+    const abort = new AbortController();
+    server.fault = ({ path }) => (path.includes('/namespaces/busy/') ? { kind: 'stall' } : undefined);
+    const stalled = Array.from({ length: 1000 }, (_, index) =>
+      client.get(pods, { namespace: 'busy', name: `pod-${index}` }, { signal: abort.signal }),
+    );
+    server.put('/api/v1/pods', { metadata: web });
+    await expect(client.get(pods, web)).resolves.toMatchObject({ metadata: web });
+    abort.abort(new Error('enough'));
+    await Promise.all(stalled.map((call) => expect(call).rejects.toThrow('enough')));
   });
 });
 

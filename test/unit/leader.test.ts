@@ -224,6 +224,28 @@ describe('the election', () => {
     expect(first.log.at(-1)).toContain('it did not renew the lease in time');
   });
 
+  it('M3: is left to another by a leader that resigns, and taken again where nobody else wants it', async () => {
+    const leases = new Leases();
+    const clock = new ManualClock();
+    const [first, second] = [candidate(leases, 'one', clock), candidate(leases, 'two', clock)];
+    const term = await first.leader.campaign(forever);
+    const campaign = second.leader.campaign(forever);
+    const again = first.leader.campaign(AbortSignal.timeout(0)).catch(() => undefined);
+    await first.leader.resign('it could not follow any resource');
+    expect([term.isLeading(), term.lost.aborted, leases.holder]).toEqual([false, true, '']);
+    await again;
+    const next = first.leader.campaign(forever);
+    await clock.pass(3);
+    await campaign;
+    expect(leases.holder).toBe('two');
+    await second.leader.stop();
+    await clock.pass(60);
+    await next;
+    expect(leases.holder).toBe('one');
+    expect(first.log.join()).toContain('it has given the lease back: it could not follow any resource');
+    await first.leader.stop();
+  });
+
   it('passes on at once when the leader stops, which gives the lease back', async () => {
     const leases = new Leases();
     const clock = new ManualClock();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Limiter } from '../../activities/kube/limiter.ts';
+import { Limiter, Places } from '../../activities/kube/limiter.ts';
 
 /** Counts who was admitted, in the order of admission. */
 function admitAll(limiter: Limiter, names: readonly string[]): { readonly admitted: string[]; done: Promise<unknown> } {
@@ -95,5 +95,61 @@ describe('Limiter', () => {
     expect(() => new Limiter({ qps: 0, burst: 1 })).toThrow('qps must be above 0');
     expect(() => new Limiter({ qps: 10, burst: 0 })).toThrow('burst at least 1');
     expect(() => new Limiter({ qps: Number.NaN, burst: 1 })).toThrow('qps must be above 0');
+  });
+});
+
+describe('Places', () => {
+  const { signal } = new AbortController();
+
+  /** Takes a place for each share, and tells who has one, in the order of their coming. */
+  function takeEach(places: Places, shares: readonly string[]) {
+    const taken: string[] = [];
+    const leave: (() => void)[] = [];
+    for (const [index, share] of shares.entries()) {
+      void places.take(share, signal).then((giveBack) => {
+        taken.push(`${share}${index}`);
+        leave.push(giveBack);
+      });
+    }
+    return { taken, leave };
+  }
+
+  it('M4: a thousand calls of one namespace delay those of another by one turn', async () => {
+    const places = new Places(8);
+    const { taken, leave } = takeEach(places, [...Array.from({ length: 1000 }, () => 'busy'), 'quiet', 'quiet']);
+    await new Promise(setImmediate);
+    // one place is kept from the busy one
+    expect(taken.filter((name) => name.startsWith('busy'))).toHaveLength(7);
+    expect(taken).toContain('quiet1000');
+    for (const giveBack of leave.slice(0, 2)) giveBack();
+    await new Promise(setImmediate);
+    expect(taken).toContain('quiet1001');
+    expect(places.waiting).toBe(1000 - 8);
+  });
+
+  it('M4: calls of one namespace that hang never hold all places', async () => {
+    const places = new Places(8);
+    takeEach(
+      places,
+      Array.from({ length: 100 }, () => 'hanging'),
+    );
+    for (let call = 0; call < 3; call++) {
+      const giveBack = await places.take('other', signal);
+      giveBack();
+    }
+    expect(places.waiting).toBe(93);
+  });
+
+  it('forgets a call whose signal aborts while it waits', async () => {
+    const places = new Places(1);
+    const giveBack = await places.take('a', signal);
+    const abort = new AbortController();
+    const waiting = places.take('a', abort.signal);
+    abort.abort(new Error('cancelled'));
+    await expect(waiting).rejects.toThrow('cancelled');
+    await expect(places.take('a', abort.signal)).rejects.toThrow('cancelled');
+    expect(places.waiting).toBe(0);
+    giveBack();
+    (await places.take('a', signal))();
   });
 });

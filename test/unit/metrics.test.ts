@@ -10,7 +10,7 @@ describe('createMetrics', () => {
 
   it('measures the age of a cache when it is asked, not before', async () => {
     const metrics = createMetrics('watcher');
-    const reflector = { ageMs: 1_000, counts: { events: 3, lists: 1 } };
+    const reflector = { ageMs: 1_000, isSynced: true, counts: { events: 3, lists: 1, errors: 0, skipped: 0 } };
     metrics.trackReflector('pods', reflector);
     reflector.ageMs = 7_000;
     expect(await metrics.registry.metrics()).toContain('windlass_cache_age_seconds{resource="pods",role="watcher"} 7');
@@ -18,13 +18,28 @@ describe('createMetrics', () => {
 
   it('counts what a reflector has heard, once', async () => {
     const metrics = createMetrics('watcher');
-    const reflector = { ageMs: 0, counts: { events: 3, lists: 1 } };
+    const reflector = { ageMs: 0, isSynced: true, counts: { events: 3, lists: 1, errors: 0, skipped: 0 } };
     metrics.trackReflector('pods', reflector);
     await metrics.registry.metrics();
     reflector.counts.events = 5;
     const text = await metrics.registry.metrics();
     expect(text).toContain('windlass_reflector_events_total{resource="pods",role="watcher"} 5');
     expect(text).toContain('windlass_reflector_lists_total{resource="pods",role="watcher"} 1');
+  });
+
+  it('H7, M3: tells which resources cannot be listed, and how many objects are too large to be read', async () => {
+    const metrics = createMetrics('watcher');
+    const counts = { events: 0, lists: 0, errors: 2, skipped: 0 };
+    const reflector = { ageMs: 0, isSynced: false, counts };
+    metrics.trackReflector('pods', reflector);
+    const before = await metrics.registry.metrics();
+    expect(before).toContain('windlass_cache_synced{resource="pods",role="watcher"} 0');
+    expect(before).toContain('windlass_reflector_errors_total{resource="pods",role="watcher"} 2');
+    reflector.isSynced = true;
+    counts.skipped = 3;
+    const after = await metrics.registry.metrics();
+    expect(after).toContain('windlass_cache_synced{resource="pods",role="watcher"} 1');
+    expect(after).toContain('windlass_cache_skipped_objects{resource="pods",role="watcher"} 3');
   });
 
   it('tells how much waits in a queue when it is asked', async () => {
@@ -57,6 +72,38 @@ describe('createMetrics', () => {
     expect(text).toContain('windlass_operations{kind="CloneSet",phase="Updating",role="worker"} 0');
     expect(text).toContain('windlass_operation_waiting_seconds{kind="CloneSet",reason="Paused",role="worker"} 0');
     expect(text).toContain('windlass_operations{kind="DaemonSet",phase="Updating",role="worker"} 1');
+  });
+
+  it('M5: texts that others have written into an object make no series of their own', async () => {
+    const metrics = createMetrics('watcher');
+    for (let pod = 0; pod < 50; pod++) {
+      const waiting = { reason: `${'x'.repeat(1_000)} ${pod}`, sinceMs: pod === 0 ? Number.NaN : 0 };
+      metrics.reportOperations('JobSidecarTermination', [{ phase: `phase ${pod}`, waiting }], 60_000);
+    }
+    const many = Array.from({ length: 50 }, (_, index) => ({
+      phase: `P${'abcdefghij'[index % 10]}${'x'.repeat(index)}`,
+    }));
+    metrics.reportOperations('Other', many, 60_000);
+    const text = await metrics.registry.metrics();
+    const series = text.split('\n').filter((line) => line.startsWith('windlass_operation'));
+    expect(series.length).toBeLessThanOrEqual(2 + 21);
+    expect(text).toContain(
+      'windlass_operation_waiting_seconds{kind="JobSidecarTermination",reason="Other",role="watcher"} 60',
+    );
+    expect(text.length).toBeLessThan(50_000);
+  });
+
+  it('M5: drops a series that has been 0 for an hour', async () => {
+    const metrics = createMetrics('watcher');
+    metrics.reportOperations('CloneSet', [{ phase: 'Updating', waiting: { reason: 'Paused', sinceMs: 0 } }], 0);
+    metrics.reportOperations('CloneSet', [], 3_600_000);
+    expect(await metrics.registry.metrics()).toContain('phase="Updating"');
+    metrics.reportOperations('CloneSet', [], 3_600_001);
+    const text = await metrics.registry.metrics();
+    expect(text).not.toContain('phase="Updating"');
+    expect(text).not.toContain('reason="Paused"');
+    metrics.reportOperations('CloneSet', [{ phase: 'Updating' }], 3_700_000);
+    expect(await metrics.registry.metrics()).toContain('kind="CloneSet",phase="Updating",role="watcher"} 1');
   });
 
   it('keeps the processes of a test apart', async () => {

@@ -20,17 +20,22 @@ const operation: WantedOperation = {
 /** A pass over a set with a command in its annotation. */
 async function passOn(text: string, commanded: Commanded, sent = false) {
   const calls: unknown[] = [];
+  const events: unknown[] = [];
   const object = cloneSet({}, { metadata: { annotations: { [windlassAnnotation.command]: text } } });
   const again = await passOnCommand(object, cloneSets, rollOutCommandNames, commanded, {
     kube: {
       patch: async (_resource, _name, kind) => {
         calls.push(kind);
-        return undefined as never;
+        return {} as never;
+      },
+      create: async (_resource, event) => {
+        events.push(event);
+        return {} as never;
       },
     },
     starter: { isSent: () => sent, command: async (...call) => void calls.push(call) },
   });
-  return { again, calls };
+  return { again, calls, events };
 }
 
 describe('a command in the annotation of a fleet object', () => {
@@ -45,7 +50,7 @@ describe('a command in the annotation of a fleet object', () => {
 
   it('stays until a run that is there knows the object as it is', async () => {
     const running: Commanded = { kind: 'running', workflowId: operation.workflowId };
-    expect(await passOn('skip web-a', running)).toEqual({ again: { againInMs: 500 }, calls: [] });
+    expect(await passOn('skip web-a', running)).toEqual({ again: { againInMs: 500 }, calls: [], events: [] });
     const { calls } = await passOn('skip web-a', running, true);
     expect(calls).toMatchObject([[operation.workflowId, 'skip', { target: 'web-a' }], 'json']);
   });
@@ -75,5 +80,22 @@ describe('a command in the annotation of a fleet object', () => {
     expect((await passOn('dance', { kind: 'started', operation })).calls).toEqual(['json']);
     expect((await passOn('pause', { kind: 'nobody' })).calls).toEqual(['json']);
     expect(hasCommand(cloneSet())).toBe(false);
+  });
+
+  it('L3: is answered and taken off when it is none, before any work, however long it is', async () => {
+    for (const text of [`abort ${'x'.repeat(200_000)}`, 'dance', 'skip a b', '']) {
+      const { calls, events } = await passOn(text, { kind: 'started', operation });
+      expect(calls).toEqual(['json']);
+      expect(events).toMatchObject([
+        { type: 'Warning', reason: 'CommandRefused', involvedObject: { kind: 'CloneSet', uid: 'set-uid' } },
+      ]);
+      const { message } = events[0] as { readonly message: string };
+      expect(message).toContain(`Command "${text.slice(0, 60)}`);
+      expect(message).toContain('must be one of pause, resume, retry, skip, abort, undo');
+      expect(message.length).toBeLessThan(300);
+    }
+    const longest = await passOn(`abort ${'x'.repeat(253)}`, { kind: 'started', operation });
+    expect(longest.calls).toHaveLength(2);
+    expect(longest.events).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { createKubeClient } from '../../activities/kube/client.ts';
+import { createKubeClient, type ListOptions, type WatchOptions } from '../../activities/kube/client.ts';
+import { KubeError } from '../../activities/kube/failures.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import { type Change, compareVersions, createCache, type WritableCache } from '../../watcher/cache.ts';
 import { Reflector, type ReflectorOptions } from '../../watcher/reflector.ts';
@@ -134,7 +135,8 @@ describe('the reflector', () => {
     server.remove(path, 'shop', 'a');
     await expectEqual(following);
     expect(following.mirror.changes).toBe(5 + 3);
-    expect(following.reflector.counts).toEqual({ lists: 1, watches: 1, events: 3, bookmarks: 0, errors: 0 });
+    const counts = { lists: 1, watches: 1, events: 3, bookmarks: 0, errors: 0, skipped: 0 };
+    expect(following.reflector.counts).toEqual(counts);
     expect(following.reflector.trouble).toBeUndefined();
   });
 
@@ -443,6 +445,26 @@ describe('when a watch breaks', () => {
     expect(pauses).toEqual([30_000]);
   });
 
+  it('M2: a wish for a list ends the pause before the next attempt', async () => {
+    const following = await follow({ backOff: { minMs: 600_000, maxMs: 600_000 } });
+    await whenWatching(following);
+    const { server, reflector } = following;
+    server.watches[0]?.fail(500, 'InternalError', 'etcd has no leader');
+    server.fault = () => ({ kind: 'drop' });
+    await waitFor('the pause', () => reflector.trouble !== undefined);
+    server.fault = () => undefined;
+    await reflector.relist();
+    expect(reflector.counts.lists).toBe(2);
+  });
+
+  it('M2: a server that asks to wait for an hour is asked again after a minute at most', async () => {
+    const server = await FakeApiServer.start();
+    server.fault = () => ({ ...refusal(429, 'TooManyRequests', 'busy'), headers: { 'retry-after': '3600' } });
+    const { reflector, log } = await follow({}, server);
+    await waitFor('the pause', () => reflector.trouble !== undefined);
+    expect(log.at(-1)).toContain('"pauseMs":60000');
+  });
+
   it('at once each time without a word, it does not ask without pause', async () => {
     const server = await FakeApiServer.start();
     server.fault = (request) => (isWatch(request) ? { kind: 'answer', status: 200, body: '' } : undefined);
@@ -495,6 +517,80 @@ describe('when a list breaks', () => {
     await expectEqual(following);
     expect(following.mirror.changes).toBe(3);
     expect(following.reflector.counts).toMatchObject({ lists: 1, errors: 4 });
+  });
+});
+
+describe('H7: objects that are too large', () => {
+  const large = new KubeError({ status: 0, message: 'the answer is longer than it may be', reason: 'AnswerTooLarge' });
+
+  /** A server of so many things, of which only so many fit into an answer. Those of `tooLarge` never do. */
+  function serverOf(count: number, fitting: number, tooLarge: readonly string[] = []) {
+    const asked: (number | undefined)[] = [];
+    const all = Array.from({ length: count }, (_, index): Thing => {
+      const metadata = { namespace: 'shop', name: `thing-${index}`, uid: `uid-${index}`, resourceVersion: '7' };
+      return { apiVersion: 'test.io/v1', kind: 'Thing', metadata: { ...metadata, creationTimestamp: '' }, size: index };
+    });
+    const list = async (_: Resource, options: ListOptions = {}) => {
+      const { limit = count, metadataOnly } = options;
+      asked.push(limit);
+      const from = Number(options.continue ?? 0);
+      const items = all.slice(from, from + limit);
+      const fits = items.length <= fitting && items.every(({ metadata }) => !tooLarge.includes(metadata.name));
+      if (!metadataOnly && !fits) throw large;
+      const next = from + limit;
+      return {
+        items: metadataOnly ? items.map(({ apiVersion, kind, metadata }) => ({ apiVersion, kind, metadata })) : items,
+        resourceVersion: '9',
+        ...(next < count && { continue: String(next) }),
+      };
+    };
+    const watch = async function* (_: Resource, { signal }: WatchOptions) {
+      if (signal?.aborted) return;
+      await new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve(), { once: true }));
+    };
+    return { client: { list, watch } as unknown as ReflectorOptions<Thing>['client'], asked, all };
+  }
+
+  it('asks for half of what did not fit, down to what fits, and lists all', async () => {
+    const { client, asked } = serverOf(120, 50);
+    const { reflector, cache } = await follow({ client, pageSize: 500 });
+    await reflector.synced();
+    expect(cache.size).toBe(120);
+    expect(reflector.counts).toMatchObject({ lists: 1, errors: 0, skipped: 0 });
+    expect(asked).toEqual([500, 250, 125, 62, 31, 31, 31, 31]);
+  });
+
+  it('skips one that does not fit alone, says which, and lists all others', async () => {
+    const { client } = serverOf(40, 500, ['thing-17']);
+    const { reflector, cache, log } = await follow({ client, pageSize: 10 });
+    await reflector.synced();
+    expect(cache.size).toBe(39);
+    expect(reflector.counts).toMatchObject({ lists: 1, errors: 0, skipped: 1 });
+    expect(reflector.tooLarge).toEqual(['shop/thing-17']);
+    const said = log.filter((line) => line.startsWith('An object is too large to be read and is skipped'));
+    expect(said).toEqual([expect.stringContaining('"namespace":"shop","name":"thing-17","uid":"uid-17"')]);
+  });
+
+  it('keeps one that has grown too large as it was: it is not gone', async () => {
+    const tooLarge: string[] = [];
+    const { client, all } = serverOf(5, 500, tooLarge);
+    const { reflector, cache } = await follow({ client, pageSize: 10 });
+    await reflector.synced();
+    tooLarge.push('thing-3');
+    await reflector.relist();
+    expect(cache.byUid('uid-3')).toBe(all[3]);
+    expect(reflector.counts.skipped).toBe(1);
+    tooLarge.length = 0;
+    await reflector.relist();
+    expect(reflector.counts.skipped).toBe(0);
+  });
+
+  it('lists again when a watch sends one', async () => {
+    const following = await follow();
+    await whenWatching(following);
+    const { server, reflector } = following;
+    server.watches[0]?.send(`${'x'.repeat(17 * 1024 * 1024)}\n`);
+    await waitFor('the second list', () => reflector.counts.lists === 2);
   });
 });
 

@@ -39,6 +39,8 @@ class FakeTemporal {
   readonly signals: (readonly [string, string, unknown])[] = [];
   readonly running = new Set<string>();
   behaviour: Behaviour = 'answers';
+  /** Of the visibility store alone. */
+  visibility: 'answers' | 'fails' = 'answers';
   lists = 0;
 
   readonly client = {
@@ -56,6 +58,10 @@ class FakeTemporal {
           }
           this.signals.push([workflowId, name, payload]);
         },
+        describe: async () => {
+          await this.#behave();
+          throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
+        },
       }),
       list: () => this.#list(),
     },
@@ -64,6 +70,7 @@ class FakeTemporal {
   async *#list() {
     this.lists += 1;
     await this.#behave();
+    if (this.visibility === 'fails') throw new Error('13 INTERNAL: no such table');
     for (const workflowId of this.running) yield { workflowId };
   }
 
@@ -205,7 +212,7 @@ describe('Starter', () => {
     const { starter } = starterOn(temporal);
     const gate = newGate();
     temporal.behaviour = gate;
-    void starter.restartMissing('restartContainers');
+    void starter.probe();
     await elapse(60_000);
     expect(starter.silent).toBe(true);
     gate.open();
@@ -349,15 +356,43 @@ describe('Starter', () => {
   it('hears of a silence though there is nothing to tell, and not of one in which it did not lead', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
-    starter.expectAnswer();
+    temporal.behaviour = newGate();
+    void starter.probe();
     await elapse(30_000);
     starter.reset();
     await elapse(60_000);
     expect(silence).toEqual([]);
-    starter.expectAnswer();
+    temporal.behaviour.open();
+    await elapse();
+    temporal.behaviour = 'fails';
+    await starter.probe();
     await elapse(60_000);
     expect(silence).toEqual([true]);
+    temporal.behaviour = 'answers';
+    await starter.probe();
+    expect(silence).toEqual([true, false]);
+  });
+
+  it('F13: is not silent because the visibility store is away, and is not heard because that answers', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, silence } = starterOn(temporal);
+    temporal.visibility = 'fails';
+    for (let minute = 0; minute < 5; minute++) {
+      await starter.probe();
+      await starter.restartMissing('restartContainers');
+      await elapse(60_000);
+    }
+    expect(silence).toEqual([]);
+
+    temporal.visibility = 'answers';
+    temporal.behaviour = 'fails';
+    await starter.probe();
+    await elapse(60_000);
+    expect(silence).toEqual([true]);
+    temporal.behaviour = 'answers';
     await starter.restartMissing('restartContainers');
+    expect(silence).toEqual([true]);
+    await starter.probe();
     expect(silence).toEqual([true, false]);
   });
 

@@ -8,7 +8,10 @@ export interface FollowOptions {
   readonly log: ReflectorLog;
   /** Called at each change of any of the objects, and when they are seen first. */
   readonly onChange: () => void;
-  readonly trackReflector?: (resource: string, reflector: Pick<Reflector<KubeObject>, 'ageMs' | 'counts'>) => void;
+  readonly trackReflector?: (
+    resource: string,
+    reflector: Pick<Reflector<KubeObject>, 'ageMs' | 'isSynced' | 'counts'>,
+  ) => void;
 }
 
 /** Single objects change rarely, and about a quiet resource the API server may say nothing for ten minutes. */

@@ -17,6 +17,7 @@ import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
 import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/size.ts';
+import { inTerm } from '../fence.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import { mayBeMade } from '../moved-on.ts';
@@ -36,6 +37,8 @@ export interface FleetQueueOptions<World, Step> {
   readonly blockedAfterMs: number;
   /** How many objects are worked on at once. */
   readonly concurrency: number;
+  /** The namespace of an object: namespaces take turns. Absent: all objects are of one. */
+  readonly shareOf?: (uid: string) => string;
   /** How many steps of one object are done at once. */
   readonly parallelSteps: number;
   /**
@@ -113,7 +116,8 @@ export class FleetQueue<World, Step> {
     this.#options = options;
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
-      pass: (uid) => this.#pass(uid),
+      ...(options.shareOf && { shareOf: options.shareOf }),
+      pass: (uid) => inTerm(options.term, () => this.#pass(uid)),
       onError: (uid, error, retryInMs) => this.#passFailed(uid, error, retryInMs),
     });
     const { lost } = options.term;
@@ -131,6 +135,10 @@ export class FleetQueue<World, Step> {
     if (this.#stop.signal.aborted) return;
     if (reason === 'edited') this.#forgive(uid);
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
+    if (reason === 'fullPass') {
+      this.#keys.remind(uid);
+      return;
+    }
     const mayRest = reason === 'changed' || reason === 'edited';
     const rest = mayRest ? this.#rests.get(uid) : undefined;
     const leftMs = rest === undefined ? 0 : rest.untilMs - performance.now();

@@ -150,6 +150,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const { log, metrics, now } = this.#house;
     const queue = new FleetQueue<CloneSetWorld, CloneSetStep>({
       ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
+      shareOf: (uid) => this.#sets.byUid(uid)?.metadata.namespace ?? '',
     });
     metrics.trackQueue('clonesets', () => queue.depth);
     this.#queue = queue;

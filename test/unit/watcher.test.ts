@@ -1,0 +1,216 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Client } from '@temporalio/client';
+import { pino } from 'pino';
+import { createKubeClient } from '../../activities/kube/client.ts';
+import type { Resource } from '../../api/meta.ts';
+import type { ControllerOf, WatcherHouse } from '../../watcher/controller.ts';
+import type { Term } from '../../watcher/leader.ts';
+import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
+import { waitFor } from '../support/wait.ts';
+
+function resource(plural: string): Resource {
+  return { group: 'test.io', version: 'v1', plural, kind: 'Thing', namespaced: true };
+}
+const [apples, pears] = [resource('apples'), resource('pears')];
+const pathOf = ({ plural }: Resource) => `/apis/test.io/v1/${plural}`;
+
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+interface TestTerm extends Term {
+  end(): void;
+}
+
+function newTerm(): TestTerm {
+  const lost = new AbortController();
+  return { isLeading: () => !lost.signal.aborted, lost: lost.signal, end: () => lost.abort(new Error('lost')) };
+}
+
+/** Looks at one resource, and does to each object what it is given. */
+function controllerOf(of: Resource, pass: (uid: string, house: WatcherHouse) => Promise<void>): ControllerOf {
+  return (house) => {
+    const cache = house.cache(of);
+    const passes = house.queue(of.plural, async (uid) => {
+      await pass(uid, house);
+      return undefined;
+    });
+    cache.onChange(({ after }) => after && passes.add(after.metadata.uid));
+    return {
+      wantAll() {
+        for (const { metadata } of cache.all()) passes.add(metadata.uid);
+      },
+    };
+  };
+}
+
+async function watcherOf(controllers: readonly ControllerOf[], overrides: Partial<WatcherDependencies> = {}) {
+  const server = await FakeApiServer.start();
+  const kube = createKubeClient({ credentials: server.credentials, userAgent: 'test', qps: 1e5, burst: 1e5 });
+  const answersNothing = async () => {
+    throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
+  };
+  const client = {
+    workflow: { getHandle: () => ({ describe: answersNothing }), list: async function* () {} },
+  } as unknown as Client;
+  const term = newTerm();
+  const terms = [term];
+  const metrics = createMetrics('watcher');
+  const watcher = new Watcher({
+    kube,
+    client,
+    leader: {
+      campaign: async (signal) => {
+        const next = terms.shift();
+        if (next) return next;
+        return await new Promise<never>((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+        );
+      },
+    },
+    prepareTemporal: async () => undefined,
+    workFleets: () => undefined,
+    config: {
+      ...{ namespace: '', fullPassSeconds: 0.02, engineSilentSeconds: 60 },
+      ...{ podNamespace: 'kruise-system', featureGates: {}, images: {}, temporal: {} },
+    } as WatcherDependencies['config'],
+    log: pino({ level: 'silent' }),
+    metrics,
+    controllers,
+    ...overrides,
+  });
+  stops.push(
+    () => server.stop(),
+    () => kube.close(),
+    () => watcher.stop(),
+  );
+  return { server, watcher, term, terms, metrics };
+}
+
+describe('the watcher', () => {
+  it('M3: a resource that cannot be listed stops only what needs it, and is told of', async () => {
+    const seen = { apples: new Set<string>(), pears: new Set<string>() };
+    const { server, watcher } = await watcherOf([
+      controllerOf(apples, async (uid) => void seen.apples.add(uid)),
+      controllerOf(pears, async (uid) => void seen.pears.add(uid)),
+    ]);
+    server.put(pathOf(apples), { metadata: { name: 'a', uid: 'apple' } });
+    server.put(pathOf(pears), { metadata: { name: 'p', uid: 'pear' } });
+    server.fault = ({ path }) =>
+      path === pathOf(pears) ? refusal(403, 'Forbidden', 'pears.test.io is forbidden') : undefined;
+    watcher.start();
+    await waitFor('the pass over the apple', () => seen.apples.has('apple'));
+    expect(watcher.isLeading).toBe(true);
+    expect(watcher.caveat).toContain('cannot list pears');
+    await waitFor('the reason', () => watcher.caveat?.includes('pears.test.io is forbidden'));
+    expect([...seen.pears]).toEqual([]);
+
+    server.fault = () => undefined;
+    await waitFor('the pass over the pear', () => seen.pears.has('pear'));
+    expect(watcher.caveat).toBeUndefined();
+    expect(watcher.unready).toBeUndefined();
+  });
+
+  it('M3: leaves the lease to others while it can list nothing, also with a controller that needs nothing', async () => {
+    const { server, watcher } = await watcherOf([
+      controllerOf(apples, async () => undefined),
+      () => ({ wantAll: () => undefined }),
+    ]);
+    server.fault = () => ({ kind: 'drop' });
+    watcher.start();
+    await waitFor('three attempts', () => server.requests.length > 2);
+    expect(watcher.isLeading).toBe(false);
+    expect(watcher.unready).toContain('a cache is still being filled: apples');
+    server.fault = () => undefined;
+    await waitFor('the lease', () => watcher.isLeading);
+  });
+
+  it('M3: gives the lease back when it can do nothing at all', async () => {
+    const resigned: string[] = [];
+    const term = newTerm();
+    const { server, watcher } = await watcherOf([controllerOf(apples, async () => undefined)], {
+      uselessAfterSeconds: 0.1,
+      leader: { campaign: async () => term, resign: async (reason) => void resigned.push(reason) },
+    });
+    watcher.start();
+    await waitFor('the first list', () => watcher.isLeading);
+    server.fault = () => ({ kind: 'drop' });
+    for (const watch of [...server.watches]) watch.drop();
+    await waitFor('the lease to be given back', () => resigned.length > 0);
+    expect(resigned[0]).toBe('for 0.1 s it could not follow any resource');
+    term.end();
+  });
+
+  it('H9: what a term has begun writes nothing once it has ended, though a later one goes on', async () => {
+    const resumed = Promise.withResolvers<void>();
+    const writes: string[] = [];
+    const begun: string[] = [];
+    const { server, watcher, term, terms } = await watcherOf([
+      controllerOf(apples, async (_uid, { kube }) => {
+        begun.push('pass');
+        if (begun.length === 1) await resumed.promise;
+        const which = `write ${begun.length === 1 ? 'of the first' : 'of a later'} pass`;
+        await kube.create(apples, { metadata: { name: which.replaceAll(' ', '-') } });
+      }),
+    ]);
+    terms.push(newTerm());
+    server.put(pathOf(apples), { metadata: { name: 'a', uid: 'apple' } });
+    watcher.start();
+    await waitFor('the first pass', () => begun.length === 1);
+    term.end();
+    await waitFor('the second term', () => watcher.isLeading);
+    resumed.resolve();
+    await waitFor('a pass of the second term', () => begun.length > 1);
+    await waitFor('its write', () => server.requests.some(({ method }) => method === 'POST'));
+    for (const { method, body } of server.requests) if (method === 'POST') writes.push(JSON.stringify(body));
+    expect(writes.filter((write) => write.includes('of-the-first'))).toEqual([]);
+  });
+
+  it('M4: full passes leave what has failed to its pauses', async () => {
+    let passes = 0;
+    let fullPasses = 0;
+    const counted: ControllerOf = (house) => {
+      const controller = controllerOf(apples, async () => {
+        passes += 1;
+        throw new Error('refused for good');
+      })(house);
+      return {
+        wantAll() {
+          fullPasses += 1;
+          controller.wantAll();
+        },
+      };
+    };
+    const { server, watcher } = await watcherOf([counted]);
+    server.put(pathOf(apples), { metadata: { name: 'a', uid: 'apple' } });
+    watcher.start();
+    await waitFor('many full passes', () => fullPasses > 40);
+    // pauses of 200, 400, 800 ms and so on
+    expect(passes).toBeLessThan(fullPasses / 2);
+  });
+
+  it('asks Temporal to be prepared one time at a time, while it is away', async () => {
+    let prepared = 0;
+    let fullPasses = 0;
+    const counted: ControllerOf = (house) => {
+      house.cache(apples);
+      return {
+        wantAll() {
+          fullPasses += 1;
+        },
+      };
+    };
+    const prepareTemporal = async (signal: AbortSignal) => {
+      prepared += 1;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    };
+    const { watcher, term } = await watcherOf([counted], { prepareTemporal });
+    watcher.start();
+    await waitFor('many full passes', () => fullPasses > 10);
+    expect(prepared).toBe(1);
+    term.end();
+  });
+});
