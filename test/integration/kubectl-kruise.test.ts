@@ -190,6 +190,10 @@ describe('kubectl kruise explain', () => {
         'temporal-tls': 'false',
         'feature-gates': expect.stringContaining('SidecarTerminator=true'),
       });
+      await waitFor('the watcher to look at the CloneSet', async (see) => {
+        const found = see(await cluster.find<CloneSet>(cloneSets, { namespace, name: 'web' }));
+        return found?.status?.observedGeneration !== undefined;
+      });
     } finally {
       await watcher.stop();
     }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { webhookClientAuthority } from '../../deploy/local/control-plane.ts';
 import { findInstance, type Instance, instanceName } from '../../deploy/local/instance.ts';
 import { writeKubeconfig } from '../../deploy/local/kubeconfigs.ts';
 import { applyManifests } from '../../deploy/local/manifests.ts';
@@ -16,6 +17,8 @@ export interface TestPlatform {
   readonly machine: string;
   /** Where logs are kept, also after the instance was taken down. */
   readonly logs: string;
+  /** The authority of the certificate that the API server shows to webhooks. */
+  readonly webhookClientCa: string;
   /** One JSON object a line for each call of Windlass's roles. */
   readonly auditLog: string;
   /** Applies everything below `deploy/` that a cluster needs; admission is then expected at this machine. */
@@ -42,6 +45,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     temporalAddress: now.temporal,
     machine: now.machine,
     logs: join(now.folder, 'logs'),
+    webhookClientCa: webhookClientAuthority(instance),
     auditLog: join(now.folder, 'audit.log'),
     // nobody listens on this port: the webhook of a test writes its own as soon as it runs
     install: () =>

@@ -89,13 +89,17 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
   };
 }
 
-/** Starts admission in this process and waits until the API server asks it. */
+/** For a webhook that does not know who calls it, as with an API server that shows no certificate. */
+export const withoutClientCa = '--client-ca=';
+
+/** Starts admission in this process, which knows the API server, and waits until that asks it. */
 export async function startWebhook(
   { platform }: Pick<RoleMeans, 'platform'>,
   options: readonly string[] = [],
 ): Promise<RunningRole> {
   const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=300s'];
-  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, ...options]);
+  const clientCa = `--client-ca=${platform.webhookClientCa}`;
+  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, clientCa, ...options]);
   const { featureGates, podNamespace, webhook } = config;
   const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log });
   await admission.ready;
