@@ -1,5 +1,5 @@
 import { type CloneSet, cloneSetDefault } from '../api/cloneset.ts';
-import { isJsonObject, type Json, type JsonObject } from '../api/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/json.ts';
 import { diffJson, formatPath } from '../api/json-diff.ts';
 import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
 import { describeCause } from '../workflows/plan/cloneset/waits.ts';
@@ -170,7 +170,7 @@ function isEnvironment(path: readonly string[]): boolean {
 function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
   return path.reduce<Json | undefined>((inner, key) => {
     if (Array.isArray(inner)) return (inner as readonly Json[])[Number(key)];
-    return isJsonObject(inner) ? inner[key] : undefined;
+    return isJsonObject(inner) ? entryOf(inner, key) : undefined;
   }, value);
 }
 

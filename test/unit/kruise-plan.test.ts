@@ -184,6 +184,18 @@ describe('kubectl kruise plan', () => {
     expect(JSON.parse(kept.out).items[0].changes).toEqual([]);
   });
 
+  it.each(['constructor', 'toString'])('adds and removes a label called %s like any other', async (key) => {
+    const label = (value: string) => ({ template: template(oldImage, {}, { labels: { app: 'web', [key]: value } }) });
+    const path = `spec.template.metadata.labels.${key}`;
+    const changes = async (object: JsonObject, cluster: ReturnType<typeof shop>) =>
+      JSON.parse((await plan(object, ['-o', 'json'], cluster)).out).items[0].changes;
+    expect(await changes(manifest(label('x')), smallCluster([stored(cloneSet(oldSpec))]))).toEqual([{ path, to: 'x' }]);
+    const applied = JSON.stringify(manifest(label('x')));
+    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': applied };
+    const live = stored(cloneSet(label('x'), { metadata: { annotations } }));
+    expect(await changes(manifest(oldSpec), smallCluster([live]))).toEqual([{ path, from: 'x' }]);
+  });
+
   it('refuses an invalid set in the words of admission, plans the others, and ends with 1', async () => {
     const bad = { ...manifest({ replicas: -1, rollingUpdate: { partition: -1 } }), metadata: { name: 'bad' } };
     const text = `${stringify(bad)}---\n${stringify(manifest())}`;
