@@ -118,6 +118,13 @@ describe('kubectl kruise plan', () => {
     );
   });
 
+  it('plans a set of the most replicas that there can be', async () => {
+    const said = await plan(manifest({ replicas: 2 ** 31 - 1 }), ['-o', 'json'], smallCluster([]));
+    const { summary, pods: rows } = JSON.parse(said.out).items[0];
+    expect(summary).toMatchObject({ create: 2 ** 31 - 1 });
+    expect(rows).toMatchObject([{ count: 2 ** 31 - 1, action: 'create', reason: 'Missing' }]);
+  });
+
   it('says unchanged when nothing is', async () => {
     const said = await plan(manifest(oldSpec));
     expect(said.out.split('\n')[0]).toBe('CloneSet shop/web: unchanged');
