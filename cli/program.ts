@@ -106,7 +106,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
   for (const [name, text] of Object.entries(engineFlags)) explain.option(`--${name} <value>`, text);
   explain.action(async (words: readonly string[]) => {
     const flags = explain.optsWithGlobals<GlobalFlags>();
-    const { explainer, name } = parseObject(words);
+    const { explainer, ...object } = parseObject(words);
     await withCluster(flags, async (cluster) => {
       const { kube, namespace } = cluster;
       const gates = surroundings.featureGates(flags.featureGates);
@@ -119,7 +119,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
           nowMs: now(),
           ...(engine ? { engine, engineMissing: '' } : { engineMissing: found.missing }),
         };
-        const explanation = withFirst(await explainer.explain({ namespace, name }, means), engine);
+        const explanation = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
       } finally {
         await engine?.close();
