@@ -256,6 +256,24 @@ describe('kubectl kruise plan', () => {
     expect(said.code).toBe(0);
   });
 
+  it.each([
+    ['true', 0, ''],
+    ['false', 0, ''],
+    ['maybe', 1, 'error: invalid argument "maybe" for "--insecure-skip-tls-verify" flag: must be true or false\n'],
+  ])('takes switches with a value as kubectl does: =%s', async (value, code, err) => {
+    const options = [`--insecure-skip-tls-verify=${value}`, '--recursive=true', '--disable-compression=false'];
+    expect(await plan(manifest(oldSpec), options)).toMatchObject({ code, err });
+  });
+
+  it('KK section 6: leads from a wrong flag to the help of its command', async () => {
+    for (const command of ['plan', 'explain']) {
+      const said = await kubectlKruise([command, '--nonsense'], { cluster: shop() });
+      expect(said).toMatchObject({ code: 1, out: '' });
+      expect(said.err).toContain(`See 'kubectl kruise ${command} -h' for help and examples`);
+    }
+    expect((await kubectlKruise(['nonsense'], { cluster: shop() })).err).toContain("See 'kubectl kruise -h'");
+  });
+
   it('refuses an object of another namespace than the one that was given', async () => {
     const object = { ...manifest(), metadata: { name: 'web', namespace: 'other' } };
     expect((await plan(object, ['-n', 'shop'])).err).toContain('does not match the namespace "shop"');
