@@ -1,5 +1,5 @@
 // Differences between two JSON documents, as the operations of a JSON patch (RFC 6902).
-import { isJsonList, isJsonObject, type Json, sameJson } from './json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json, sameJson } from './json.ts';
 
 /** One operation. The path is in pieces, list indexes as decimal texts. */
 export type DiffOperation =
@@ -20,7 +20,7 @@ export function diffJson(from: Json | undefined, to: Json | undefined, path: rea
   }
   if (isJsonObject(from) && isJsonObject(to)) {
     const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])];
-    return keys.flatMap((key) => diffJson(from[key], to[key], [...path, key]));
+    return keys.flatMap((key) => diffJson(entryOf(from, key), entryOf(to, key), [...path, key]));
   }
   return sameJson(from, to) ? [] : [{ op: 'replace', path, value: to }];
 }

@@ -3,6 +3,7 @@
 //
 // The contract is metadata alone. Windlass sets the state label; the other side answers with marks, which are labels and
 // finalizers. A hold before something ends when all marks are gone, a hold after something when all are there (LC-3).
+import { entryOf } from './json.ts';
 import type { Pod } from './pod.ts';
 import type { ReadinessKey } from './pod-readiness.ts';
 import type { lifecycleSchema } from './schema/lifecycle.ts';
@@ -88,7 +89,7 @@ function marksOf(
     ...Object.entries(hook?.labelsHandler ?? {}).map(([key, value]) => ({
       text: `label ${key}=${value}`,
       // LC-4: a pod without the label has it with the value ""
-      isOn: (metadata.labels?.[key] ?? '') === value,
+      isOn: (entryOf(metadata.labels, key) ?? '') === value,
     })),
   ];
 }

@@ -1,6 +1,6 @@
 // What `kubectl apply` makes of an object that exists: a three-way merge of what was applied last, what is there, and what
 // is applied now. Lists of custom resources are replaced as a whole.
-import { isJsonObject, type Json, type JsonObject, sameJson } from '../api/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject, sameJson } from '../api/json.ts';
 
 /** Where kubectl keeps what was applied last. */
 export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration';
@@ -12,14 +12,14 @@ export function applyPatch(live: JsonObject, manifest: JsonObject): JsonObject {
 
 /** The object once a merge patch (RFC 7386) is in it. */
 export function mergePatch(object: JsonObject, patch: JsonObject): JsonObject {
-  const result: Record<string, Json | undefined> = { ...object };
+  const result = new Map(Object.entries(object));
   for (const [key, value] of Object.entries(patch)) {
-    const before = result[key];
-    if (value === null) delete result[key];
-    else if (isJsonObject(value)) result[key] = mergePatch(isJsonObject(before) ? before : {}, value);
-    else result[key] = value;
+    const before = result.get(key);
+    if (value === null) result.delete(key);
+    else if (isJsonObject(value)) result.set(key, mergePatch(isJsonObject(before) ? before : {}, value));
+    else result.set(key, value);
   }
-  return result;
+  return Object.fromEntries(result);
 }
 
 function lastApplied(live: JsonObject): JsonObject {
@@ -37,7 +37,7 @@ function lastApplied(live: JsonObject): JsonObject {
 function changes(live: JsonObject, manifest: JsonObject): JsonObject {
   return fromEntries(
     Object.entries(manifest).flatMap(([key, value]) => {
-      const there = live[key];
+      const there = entryOf(live, key);
       if (value === undefined || sameJson(there, value)) return [];
       if (!isJsonObject(value) || !isJsonObject(there)) return [[key, value]];
       const inner = changes(there, value);
@@ -49,7 +49,7 @@ function changes(live: JsonObject, manifest: JsonObject): JsonObject {
 function removals(before: JsonObject, manifest: JsonObject): JsonObject {
   return fromEntries(
     Object.entries(before).flatMap(([key, value]): readonly (readonly [string, Json])[] => {
-      const now = manifest[key];
+      const now = entryOf(manifest, key);
       if (now === undefined) return [[key, null]];
       if (!isJsonObject(value) || !isJsonObject(now)) return [];
       const inner = removals(value, now);
@@ -60,7 +60,7 @@ function removals(before: JsonObject, manifest: JsonObject): JsonObject {
 
 function merged(patch: JsonObject, other: JsonObject): JsonObject {
   const both = Object.entries(other).map(([key, value]): [string, Json | undefined] => {
-    const mine = patch[key];
+    const mine = entryOf(patch, key);
     return [key, isJsonObject(mine) && isJsonObject(value) ? merged(mine, value) : (mine ?? value)];
   });
   return { ...patch, ...Object.fromEntries(both) };

@@ -105,11 +105,10 @@ function impersonating(credentials: Credentials, { as, asGroup = [], asUid }: Cl
     if (asGroup.length > 0 || asUid) throw new CommandFailed('--as-group and --as-uid go with --as only');
     return credentials;
   }
-  if (asGroup.length > 1) throw new CommandFailed('--as-group can be given once');
   const headers = {
     'impersonate-user': as,
     ...(asUid && { 'impersonate-uid': asUid }),
-    ...(asGroup[0] && { 'impersonate-group': asGroup[0] }),
+    ...(asGroup.length > 0 && { 'impersonate-group': [...asGroup] }),
   };
   const inner = new WeakMap<Access, Access>();
   return {
@@ -124,10 +123,15 @@ function impersonating(credentials: Credentials, { as, asGroup = [], asUid }: Cl
   };
 }
 
+/** As kubectl reads it: whole seconds, or a time such as `1m30s`; undefined for no limit. */
 function timeoutMs(text: string | undefined): number | undefined {
-  if (text === undefined || text === '0') return undefined;
-  const found = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text);
-  if (!found) throw new CommandFailed(`--request-timeout="${text}": expects a time such as 30s, 2m or 0 for none`);
-  const unit = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }[found[2] ?? 's'] ?? 1000;
-  return Number(found[1]) * unit;
+  if (text === undefined) return undefined;
+  const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
+  const isTime = /^(\d+|(\d+(\.\d+)?(ms|s|m|h))+)$/.test(text);
+  if (!isTime) throw new CommandFailed(`--request-timeout="${text}": expects a time such as 30s, 1m30s or 0 for none`);
+  const ms = [...text.matchAll(/([\d.]+)(ms|s|m|h)?/g)].reduce(
+    (sum, [, number, unit = 's']) => sum + Number(number) * units[unit as keyof typeof units],
+    0,
+  );
+  return ms > 0 ? ms : undefined;
 }

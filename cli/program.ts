@@ -49,7 +49,9 @@ export async function runKruise(surroundings: Surroundings): Promise<number> {
     if (failures.length > 0) code = 1;
   };
   try {
-    await kruise(surroundings, fail).parseAsync(surroundings.args.map(withDashes), { from: 'user' });
+    await kruise(surroundings, fail).parseAsync(surroundings.args.map(withDashes).flatMap(withoutValue), {
+      from: 'user',
+    });
   } catch (error) {
     // what commander has to say it has said already
     if (error instanceof CommanderError) return error.exitCode === 0 || error.code === 'commander.help' ? 0 : 1;
@@ -64,6 +66,17 @@ function withDashes(arg: string): string {
   return arg.startsWith('--') ? arg.replace(/^--[^=]*/, (name) => name.replaceAll('_', '-')) : arg;
 }
 
+const switches = ['--insecure-skip-tls-verify', '--disable-compression', '--match-server-version', '--recursive'];
+
+/** Switches of kubectl may be given as `--name=true` and `--name=false`, too. */
+function withoutValue(arg: string): readonly string[] {
+  const [, name = '', value = ''] = /^(--[^=]+)=(.*)$/s.exec(arg) ?? [];
+  if (!switches.includes(name)) return [arg];
+  if (/^(1|t|true)$/i.test(value)) return [name];
+  if (/^(0|f|false)$/i.test(value)) return [];
+  throw new CommandFailed(`invalid argument "${value}" for "${name}" flag: must be true or false`);
+}
+
 function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
   const { out, err, readStdin, now } = surroundings;
   const program = new Command('kubectl kruise')
@@ -72,7 +85,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
     .exitOverride()
     .configureOutput({ writeOut: out, writeErr: err, outputError: (text, write) => write(text) })
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError("See 'kubectl kruise -h' for help and examples");
+    .showHelpAfterError(helpHint('kubectl kruise'));
   addGlobalFlags(program);
 
   const plan = program
@@ -84,6 +97,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
         .makeOptionMandatory(),
     )
     .option('-R, --recursive', 'folders with all folders in them')
+    .showHelpAfterError(helpHint('kubectl kruise plan'))
     .addHelpText('after', planExamples);
   plan.action(async () => {
     const flags = plan.optsWithGlobals<GlobalFlags & { filename: readonly string[]; recursive?: true }>();
@@ -102,11 +116,12 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
     .command('explain')
     .argument('[object...]', 'KIND/NAME or KIND NAME')
     .description('What an operation does now, what it waits for since when, and what helps')
+    .showHelpAfterError(helpHint('kubectl kruise explain'))
     .addHelpText('after', explainExamples);
   for (const [name, text] of Object.entries(engineFlags)) explain.option(`--${name} <value>`, text);
   explain.action(async (words: readonly string[]) => {
     const flags = explain.optsWithGlobals<GlobalFlags>();
-    const { explainer, name } = parseObject(words);
+    const { explainer, ...object } = parseObject(words);
     await withCluster(flags, async (cluster) => {
       const { kube, namespace } = cluster;
       const gates = surroundings.featureGates(flags.featureGates);
@@ -119,7 +134,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
           nowMs: now(),
           ...(engine ? { engine, engineMissing: '' } : { engineMissing: found.missing }),
         };
-        const explanation = withFirst(await explainer.explain({ namespace, name }, means), engine);
+        const explanation = withFirst(await explainer.explain({ ...object, namespace }, means), engine);
         out(formatAnswer(flags.output, { document: explanation, text: explanationText(explanation, now()) }));
       } finally {
         await engine?.close();
@@ -151,6 +166,11 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
       throw new CommandFailed(describeFailure(error));
     }
   }
+}
+
+/** As kubectl ends what it says of a wrong flag. */
+function helpHint(command: string): string {
+  return `See '${command} -h' for help and examples`;
 }
 
 /** Commands that ask Temporal may need one that leads there. */

@@ -1,5 +1,5 @@
 import { type CloneSet, cloneSetDefault } from '../api/cloneset.ts';
-import { isJsonObject, type Json, type JsonObject } from '../api/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/json.ts';
 import { diffJson, formatPath } from '../api/json-diff.ts';
 import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
 import { describeCause } from '../workflows/plan/cloneset/waits.ts';
@@ -90,12 +90,15 @@ export function setPlan(given: {
 }
 
 function scaled({ created, deleted }: SetPreview): readonly PodPlan[] {
-  const revisions = [...new Set(created)];
   return [
-    ...revisions.map((revision): PodPlan => {
-      const count = created.filter((one) => one === revision).length;
-      return { count, action: 'create', reason: 'Missing', why: `of revision ${revision}` };
-    }),
+    ...created.map(
+      ({ revision, count }): PodPlan => ({
+        count,
+        action: 'create',
+        reason: 'Missing',
+        why: `of revision ${revision}`,
+      }),
+    ),
     ...deleted.map(
       ({ pod, because }): PodPlan => ({ pod, action: 'delete', reason: because, why: deletedTexts[because] }),
     ),
@@ -146,10 +149,12 @@ function keptText(because: KeptReason, revision: string): string {
 }
 
 function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
-  const last = Math.max(0, ...pods.map(({ batch = 0 }) => batch));
-  return Array.from({ length: last }, (_, index) =>
-    pods.flatMap(({ pod, batch }) => (pod !== undefined && batch === index + 1 ? [pod] : [])),
+  const byBatch = Map.groupBy(
+    pods.filter(({ pod, batch }) => pod !== undefined && batch !== undefined),
+    ({ batch = 0 }) => batch,
   );
+  const last = [...byBatch.keys()].reduce((most, batch) => Math.max(most, batch), 0);
+  return Array.from({ length: last }, (_, index) => (byBatch.get(index + 1) ?? []).flatMap(({ pod }) => pod ?? []));
 }
 
 /** Secrets do not stand in specs of sets by rights; values of the environment may be some all the same, and are not shown. */
@@ -170,7 +175,7 @@ function isEnvironment(path: readonly string[]): boolean {
 function valueAt(value: Json | undefined, path: readonly string[]): Json | undefined {
   return path.reduce<Json | undefined>((inner, key) => {
     if (Array.isArray(inner)) return (inner as readonly Json[])[Number(key)];
-    return isJsonObject(inner) ? inner[key] : undefined;
+    return isJsonObject(inner) ? entryOf(inner, key) : undefined;
   }, value);
 }
 

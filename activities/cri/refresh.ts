@@ -1,7 +1,7 @@
 /** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
 import type { EventText } from '../../api/event.ts';
 import { type EnvReference, envReferences, isObserved, staleContainers, stateOf } from '../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
+import { entryOf, isJsonList, isJsonObject, type Json } from '../../api/json.ts';
 import type { ContainerPort, LifecycleHandler, Pod } from '../../api/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/refs.ts';
 import { eventComponent } from '../../api/well-known.ts';
@@ -113,7 +113,7 @@ export async function checkStale(means: RefreshMeans, input: RefreshInput): Prom
 
 function showsSame(live: Pod, seen: Pod, name: string): boolean {
   const container = live.spec.containers.find((candidate) => candidate.name === name);
-  const valueIn = ({ metadata }: Pod, { from, key }: EnvReference) => metadata[from]?.[key];
+  const valueIn = ({ metadata }: Pod, { from, key }: EnvReference) => entryOf(metadata[from], key);
   return envReferences(container ?? {}).every((reference) => valueIn(live, reference) === valueIn(seen, reference));
 }
 

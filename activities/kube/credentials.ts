@@ -8,7 +8,8 @@ import { type Kubeconfig, type KubeconfigChoice, KubeconfigError, readKubeconfig
 
 /** What one request needs in order to be let in. */
 export interface Access {
-  readonly headers: Readonly<Record<string, string>>;
+  /** Several values are sent as so many headers. */
+  readonly headers: Readonly<Record<string, string | string[]>>;
   /** The same object for as long as nothing in it has changed, so that connections can be kept. */
   readonly tls: TlsOptions;
 }

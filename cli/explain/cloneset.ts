@@ -1,11 +1,17 @@
 import {
   type CloneSet,
+  type CloneSetVersion,
   type CloneSetWaitReason,
   cloneSetCondition,
   cloneSetDefault,
   cloneSets,
+  cloneSetsV1alpha1,
+  cloneSetVersion,
+  type RollingUpdate,
 } from '../../api/cloneset.ts';
+import { convertCloneSet } from '../../api/cloneset-conversion.ts';
 import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
+import { apiVersionOf } from '../../api/meta.ts';
 import { rollOutId } from '../../api/operations.ts';
 import { ordersOf } from '../../api/roll-out-orders.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
@@ -30,18 +36,22 @@ import type {
   HelpfulCommand,
 } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+import { readServed } from './read.ts';
 
 /** CloneSets: what the planner says of what is there now, beside what the status says. */
 export const cloneSetExplainer: Explainer = {
-  resource: cloneSets,
+  versions: [cloneSets, cloneSetsV1alpha1],
   shortNames: ['clone'],
-  explain: async (ref, means) => {
-    const set = await attempt(`Cannot read CloneSet "${ref.namespace}/${ref.name}"`, () =>
-      means.kube.get<CloneSet>(cloneSets, ref),
+  explain: async (asked, means) => {
+    const found = await attempt(`Cannot read CloneSet "${asked.namespace}/${asked.name}"`, () =>
+      readServed(means.kube, asked),
     );
+    const { object, warnings } = convertCloneSet(found, apiVersionOf(cloneSets)) ?? { object: found, warnings: [] };
+    const set = object as unknown as CloneSet;
     const { world, notes } = await lookAround(set, means);
     const operation = await askEngine(rollOutId(set.metadata.uid), means);
-    return explainSet({ world, operation, notes, means });
+    const readAs = cloneSetVersion(found) ?? cloneSets.version;
+    return explainSet({ world, operation, notes: [...warnings, ...notes], means, readAs });
   },
 };
 
@@ -51,11 +61,13 @@ export function explainSet({
   operation,
   notes,
   means,
+  readAs,
 }: {
   readonly world: CloneSetWorld;
   readonly operation: ExplainedOperation;
   readonly notes: readonly string[];
   readonly means: Pick<ExplainMeans, 'engine'>;
+  readonly readAs: CloneSetVersion;
 }): Explanation {
   const { set } = world;
   const { namespace = '', name, generation = 0 } = set.metadata;
@@ -72,7 +84,7 @@ export function explainSet({
     waits,
     steps: situation ? stepsOf(situation, previewUpdate(seen) ?? []) : [],
     operation,
-    commands: commandsFor(set, waits, { operation, means }),
+    commands: commandsFor(set, waits, { operation, means, readAs }),
     notes: [
       ...(situation ? [] : ['the template has not been recorded yet: no watcher has looked at it']),
       ...(observedGeneration === undefined || observedGeneration < generation
@@ -211,10 +223,14 @@ function terminatingNotes({ pods, nowMs }: CloneSetWorld): readonly string[] {
 function commandsFor(
   set: CloneSet,
   waits: readonly ExplainedWait[],
-  given: { readonly operation: ExplainedOperation; readonly means: Pick<ExplainMeans, 'engine'> },
+  given: {
+    readonly operation: ExplainedOperation;
+    readonly means: Pick<ExplainMeans, 'engine'>;
+    readonly readAs: CloneSetVersion;
+  },
 ): readonly HelpfulCommand[] {
   const { namespace, name } = set.metadata;
-  const { operation, means } = given;
+  const { operation, means, readAs } = given;
   const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
     command: signalCommand(operation.workflowId, command, {
       engine: means.engine,
@@ -222,10 +238,13 @@ function commandsFor(
     }),
     effect,
   });
-  const patch = (rollingUpdate: object, effect: string): HelpfulCommand => ({
-    command: `kubectl -n ${namespace} patch clone ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy: { rollingUpdate } } })}'`,
-    effect,
-  });
+  const patch = (rollingUpdate: RollingUpdate, effect: string): HelpfulCommand => {
+    const { type, body } = strategyPatch(rollingUpdate, readAs);
+    return {
+      command: `kubectl -n ${namespace} patch ${type} ${name} --type=merge -p '${JSON.stringify(body)}'`,
+      effect,
+    };
+  };
   const reasons = waits.map(({ reason }) => reason as CloneSetWaitReason);
   const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
     const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
@@ -293,6 +312,14 @@ function commandsFor(
       ]
     : [];
   return distinct([...forWaits, ...steering]);
+}
+
+/** Fields of the update strategy as each version has them; the API server drops those of another one without a word. */
+function strategyPatch(rollingUpdate: RollingUpdate, version: CloneSetVersion) {
+  if (version === 'v1beta1') return { type: 'clone', body: { spec: { updateStrategy: { rollingUpdate } } } };
+  const { podUpdatePolicy, ...pace } = rollingUpdate;
+  const updateStrategy = { ...pace, ...(podUpdatePolicy && { type: podUpdatePolicy }) };
+  return { type: `${cloneSets.plural}.${version}.${cloneSets.group}`, body: { spec: { updateStrategy } } };
 }
 
 function isUpdating({ status }: CloneSet): boolean {

@@ -1,25 +1,30 @@
 import { findCondition } from '../../api/conditions.ts';
 import {
   type ContainerRecreateRequest,
+  convertRecreateRequest,
   crr,
+  crrV1alpha1,
   isCompleted,
   type RecreateWaitReason,
 } from '../../api/container-recreate-request.ts';
+import { apiVersionOf } from '../../api/meta.ts';
 import { restartContainersId } from '../../api/operations.ts';
 import { crrLabel } from '../../api/well-known.ts';
 import { attempt } from '../failure.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+import { readServed } from './read.ts';
 
 /** ContainerRecreateRequests: their status has it all, the history says how it came to be. */
 export const recreateRequestExplainer: Explainer = {
-  resource: crr,
+  versions: [crr, crrV1alpha1],
   shortNames: ['crr'],
-  explain: async (ref, means) => {
-    const request = await attempt(`Cannot read ContainerRecreateRequest "${ref.namespace}/${ref.name}"`, () =>
-      means.kube.get<ContainerRecreateRequest>(crr, ref),
+  explain: async (asked, means) => {
+    const found = await attempt(`Cannot read ContainerRecreateRequest "${asked.namespace}/${asked.name}"`, () =>
+      readServed(means.kube, asked),
     );
-    return await explainRequest(request, means);
+    const { object } = convertRecreateRequest(found, apiVersionOf(crr)) ?? { object: found };
+    return await explainRequest(object as unknown as ContainerRecreateRequest, means);
   },
 };
 

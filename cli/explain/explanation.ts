@@ -61,13 +61,18 @@ export interface ExplainMeans {
   readonly engineMissing: string;
 }
 
+/** An object, and the versions in which it is looked for. */
+export interface ObjectToRead {
+  readonly namespace: string;
+  readonly name: string;
+  readonly versions: readonly Resource[];
+}
+
 /** How one kind is explained. A new kind is one line in `explainers.ts`. */
 export interface Explainer {
-  readonly resource: Resource;
-  /** Besides kind and plural, with and without the group. */
+  /** In every version that may be served, the one that Windlass works with first. */
+  readonly versions: readonly [Resource, ...Resource[]];
+  /** Besides kind and plural. */
   readonly shortNames: readonly string[];
-  readonly explain: (
-    object: { readonly namespace: string; readonly name: string },
-    means: ExplainMeans,
-  ) => Promise<Explanation>;
+  readonly explain: (object: ObjectToRead, means: ExplainMeans) => Promise<Explanation>;
 }

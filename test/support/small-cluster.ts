@@ -14,7 +14,16 @@ export type Refuse = (object: JsonObject) => KubeError | undefined;
  */
 export function smallCluster(
   objects: readonly KubeObject[],
-  { namespace = 'shop', refuse = () => undefined }: { readonly namespace?: string; readonly refuse?: Refuse } = {},
+  {
+    namespace = 'shop',
+    refuse = () => undefined,
+    unserved = [],
+  }: {
+    readonly namespace?: string;
+    readonly refuse?: Refuse;
+    /** Versions of the suite that the API server does not have. */
+    readonly unserved?: readonly string[];
+  } = {},
 ): Cluster & { readonly calls: string[] } {
   const calls: string[] = [];
   const kind = (resource: Resource) =>
@@ -22,6 +31,8 @@ export function smallCluster(
 
   function find(resource: Resource, { name, namespace: where }: NameRef): KubeObject {
     calls.push(`get ${resource.plural}/${name}`);
+    if (unserved.includes(apiVersionOf(resource)))
+      throw new KubeError({ status: 404, message: '404 page not found (HTTP 404)' });
     const found = kind(resource).find(({ metadata }) => metadata.name === name && metadata.namespace === where);
     if (!found)
       throw new KubeError({ status: 404, reason: 'NotFound', message: `${resource.plural} "${name}" not found` });

@@ -1,10 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import { previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
+import { previewSet, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
 import {
   cloneSet,
+  newImage,
   newName,
+  newRevisionOfSet,
   oldImage,
+  oldName,
   oldRevision,
   onDelete,
   permit,
@@ -70,5 +73,52 @@ describe('previewUpdate', () => {
     expect(first?.map(({ pod }) => pod)).toEqual(
       started.map((step) => (step.kind === 'updatePod' ? step.pod.name : '')),
     );
+  });
+});
+
+describe('previewSet', () => {
+  /** How often the templates of the revisions are read while this set is previewed. */
+  function readsFor(replicas: number) {
+    let reads = 0;
+    const revisions = [oldRevision, newRevisionOfSet].map((revision) => ({
+      ...revision,
+      get data() {
+        reads++;
+        return revision.data;
+      },
+    }));
+    const found = previewSet(world({ set: cloneSet({ replicas }), revisions, pods: pods('o', 5) }));
+    return { reads, found };
+  }
+
+  it('builds as many pods for millions of replicas as for a few', () => {
+    const few = readsFor(8);
+    expect(few.found?.created).toEqual([{ revision: newName, count: 3 }]);
+    const most = readsFor(2 ** 31 - 1);
+    expect(most.found?.created).toEqual([{ revision: newName, count: 2 ** 31 - 6 }]);
+    expect(most.reads).toBe(few.reads);
+    expect(most.found?.updated).toEqual(few.found?.updated);
+  });
+
+  it('tells how many are made of the old revision and how many of the new one', () => {
+    const set = cloneSet({ replicas: 3_000_000, rollingUpdate: { partition: 1_000_000 } });
+    const found = previewSet(world({ set, pods: [...pods('o', 2), ...fresh(3)] }));
+    expect(found?.created).toEqual([
+      { revision: oldName, count: 999_998 },
+      { revision: newName, count: 1_999_997 },
+    ]);
+    expect(found?.updated.map(({ road }) => road.kind)).toEqual(['kept', 'kept', 'kept', 'kept', 'kept']);
+  });
+
+  it('CS-54: pods that are to be made count for how pods are scattered', () => {
+    const there = [...pods('r', 2, { labels: { color: 'red' } }), ...pods('b', 4)];
+    const scatterStrategy = [{ key: 'color', value: 'red' }];
+    const red = template(newImage, {}, { labels: { app: 'web', color: 'red' } });
+    const order = (replicas: number) => {
+      const set = cloneSet({ replicas, template: red, rollingUpdate: { scatterStrategy } });
+      return previewSet(world({ set, pods: there }))?.updated.map(({ pod }) => pod);
+    };
+    expect(order(6)).toEqual(['web-r1', 'web-b1', 'web-b2', 'web-b3', 'web-b4', 'web-r2']);
+    expect(order(12)).toEqual(['web-b1', 'web-b2', 'web-b3', 'web-b4', 'web-r1', 'web-r2']);
   });
 });

@@ -937,13 +937,13 @@ describe('refreshContainer', () => {
   };
 
   /** A pod out of service, whose container was started with `tier: silver`. */
-  function outdated({ tier = 'gold', gate = 'False', id = 'app-0', nodeName = 'node-1' } = {}): Pod {
+  function outdated({ tier = 'gold', gate = 'False', id = 'app-0', nodeName = 'node-1', of = container } = {}): Pod {
     const entry = {
       name: 'app',
       containerID: `containerd://${id}`,
       restartCount: 0,
-      plainHash: plainHash(container),
-      envHash: expectedEnvHash(container, { labels: { tier: 'silver' } }),
+      plainHash: plainHash(of),
+      envHash: expectedEnvHash(of, { labels: { tier: 'silver' } }),
     };
     return {
       apiVersion: 'v1',
@@ -955,7 +955,7 @@ describe('refreshContainer', () => {
         labels: { tier },
         annotations: { [inPlaceAnnotation.containersMeta]: formatContainersMeta([entry]) },
       },
-      spec: { nodeName, containers: [container] },
+      spec: { nodeName, containers: [of] },
       status: {
         conditions: [{ type: inPlaceReadinessGate, status: gate }],
         containerStatuses: [
@@ -1071,6 +1071,17 @@ describe('refreshContainer', () => {
       await expect(failureOf(refresh())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
     }
     expect(stopsSent()).toEqual([]);
+  });
+
+  it('takes an annotation called constructor for absent where a pod has none of that name', async () => {
+    const name = { name: 'BUILDER', valueFrom: { fieldRef: { fieldPath: "metadata.annotations['constructor']" } } };
+    const of = { ...container, env: [...container.env, name] };
+    livePod = outdated({ of });
+    const { annotations: _, ...metadata } = livePod.metadata;
+    pod = { ...livePod, metadata };
+    const ended = refresh();
+    await passTime();
+    await expect(ended).resolves.toMatchObject({ kind: 'stopped' });
   });
 
   it('says that the kubelet gets its time after the API server was away', async () => {

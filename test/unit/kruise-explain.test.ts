@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset.ts';
-import type { ContainerRecreateRequest, ContainerRecreateRequestStatus } from '../../api/container-recreate-request.ts';
+import { convertCloneSet } from '../../api/cloneset-conversion.ts';
+import {
+  type ContainerRecreateRequest,
+  type ContainerRecreateRequestStatus,
+  convertRecreateRequest,
+} from '../../api/container-recreate-request.ts';
+import type { JsonObject } from '../../api/json.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { historyLines, type OperationEngine, type OperationReport } from '../../cli/operation.ts';
@@ -274,6 +280,66 @@ describe('kubectl kruise explain cloneset', () => {
       expect((await kubectlKruise(['explain', `${word}/web`], { cluster: shop() })).code).toBe(0);
     },
   );
+});
+
+describe('KK-2a: kubectl kruise explain', () => {
+  const older = (object: KubeObject, convert: typeof convertCloneSet) =>
+    convert(object as unknown as JsonObject, 'apps.kruise.io/v1alpha1')?.object as unknown as KubeObject;
+  const set = cloneSet({ rollingUpdate: { paused: true, partition: 1 } }, { status });
+  const parts = [oldRevision, newRevisionOfSet, ...pods('o', 3), newPodOf('web-n1'), newPodOf('web-n2')];
+  const atVersions = (served: readonly KubeObject[]) =>
+    smallCluster([...served, ...parts], { unserved: unserved(served) });
+  const unserved = (served: readonly KubeObject[]) =>
+    ['apps.kruise.io/v1beta1', 'apps.kruise.io/v1alpha1'].filter((one) => served.every((o) => o.apiVersion !== one));
+  const explained = async (words: readonly string[], served: readonly KubeObject[]) =>
+    await kubectlKruise(['explain', ...words], { cluster: atVersions(served) });
+
+  it('reads a CloneSet in every version that is served, and says the same of it', async () => {
+    const v1alpha1 = older(set, convertCloneSet);
+    const now = await explained(['clone/web'], [set]);
+    expect(now).toMatchObject({ code: 0, err: '' });
+    const same = (text: string) => text.replaceAll(/kubectl .* patch .*/g, 'PATCH');
+    for (const [word, served] of [
+      ['clone', [v1alpha1]],
+      ['clonesets.v1alpha1.apps.kruise.io', [v1alpha1]],
+      ['cloneset.v1alpha1.apps.kruise.io', [set, v1alpha1]],
+      ['clonesets.v1beta1.apps.kruise.io', [set, v1alpha1]],
+    ] as const) {
+      const said = await explained([`${word}/web`], served);
+      expect(said).toMatchObject({ code: 0, err: '' });
+      expect(same(said.out)).toBe(same(now.out));
+    }
+  });
+
+  it('gives commands whose fields are those of the version that was read', async () => {
+    const now = await explained(['clone/web'], [set]);
+    expect(now.out).toContain(
+      `kubectl -n shop patch clone web --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"paused":false}}}}'`,
+    );
+    const before = await explained(['clone/web'], [older(set, convertCloneSet)]);
+    expect(before.out).toContain(
+      `kubectl -n shop patch clonesets.v1alpha1.apps.kruise.io web --type=merge -p '{"spec":{"updateStrategy":{"paused":false}}}'`,
+    );
+  });
+
+  it('reads a ContainerRecreateRequest in every version that is served', async () => {
+    const v1alpha1 = older(request({ phase: 'Recreating' }), convertRecreateRequest);
+    for (const word of ['crr', 'crr.apps.kruise.io', 'containerrecreaterequests.v1alpha1.apps.kruise.io']) {
+      const said = await explained([word, 'restart-web'], [v1alpha1]);
+      expect(said).toMatchObject({ code: 0, err: '' });
+      expect(said.out).toContain('ContainerRecreateRequest shop/restart-web: Recreating');
+    }
+  });
+
+  it('reads nothing but the version that is named, and says what is missing', async () => {
+    expect((await explained(['clonesets.v1beta1.apps.kruise.io/web'], [older(set, convertCloneSet)])).err).toBe(
+      'error: Cannot read CloneSet "shop/web": 404 page not found (HTTP 404)\n',
+    );
+    expect((await explained(['clone/none'], [older(set, convertCloneSet)])).err).toBe(
+      'error: Cannot read CloneSet "shop/none": clonesets "none" not found\n',
+    );
+    expect((await explained(['clonesets.v2.apps.kruise.io/web'], [set])).err).toContain('cannot be explained');
+  });
 });
 
 function request(status: ContainerRecreateRequestStatus | undefined): ContainerRecreateRequest {

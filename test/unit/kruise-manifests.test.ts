@@ -1,8 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/json.ts';
+import { kubeResource } from '../../api/well-known.ts';
 import { applyPatch, mergePatch } from '../../cli/apply.ts';
 import { connectCluster } from '../../cli/cluster.ts';
 import { parseManifest, readManifests } from '../../cli/manifests.ts';
@@ -119,7 +122,42 @@ describe('connectCluster', () => {
     expect(connectCluster({}, { KUBECONFIG: `/does/not/exist:${file()}` }).namespace).toBe('shop');
   });
 
+  it('acts as a member of several groups, without a time limit of 0s', async () => {
+    const heard: string[][] = [];
+    const server = createServer((request, response) => {
+      heard.push(request.rawHeaders);
+      response.setHeader('content-type', 'application/json').end('{"kind":"Pod","apiVersion":"v1","metadata":{}}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const { kube } = connectCluster(
+      {
+        kubeconfig: file(),
+        server: `http://127.0.0.1:${port}`,
+        as: 'eve',
+        asGroup: ['ops', 'dev'],
+        requestTimeout: '0s',
+      },
+      {},
+    );
+    try {
+      await kube.get(kubeResource.pods, { namespace: 'shop', name: 'web' });
+    } finally {
+      await kube.close();
+      await new Promise((resolve) => server.close(resolve));
+    }
+    const [raw = []] = heard;
+    const groups = raw.filter((_, index) => index % 2 === 1 && raw[index - 1]?.toLowerCase() === 'impersonate-group');
+    expect(groups).toEqual(['ops', 'dev']);
+  });
+
+  it.each(['30', '30s', '1m30s', '1.5h', '250ms', '0', '0s'])('takes --request-timeout=%s', async (requestTimeout) => {
+    await connectCluster({ kubeconfig: file(), requestTimeout }, {}).kube.close();
+  });
+
   it.each([
+    [{ requestTimeout: '1m 30' }, '--request-timeout="1m 30"'],
+    [{ requestTimeout: '-1s' }, '--request-timeout="-1s"'],
     [{ context: 'three' }, 'it has no context "three"'],
     [{ cluster: 'c3' }, 'it has no cluster "c3"'],
     [{ user: 'u3' }, 'it has no user "u3"'],

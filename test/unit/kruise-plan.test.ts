@@ -118,6 +118,13 @@ describe('kubectl kruise plan', () => {
     );
   });
 
+  it('plans a set of the most replicas that there can be', async () => {
+    const said = await plan(manifest({ replicas: 2 ** 31 - 1 }), ['-o', 'json'], smallCluster([]));
+    const { summary, pods: rows } = JSON.parse(said.out).items[0];
+    expect(summary).toMatchObject({ create: 2 ** 31 - 1 });
+    expect(rows).toMatchObject([{ count: 2 ** 31 - 1, action: 'create', reason: 'Missing' }]);
+  });
+
   it('says unchanged when nothing is', async () => {
     const said = await plan(manifest(oldSpec));
     expect(said.out.split('\n')[0]).toBe('CloneSet shop/web: unchanged');
@@ -184,6 +191,18 @@ describe('kubectl kruise plan', () => {
     expect(JSON.parse(kept.out).items[0].changes).toEqual([]);
   });
 
+  it.each(['constructor', 'toString'])('adds and removes a label called %s like any other', async (key) => {
+    const label = (value: string) => ({ template: template(oldImage, {}, { labels: { app: 'web', [key]: value } }) });
+    const path = `spec.template.metadata.labels.${key}`;
+    const changes = async (object: JsonObject, cluster: ReturnType<typeof shop>) =>
+      JSON.parse((await plan(object, ['-o', 'json'], cluster)).out).items[0].changes;
+    expect(await changes(manifest(label('x')), smallCluster([stored(cloneSet(oldSpec))]))).toEqual([{ path, to: 'x' }]);
+    const applied = JSON.stringify(manifest(label('x')));
+    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': applied };
+    const live = stored(cloneSet(label('x'), { metadata: { annotations } }));
+    expect(await changes(manifest(oldSpec), smallCluster([live]))).toEqual([{ path, from: 'x' }]);
+  });
+
   it('refuses an invalid set in the words of admission, plans the others, and ends with 1', async () => {
     const bad = { ...manifest({ replicas: -1, rollingUpdate: { partition: -1 } }), metadata: { name: 'bad' } };
     const text = `${stringify(bad)}---\n${stringify(manifest())}`;
@@ -235,6 +254,24 @@ describe('kubectl kruise plan', () => {
       stdin: stringify(manifest(oldSpec)),
     });
     expect(said.code).toBe(0);
+  });
+
+  it.each([
+    ['true', 0, ''],
+    ['false', 0, ''],
+    ['maybe', 1, 'error: invalid argument "maybe" for "--insecure-skip-tls-verify" flag: must be true or false\n'],
+  ])('takes switches with a value as kubectl does: =%s', async (value, code, err) => {
+    const options = [`--insecure-skip-tls-verify=${value}`, '--recursive=true', '--disable-compression=false'];
+    expect(await plan(manifest(oldSpec), options)).toMatchObject({ code, err });
+  });
+
+  it('KK section 6: leads from a wrong flag to the help of its command', async () => {
+    for (const command of ['plan', 'explain']) {
+      const said = await kubectlKruise([command, '--nonsense'], { cluster: shop() });
+      expect(said).toMatchObject({ code: 1, out: '' });
+      expect(said.err).toContain(`See 'kubectl kruise ${command} -h' for help and examples`);
+    }
+    expect((await kubectlKruise(['nonsense'], { cluster: shop() })).err).toContain("See 'kubectl kruise -h'");
   });
 
   it('refuses an object of another namespace than the one that was given', async () => {

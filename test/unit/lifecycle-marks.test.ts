@@ -52,6 +52,12 @@ describe('marks of a hook', () => {
     expect(isHooked(empty, pod({ labels: { drained: 'x' } }))).toBe(false);
   });
 
+  it.each(['constructor', 'toString', '__proto__'])('LC-4: a pod without labels lacks a label called %s', (key) => {
+    const one: LifecycleHook = { labelsHandler: Object.fromEntries([[key, '']]) };
+    expect(isHooked(one, pod({ labels: {} }))).toBe(true);
+    expect(isHooked(one, pod({ labels: Object.fromEntries([[key, 'x']]) }))).toBe(false);
+  });
+
   it('LC-5: counts a label with another value as removed', () => {
     const one: LifecycleHook = { labelsHandler: { drain: 'true' } };
     expect(isHooked(one, pod({ labels: { drain: 'true' } }))).toBe(true);

@@ -28,6 +28,13 @@ export interface FleetPod {
   readonly availableAtMs?: number;
 }
 
+/** Pods that differ in nothing but their names. */
+export interface AlikePods {
+  /** As each of them is. */
+  readonly pod: FleetPod;
+  readonly count: number;
+}
+
 /** Whether the set controls the pod or claim. */
 export function isControlledBy(set: Pick<CloneSet, 'metadata'>, { metadata }: Pick<Pod, 'metadata'>): boolean {
   return metadata.ownerReferences?.some(({ controller, uid }) => controller && uid === set.metadata.uid) ?? false;

@@ -5,7 +5,7 @@ import { ordersOf, type RollOutOrders } from '../../../api/roll-out-orders.ts';
 import { timestamp } from '../../../api/time.ts';
 import type { Permit, Undo } from '../fleet-permit.ts';
 import { ordersFor, permitUnder, undoOf } from '../roll-out-orders.ts';
-import { type FleetPod, isOfRevision } from './fleet.ts';
+import { type AlikePods, type FleetPod, isOfRevision } from './fleet.ts';
 import { type Limits, limitsOf, type Numbers, numbersOf, type Question } from './numbers.ts';
 import type { Revisions } from './revisions.ts';
 import type { CloneSetWorld } from './world.ts';
@@ -17,6 +17,8 @@ export interface Scene {
   /** RFC 3339. */
   readonly now: string;
   readonly counted: readonly FleetPod[];
+  /** Pods that a preview counts as if they were there; absent: none. */
+  readonly coming?: readonly AlikePods[];
   readonly revisions: Revisions;
   /** What pods are to become. */
   readonly target: ControllerRevision;
@@ -108,15 +110,16 @@ export function countsAsNew(scene: Scene, pod: FleetPod): boolean {
 }
 
 function numbersFor(scene: Scene, isNew: (pod: FleetPod) => boolean): Numbers {
-  const { world, counted, limits, revisions } = scene;
+  const { world, counted, coming = [], limits, revisions } = scene;
+  const asCounted = (pod: FleetPod) => ({
+    isNew: isNew(pod),
+    isPreparingDelete: pod.state === 'PreparingDelete',
+    isSpecified: pod.isSpecified,
+    isAvailable: pod.isAvailable,
+  });
   return numbersOf({
     limits,
-    pods: counted.map((pod) => ({
-      isNew: isNew(pod),
-      isPreparingDelete: pod.state === 'PreparingDelete',
-      isSpecified: pod.isSpecified,
-      isAvailable: pod.isAvailable,
-    })),
+    pods: [...counted.map(asCounted), ...coming.map(({ pod, count }) => ({ ...asCounted(pod), count }))],
     canRollBack:
       world.gates.CloneSetPartitionRollback &&
       !scene.isUndo &&
@@ -137,10 +140,15 @@ function excludesPreparingDelete({ set, excludePreparingDelete }: CloneSetWorld)
  */
 function updateSurge(scene: Scene): NonNullable<Question['updateSurge']> {
   const { counted, limits, world, permit } = scene;
-  const there = Math.max(replaceable(counted, world).length - limits.replicas, 0);
-  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
+  const there = Math.max(replaceable(counted, world).length + comingOf(scene) - limits.replicas, 0);
+  const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length + comingOf(scene, isAtGoal);
   if (permit === undefined || permit.paused) return { kind: 'kept', pods: Math.min(there, arrived) };
   return { kind: 'atMost', pods: there + batchRoom(scene) };
+}
+
+/** How many of the pods that are to be made this is true of. */
+function comingOf(scene: Scene, is: (scene: Scene, pod: FleetPod) => boolean = () => true): number {
+  return (scene.coming ?? []).reduce((sum, { pod, count }) => sum + (is(scene, pod) ? count : 0), 0);
 }
 
 /** How many more pods may be sent on their way now; 0 without a permit. */

@@ -26,6 +26,8 @@ export interface CountedPod {
   /** Named to be deleted. */
   readonly isSpecified: boolean;
   readonly isAvailable: boolean;
+  /** How many pods are like this one; absent: one. */
+  readonly count?: number;
 }
 
 export interface Question {
@@ -70,6 +72,7 @@ export function numbersOf(question: Question): Numbers {
   const { replicas, partition, maxUnavailable } = limits;
   const old = tally(pods.filter(({ isNew }) => !isNew));
   const fresh = tally(pods.filter(({ isNew }) => isNew));
+  const all = old.all + fresh.all;
   const toDelete = old.toDelete + fresh.toDelete;
   const unavailable = old.preDeleting + fresh.preDeleting + old.unavailable + fresh.unavailable;
 
@@ -78,11 +81,11 @@ export function numbersOf(question: Question): Numbers {
   const surge = surgeOf(question, { diff, unavailable, toDelete, toDeleteNew: fresh.toDelete });
 
   const left = excludePreparingDelete ? old.preDeleting + fresh.preDeleting : 0;
-  const total = pods.length - left;
+  const total = all - left;
   const totalOld = old.all - (excludePreparingDelete ? old.preDeleting : 0);
   const wanted = replicas + surge.use;
   const wantedOld = partition + surge.useOld;
-  const surplus = pods.length - replicas;
+  const surplus = all - replicas;
 
   const up = Math.max(wanted - total, 0);
   const down = Math.max(total - toDelete - wanted, 0);
@@ -113,11 +116,12 @@ interface Tally {
 }
 
 function tally(pods: readonly CountedPod[]): Tally {
-  const count = (is: (pod: CountedPod) => boolean) => pods.filter(is).length;
+  const count = (is: (pod: CountedPod) => boolean) => pods.filter(is).reduce((sum, pod) => sum + (pod.count ?? 1), 0);
+  const all = count(() => true);
   const preDeleting = count(({ isPreparingDelete }) => isPreparingDelete);
   return {
-    all: pods.length,
-    active: pods.length - preDeleting,
+    all,
+    active: all - preDeleting,
     preDeleting,
     toDelete: count(({ isPreparingDelete, isSpecified }) => !isPreparingDelete && isSpecified),
     unavailable: count(

@@ -7,10 +7,10 @@ import { objectOr } from '../../../api/json.ts';
 import type { Pod } from '../../../api/pod.ts';
 import type { ControllerRevision } from '../../../api/revision.ts';
 import { batchesOf, type RecreateCause } from '../in-place-update.ts';
-import { countedPods, type FleetPod } from './fleet.ts';
+import { type AlikePods, countedPods, type FleetPod } from './fleet.ts';
 import { isAtGoal, type Scene, scaleNumbers, sceneOf, updateNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
-import { freeInstanceIds, newPod } from './pods.ts';
+import { newPod } from './pods.ts';
 import { chooseRevisions, type Revisions } from './revisions.ts';
 import { surplusPods } from './scale.ts';
 import { decideUpdate, updateLine } from './update.ts';
@@ -44,14 +44,20 @@ export interface PodPreview {
 
 /** The pods in the order of their turn, those that are kept last; undefined when nobody can say which pods they are. */
 export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | undefined {
+  return previewWith([], world);
+}
+
+/** The same, when these pods have been made as well. They are of the revision they are to be of, so they take no turn. */
+function previewWith(coming: readonly AlikePods[], world: CloneSetWorld): readonly PodPreview[] | undefined {
   const looked = countedPods(world);
   if (looked === undefined) return undefined;
-  const scene = sceneOf(world, looked.counted, revisionsToBe(world));
+  const scene: Scene = { ...sceneOf(world, looked.counted, revisionsToBe(world)), coming };
   const numbers = updateNumbers(scene);
   const { marked, line: waiting } = updateLine(scene, numbers);
   const line = scene.isOnDelete || numbers.updateNum === 0 ? [] : [...marked, ...waiting];
   const target = numbers.updateNum < 0 ? scene.other : scene.target;
   const atOnce = atOnceOf(scene);
+  const inLine = new Set(line);
   return [
     ...line.map((pod, index) => ({
       pod: pod.name,
@@ -59,7 +65,7 @@ export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | und
       turn: Math.floor(index / atOnce) + 1,
     })),
     ...looked.counted
-      .filter((pod) => !line.includes(pod))
+      .filter((pod) => !inLine.has(pod))
       .map((pod): PodPreview => ({ pod: pod.name, road: { kind: 'kept', because: keptBecause(scene, pod) } })),
   ];
 }
@@ -78,8 +84,8 @@ export interface SetPreview {
   readonly currentRevision: string;
   /** So many pods may be on their way at once. */
   readonly atOnce: number;
-  /** The revision of each pod that is made, surge pods left out. */
-  readonly created: readonly string[];
+  /** How many pods are made of which revision, surge pods left out. */
+  readonly created: readonly { readonly revision: string; readonly count: number }[];
   readonly deleted: readonly { readonly pod: string; readonly because: 'Named' | 'Surplus' | 'Leaving' }[];
   /** As `previewUpdate` has it, for the pods that stay. */
   readonly updated: readonly PodPreview[];
@@ -98,33 +104,48 @@ export function previewSet(world: CloneSetWorld): SetPreview | undefined {
   const numbers = scaleNumbers(rest);
   const victims = numbers.down > 0 ? surplusPods(rest, numbers) : [];
   const gone = new Set([...leaving, ...victims].map(({ name }) => name));
-  const made = numbers.up > 0 ? madePods(rest, numbers) : [];
-  const after = { ...world, pods: [...world.pods.filter(({ metadata }) => !gone.has(metadata.name)), ...made] };
-  const names = new Set(made.map(({ metadata }) => metadata.name));
+  const creations = creationsOf(rest, numbers);
+  const after = { ...world, pods: world.pods.filter(({ metadata }) => !gone.has(metadata.name)) };
   return {
     revision: scene.target.metadata.name,
     currentRevision: scene.revisions.current.metadata.name,
     atOnce: atOnceOf(scene),
-    created: Array.from({ length: made.length }, (_, index) =>
-      index < numbers.upOld ? scene.other.metadata.name : scene.target.metadata.name,
-    ),
+    created: creations.map(({ revision, count }) => ({ revision: revision.metadata.name, count })),
     deleted: [
       ...leaving.map(({ name, isSpecified }) => ({ pod: name, because: isSpecified ? 'Named' : 'Leaving' }) as const),
       ...victims.map(({ name }) => ({ pod: name, because: 'Surplus' }) as const),
     ],
-    updated: (previewUpdate(after) ?? []).filter(({ pod }) => !names.has(pod)),
+    updated:
+      previewWith(
+        creations.flatMap((creation) => comingPods(rest, creation)),
+        after,
+      ) ?? [],
   };
 }
 
-/** The pods that would be made, as they are once they serve. */
-function madePods({ set, world, target, other, now }: Scene, { up, upOld }: Numbers): readonly Pod[] {
-  return freeInstanceIds(up, target.metadata.name, world).map((instanceId, index) => {
-    const revision = index < upOld ? other : target;
-    const { pod } = newPod({ set, revision, instanceId, claims: world.claims, gates: world.gates, now });
-    const metadata = { ...objectOr(pod.metadata), name: `${set.metadata.name}-${instanceId}`, uid: instanceId };
-    const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }] };
-    return { ...pod, metadata: { ...metadata, creationTimestamp: now, resourceVersion: '' }, status } as unknown as Pod;
-  });
+interface Creation {
+  readonly revision: ControllerRevision;
+  readonly count: number;
+}
+
+/** CS-59: the pods that are missing, by revision. */
+function creationsOf({ target, other }: Scene, { up, upOld }: Numbers): readonly Creation[] {
+  if (target.metadata.name === other.metadata.name) return up > 0 ? [{ revision: target, count: up }] : [];
+  const ofOld = Math.min(upOld, up);
+  return [
+    { revision: other, count: ofOld },
+    { revision: target, count: up - ofOld },
+  ].filter(({ count }) => count > 0);
+}
+
+/** The pods that would be made, as they are once they serve. A set may want millions of them, so only one is built. */
+function comingPods({ set, world, now }: Scene, { revision, count }: Creation): readonly AlikePods[] {
+  const { pod } = newPod({ set, revision, instanceId: '', claims: world.claims, gates: world.gates, now });
+  const metadata = { ...objectOr(pod.metadata), uid: '', creationTimestamp: now, resourceVersion: '' };
+  const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }] };
+  const made = { ...pod, metadata, status } as unknown as Pod;
+  const { counted } = countedPods({ ...world, pods: [made] }) ?? { counted: [] };
+  return counted.map((one) => ({ pod: one, count }));
 }
 
 function atOnceOf({ limits }: Scene): number {

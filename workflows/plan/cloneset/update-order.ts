@@ -7,17 +7,18 @@
 import type { RollingUpdate } from '../../../api/cloneset.ts';
 import { entryOf } from '../../../api/json.ts';
 import { labelMatcher } from '../../../api/label-selector.ts';
-import { byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
+import { type AlikePods, byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
 
-/** The order of these candidates. Scattering also looks at `all` pods of the set. */
+/** The order of these candidates. Scattering also looks at `all` pods of the set, and at those that are to be made. */
 export function updateOrder(
   candidates: readonly FleetPod[],
   all: readonly FleetPod[],
   strategy: Pick<RollingUpdate, 'priorityStrategy' | 'scatterStrategy'>,
+  coming: readonly AlikePods[] = [],
 ): readonly FleetPod[] {
   const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
   const scattered = scatterTerms(strategy, sorted).reduce<readonly FleetPod[]>(
-    (pods, term) => scatter(pods, all, term),
+    (pods, term) => scatter(pods, { all, coming }, term),
     sorted,
   );
   const isPreparing = ({ state }: FleetPod) => state === 'PreparingUpdate';
@@ -71,20 +72,28 @@ function matches({ pod }: FleetPod, { key, value }: ScatterTerm): boolean {
 }
 
 /** CS-54: the candidates with those of one term apart from each other. */
-function scatter(candidates: readonly FleetPod[], all: readonly FleetPod[], term: ScatterTerm): readonly FleetPod[] {
+function scatter(
+  candidates: readonly FleetPod[],
+  { all, coming }: { readonly all: readonly FleetPod[]; readonly coming: readonly AlikePods[] },
+  term: ScatterTerm,
+): readonly FleetPod[] {
   const matched = candidates.filter((pod) => matches(pod, term));
   const others = candidates.filter((pod) => !matches(pod, term));
   const last = matched.pop();
   if (last === undefined || matched.length === 0 || others.length <= 1) return candidates;
 
-  const ofAll = all.filter((pod) => matches(pod, term)).length;
-  const total = { matched: ofAll - 1, others: all.length - ofAll };
+  const ofAll = all.filter((pod) => matches(pod, term)).length + sizeOf(coming.filter(({ pod }) => matches(pod, term)));
+  const total = { matched: ofAll - 1, others: all.length + sizeOf(coming) - ofAll };
   const { groups, sizes, ahead } = grouping({ matched: matched.length, others: others.length }, total);
   const order = others.splice(0, ahead);
   for (let group = 0; group < groups; group++) {
     order.push(...matched.splice(0, sizes.matched), ...others.splice(0, sizes.others));
   }
   return [...order, ...matched, ...others, last];
+}
+
+function sizeOf(pods: readonly AlikePods[]): number {
+  return pods.reduce((sum, { count }) => sum + count, 0);
 }
 
 interface Counts {

@@ -75,7 +75,7 @@ export function updateLine(
   scene: Scene,
   { updateNum }: Numbers,
 ): { readonly marked: readonly FleetPod[]; readonly line: readonly FleetPod[] } {
-  const { counted, permit, orders, rollingUpdate = {} } = scene;
+  const { counted, coming, permit, orders, rollingUpdate = {} } = scene;
   const skip = new Set([...(permit?.skip ?? []), ...(orders?.skip ?? [])]);
   const candidates = counted.filter(
     (pod) => isAtGoal(scene, pod) === updateNum < 0 && pod.state !== 'PreparingDelete' && !isInGrace(pod.pod),
@@ -83,7 +83,7 @@ export function updateLine(
   const marked = candidates.filter(({ isSpecified }) => isSpecified);
   const left = candidates.filter(({ name, isSpecified }) => !isSpecified && !skip.has(name));
   // Those that are out of service for their update already are ahead, so that nobody takes their place in the budget.
-  const line = updateOrder(left, counted, rollingUpdate).toSorted(inOrder(first(isHeld), first(isDrained)));
+  const line = updateOrder(left, counted, rollingUpdate, coming).toSorted(inOrder(first(isHeld), first(isDrained)));
   return { marked, line: line.slice(0, Math.max(Math.abs(updateNum) - marked.length, 0)) };
 }
 
