@@ -27,7 +27,7 @@ import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr,
 import type { KubeObject, ObjectMeta, Resource } from './meta.ts';
 import type { Node } from './node.ts';
 import { isVirtual } from './node.ts';
-import type { Container, Pod } from './pod.ts';
+import type { Container, ContainerStatus, Pod } from './pod.ts';
 import type { specSchema, statusSchema } from './schema/container-recreate-request.ts';
 import type { Parsed } from './schema/static.ts';
 import type { WaitingFor } from './waiting-for.ts';
@@ -446,14 +446,18 @@ export function isFilled({ spec }: Pick<ContainerRecreateRequest, 'spec'>): bool
   return spec.containers.every(({ statusContext }) => statusContext !== undefined);
 }
 
-/** A spec with what its pod knows of the containers and of the grace period (CRR-5 to CRR-7), or why it cannot be. */
+/**
+ * A spec with what its pod knows of the containers and of the grace period (CRR-5 to CRR-7), or why it cannot be. `askedAt`
+ * is when the request was created; absent: now.
+ */
 export function fillRecreateSpec(
   spec: ContainerRecreateRequestSpec,
   pod: Pod,
+  askedAt?: string,
 ):
   | { readonly kind: 'filled'; readonly spec: ContainerRecreateRequestSpec & JsonObject }
   | { readonly kind: 'refused'; readonly errors: readonly FieldError[] } {
-  const containers = spec.containers.map((container, index) => fillContainer(container, index, pod));
+  const containers = spec.containers.map((container, index) => fillContainer(container, index, pod, askedAt));
   const errors = containers.flatMap((filled) => (filled.kind === 'refused' ? [filled.error] : []));
   if (errors.length > 0) return { kind: 'refused', errors };
   const filled = {
@@ -524,7 +528,12 @@ type FilledContainer =
   | { readonly kind: 'filled'; readonly container: RecreateContainer }
   | { readonly kind: 'refused'; readonly error: FieldError };
 
-function fillContainer(container: RecreateContainer, index: number, pod: Pod): FilledContainer {
+function fillContainer(
+  container: RecreateContainer,
+  index: number,
+  pod: Pod,
+  askedAt: string | undefined,
+): FilledContainer {
   const { name } = container;
   const refuse = (why: string): FilledContainer => ({
     kind: 'refused',
@@ -547,9 +556,22 @@ function fillContainer(container: RecreateContainer, index: number, pod: Pod): F
       ...container,
       ...(preStop && { preStop }),
       ...(ports && { ports: ports.map(copyPort) }),
-      statusContext: { containerID, restartCount: status.restartCount },
+      statusContext: instanceAt(status, containerID, askedAt),
     },
   };
+}
+
+/**
+ * The instance that ran when the request was created (CRR-7). One that has been started since, to the second, is not it: the
+ * one before was, which the kubelet may still know.
+ */
+function instanceAt(status: ContainerStatus, containerID: string, askedAt: string | undefined) {
+  const { restartCount, state, lastState } = status;
+  const startedAt = state?.running?.startedAt;
+  const isNewer = askedAt !== undefined && startedAt !== undefined && Date.parse(startedAt) >= Date.parse(askedAt);
+  if (!isNewer || restartCount === 0) return { containerID, restartCount };
+  const [runtime = ''] = containerID.split('://');
+  return { containerID: lastState?.terminated?.containerID ?? `${runtime}://`, restartCount: restartCount - 1 };
 }
 
 function whyUnknown(name: string, pod: Pod): string {

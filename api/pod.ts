@@ -95,6 +95,8 @@ export interface ContainerStatus {
     readonly running?: { readonly startedAt?: string };
     readonly terminated?: { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: string };
   };
+  /** How the instance before this one ended; absent where the kubelet does not know. */
+  readonly lastState?: { readonly terminated?: { readonly containerID?: string } };
 }
 
 /** A pod that still runs or may run: not being deleted, not finished. */

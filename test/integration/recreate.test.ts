@@ -4,7 +4,6 @@ import { crrAnnotation, crrLabel } from '../../api/well-known.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
-import { withoutClientCa } from '../support/roles.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
@@ -12,7 +11,7 @@ const windlass = useWindlass();
 
 describe('a ContainerRecreateRequest', () => {
   it('H3: is filled in by the watcher where admission does not know its caller', async () => {
-    await windlass().restartWebhook([withoutClientCa]);
+    await windlass().restartWebhook([], { knowsCaller: false });
     try {
       const { node, cluster } = windlass();
       const pod = await windlass().runPod(['app', 'proxy']);

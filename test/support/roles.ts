@@ -1,7 +1,7 @@
 /** Windlass's own processes, each with the rights of its own ServiceAccount: in this process, or as one of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
@@ -89,19 +89,23 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
   };
 }
 
-/** For a webhook that does not know who calls it, as with an API server that shows no certificate. */
-export const withoutClientCa = '--client-ca=';
+/** How a webhook is started. */
+export interface WebhookMeans {
+  /** False: as with an API server that shows no certificate. Absent: it knows who calls it. */
+  readonly knowsCaller?: boolean;
+}
 
-/** Starts admission in this process, which knows the API server, and waits until that asks it. */
+/** Starts admission in this process and waits until the API server asks it. */
 export async function startWebhook(
   { platform }: Pick<RoleMeans, 'platform'>,
   options: readonly string[] = [],
+  { knowsCaller = true }: WebhookMeans = {},
 ): Promise<RunningRole> {
   const address = [`--webhook-host=${platform.machine}`, '--webhook-port=0', '--webhook-initialize-timeout=300s'];
-  const clientCa = `--client-ca=${platform.webhookClientCa}`;
-  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, clientCa, ...options]);
+  const { config, kube, log } = await prepare('webhook', platform, [...address, gates, ...options]);
   const { featureGates, podNamespace, webhook } = config;
-  const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log });
+  const known = knowsCaller && { clientCa: readFileSync(platform.webhookClientCa, 'utf8') };
+  const admission = startAdmission({ client: kube, featureGates, podNamespace, webhook, log, ...known });
   await admission.ready;
   return {
     async stop() {

@@ -6,7 +6,7 @@ import { type Cluster, connectToCluster, servedBy } from './cluster.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './kubelet-player.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';
 import { createRequest, type RequestOptions, type TestRequest } from './requests.ts';
-import { prepareRoles, type RunningRole, startWatcher, startWebhook, startWorker } from './roles.ts';
+import { prepareRoles, type RunningRole, startWatcher, startWebhook, startWorker, type WebhookMeans } from './roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 
 /** Windlass on a real API server and a real Temporal, with one node that is played. */
@@ -22,7 +22,7 @@ export interface Windlass {
   /** A request that has passed admission. */
   request(options: RequestOptions): Promise<TestRequest>;
   /** Ends admission, and starts it again with these options. */
-  restartWebhook(options: readonly string[]): Promise<void>;
+  restartWebhook(options: readonly string[], means?: WebhookMeans): Promise<void>;
   stopWebhook(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -71,9 +71,9 @@ export async function startWindlass({
     webhook = undefined;
   }
 
-  async function restartWebhook(options: readonly string[]): Promise<void> {
+  async function restartWebhook(options: readonly string[], webhookMeans?: WebhookMeans): Promise<void> {
     await stopWebhook();
-    webhook = await startWebhook(means, options);
+    webhook = await startWebhook(means, options, webhookMeans);
   }
 
   return {

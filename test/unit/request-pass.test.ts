@@ -221,6 +221,29 @@ describe('a request that admission has not filled in', () => {
     expect(read('crr-b')?.spec.containers[0]?.statusContext?.containerID).toBe('containerd://app-4');
   });
 
+  it('H3, CRR-35: takes an instance that has been started since its creation for another one', async () => {
+    const started = (name: string, startedAt: string, lastState = {}) => ({
+      ...{ name, containerID: `containerd://${name}-4`, restartCount: 4 },
+      ...{ state: { running: { startedAt } }, lastState },
+    });
+    const [before, since] = [createdAt.replace('2026', '2025'), createdAt];
+    const pod = {
+      ...startedPod,
+      status: {
+        containerStatuses: [
+          started('app', since, { terminated: { containerID: 'containerd://app-3' } }),
+          started('side', before),
+        ],
+      } as unknown as NonNullable<Pod['status']>,
+    };
+    const { pass, read } = watcherAt({ requests: [unfilled('crr-a', ['app', 'side'])], pods: [pod] });
+    await pass();
+    expect(read('crr-a')?.spec.containers).toMatchObject([
+      { name: 'app', statusContext: { containerID: 'containerd://app-3', restartCount: 3 } },
+      { name: 'side', statusContext: { containerID: 'containerd://side-4', restartCount: 4 } },
+    ]);
+  });
+
   it('H3, CRR-11: is started all the same where its pod is gone, which the operation says', async () => {
     const { pass, wanted } = watcherAt({ requests: [unfilled('crr-a', ['app'])], pods: [] });
     await pass();

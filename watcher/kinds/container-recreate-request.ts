@@ -183,7 +183,7 @@ async function fill({ first, behind }: RequestQueue, podUid: string, world: Requ
 
 async function fillOne(request: ContainerRecreateRequest, pod: Pod, world: RequestPassDependencies): Promise<void> {
   const { uid, resourceVersion, labels = {} } = request.metadata;
-  const filled = fillRecreateSpec(request.spec, pod);
+  const filled = fillRecreateSpec(request.spec, pod, request.metadata.creationTimestamp);
   if (filled.kind === 'refused') {
     const problems = describeErrors(filled.errors).slice(0, longestProblems);
     await writeEnd(request, world, { reason: 'InvalidRequest', message: problems, text: problems });
