@@ -9,7 +9,7 @@
 //   on the pod: marks of markerPolicy            the watcher
 //   on the pod: annotations for providers        admission, at creation
 import { cloneSetMark } from './cloneset.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from './field-problem.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { keyProblems, selectorProblems, valueProblems } from './label-problems.ts';
 import { type LabelSelector, labelMatcher } from './label-selector.ts';
@@ -169,10 +169,7 @@ function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
 export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
   if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
   const old = objectOr(before.spec);
-  const known = problemsOfShape(old);
-  const problems = problemsOfShape(after.spec).filter(
-    ({ path, message }) => !known.some((one) => one.path === path && one.message === message),
-  );
+  const problems = newProblems(problemsOfShape(old), problemsOfShape(after.spec));
   const isSame = sameJson(old.selector, after.spec.selector);
   return [
     ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]),
@@ -242,14 +239,10 @@ function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonOb
 
 const verdicts = ['Succeeded', 'Failed'] as const;
 
-/** As many bytes of annotations as a pod may have. */
-const mostAnnotationBytes = 256 * 1024;
-
 function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[] {
   const labels = Object.entries(objectOr(policy.labels));
   const annotations = Object.entries(objectOr(policy.annotations));
   if (labels.length + annotations.length === 0) return [required(path, 'has neither labels nor annotations')];
-  const size = annotations.reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
   return [
     ...labels.flatMap(([key, value]) => [
       ...keyProblems(`${path}.labels`, key),
@@ -261,7 +254,6 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
       ...recordProblems(`${path}.annotations`, key),
       ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
     ]),
-    ...(size > mostAnnotationBytes ? [invalid(`${path}.annotations`, size, 'must not be larger than 256 KiB')] : []),
   ];
 }
 
