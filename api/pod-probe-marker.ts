@@ -182,19 +182,19 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
   const path = 'spec.probes';
   const probes = listOr(spec.probes).map(objectOr);
   if (probes.length === 0) return [required(path, 'says how pods are probed')];
-  const names = probes.map(({ name }) => name);
-  const types = probes.map(({ podConditionType }) => podConditionType || undefined);
+  const repeatedName = repeatedIn(probes.map(({ name }) => name));
+  const repeatedType = repeatedIn(probes.map(({ podConditionType }) => podConditionType || undefined));
   return probes.flatMap((probe, index) => {
     const at = `${path}[${index}]`;
     return [
       ...nameProblems(`${at}.name`, probe.name),
-      ...repeated(`${at}.name`, names, index),
+      ...repeatedName(`${at}.name`, index),
       ...(typeof probe.containerName === 'string' && probe.containerName !== ''
         ? []
         : [required(`${at}.containerName`, 'says which container is probed')]),
       ...probeProblems(`${at}.probe`, probe.probe),
       ...conditionProblems(`${at}.podConditionType`, probe.podConditionType),
-      ...repeated(`${at}.podConditionType`, types, index),
+      ...repeatedType(`${at}.podConditionType`, index),
       ...policiesProblems(at, probe),
     ];
   });
@@ -206,10 +206,15 @@ function nameProblems(path: string, name: Json | undefined): readonly FieldProbl
   return reservedNames.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
 }
 
-function repeated(path: string, values: readonly (Json | undefined)[], index: number): readonly FieldProblem[] {
-  const value = values[index];
-  const isFirst = value === undefined || values.indexOf(value) === index;
-  return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+/** Which of these values have been there before; asked once for a list, as a search for each would take its square. */
+function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index: number) => readonly FieldProblem[] {
+  const firsts = new Map<Json | undefined, number>();
+  for (const [index, value] of values.entries()) if (!firsts.has(value)) firsts.set(value, index);
+  return (path, index) => {
+    const value = values[index];
+    const isFirst = value === undefined || firsts.get(value) === index;
+    return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+  };
 }
 
 function conditionProblems(path: string, type: Json | undefined): readonly FieldProblem[] {
@@ -227,12 +232,12 @@ function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonOb
     const hasCondition = !isAbsent(podConditionType) && podConditionType !== '';
     return hasCondition ? [] : [required(path, 'without it and without podConditionType, nothing shows the result')];
   }
-  const states = policies.map(({ state }) => state);
+  const repeatedState = repeatedIn(policies.map(({ state }) => state));
   return policies.flatMap((policy, index) => [
     ...(verdicts.some((known) => known === policy.state)
       ? []
       : [notSupported(`${path}[${index}].state`, policy.state, verdicts)]),
-    ...repeated(`${path}[${index}].state`, states, index),
+    ...repeatedState(`${path}[${index}].state`, index),
     ...marksProblems(`${path}[${index}]`, policy),
   ]);
 }
