@@ -87,8 +87,8 @@ const cases: Readonly<Record<string, Case | 'not admitted by us'>> = {
     good: { podName: 'web-7', containers: [{ name: 'app' }] },
     bad: { podName: '', containers: [{ name: 'app' }, { name: 'app' }], ttlSecondsAfterFinished: -1 },
     paths: ['spec.podName', 'spec.containers[1].name', 'spec.ttlSecondsAfterFinished'],
-    change: { podName: 'web-8', containers: [{ name: 'app' }] },
-    changed: ['spec.podName'],
+    change: { podName: 'web-8', containers: [{ name: 'side' }], ttlSecondsAfterFinished: 5 },
+    changed: ['spec.podName', 'spec.containers[0].name', 'spec.ttlSecondsAfterFinished'],
   },
   ImagePullJob: {
     review: reviewImagePullJob(gates),
