@@ -40,7 +40,7 @@ function constantIn(source: string, name: string): number | undefined {
   const value = String.raw`([\d_ *]+)`;
   const pattern =
     field === undefined
-      ? String.raw`\b${constant}(?: =|:) ${value}[;,]`
+      ? String.raw`\b${constant}(?: =|:) ${value}[;,}]`
       : String.raw`\b${constant}\b[^=\n]*= \{[^}]*?\b${field}: ${value}[,\s}]`;
   const text = new RegExp(pattern).exec(source)?.[1]?.replaceAll('_', '').replaceAll(' ', '');
   return text
