@@ -9,6 +9,7 @@ import {
   parsePrefetchShare,
   podUpdatePolicies,
 } from './cloneset.ts';
+import { cloneSetLimitProblems } from './cloneset-limits.ts';
 import type { FeatureGates } from './feature-gates.ts';
 import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from './field-problem.ts';
 import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from './int-or-percent.ts';
@@ -25,6 +26,10 @@ import { windlassAnnotation } from './well-known.ts';
  * means that there is none. Takes objects of any shape in either version, and never throws.
  */
 export function validateCloneSet(object: JsonObject): readonly FieldProblem[] {
+  return [...problemsOfShape(object), ...cloneSetLimitProblems(object)];
+}
+
+function problemsOfShape(object: JsonObject): readonly FieldProblem[] {
   const version = cloneSetVersion(object) ?? 'v1beta1';
   const { spec } = object;
   if (isAbsent(spec)) return [...nameProblems(object), required('spec', 'says which pods there are to be')];
@@ -59,8 +64,12 @@ const mutableFields = [
  * it: the replicas can change without anybody being asked (CS-97), and no later update may hang on that.
  */
 export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
-  const problems = newProblems(validateCloneSet(before), validateCloneSet(after));
-  return [...immutableProblems(before, after), ...inPlaceOnlyProblems(before, after), ...problems];
+  return [
+    ...immutableProblems(before, after),
+    ...inPlaceOnlyProblems(before, after),
+    ...newProblems(problemsOfShape(before), problemsOfShape(after)),
+    ...cloneSetLimitProblems(after, before),
+  ];
 }
 
 function nameProblems({ metadata }: JsonObject): readonly FieldProblem[] {

@@ -649,29 +649,23 @@ function withoutFill(object: JsonObject, unfilled: JsonObject): JsonObject {
 }
 
 function specChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {
-  const changed = firstDifference('spec', before.spec, after.spec);
-  return changed === undefined ? [] : [{ path: changed, message: 'is immutable, as all of spec' }];
+  return differences('spec', before.spec, after.spec).map((path) => ({
+    path,
+    message: 'is immutable, as all of spec',
+  }));
 }
 
-/** The path of the first field that differs, as deep as both sides have the same shape. */
-function firstDifference(path: string, before: Json | undefined, after: Json | undefined): string | undefined {
-  if (before === after) return undefined;
+/** The paths of the fields that differ, each as deep as both sides have the same shape. */
+function differences(path: string, before: Json | undefined, after: Json | undefined): readonly string[] {
+  if (before === after) return [];
   if (isJsonObject(before) && isJsonObject(after)) {
     const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
-    for (const key of keys) {
-      const differing = firstDifference(`${path}.${key}`, before[key], after[key]);
-      if (differing !== undefined) return differing;
-    }
-    return undefined;
+    return [...keys].flatMap((key) => differences(`${path}.${key}`, before[key], after[key]));
   }
   if (isJsonList(before) && isJsonList(after) && before.length === after.length) {
-    for (const [index, item] of before.entries()) {
-      const differing = firstDifference(`${path}[${index}]`, item, after[index]);
-      if (differing !== undefined) return differing;
-    }
-    return undefined;
+    return before.flatMap((item, index) => differences(`${path}[${index}]`, item, after[index]));
   }
-  return path;
+  return [path];
 }
 
 function labelChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {

@@ -253,7 +253,7 @@ export function validateListPullJob(object: JsonObject, before?: JsonObject): re
   const had = new Set(listOr(objectOr(before?.spec).images));
   return [
     ...(images.length === 0 ? [required('spec.images', 'image can not be empty')] : []),
-    ...(images.length > mostListedImages
+    ...(images.length > Math.max(mostListedImages, listOr(objectOr(before?.spec).images).length)
       ? [invalid('spec.images', images.length, `the maximum number of images cannot > ${mostListedImages}`)]
       : []),
     ...(new Set(images).size < images.length

@@ -3,9 +3,10 @@
 //
 //   in admission      the limits of `limitProblems`; an update may keep what is above one already, or make it smaller
 //   where it is used  `longestTimeoutSeconds` on the node, `mostProbesOfPod` and the room of the list for the list
-import { type FieldProblem, invalid } from './field-problem.ts';
+import type { FieldProblem } from './field-problem.ts';
 import { isJsonObject, type JsonObject, listOr, objectOr } from './json.ts';
 import { jsonBytes } from './json-bytes.ts';
+import { type Measure, overLimit } from './limits.ts';
 import { longestTimeoutSeconds } from './probe.ts';
 
 /** Probes of one marker. */
@@ -23,22 +24,12 @@ export const mostProbeBytes = 32 * 1024;
 /** Bytes of JSON of all probes of one marker. */
 export const mostMarkerProbeBytes = 128 * 1024;
 
-/** Something with a limit. */
-interface Measure {
-  readonly path: string;
-  /** What it is in an older version of the marker, where the same probe may stand elsewhere in the list. */
-  readonly key: string;
-  readonly value: number;
-  readonly most: number;
-  readonly rule: string;
-}
+/** Characters of the keys and values of the annotations that a state writes: as many as a pod may have. */
+export const mostAnnotationBytes = 256 * 1024;
 
 /** What of a marker is above a limit. What `before` has of the same is no problem while it does not grow. */
 export function limitProblems(spec: JsonObject, before: JsonObject = {}): readonly FieldProblem[] {
-  const known = new Map(measuresOf(before).map(({ key, value }) => [key, value]));
-  return measuresOf(spec)
-    .filter(({ key, value, most }) => value > most && value > (known.get(key) ?? 0))
-    .map(({ path, value, rule }) => invalid(path, value, rule));
+  return overLimit(measuresOf(spec), measuresOf(before));
 }
 
 function measuresOf(spec: JsonObject): readonly Measure[] {
@@ -58,7 +49,7 @@ function measuresOf(spec: JsonObject): readonly Measure[] {
   ];
 }
 
-function probeMeasures(path: string, { name, containerName, probe }: JsonObject): readonly Measure[] {
+function probeMeasures(path: string, { name, containerName, probe, markerPolicy }: JsonObject): readonly Measure[] {
   const { timeoutSeconds } = objectOr(probe);
   const named = (field: string, value: unknown): Measure => ({
     path: `${path}.${field}`,
@@ -79,7 +70,23 @@ function probeMeasures(path: string, { name, containerName, probe }: JsonObject)
       value: typeof timeoutSeconds === 'number' ? timeoutSeconds : 0,
       rule: `must not be more than ${longestTimeoutSeconds}`,
     },
+    ...listOr(markerPolicy)
+      .map(objectOr)
+      .map(
+        ({ state, annotations }, index): Measure => ({
+          ...{
+            path: `${path}.markerPolicy[${index}].annotations`,
+            key: `${String(name)} ${String(state)} annotations`,
+          },
+          ...{ value: lengthOf(objectOr(annotations)), most: mostAnnotationBytes },
+          rule: `must not be larger than ${mostAnnotationBytes / 1024} KiB`,
+        }),
+      ),
   ];
+}
+
+function lengthOf(annotations: JsonObject): number {
+  return Object.entries(annotations).reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
 }
 
 function bytesOf(probe: unknown): number {

@@ -9,7 +9,7 @@
 //   on the pod: marks of markerPolicy            the watcher
 //   on the pod: annotations for providers        admission, at creation
 import { cloneSetMark } from './cloneset.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from './field-problem.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
 import { keyProblems, selectorProblems, valueProblems } from './label-problems.ts';
 import { type LabelSelector, labelMatcher } from './label-selector.ts';
@@ -169,10 +169,7 @@ function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
 export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
   if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
   const old = objectOr(before.spec);
-  const known = problemsOfShape(old);
-  const problems = problemsOfShape(after.spec).filter(
-    ({ path, message }) => !known.some((one) => one.path === path && one.message === message),
-  );
+  const problems = newProblems(problemsOfShape(old), problemsOfShape(after.spec));
   const isSame = sameJson(old.selector, after.spec.selector);
   return [
     ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]),
@@ -185,19 +182,19 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
   const path = 'spec.probes';
   const probes = listOr(spec.probes).map(objectOr);
   if (probes.length === 0) return [required(path, 'says how pods are probed')];
-  const names = probes.map(({ name }) => name);
-  const types = probes.map(({ podConditionType }) => podConditionType || undefined);
+  const repeatedName = repeatedIn(probes.map(({ name }) => name));
+  const repeatedType = repeatedIn(probes.map(({ podConditionType }) => podConditionType || undefined));
   return probes.flatMap((probe, index) => {
     const at = `${path}[${index}]`;
     return [
       ...nameProblems(`${at}.name`, probe.name),
-      ...repeated(`${at}.name`, names, index),
+      ...repeatedName(`${at}.name`, index),
       ...(typeof probe.containerName === 'string' && probe.containerName !== ''
         ? []
         : [required(`${at}.containerName`, 'says which container is probed')]),
       ...probeProblems(`${at}.probe`, probe.probe),
       ...conditionProblems(`${at}.podConditionType`, probe.podConditionType),
-      ...repeated(`${at}.podConditionType`, types, index),
+      ...repeatedType(`${at}.podConditionType`, index),
       ...policiesProblems(at, probe),
     ];
   });
@@ -209,10 +206,15 @@ function nameProblems(path: string, name: Json | undefined): readonly FieldProbl
   return reservedNames.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
 }
 
-function repeated(path: string, values: readonly (Json | undefined)[], index: number): readonly FieldProblem[] {
-  const value = values[index];
-  const isFirst = value === undefined || values.indexOf(value) === index;
-  return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+/** Which of these values have been there before; asked once for a list, as a search for each would take its square. */
+function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index: number) => readonly FieldProblem[] {
+  const firsts = new Map<Json | undefined, number>();
+  for (const [index, value] of values.entries()) if (!firsts.has(value)) firsts.set(value, index);
+  return (path, index) => {
+    const value = values[index];
+    const isFirst = value === undefined || firsts.get(value) === index;
+    return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+  };
 }
 
 function conditionProblems(path: string, type: Json | undefined): readonly FieldProblem[] {
@@ -230,26 +232,22 @@ function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonOb
     const hasCondition = !isAbsent(podConditionType) && podConditionType !== '';
     return hasCondition ? [] : [required(path, 'without it and without podConditionType, nothing shows the result')];
   }
-  const states = policies.map(({ state }) => state);
+  const repeatedState = repeatedIn(policies.map(({ state }) => state));
   return policies.flatMap((policy, index) => [
     ...(verdicts.some((known) => known === policy.state)
       ? []
       : [notSupported(`${path}[${index}].state`, policy.state, verdicts)]),
-    ...repeated(`${path}[${index}].state`, states, index),
+    ...repeatedState(`${path}[${index}].state`, index),
     ...marksProblems(`${path}[${index}]`, policy),
   ]);
 }
 
 const verdicts = ['Succeeded', 'Failed'] as const;
 
-/** As many bytes of annotations as a pod may have. */
-const mostAnnotationBytes = 256 * 1024;
-
 function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[] {
   const labels = Object.entries(objectOr(policy.labels));
   const annotations = Object.entries(objectOr(policy.annotations));
   if (labels.length + annotations.length === 0) return [required(path, 'has neither labels nor annotations')];
-  const size = annotations.reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
   return [
     ...labels.flatMap(([key, value]) => [
       ...keyProblems(`${path}.labels`, key),
@@ -261,7 +259,6 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
       ...recordProblems(`${path}.annotations`, key),
       ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
     ]),
-    ...(size > mostAnnotationBytes ? [invalid(`${path}.annotations`, size, 'must not be larger than 256 KiB')] : []),
   ];
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { mostTerms } from '../../api/cloneset-limits.ts';
 import { updateOrder } from '../../workflows/plan/cloneset/update-order.ts';
 import { fleet, now, type PodFacts, pod } from '../support/cloneset-world.ts';
 
@@ -165,5 +166,36 @@ describe('updateOrder', () => {
         expect(order(facts, strategy, others)).toHaveLength(Object.keys(facts).length);
       }),
     );
+  });
+});
+
+describe('updateOrder of a set that was stored with more terms than it may have', () => {
+  const facts = { a: { labels: { late: 'yes' } }, b: { labels: { soon: 'yes' } }, c: {} };
+  const term = (key: string) => ({ weight: 1, matchSelector: { matchLabels: { [key]: 'yes' } } });
+
+  it('goes by the first of them', () => {
+    const fillers = Array.from({ length: mostTerms - 1 }, (_, index) => term(`filler-${index}`));
+    const weightPriority = [...fillers, term('soon'), term('late'), term('late')];
+    expect(order(facts, { priorityStrategy: { weightPriority } })[0]).toBe('b');
+  });
+
+  it('asks once for each pod and term, however many comparisons the sort takes', () => {
+    let asked = 0;
+    const matchLabels = Object.defineProperty({}, 'never', { enumerable: true, value: 'x' });
+    const weightPriority = Array.from({ length: 4 * mostTerms }, () => ({ weight: 1, matchSelector: { matchLabels } }));
+    const labels = new Proxy<Record<string, string>>(
+      {},
+      {
+        getOwnPropertyDescriptor() {
+          asked += 1;
+          return undefined;
+        },
+      },
+    );
+    const pods = fleet(...Array.from({ length: 64 }, (_, index) => pod(`p${index}`, { labels })));
+    for (const one of pods) Object.assign(one.pod.metadata, { labels });
+    updateOrder(pods, pods, { priorityStrategy: { weightPriority } });
+    expect(asked).toBeLessThanOrEqual(pods.length * mostTerms);
+    expect(asked).toBeGreaterThan(0);
   });
 });

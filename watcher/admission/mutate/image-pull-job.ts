@@ -23,8 +23,10 @@ export function reviewImagePullJob(gates: Gates): Review {
     review(request, gates, (before, after) => {
       const object = defaultPullJob(after, before === undefined);
       const fixed = before === undefined ? [] : validatePullJobUpdate(before, object);
-      if (fixed.length > 0) return { kind: 'refused', code: 403, errors: fixed };
-      return verdictOf(object, validatePullJob(object, before));
+      const problems = validatePullJob(object, before);
+      // what cannot be changed is forbidden, whatever is bad besides
+      if (fixed.length > 0) return { kind: 'refused', code: 403, errors: [...fixed, ...problems] };
+      return verdictOf(object, problems);
     });
 }
 

@@ -3,8 +3,11 @@
  *
  * By default those that are worth least. A priority sorts that list again, keeping it among equals; then each scatter term
  * pulls its pods apart over the list; and pods that wait for their update already come before all others.
+ *
+ * Of more terms than a set may have the first ones count, so that a set that was stored with them holds up no other.
  */
 import type { RollingUpdate } from '../../../api/cloneset.ts';
+import { mostTerms } from '../../../api/cloneset-limits.ts';
 import { entryOf } from '../../../api/json.ts';
 import { labelMatcher } from '../../../api/label-selector.ts';
 import { type AlikePods, byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
@@ -29,22 +32,35 @@ export function updateOrder(
 const byDefault: PodOrder = inOrder(byProgress, unreadyFirst, byService);
 
 function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
-  const weights = strategy?.weightPriority ?? [];
-  const keys = (strategy?.orderPriority ?? []).map(({ orderedKey }) => orderedKey);
+  const weights = (strategy?.weightPriority ?? []).slice(0, mostTerms);
+  const keys = (strategy?.orderPriority ?? []).slice(0, mostTerms).map(({ orderedKey }) => orderedKey);
   if (weights.length > 0) {
     const terms = weights.map(({ weight, matchSelector }) => ({ weight, matches: labelMatcher(matchSelector) }));
     // CS-52
-    const weightOf = ({ pod }: FleetPod) =>
-      terms.reduce((sum, { weight, matches }) => sum + (matches?.(pod.metadata.labels) ? weight : 0), 0);
+    const weightOf = onceEach(({ pod }: FleetPod) =>
+      terms.reduce((sum, { weight, matches }) => sum + (matches?.(pod.metadata.labels) ? weight : 0), 0),
+    );
     return (left, right) => weightOf(right) - weightOf(left);
   }
   // CS-53: pods with none of the keys have the level -1, so they come first
-  const levelOf = ({ pod }: FleetPod) => keys.findIndex((key) => entryOf(pod.metadata.labels, key) !== undefined);
+  const levelOf = onceEach(({ pod }: FleetPod) =>
+    keys.findIndex((key) => entryOf(pod.metadata.labels, key) !== undefined),
+  );
   const numberOf = (pod: FleetPod) => numberAtEnd(entryOf(pod.pod.metadata.labels, keys[levelOf(pod)] ?? '') ?? '');
   return inOrder(
     (left, right) => levelOf(left) - levelOf(right),
     (left, right) => numberOf(right) - numberOf(left),
   );
+}
+
+/** The question, asked once about each: a sort compares each many times. */
+function onceEach<Item>(ask: (item: Item) => number): (item: Item) => number {
+  const answers = new Map<Item, number>();
+  return (item) => {
+    const answer = answers.get(item) ?? ask(item);
+    answers.set(item, answer);
+    return answer;
+  };
 }
 
 function numberAtEnd(text: string): number {
@@ -63,8 +79,8 @@ function scatterTerms(
   { scatterStrategy = [] }: Pick<RollingUpdate, 'scatterStrategy'>,
   candidates: readonly FleetPod[],
 ): readonly ScatterTerm[] {
-  const matching = (term: ScatterTerm) => candidates.filter((pod) => matches(pod, term)).length;
-  return scatterStrategy.toSorted((left, right) => matching(right) - matching(left));
+  const matching = onceEach((term: ScatterTerm) => candidates.filter((pod) => matches(pod, term)).length);
+  return scatterStrategy.slice(0, mostTerms).toSorted((left, right) => matching(right) - matching(left));
 }
 
 function matches({ pod }: FleetPod, { key, value }: ScatterTerm): boolean {
