@@ -5,7 +5,7 @@ import type { KubeObject } from '../../api/meta.ts';
 import { terminateSidecarsId } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
 import { waitFor } from '../support/wait.ts';
-import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 
 let cluster: LocalCluster;
 const gate = '--feature-gates=SidecarTerminator=true';
@@ -194,11 +194,22 @@ describe('the end of sidecars', () => {
 
   it.concurrent('JST-12: takes commands by annotation of the pod, where the Job waits until they are given', async () => {
     const namespace = await cluster.newNamespace();
-    await cluster.applySample('job-with-sidecar.yaml', namespace);
-    const { metadata } = await podOf(namespace);
+    // it is paused before its work is done, however slow the machine is
+    const untilAllowed = 'until test -e /tmp/go; do sleep 1; done;';
+    const text = (await sample('job-with-sidecar.yaml')).replace('sleep 3;', untilAllowed);
+    expect(text).toContain(untilAllowed);
+    await cluster.ok(['apply', '-n', namespace, '-f', '-'], text);
+    const { metadata } = await waitFor('the pod to run', async (see) => {
+      const pod = see(await podOf(namespace));
+      return pod.status?.phase === 'Running' && pod;
+    });
     const annotate = (command: string) =>
       cluster.ok(['annotate', 'pod', '-l', 'job-name=report', '-n', namespace, `windlass.io/command=${command}`]);
     await annotate('pause');
+    await waitFor('the work to be allowed to end', async (see) => {
+      const go = ['exec', metadata.name, '-n', namespace, '-c', 'report', '--', 'touch', '/tmp/go'];
+      return see(await cluster.kubectl(go)).code === 0;
+    });
     const paused = await waitFor('the pause to be told', async (see) => {
       const { annotations } = see((await podOf(namespace)).metadata);
       return annotations?.['windlass.io/sidecar-termination']?.includes('Paused') && annotations;
