@@ -111,6 +111,8 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   #reached: string | undefined;
   /** Like `reached`, without bookmarks: an event at or before it about an object that is not here is a repetition. */
   #lastEvent = '0';
+  /** How often the versions have begun again from an earlier number. */
+  #history = 0;
   #closed: Error | undefined;
 
   constructor({ indexes, onError }: CacheOptions<T>) {
@@ -164,8 +166,11 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   }
 
   seen(uid: string, resourceVersion: string, signal: AbortSignal): Promise<void> {
+    const history = this.#history;
     // Not only the object itself: it may be gone again, or no longer selected, before anybody looks.
-    const holds = () => this.#reached !== undefined && compareVersions(this.#reached, resourceVersion) >= 0;
+    const holds = () =>
+      history !== this.#history ||
+      (this.#reached !== undefined && compareVersions(this.#reached, resourceVersion) >= 0);
     return this.#wait(holds, { uid: anyVersion, what: `version ${resourceVersion} of ${uid} is seen`, signal });
   }
 
@@ -196,7 +201,9 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   }
 
   replace(objects: readonly T[], resourceVersion: string): void {
-    // The list decides, not the versions: an etcd that was restored from a backup counts from an earlier number.
+    // The list decides, not the versions: an etcd that was restored from a backup counts from an earlier number. What was
+    // written before is in the list or lost, so nobody waits for it any more.
+    if (this.#reached !== undefined && compareVersions(resourceVersion, this.#reached) < 0) this.#history++;
     this.#reached = resourceVersion;
     this.#lastEvent = resourceVersion;
 

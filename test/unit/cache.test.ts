@@ -278,6 +278,20 @@ describe('seen', () => {
   });
 });
 
+describe('seen, when the versions begin again from an earlier number', () => {
+  it('L9: does not wait for what was written before an etcd was restored from a backup', async () => {
+    const { cache } = cacheWithDiary();
+    cache.replace([thing('a', 100)], '100');
+    const before = cache.seen('uid-a', '120', never);
+    cache.replace([thing('a', 40)], '40');
+    await before;
+    const after = cache.seen('uid-a', '41', never);
+    expect(await Promise.race([after, Promise.resolve('waits')])).toBe('waits');
+    cache.apply('MODIFIED', thing('a', 41));
+    await after;
+  });
+});
+
 describe('deletionSeen', () => {
   it('is content with a deletion mark, and with absence once there is a list', async () => {
     const { cache } = cacheWithDiary();
