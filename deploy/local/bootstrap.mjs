@@ -16,6 +16,7 @@ const script = {
   record: 'test/record.ts',
   bench: 'test/bench/main.ts',
   chaos: 'test/chaos/main.ts',
+  hostile: 'test/hostile/main.ts',
   scale: 'test/scale/main.ts',
   'scale-pulls': 'test/scale/pulls-main.ts',
   cli: 'deploy/cli/main.ts',

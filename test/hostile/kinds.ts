@@ -1,0 +1,93 @@
+// What is made hostile, kind by kind: an ordinary object of each, which one value then spoils.
+import { cloneSets } from '../../api/cloneset.ts';
+import { crr } from '../../api/container-recreate-request.ts';
+import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job.ts';
+import type { JsonObject } from '../../api/json.ts';
+import type { Resource } from '../../api/meta.ts';
+import { fakeNodeImageLabel, nodeImages } from '../../api/node-image.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker.ts';
+import { kinds } from '../../api/schema/kinds.ts';
+import { type HostileValue, hostileValues } from './values.ts';
+
+/** A kind whose objects people write. */
+export interface AttackedKind {
+  readonly resource: Resource;
+  /** An ordinary object that asks for nothing but itself. `pod` is a pod of its namespace, for what needs one. */
+  readonly ordinary: (name: string, pod: string) => JsonObject;
+}
+
+const labels = { app: 'hostile' };
+
+export const container = (name: string): JsonObject => ({
+  name,
+  image: 'busybox:1.36',
+  command: ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`],
+});
+
+/** Each kind, but for NodePodProbe: that is written by the watcher alone. */
+export const attackedKinds: readonly AttackedKind[] = [
+  {
+    resource: cloneSets,
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: {
+        replicas: 1,
+        selector: { matchLabels: { ...labels, set: name } },
+        template: {
+          metadata: { labels: { ...labels, set: name } },
+          spec: { terminationGracePeriodSeconds: 1, containers: [container('app')] },
+        },
+      },
+    }),
+  },
+  {
+    resource: crr,
+    ordinary: (name, pod) => ({
+      metadata: { name },
+      spec: { podName: pod, containers: [{ name: 'app' }], ttlSecondsAfterFinished: 1 },
+    }),
+  },
+  {
+    resource: imagePullJobs,
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: { image: 'busybox:1.36', parallelism: 2, completionPolicy: { type: 'Always', activeDeadlineSeconds: 60 } },
+    }),
+  },
+  {
+    resource: imageListPullJobs,
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: { images: ['busybox:1.36'], completionPolicy: { type: 'Always', activeDeadlineSeconds: 60 } },
+    }),
+  },
+  {
+    resource: podProbeMarker,
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: {
+        selector: { matchLabels: labels },
+        probes: [
+          {
+            name: 'up',
+            containerName: 'app',
+            probe: { exec: { command: ['true'] }, periodSeconds: 10 },
+            podConditionType: `hostile.example/${name}`,
+          },
+        ],
+      },
+    }),
+  },
+  {
+    resource: nodeImages,
+    ordinary: (name) => ({ metadata: { name, labels: { [fakeNodeImageLabel]: 'true' } }, spec: {} }),
+  },
+];
+
+/** Every hostile value of every field that people write of a kind. */
+export function valuesOf({ resource }: AttackedKind): readonly HostileValue[] {
+  const definition = kinds.find(({ kind }) => kind === resource.kind);
+  const version = definition?.versions.find(({ name }) => name === resource.version);
+  if (!version) throw new Error(`There is no schema of ${resource.kind} ${resource.version}`);
+  return hostileValues(version.spec, ['spec']);
+}
