@@ -2,6 +2,7 @@ import { despiteConflicts } from '../../api/conflicts.ts';
 import { referenceOf } from '../../api/familiar-image.ts';
 import { fnv1a } from '../../api/fnv.ts';
 import { sameJson } from '../../api/json.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image.ts';
 import type { PullOperation } from '../../api/operations.ts';
@@ -16,7 +17,7 @@ import {
   openTagsOf,
   type TagReport,
 } from '../../workflows/plan/pull-images.ts';
-import { jsonBytes, nextPart } from '../../workflows/plan/size.ts';
+import { nextPart } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';

@@ -12,6 +12,7 @@ import {
 } from '../../api/container-recreate-request.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import { sameJson } from '../../api/json.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { Node } from '../../api/node.ts';
 import type { CommandName, RestartOperation } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -28,7 +29,7 @@ import {
 } from '../../api/well-known.ts';
 import { type ContainerBefore, type RecreateOrder, skipperOf } from '../../workflows/plan/recreate-containers.ts';
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate-report.ts';
-import { jsonBytes, nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
+import { nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
 import type { KubeClient } from './client.ts';
 import { recordEvent } from './events.ts';
 import { isGone, toFailure } from './failures.ts';

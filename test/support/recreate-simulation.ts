@@ -10,6 +10,7 @@ import {
   type ContainerRecreateRequestStatus,
   crr,
 } from '../../api/container-recreate-request.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import { timestamp } from '../../api/time.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import {
@@ -33,7 +34,6 @@ import {
   statusDelta,
   withDelta,
 } from '../../workflows/plan/recreate-report.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 import { MemoryCluster } from './memory-kube-client.ts';
 import { createdAt, gatedPod, operationFor, originalId, plainClient } from './recreate-requests.ts';
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { NodeImageLook } from '../../activities/kube/node-images.ts';
 import { nodeImageActivities } from '../../activities/kube/node-images.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import {
   findTagStatus,
   type ImageTag,
@@ -25,7 +26,7 @@ import {
   type PullNews,
   reportOf,
 } from '../../workflows/plan/pull-images.ts';
-import { jsonBytes, payloadBytes } from '../../workflows/plan/size.ts';
+import { payloadBytes } from '../../workflows/plan/size.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { bornAt, bornMs, nodeImage, tagOf } from '../support/pull-objects.ts';
 

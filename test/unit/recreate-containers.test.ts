@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import {
   type Action,
   type Command,
@@ -18,7 +19,6 @@ import {
   statusOf,
   waitingSince,
 } from '../../workflows/plan/recreate-containers.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 
 function order(overrides: Partial<RecreateOrder> = {}): RecreateOrder {
   return {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { ContainerRecreateRequestStatus, ContainerRecreateState } from '../../api/container-recreate-request.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import {
   mergedStatus,
@@ -12,7 +13,6 @@ import {
   statusDelta,
   withDelta,
 } from '../../workflows/plan/recreate-report.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 
 const at = '2026-01-01T00:00:00Z';
 

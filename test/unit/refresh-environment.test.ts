@@ -11,6 +11,7 @@ import {
   plainHash,
   staleContainers,
 } from '../../api/in-place-update.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { KubeObject } from '../../api/meta.ts';
 import type { RefreshOperation } from '../../api/operations.ts';
 import type { Container, ContainerStatus, Pod } from '../../api/pod.ts';
@@ -22,7 +23,6 @@ import {
   refreshRetryMs,
   type StaleInstance,
 } from '../../workflows/plan/refresh-environment.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 import { inPlacePod } from '../support/in-place-pod.ts';
 
 const follows = (name: string, image = 'docker.io/library/shop:1'): Container => ({

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { requestActivities } from '../../activities/kube/requests.ts';
 import { type ContainerRecreateRequest, crr, preRecreateGrace } from '../../api/container-recreate-request.ts';
 import type { Event } from '../../api/event.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { Pod } from '../../api/pod.ts';
 import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
 import {
@@ -11,7 +12,6 @@ import {
   sidecarTerminatedCondition,
 } from '../../api/well-known.ts';
 import type { StatusDelta } from '../../workflows/plan/recreate-report.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {
   conflict,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { RollOutFacts } from '../../api/operations.ts';
 import type { Verdict } from '../../workflows/plan/fleet-permit.ts';
 import {
@@ -23,7 +24,6 @@ import {
   permitUnder,
   prunedOrders,
 } from '../../workflows/plan/roll-out-orders.ts';
-import { jsonBytes } from '../../workflows/plan/size.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fitting, jsonBytes, nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
+import { fitting, nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
 
 const anyText = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), fc.string());
 

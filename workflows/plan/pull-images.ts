@@ -3,6 +3,7 @@
 
 import { type RefusalReason, refusalWait } from '../../api/failure.ts';
 import { type FamiliarImage, referenceOf } from '../../api/familiar-image.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import { compareGoStrings } from '../../api/json-go.ts';
 import {
   currentTagStatus,
@@ -23,7 +24,7 @@ import {
 import type { NodeRef } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { jsonBytes, nextPart, shortened, waitWithin } from './size.ts';
+import { nextPart, shortened, waitWithin } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
 
 /** Texts of runtimes and API servers travel through histories. */

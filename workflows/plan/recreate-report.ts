@@ -2,9 +2,10 @@
 
 import { withCondition } from '../../api/conditions.ts';
 import type { ContainerRecreateRequestStatus, ContainerRecreateState } from '../../api/container-recreate-request.ts';
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { RecreateStatus } from './recreate-containers.ts';
-import { fitting, jsonBytes } from './size.ts';
+import { fitting } from './size.ts';
 
 /** A status with its times. */
 export interface ReportedStatus extends Omit<RecreateStatus, 'waitingFor'> {

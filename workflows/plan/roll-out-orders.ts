@@ -1,9 +1,10 @@
 /** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
 
+import { jsonBytes } from '../../api/json-bytes.ts';
 import type { CommandName } from '../../api/operations.ts';
 import { isSaying, type Order, type RollOutOrders } from '../../api/roll-out-orders.ts';
 import type { Permit, Undo } from './fleet-permit.ts';
-import { fitting, jsonBytes, shortened } from './size.ts';
+import { fitting, shortened } from './size.ts';
 
 /** A command as far as it is about orders. */
 export interface OrderCommand {

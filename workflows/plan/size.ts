@@ -1,8 +1,6 @@
 /** How much a value takes as a payload: JSON in UTF-8. Histories hold small payloads only, so plans keep what they say small. */
 import { jsonBytes } from '../../api/json-bytes.ts';
 
-export { jsonBytes };
-
 /** Payloads are references and verdicts of at most so many bytes, each cut where it is made. */
 export const payloadBytes = 4 * 1024;
 
