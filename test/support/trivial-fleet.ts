@@ -57,7 +57,7 @@ export function planTrivialFleet(
   const isPast = done >= (permit.milestone ?? permit.batch);
   if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
   if (permit.paused) {
-    const reason = fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
+    const reason = permit.aborted || fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
     return rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
   }
 

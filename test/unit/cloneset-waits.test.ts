@@ -177,6 +177,14 @@ describe('what a CloneSet waits for', () => {
     expect(plan(over).disruption).toHaveLength(1);
   });
 
+  it('Aborted, PausedByOperator: are told apart by the permit before the object says either', () => {
+    const given = { pods: [...pods('o', 3), ...fresh(2)] };
+    const aborted = permit({ paused: true, aborted: true });
+    expect(plan({ ...given, permit: aborted }).standing).toMatchObject({ wait: { reason: 'Aborted' } });
+    const paused = permit({ paused: true });
+    expect(plan({ ...given, permit: paused }).standing).toMatchObject({ wait: { reason: 'PausedByOperator' } });
+  });
+
   it('Undone: tells who took the revision back, once that is through', () => {
     const undo = { by: '', at: '', to: oldName };
     const set = ordered({ version: 1, revision: newName, undo });

@@ -184,6 +184,7 @@ describe('a command', () => {
     const newer = { kind: 'changed', change: { ...facts, generation: 3, revision: 'web-3' } } as const;
     const aborted = hearing(start, command('abort'));
     expect(phaseOf(aborted)).toBe('Aborted');
+    expect(wantedPermit(aborted)).toMatchObject({ paused: true, aborted: true });
     expect(wantedPermit(hearing(aborted, newer))).toMatchObject({ paused: false, revision: 'web-3' });
     expect(wantedPermit(hearing(start, command('pause'), newer))).toMatchObject({ paused: true, revision: 'web-3' });
     expect(wantedPermit(hearing(aborted, command('retry')))).toMatchObject({ paused: false });

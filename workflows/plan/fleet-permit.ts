@@ -11,6 +11,8 @@ export interface Permit {
   readonly revision: string;
   /** Nothing new may be disrupted; what is in flight finishes. */
   readonly paused: boolean;
+  /** It is paused because an operator has aborted the roll-out, which the object may not say yet. */
+  readonly aborted?: true;
   /** Names of pods to leave out. */
   readonly skip: readonly string[];
   /** How many pods may be of the revision, those of earlier batches included. */

@@ -260,16 +260,23 @@ export function wantedPermit(progress: RollOutProgress): Permit | undefined {
 }
 
 /** What the object and the orders of operators leave to be done. */
-type Leave = Pick<Permit, 'revision' | 'paused' | 'skip' | 'undo'>;
+type Leave = Pick<Permit, 'revision' | 'paused' | 'aborted' | 'skip' | 'undo'>;
 
 function leaveOf({ facts, orders }: RollOutProgress): Leave {
   const undo = undoOf(orders);
   const revision = undo?.to ?? facts.revision;
-  return { revision, paused: isHeld(orders), skip: orders?.skip ?? [], ...(undo && { undo }) };
+  return {
+    revision,
+    paused: isHeld(orders),
+    ...(orders?.aborted && { aborted: true }),
+    skip: orders?.skip ?? [],
+    ...(undo && { undo }),
+  };
 }
 
 function isSameLeave(one: Leave, other: Leave): boolean {
-  const told = ({ revision, paused, skip, undo }: Leave) => JSON.stringify([revision, paused, skip, undo]);
+  const told = ({ revision, paused, aborted, skip, undo }: Leave) =>
+    JSON.stringify([revision, paused, aborted, skip, undo]);
   return told(one) === told(other);
 }
 

@@ -77,13 +77,19 @@ function paused({ update }: Situation): Wait | undefined {
 
 function aborted({ scene, update }: Situation): Wait | undefined {
   const order = scene.orders?.aborted;
-  return order && update.numbers.updateNum !== 0 ? wait('Aborted', [], orderedBy(order, scene)) : undefined;
+  if (order && update.numbers.updateNum !== 0) return wait('Aborted', [], orderedBy(order, scene));
+  return isStoppedByOperator(update) && scene.permit?.aborted ? wait('Aborted') : undefined;
 }
 
 function pausedByOperator({ scene, update }: Situation): Wait | undefined {
   const order = scene.orders?.paused;
   if (order && update.numbers.updateNum !== 0) return wait('PausedByOperator', [], orderedBy(order, scene));
-  return update.stop.kind === 'paused' && update.stop.by === 'operator' ? wait('PausedByOperator') : undefined;
+  return isStoppedByOperator(update) ? wait('PausedByOperator') : undefined;
+}
+
+/** A command reaches the permit before it stands in the object. */
+function isStoppedByOperator({ stop }: Situation['update']): boolean {
+  return stop.kind === 'paused' && stop.by === 'operator';
 }
 
 function undone({ scene, update }: Situation): Wait | undefined {
