@@ -46,7 +46,7 @@ export function rollOutTakes(cluster: BenchCluster) {
     await cluster.podsAre(`the pods of ${metadata.name} are gone`, (pods) => ofApp(pods, metadata.name).length === 0);
   }
 
-  /** Rolls a complete CloneSet of `rolledOut` pods out to the other image: milliseconds from the patch to its status. */
+  /** Rolls a complete CloneSet out to the other image: milliseconds from the patch to its status. */
   async function rollOut(set: CloneSet, into?: Journey[][]): Promise<number> {
     journeys.clear();
     const startedAt = performance.now();
@@ -54,7 +54,8 @@ export function rollOutTakes(cluster: BenchCluster) {
     await cluster.setIs(
       set.metadata.uid,
       `${set.metadata.name} is updated`,
-      ({ status }) => status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === rolledOut,
+      ({ status }) =>
+        status?.observedGeneration === metadata.generation && status?.updatedReadyReplicas === set.spec.replicas,
     );
     const took = performance.now() - startedAt;
     into?.push(journeysSince(startedAt));
