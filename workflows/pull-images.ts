@@ -2,7 +2,6 @@ import {
   ApplicationFailure,
   CancellationScope,
   condition,
-  continueAsNew,
   defineSignal,
   isCancellation,
   setCurrentDetails,
@@ -41,6 +40,7 @@ import {
 } from './plan/pull-images.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
+import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -147,7 +147,7 @@ export async function pullImages(operation: PullOperation, before: PullHandOver 
       await Promise.all(announcements.splice(0));
       if (mayHandOver() && !isQuiet()) {
         // all other progress is in the cluster, so the next run needs only the same references
-        await continueAsNew<typeof pullImages>({ nodeImage, node }, pausedBy === undefined ? {} : { pausedBy });
+        await handOverTo<typeof pullImages>([{ nodeImage, node }, pausedBy === undefined ? {} : { pausedBy }]);
       }
       if (wantsLook || !isQuiet() || announcements.length > 0) continue;
       if (!isMoreOpen) return;
@@ -160,7 +160,7 @@ export async function pullImages(operation: PullOperation, before: PullHandOver 
   }
 
   function mayHandOver(): boolean {
-    isDraining ||= workflowInfo().continueAsNewSuggested;
+    isDraining ||= isHandOverDue();
     // a command is obeyed once it is known who gave it
     if (!isDraining || operator.unidentified() > 0) return false;
     return reports.size === 0 && !isWriting && [...runs.values()].every(({ attempt }) => attempt === undefined);

@@ -1,15 +1,9 @@
-import {
-  CancellationScope,
-  condition,
-  continueAsNew,
-  defineSignal,
-  setHandler,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { CancellationScope, condition, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
 import { imagePullJobs } from '../api/image-pull-job.ts';
 import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/operations.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look } from './shared/activities.ts';
+import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
@@ -45,10 +39,10 @@ export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
         if (seen !== 'open') return;
       }
       const hasNews = () => wantsLook || commands.length > 0;
-      const isDue = () => workflowInfo().continueAsNewSuggested && operator.unidentified() === 0;
+      const isDue = () => isHandOverDue() && operator.unidentified() === 0;
       await condition(() => hasNews() || isDue());
       // all that counts is written down on the job
-      if (!hasNews()) await continueAsNew<typeof pullOnNodes>(operation);
+      if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation]);
     }
   });
 

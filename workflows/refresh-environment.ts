@@ -1,4 +1,4 @@
-import { condition, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
 import { refusalWait } from '../api/failure.ts';
 import { type RefreshOperation, searchAttributes } from '../api/operations.ts';
@@ -14,6 +14,7 @@ import {
 } from './plan/refresh-environment.ts';
 import { fitting } from './plan/size.ts';
 import { look, onNode } from './shared/activities.ts';
+import { isHandOverDue } from './shared/hand-over.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -67,7 +68,7 @@ export async function refreshEnvironment(
 
   /** What has not been read, or has no name yet, would be lost to the next run. */
   function mayHandOver(): boolean {
-    return workflowInfo().continueAsNewSuggested && inbox.isEmpty() && operator.unidentified() === 0;
+    return isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
   }
 
   /** Waits for news, or until it may hand over; false when nothing came in time. */

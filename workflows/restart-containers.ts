@@ -1,10 +1,8 @@
 import {
   CancellationScope,
   condition,
-  continueAsNew,
   defineSignal,
   isCancellation,
-  makeContinueAsNewFunc,
   setCurrentDetails,
   setHandler,
   sleep,
@@ -50,6 +48,7 @@ import {
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import { type RefreshHandOver, refreshEnvironment } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
+import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
@@ -121,7 +120,7 @@ export async function restartContainers(
     // all other progress is in the cluster, so the next run needs only the same references
     else {
       const rest = { operator: operator.handOver(), ...(end !== 'historyFull' && { refresh: end }) };
-      await continueAsNew<typeof restartContainers>(operation, next, rest);
+      await handOverTo<typeof restartContainers>([operation, next, rest]);
     }
     if (!next) return;
     await condition(() => operator.unidentified() === 0);
@@ -143,7 +142,7 @@ async function announce({ request }: RestartOperation, command: OperatorCommand,
 async function goOnWith(next: RestartWork, rest: RestartHandOver): Promise<never> {
   const { namespace, name } = 'request' in next ? next.request : next.pod;
   const kind = 'request' in next ? crr.kind : 'Pod';
-  return await makeContinueAsNewFunc<typeof restartContainers>({
+  return await handOverTo<typeof restartContainers>([next, undefined, rest], {
     memo: { kind, namespace, name },
     searchAttributes: {
       [searchAttributes.kind]: [kind],
@@ -151,7 +150,7 @@ async function goOnWith(next: RestartWork, rest: RestartHandOver): Promise<never
       [searchAttributes.name]: [name],
       [searchAttributes.node]: [next.node.name],
     },
-  })(next, undefined, rest);
+  });
 }
 
 /** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
@@ -232,7 +231,7 @@ async function recreate(
     if (progress.end) waits.cancel();
     if (isOver(progress)) break;
 
-    if (workflowInfo().continueAsNewSuggested && canBeHandedOver(progress)) {
+    if (isHandOverDue() && canBeHandedOver(progress)) {
       await Promise.all([reporter.flushed(), announced()]);
       if (inbox.isEmpty() && operator.unidentified() === 0) {
         waits.cancel();

@@ -1,7 +1,6 @@
 import {
   CancellationScope,
   condition,
-  continueAsNew,
   defineSignal,
   isCancellation,
   setCurrentDetails,
@@ -39,6 +38,7 @@ import {
 } from './plan/roll-out.ts';
 import { shortened } from './plan/size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
+import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
@@ -97,7 +97,7 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
         advance(wantedPermit(progress), progress);
         shown = show(progress, shown);
         const isLast = isOver(progress) || (isCancelled && !unrecorded);
-        if (isLast || (workflowInfo().continueAsNewSuggested && !unrecorded)) {
+        if (isLast || (isHandOverDue() && !unrecorded)) {
           // a run that has ended hears nothing: what comes until then is read first
           await Promise.all(announcements);
           if (inbox.isEmpty() && operator.unidentified() === 0) {
@@ -255,7 +255,7 @@ async function announce(
 /** The next run begins with what this one knows; a permit that is handed in is taken back and given anew. */
 async function handOver(operation: RollOutOperation, { facts, orders, batch, log }: RollOutProgress): Promise<never> {
   const known = { ...operation, facts: { ...facts, ...(orders && { orders }) } };
-  return await continueAsNew<typeof rollOut>(known, { batch, log: log.slice(-3) });
+  return await handOverTo<typeof rollOut>([known, { batch, log: log.slice(-3) }]);
 }
 
 /** How long it waits to be told what the object asks for, before it asks again. */

@@ -1,7 +1,6 @@
 import {
   CancellationScope,
   condition,
-  continueAsNew,
   defineSignal,
   setCurrentDetails,
   setHandler,
@@ -25,6 +24,7 @@ import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { kube, look } from './shared/activities.ts';
+import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
@@ -62,7 +62,7 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
   await CancellationScope.nonCancellable(async () => {
     const end = await untilEnded();
     await Promise.all(announcements);
-    if (end === 'historyFull') await continueAsNew<typeof terminateSidecars>(operation);
+    if (end === 'historyFull') await handOverTo<typeof terminateSidecars>([operation]);
   });
 
   async function untilEnded(): Promise<'ended' | 'historyFull'> {
@@ -144,7 +144,7 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
 
   /** Whether the history is full, and nothing has come that is not obeyed yet: it would be lost to the next run. */
   async function mayHandOver(seenNews: number): Promise<boolean> {
-    if (!workflowInfo().continueAsNewSuggested) return false;
+    if (!isHandOverDue()) return false;
     await condition(() => operator.unidentified() === 0);
     await Promise.all(announcements.splice(0));
     return heard.news === seenNews && operator.unidentified() === 0;

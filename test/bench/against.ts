@@ -133,7 +133,9 @@ const visitsOf: Readonly<Record<PairedPart, (bench: Bench) => Promise<Visits>>> 
     const { newSet, remove, rollOut, bare } = rollOutTakes(cluster);
     return {
       windlass: async (phase) => {
-        const [whole, fifth] = await Promise.all([newSet(rolledOut, '100%'), newSet(rolledOut, '20%')]);
+        // one after the other: the scheduler spreads what comes together, and either set alone is to be spread
+        const whole = await newSet(rolledOut, '100%');
+        const fifth = await newSet(rolledOut, '20%');
         await delay(restMs + phase * relistMs);
         const took = { [atOnce]: await rollOut(whole), [byFifths]: await rollOut(fifth) };
         await Promise.all([remove(whole), remove(fifth)]);
