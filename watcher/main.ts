@@ -1,6 +1,7 @@
 import { fleetWorker } from '../workers/fleet-worker.ts';
 import { beginProcess, serveParts } from '../workers/role-process.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from '../workers/temporal.ts';
+import { workflowBuildId } from '../workers/workflow-bundle.ts';
 import { startWatcher } from './start-watcher.ts';
 
 // The watcher: turns objects into operations. Several may run; one leads.
@@ -12,4 +13,7 @@ const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
-await serveParts(process, [startWatcher(process, { client, prepareTemporal: prepare, workFleets: fleets.work })]);
+const build = await workflowBuildId();
+await serveParts(process, [
+  startWatcher(process, { client, build, prepareTemporal: prepare, workFleets: fleets.work }),
+]);

@@ -11,9 +11,10 @@ export function startWatcher(
   { config, log, metrics, shutdown, kube }: RoleProcess,
   {
     client,
+    build,
     prepareTemporal,
     workFleets,
-  }: { readonly client: Client } & Pick<WatcherDependencies, 'prepareTemporal' | 'workFleets'>,
+  }: { readonly client: Client } & Pick<WatcherDependencies, 'build' | 'prepareTemporal' | 'workFleets'>,
 ): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;
   const candidate = new Leader({
@@ -25,7 +26,7 @@ export function startWatcher(
     log,
   });
   const leader = enabled ? candidate : { campaign: async () => alone };
-  const watcher = new Watcher({ kube, client, leader, prepareTemporal, workFleets, config, log, metrics });
+  const watcher = new Watcher({ kube, client, build, leader, prepareTemporal, workFleets, config, log, metrics });
   watcher.start();
 
   shutdown.add({ name: 'watcher', stop: () => watcher.stop() });

@@ -24,6 +24,8 @@ export interface WantedOperation {
 
 export interface StarterOptions {
   readonly client: Pick<Client, 'workflow'>;
+  /** The build ID of the workflow code of this release, kept in the memo of what is started. */
+  readonly build: string;
   /** Nothing is started while this is false. */
   readonly mayStart: () => boolean;
   readonly onError: (workflowId: string, error: unknown, retryInMs: number) => void;
@@ -226,7 +228,7 @@ export class Starter {
       signalArgs: [payload],
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       staticSummary: operation.summary,
-      memo: { kind, namespace, name },
+      memo: { kind, namespace, name, build: this.#options.build },
       searchAttributes: {
         [searchAttributes.kind]: [kind],
         [searchAttributes.namespace]: [namespace],

@@ -25,6 +25,8 @@ import { trimOf } from './trim.ts';
 export interface WatcherDependencies {
   readonly kube: KubeClient;
   readonly client: Client;
+  /** The build ID of the workflow code of this release. */
+  readonly build: string;
   readonly leader: Pick<Leader, 'campaign'> & Partial<Pick<Leader, 'resign'>>;
   /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
@@ -83,6 +85,7 @@ export class Watcher {
     this.#deps = deps;
     const { config, log, client, metrics } = deps;
     this.#starter = new Starter({
+      build: deps.build,
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,

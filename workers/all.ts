@@ -4,6 +4,7 @@ import { fleetWorker } from './fleet-worker.ts';
 import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from './temporal.ts';
+import { workflowBuildId } from './workflow-bundle.ts';
 
 // Watcher, webhook and cluster worker in one process, for small clusters and development.
 const process = beginProcess('all', 'windlass');
@@ -14,8 +15,9 @@ const prepare = async (signal: AbortSignal) =>
   registerSearchAttributes({ config: config.temporal, log, signal, client });
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
+const build = await workflowBuildId();
 await serveParts(process, [
   startAdmissionPart(process),
-  startWatcher(process, { client, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, { client, build, prepareTemporal: prepare, workFleets: fleets.work }),
   await startClusterWorker(process),
 ]);

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, mkdirSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
@@ -25,6 +26,21 @@ export async function workflowBundle(): Promise<string> {
     throw new Error('Cannot bundle the workflows', { cause: error });
   }
   return file;
+}
+
+/**
+ * Names the workflow code of this release: 16 hexadecimal digits of the SHA-256 of the bundle without its source map. Two
+ * releases with equal workflow code have the same.
+ */
+export async function workflowBuildId(): Promise<string> {
+  return buildIdOf(await readFile(await workflowBundle(), 'utf8'));
+}
+
+/** The build ID of a bundle, from its text. */
+export function buildIdOf(bundle: string): string {
+  const map = bundle.lastIndexOf('//# sourceMappingURL=');
+  const code = map < 0 ? bundle : bundle.slice(0, map);
+  return createHash('sha256').update(code).digest('hex').slice(0, 16);
 }
 
 async function inOwnProcess(file: string): Promise<void> {

@@ -143,7 +143,7 @@ async function goOnWith(next: RestartWork, rest: RestartHandOver): Promise<never
   const { namespace, name } = 'request' in next ? next.request : next.pod;
   const kind = 'request' in next ? crr.kind : 'Pod';
   return await handOverTo<typeof restartContainers>([next, undefined, rest], {
-    memo: { kind, namespace, name },
+    memo: { ...workflowInfo().memo, kind, namespace, name },
     searchAttributes: {
       [searchAttributes.kind]: [kind],
       [searchAttributes.namespace]: [namespace],

@@ -58,7 +58,17 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
   const metrics = createMetrics('watcher');
   const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
   const workFleets = fleets.work;
-  const watcher = new Watcher({ kube, client, leader, prepareTemporal, workFleets, config, log, metrics });
+  const watcher = new Watcher({
+    kube,
+    client,
+    build: 'test',
+    leader,
+    prepareTemporal,
+    workFleets,
+    config,
+    log,
+    metrics,
+  });
   watcher.start();
   return {
     async stop() {

@@ -84,6 +84,7 @@ function starterOn(temporal: FakeTemporal, overrides: Partial<StarterOptions> = 
   const silence: boolean[] = [];
   const errors: string[] = [];
   const starter = new Starter({
+    build: 'test',
     client: temporal.client,
     mayStart: () => true,
     onError: (workflowId) => void errors.push(workflowId),
@@ -126,7 +127,7 @@ describe('Starter', () => {
           signalArgs: [{ generation: 1 }],
           workflowIdReusePolicy: 'ALLOW_DUPLICATE',
           staticSummary: 'restart containers of pod shop/web',
-          memo: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a' },
+          memo: { kind: 'ContainerRecreateRequest', namespace: 'shop', name: 'crr-a', build: 'test' },
           searchAttributes: { WindlassName: ['crr-a'], WindlassNode: ['node-1'] },
         },
       },

@@ -60,6 +60,7 @@ async function watcherOf(controllers: readonly ControllerOf[], overrides: Partia
   const terms = [term];
   const metrics = createMetrics('watcher');
   const watcher = new Watcher({
+    build: 'test',
     kube,
     client,
     leader: {
