@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import { changedSignal, pullImagesId, restartContainersId, terminateSidecarsId } from '../../api/operations.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
@@ -17,6 +18,8 @@ const stops = new Map<string, ReturnType<typeof newGate>>();
 /** The status that operations have reported, by the ID of the workflow. */
 const pullWaits = new Map<string, WaitingFor | undefined>();
 const sidecars = new Map<string, TerminationStatus>();
+/** Operations whose looks fail, as when the API server is away. */
+const unseen = new Set<string>();
 
 beforeAll(async () => {
   played = await startPlayedOperations({
@@ -27,6 +30,7 @@ beforeAll(async () => {
         return { kind: 'stopped' };
       },
       lookAtNodeImage: async (call) => {
+        if (unseen.has(call.workflowId)) throw ApplicationFailure.retryable('the API server is away', 'Unreachable');
         const look = await uneventful.lookAtNodeImage(call);
         const waitingFor = pullWaits.get(call.workflowId);
         return { ...look, ...(waitingFor && { waitingFor }) };
@@ -156,6 +160,30 @@ describe('F14: a skip without a target', () => {
     const told = callsOf(workflowId, 'announceOnPod').filter((input) => JSON.stringify(input).includes('skip'));
     // each is told by an activity of its own, in no order
     expect(told.map((input) => (input as { readonly by: string }).by).toSorted()).toEqual(['ann', 'bob']);
+  });
+});
+
+describe('F9: a look that fails for long', () => {
+  it.concurrent('becomes a timer and keeps no workflow task open, so commands are heard meanwhile', async () => {
+    const uid = 'n-unseen';
+    const workflowId = pullImagesId(uid);
+    unseen.add(workflowId);
+    const handle = await played.begin('pullImages', uid);
+    await waitFor('a timer, and no workflow task', async (see) => {
+      const { events } = await handle.fetchHistory();
+      const { raw } = await handle.describe();
+      const [hasTimer, isIdle] = see([
+        events?.some((event) => event.timerStartedEventAttributes),
+        !raw.pendingWorkflowTask,
+      ]);
+      return hasTimer && isIdle;
+    });
+    await handle.signal('abort', { by: 'ann' });
+    await waitFor('the command to be told', () => callsOf(workflowId, 'announceSteering').length === 1);
+    expect(callsOf(workflowId, 'node.v1.pullImage')).toEqual([]);
+    unseen.delete(workflowId);
+    await handle.result();
+    expect((await handle.describe()).status.name).toBe('COMPLETED');
   });
 });
 
