@@ -184,7 +184,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
       port: need(options.webhookPort),
       secretName: need(options.secretName),
       serviceName: need(options.serviceName),
-      ...optional('clientCaFile', read(options.clientCa)),
+      ...optional('clientCaFile', read(options.clientCa) || undefined),
       renewBeforeSeconds: need(options.renewBefore),
       certificateLifetimeSeconds: need(options.certLifetime),
       initializeTimeoutSeconds: need(options.initializeTimeout),

@@ -51,6 +51,11 @@ const file: Form<string> = {
   parse: (given) => (given === '' || given.includes(':') ? undefined : given),
 };
 
+const fileOrNone: Form<string> = {
+  expects: 'the path of one file, or nothing',
+  parse: (given) => (given === '' ? given : file.parse(given)),
+};
+
 const switchOnOff: Form<boolean> = {
   expects: 'true or false',
   parse: (given) => ({ true: true, '1': true, false: false, '0': false })[given.toLowerCase()],
@@ -238,7 +243,7 @@ export const options = {
     env: ['SECRET_NAME'],
     roles: admission,
   }),
-  clientCa: option('client-ca', file, undefined, 'Who may call admission: PEM file of authorities', {
+  clientCa: option('client-ca', fileOrNone, '', 'Who may call admission: PEM file of authorities', {
     roles: admission,
   }),
   serviceName: option('webhook-service-name', text, 'kruise-webhook-service', 'Service of admission', {

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
 import type { KubeObject } from '../../api/meta.ts';
+import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
 let cluster: LocalCluster;
@@ -51,5 +53,49 @@ describe('the certificates of the webhook', () => {
     expect(failures).toEqual([]);
     expect(bundles.size).toBeGreaterThanOrEqual(5);
     expect(requests).toBeGreaterThan(20);
+  });
+});
+
+describe('a webhook that does not know its callers', () => {
+  it('H3, CRR-7: says nothing of the pod; the watcher fills the request in, which recreates its containers in order', async () => {
+    await cluster.part.stop('webhook');
+    await cluster.part.start('webhook', ['--client-ca=']);
+    const namespace = await cluster.newNamespace();
+    await cluster.applySample('pod-three-containers.yaml', namespace);
+    const pod = await cluster.readyPod(namespace, 'web');
+    const request = (name: string, containers: readonly string[]) =>
+      JSON.stringify({
+        apiVersion: 'apps.kruise.io/v1beta1',
+        kind: 'ContainerRecreateRequest',
+        metadata: { name },
+        spec: {
+          podName: 'web',
+          containers: containers.map((container) => ({ name: container })),
+          strategy: { orderedRecreate: true },
+        },
+      });
+    const apply = (body: string, ...flags: readonly string[]) =>
+      cluster.kubectl(['apply', '-n', namespace, '-o', 'json', ...flags, '-f', '-'], body);
+    const tried = await apply(request('tried', ['app']), '--dry-run=server');
+    expect((JSON.parse(tried.stdout) as ContainerRecreateRequest).spec.containers).toEqual([{ name: 'app' }]);
+
+    const before = await cluster.containersOf(pod);
+    expect(await apply(request('in-order', ['proxy', 'app']))).toMatchObject({ code: 0 });
+    const ended = await waitFor('the request to end', async (see) => {
+      const live = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'in-order'));
+      return live.status?.phase === 'Completed' && live;
+    });
+    expect(ended.status?.containerRecreateStates).toMatchObject([
+      { name: 'proxy', phase: 'Succeeded' },
+      { name: 'app', phase: 'Succeeded' },
+    ]);
+    expect(ended.spec.containers).toMatchObject([
+      { name: 'proxy', statusContext: { containerID: expect.any(String) } },
+      { name: 'app', statusContext: { containerID: expect.any(String) } },
+    ]);
+    const stopped = (await cluster.containersOf(pod)).filter(
+      ({ id, running }) => !running && before.some((one) => one.id === id && one.running),
+    );
+    expect(stopped.map(({ name }) => name).toSorted()).toEqual(['app', 'proxy']);
   });
 });
