@@ -23,6 +23,7 @@ import {
 } from '../api/operations.ts';
 import type { WaitingFor } from '../api/waiting-for.ts';
 import {
+  backOffsOf,
   begun,
   failedWith,
   heard,
@@ -33,6 +34,7 @@ import {
   nodeWaitingFor,
   type OpenTag,
   type Pull,
+  type PullBackOff,
   type PullNews,
   pullKey,
   reportOf,
@@ -40,10 +42,11 @@ import {
 } from './plan/pull-images.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
-import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
-import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf } from './shared/refusals.ts';
+import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
 /** One pull that this run looks after. */
@@ -74,21 +77,31 @@ const lateMs = 10_000;
 /** So many parts of a look are taken at once. What they do not hold is looked at when these have ended. */
 const mostParts = 64;
 
-/** What a run leaves to the next one. Read as what anybody may have sent: it comes with the input of the workflow. */
+/** What a run leaves to the next one; all else stands in the NodeImage. */
 export interface PullHandOver {
-  readonly pausedBy?: string;
+  readonly operator: OperatorHandOver;
+  readonly pausedBy?: string | undefined;
+  readonly backOffs: readonly PullBackOff[];
 }
+
+const pullHandOver: Fields<PullHandOver> = {
+  operator: operatorHandOver,
+  pausedBy: optional(text),
+  backOffs: listOf(object<PullBackOff>({ key: text, failures: number, notBeforeMs: number })),
+};
 
 /**
  * Keeps the images of one node true: pulls what the NodeImage asks for and writes down how that went. It ends when nothing
  * is open. While it runs, nothing else pulls on that node for Windlass.
  */
-export async function pullImages(operation: PullOperation, before: PullHandOver = {}): Promise<void> {
+export async function pullImages(operation: PullOperation, handOver?: unknown): Promise<void> {
   const { nodeImage } = operation;
   checkOwnId(pullImagesId(nodeImage.uid));
+  const before = handedOver(handOver, pullHandOver);
+  const backOffs = new Map(before.backOffs?.map((backOff) => [backOff.key, backOff]));
   let node = operation.node;
   let wantsLook = true;
-  let pausedBy = typeof before.pausedBy === 'string' ? before.pausedBy : undefined;
+  let { pausedBy } = before;
   /** Whether the status still has to say if an operator paused an earlier run: there a pause outlives a run that is lost. */
   let asksForPause = true;
   let hasLooked = false;
@@ -116,13 +129,17 @@ export async function pullImages(operation: PullOperation, before: PullHandOver 
     for (const { attempt } of runs.values()) attempt?.cancel();
   });
   const announcements: Promise<void>[] = [];
-  const operator = listenToOperator(commandNames, {
-    command: (command) => obeyAtOnce(command),
-    identified: (command, by) => {
-      obey(command, by);
-      announcements.push(announce(operation, command, by));
+  const operator = listenToOperator(
+    commandNames,
+    {
+      command: (command) => obeyAtOnce(command),
+      identified: (command, by) => {
+        obey(command, by);
+        announcements.push(announce(operation, command, by));
+      },
     },
-  });
+    { before: before.operator },
+  );
   CancellationScope.current().cancelRequested.catch(() =>
     onceSeen(() => endAll(pullMessage.aborted('a cancellation of its workflow'))),
   );
@@ -146,8 +163,13 @@ export async function pullImages(operation: PullOperation, before: PullHandOver 
       if (wantsLook) continue;
       await Promise.all(announcements.splice(0));
       if (mayHandOver() && !isQuiet()) {
+        const rest: PullHandOver = {
+          operator: operator.handOver(),
+          ...(pausedBy !== undefined && { pausedBy }),
+          backOffs: backOffsOf([...runs.values()].map(({ pull }) => pull)),
+        };
         // all other progress is in the cluster, so the next run needs only the same references
-        await handOverTo<typeof pullImages>([{ nodeImage, node }, pausedBy === undefined ? {} : { pausedBy }]);
+        await handOverTo<typeof pullImages>([{ nodeImage, node }, rest]);
       }
       if (wantsLook || !isQuiet() || announcements.length > 0) continue;
       if (!isMoreOpen) return;
@@ -217,7 +239,9 @@ export async function pullImages(operation: PullOperation, before: PullHandOver 
   }
 
   function start(key: string, tag: OpenTag): void {
-    const run: Run = { pull: newPull(tag), scope: new CancellationScope(), hasTurn: false, hurry: false };
+    const pull = newPull(tag, backOffs.get(key));
+    backOffs.delete(key);
+    const run: Run = { pull, scope: new CancellationScope(), hasTurn: false, hurry: false };
     runs.set(key, run);
     reports.set(key, reportOf(run.pull));
     void run.scope

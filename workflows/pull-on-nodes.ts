@@ -3,28 +3,38 @@ import { imagePullJobs } from '../api/image-pull-job.ts';
 import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/operations.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look } from './shared/activities.ts';
-import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
-import { listenToOperator, type OperatorCommand } from './shared/operator.ts';
+import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
+import type { Fields } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
+
+/** What a run leaves to the next one; all else stands on the job. */
+export interface PullJobHandOver {
+  readonly operator: OperatorHandOver;
+}
+
+const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver };
 
 /**
  * Steers one job that pulls an image on many nodes. The watcher chooses the nodes and counts them; this hears pause,
  * resume, retry and abort and writes them down on the job, where the watcher obeys them, and ends when the job has.
  */
-export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
+export async function pullOnNodes(operation: PullJobOperation, handOver?: unknown): Promise<void> {
   const { job } = operation;
   checkOwnId(pullOnNodesId(job.uid));
+  const before = handedOver(handOver, pullJobHandOver);
   const commands: { readonly command: OperatorCommand; readonly by: string }[] = [];
   let wantsLook = true;
 
   setHandler(defineSignal<[unknown]>(changedSignal), () => {
     wantsLook = true;
   });
-  const operator = listenToOperator(commandNames, {
-    command: () => undefined,
-    identified: (command, by) => void commands.push({ command, by }),
-  });
+  const operator = listenToOperator(
+    commandNames,
+    { command: () => undefined, identified: (command, by) => void commands.push({ command, by }) },
+    { before: before.operator },
+  );
   CancellationScope.current().cancelRequested.catch(() =>
     commands.push({ command: { id: 0, name: 'abort' }, by: 'a cancellation of its workflow' }),
   );
@@ -42,7 +52,7 @@ export async function pullOnNodes(operation: PullJobOperation): Promise<void> {
       const isDue = () => isHandOverDue() && operator.unidentified() === 0;
       await condition(() => hasNews() || isDue());
       // all that counts is written down on the job
-      if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation]);
+      if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
     }
   });
 

@@ -18,10 +18,14 @@ import { isHandOverDue } from './shared/hand-over.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
+import { listOf, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** What the next run has to know when the history of this one is full. */
+/** What the next run has to know. */
 export type RefreshHandOver = Pick<RefreshProgress, 'pausedBy' | 'skipped'>;
+
+/** What a run before may have left. */
+export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text), skipped: listOf(text) });
 
 /**
  * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It is
@@ -31,9 +35,9 @@ export async function refreshEnvironment(
   operation: RefreshOperation,
   inbox: Inbox<News | { readonly kind: 'changed' }>,
   operator: Operator,
-  before?: Partial<RefreshHandOver>,
+  before?: RefreshHandOver,
 ): Promise<'ended' | RefreshHandOver> {
-  let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...handedOver(before) };
+  let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...before };
   let shown = '';
 
   for (;;) {
@@ -88,13 +92,6 @@ export async function refreshEnvironment(
     shown = `${phase}/${reason}`;
     upsertSearchAttributes({ [searchAttributes.phase]: [phase], [searchAttributes.reason]: [reason] });
   }
-}
-
-function handedOver({ pausedBy, skipped }: Partial<RefreshHandOver> = {}): Partial<RefreshHandOver> {
-  return {
-    ...(typeof pausedBy === 'string' && { pausedBy }),
-    ...(Array.isArray(skipped) && { skipped: skipped.filter((name) => typeof name === 'string') }),
-  };
 }
 
 /** Names of containers travel in one payload with all else that is handed over. */

@@ -46,37 +46,43 @@ import {
   withDelta,
 } from './plan/recreate-report.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
-import { type RefreshHandOver, refreshEnvironment } from './refresh-environment.ts';
+import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
-import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './shared/operator.ts';
+import {
+  listenToOperator,
+  type Operator,
+  type OperatorCommand,
+  type OperatorHandOver,
+  operatorHandOver,
+} from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
+import type { Fields } from './shared/shape.ts';
 import { type Refused, untilAllowed } from './shared/until-allowed.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
 type Heard = News | { readonly kind: 'changed' };
 
-/** What a run leaves to the next one. Read as what anybody may have sent: it comes with the input of the workflow. */
+/** What a run leaves to the next one. */
 export interface RestartHandOver {
   readonly operator: OperatorHandOver;
-  /** Of the same work, when its history is full. */
-  readonly refresh?: RefreshHandOver;
+  /** Of the same work. */
+  readonly refresh?: RefreshHandOver | undefined;
 }
+
+const restartHandOver: Fields<RestartHandOver> = { operator: operatorHandOver, refresh: refreshHandOver };
 
 /**
  * Recreates the containers that one request names, in the pod that the workflow ID names, or those whose environment is
  * older than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
  * goes on with the next work on the pod, if it was told of any: `told` is what an earlier run was told of.
  */
-export async function restartContainers(
-  operation: RestartWork,
-  told?: RestartWork,
-  before?: Partial<RestartHandOver>,
-): Promise<void> {
+export async function restartContainers(operation: RestartWork, told?: RestartWork, handOver?: unknown): Promise<void> {
   checkOwnId(restartContainersId(operation.pod.uid));
+  const before = handedOver(handOver, restartHandOver);
   const inbox = newInbox<Heard>();
   const announcements: Promise<void>[] = [];
   let next = told;
@@ -101,7 +107,7 @@ export async function restartContainers(
       },
     },
     // a command may come when the run that it is meant for has not begun yet
-    { request: 'request' in operation ? operation.request.uid : '', before: before?.operator },
+    { request: 'request' in operation ? operation.request.uid : '', before: before.operator },
   );
 
   // Temporal's own cancellation ends the request in order, like the command of the same sense
@@ -114,7 +120,7 @@ export async function restartContainers(
     const end =
       'request' in operation
         ? await recreateAsRequested(operation, inbox, operator, announced)
-        : await refreshEnvironment(operation, inbox, operator, before?.refresh);
+        : await refreshEnvironment(operation, inbox, operator, before.refresh);
     // a run that hands over has waited already: what is signalled from now on would be lost to the next
     if (end === 'ended') await announced();
     // all other progress is in the cluster, so the next run needs only the same references

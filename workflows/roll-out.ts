@@ -24,6 +24,7 @@ import type { WaitingFor } from '../api/waiting-for.ts';
 import type { Permit } from './plan/fleet-permit.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import {
+  type Batch,
   begun,
   detailsOf,
   heard,
@@ -38,21 +39,40 @@ import {
 } from './plan/roll-out.ts';
 import { shortened } from './plan/size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
-import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
+import {
+  listenToOperator,
+  type Operator,
+  type OperatorCommand,
+  type OperatorHandOver,
+  operatorHandOver,
+} from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
+import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 
-/** What a run leaves to the next one when its history is full. */
-export type RollOutHandover = Pick<RollOutProgress, 'batch' | 'log'>;
+/** What a run leaves to the next one; what it knows of the object and its orders comes with the operation. */
+export interface RollOutHandOver extends Pick<RollOutProgress, 'batch' | 'log'> {
+  readonly operator: OperatorHandOver;
+  /** Permits that came to nothing in a row: each pause after one is longer than the one before. */
+  readonly refusals: number;
+}
+
+const rollOutHandOver: Fields<RollOutHandOver> = {
+  operator: operatorHandOver,
+  batch: object<Batch>({ number, milestone: number, startedAtMs: number, arrived: optional(number) }),
+  log: listOf(text),
+  refusals: number,
+};
 
 /**
  * Rolls out what one fleet object asks for, for as long as there is something to roll out. It gives the leading watcher
  * leave to disrupt pods, hears what came of it, and obeys operators. Answers how far it has come.
  */
-export async function rollOut(operation: RollOutOperation, before?: RollOutHandover): Promise<string> {
+export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<string> {
   checkOwnId(rollOutId(operation.target.uid));
+  const before = handedOver(handOver, rollOutHandOver);
   const inbox = newInbox<RollOutNews>();
   const announcements: Promise<void>[] = [];
   /** What has become of each command: undefined when it was obeyed, else why not. */
@@ -63,20 +83,26 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
   setHandler(defineSignal<[unknown]>(changedSignal), (payload) =>
     inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
   );
-  const operator = listenToOperator(rollOutCommandNames, {
-    command: ({ id, name, by = '', target }) => {
-      const at = new Date().toISOString();
-      givenAt.set(id, at);
-      inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
+  const operator = listenToOperator(
+    rollOutCommandNames,
+    {
+      command: ({ id, name, by = '', target }) => {
+        const at = new Date().toISOString();
+        givenAt.set(id, at);
+        inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
+      },
+      identified: (command, by) => {
+        const at = givenAt.get(command.id) ?? '';
+        inbox.put({ kind: 'identified', command: { name: command.name, at }, by });
+        announcements.push(
+          condition(() => answers.has(command.id)).then(() =>
+            announce(operation, command, by, answers.get(command.id)),
+          ),
+        );
+      },
     },
-    identified: (command, by) => {
-      const at = givenAt.get(command.id) ?? '';
-      inbox.put({ kind: 'identified', command: { name: command.name, at }, by });
-      announcements.push(
-        condition(() => answers.has(command.id)).then(() => announce(operation, command, by, answers.get(command.id))),
-      );
-    },
-  });
+    { before: before.operator },
+  );
 
   // Temporal's own cancellation stops it like the command of the same sense, and ends the run
   let isCancelled = false;
@@ -87,14 +113,14 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
   });
 
   return await CancellationScope.nonCancellable(async () => {
-    const advance = advancer(operation, inbox);
+    const advance = advancer(operation, inbox, before.refusals);
     const record = recorder(operation, inbox, operator);
     for (let shown = ''; ; ) {
       // nothing is begun on news that has not been read: it may be a command
       if (inbox.isEmpty()) {
         const unrecorded = unrecordedOrders(progress);
         record(unrecorded);
-        advance(wantedPermit(progress), progress);
+        advance.to(wantedPermit(progress), progress);
         shown = show(progress, shown);
         const isLast = isOver(progress) || (isCancelled && !unrecorded);
         if (isLast || (isHandOverDue() && !unrecorded)) {
@@ -102,7 +128,7 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
           await Promise.all(announcements);
           if (inbox.isEmpty() && operator.unidentified() === 0) {
             if (isLast) return progress.summary || phaseOf(progress);
-            await handOver(operation, progress);
+            await goOn(operation, progress, { operator: operator.handOver(), refusals: advance.refusals() });
           }
         }
       }
@@ -115,9 +141,9 @@ export async function rollOut(operation: RollOutOperation, before?: RollOutHando
 }
 
 /** Sees that this permit is handed in, and no other. What comes of it is news. */
-function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
+function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, refusalsBefore = 0) {
   let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
-  let refusals = 0;
+  let refusals = refusalsBefore;
 
   /** No verdict has come, and none will: it is asked for again after a pause. */
   function park(why: StepFailure): void {
@@ -128,7 +154,9 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
     );
   }
 
-  return (wanted: Permit | undefined, progress: RollOutProgress): void => {
+  return { to, refusals: () => refusals };
+
+  function to(wanted: Permit | undefined, progress: RollOutProgress): void {
     const key = wanted ? JSON.stringify([wanted, progress.round]) : '';
     if (key === (current?.key ?? '')) return;
     current?.scope.cancel();
@@ -156,7 +184,7 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>)
           if (current?.scope === scope) park(reasonOf(error));
         },
       );
-  };
+  }
 }
 
 /** Writes orders into the object, one after the other; those that are overtaken are skipped. */
@@ -253,9 +281,13 @@ async function announce(
 }
 
 /** The next run begins with what this one knows; a permit that is handed in is taken back and given anew. */
-async function handOver(operation: RollOutOperation, { facts, orders, batch, log }: RollOutProgress): Promise<never> {
+async function goOn(
+  operation: RollOutOperation,
+  { facts, orders, batch, log }: RollOutProgress,
+  rest: Pick<RollOutHandOver, 'operator' | 'refusals'>,
+): Promise<never> {
   const known = { ...operation, facts: { ...facts, ...(orders && { orders }) } };
-  return await handOverTo<typeof rollOut>([known, { batch, log: log.slice(-3) }]);
+  return await handOverTo<typeof rollOut>([known, { ...rest, batch, log: log.slice(-3) }]);
 }
 
 /** How long it waits to be told what the object asks for, before it asks again. */

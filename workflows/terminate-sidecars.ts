@@ -24,10 +24,17 @@ import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { kube, look } from './shared/activities.ts';
-import { handOverTo, isHandOverDue } from './shared/hand-over.ts';
-import { listenToOperator, type Operator, type OperatorCommand } from './shared/operator.ts';
+import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import {
+  listenToOperator,
+  type Operator,
+  type OperatorCommand,
+  type OperatorHandOver,
+  operatorHandOver,
+} from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
+import { type Fields, number } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
 /** First and longest pause before a stop that did not work is tried again (JST-30). */
@@ -36,13 +43,25 @@ const tryAgainMs = { first: 10_000, most: 300_000 } as const;
 /** Changes are told by signal; this finds what nobody has told. */
 const lookAgainMs = { first: 60_000, most: 600_000 } as const;
 
+/** What a run leaves to the next one; all else stands on the pod. */
+export interface SidecarHandOver {
+  readonly operator: OperatorHandOver;
+  readonly failures: number;
+  readonly refusals: number;
+}
+
+const sidecarHandOver: Fields<SidecarHandOver> = { operator: operatorHandOver, failures: number, refusals: number };
+
 /**
  * Ends the sidecars of one pod whose main containers are done: looks, does the one step that is due, looks again, until
  * nothing is left. All that it knows stands in the cluster, so a run that is lost is simply started again.
  */
-export async function terminateSidecars(operation: SidecarOperation): Promise<void> {
+export async function terminateSidecars(operation: SidecarOperation, handOver?: unknown): Promise<void> {
   const { pod } = operation;
   checkOwnId(terminateSidecarsId(pod.uid));
+  const before = handedOver(handOver, sidecarHandOver);
+  /** Stops that did not work, and steps that were refused: each pause after one is longer than the one before. */
+  let { failures = 0, refusals = 0 } = before;
   const heard = { news: 0 };
   const announcements: Promise<void>[] = [];
   /** Who paused or aborted; empty until it is known. */
@@ -53,7 +72,7 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
   let isResumed = false;
 
   setHandler(defineSignal<[unknown]>(changedSignal), () => void heard.news++);
-  const operator = listenToOperator(commandNames, { command: obey, identified: name });
+  const operator = listenToOperator(commandNames, { command: obey, identified: name }, { before: before.operator });
   CancellationScope.current().cancelRequested.catch(() => {
     abortedBy = 'a cancellation of its workflow';
     heard.news++;
@@ -62,12 +81,12 @@ export async function terminateSidecars(operation: SidecarOperation): Promise<vo
   await CancellationScope.nonCancellable(async () => {
     const end = await untilEnded();
     await Promise.all(announcements);
-    if (end === 'historyFull') await handOverTo<typeof terminateSidecars>([operation]);
+    if (end === 'historyFull') {
+      await handOverTo<typeof terminateSidecars>([operation, { operator: operator.handOver(), failures, refusals }]);
+    }
   });
 
   async function untilEnded(): Promise<'ended' | 'historyFull'> {
-    let failures = 0;
-    let refusals = 0;
     let quiet = 0;
     let tryAgainAt: number | undefined;
     let lastStep = '';

@@ -18,6 +18,8 @@ const stops = new Map<string, ReturnType<typeof newGate>>();
 /** The status that operations have reported, by the ID of the workflow. */
 const pullWaits = new Map<string, WaitingFor | undefined>();
 const sidecars = new Map<string, TerminationStatus>();
+/** Operations whose pulls fail. */
+const failing = new Set<string>();
 /** Operations whose looks fail, as when the API server is away. */
 const unseen = new Set<string>();
 
@@ -35,6 +37,10 @@ beforeAll(async () => {
         const waitingFor = pullWaits.get(call.workflowId);
         return { ...look, ...(waitingFor && { waitingFor }) };
       },
+      'node.v1.pullImage': ({ workflowId }) =>
+        failing.has(workflowId)
+          ? { kind: 'failed', failure: 'registryUnreachable', final: false, message: 'the registry is away' }
+          : { kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true },
       reportPulls: ({ input, workflowId }) => void pullWaits.set(workflowId, input.waitingFor),
       lookAtSidecars: ({ workflowId }) => ({
         decision: {
@@ -187,9 +193,9 @@ describe('F9: a look that fails for long', () => {
   });
 });
 
-describe('F7: a pause of the pulls of a node', () => {
-  const pulls = (uid: string) => callsOf(pullImagesId(uid), 'node.v1.pullImage').length;
+const pulls = (uid: string) => callsOf(pullImagesId(uid), 'node.v1.pullImage').length;
 
+describe('F7: a pause of the pulls of a node', () => {
   async function paused(uid: string): Promise<WorkflowHandle> {
     const handle = await played.begin('pullImages', uid, { name: 'pause', payload: { by: 'ann' } });
     await saysPaused(uid);
@@ -237,6 +243,23 @@ describe('F7: a pause of the pulls of a node', () => {
     const again = await played.begin('pullImages', 'n3', { name: 'resume', payload: { by: 'ann' } });
     await again.result();
     expect(pulls('n3')).toBe(1);
+  });
+});
+
+describe('NP-7: a pull that fails again and again', () => {
+  it.concurrent('is tried as often as it may be, whichever runs make the attempts', async () => {
+    const uid = 'n-failing';
+    failing.add(pullImagesId(uid));
+    const handle = await played.begin('pullImages', uid);
+    const first = await handle.describe();
+    await waitFor('the second attempt', () => pulls(uid) === 2);
+    // the third is made by another run, after its pause
+    await waitFor('the next run', async (see) => {
+      await handle.signal('resume', { by: 'ann' });
+      return see((await handle.describe()).runId) !== first.runId;
+    });
+    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(pulls(uid)).toBe(4); // backoffLimit 3
   });
 });
 

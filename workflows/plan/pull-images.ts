@@ -24,12 +24,13 @@ import {
 import type { NodeRef } from '../../api/refs.ts';
 import { timestamp } from '../../api/time.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
-import { nextPart, shortened, waitWithin } from './size.ts';
+import { fitting, nextPart, shortened, waitWithin } from './size.ts';
 import { waitingSince } from './waiting-since.ts';
 
 /** Texts of runtimes and API servers travel through histories. */
 const messageBytes = 600;
 const imageIdBytes = 400;
+const backOffBytes = 2_500;
 
 /** One tag that is to be pulled, as far as the workflow has to know. */
 export interface OpenTag extends FamiliarImage {
@@ -108,15 +109,31 @@ export interface Pull {
   readonly wait?: { readonly reason: PullWaitReason; readonly text?: string };
 }
 
+/** What a later run has to know of a pull that backs off, beside what the NodeImage says. */
+export interface PullBackOff {
+  readonly key: string;
+  readonly failures: number;
+  readonly notBeforeMs: number;
+}
+
+/** What those of these pulls that back off leave to the next run, as far as it fits. */
+export function backOffsOf(pulls: Iterable<Pull>): readonly PullBackOff[] {
+  const backOffs = [...pulls].flatMap(({ tag, failures, notBeforeMs = 0 }) =>
+    failures > 0 ? [{ key: pullKey(tag), failures, notBeforeMs }] : [],
+  );
+  return fitting(backOffs, backOffBytes);
+}
+
 /** A pull that has just been wished for, or taken over from a run before. */
-export function newPull(tag: OpenTag): Pull {
+export function newPull(tag: OpenTag, before?: PullBackOff): Pull {
   const startedAtMs = tag.startTime === undefined ? undefined : Date.parse(tag.startTime);
   return {
     tag,
     phase: startedAtMs === undefined ? 'Waiting' : 'Pulling',
-    failures: 0,
+    failures: before?.failures ?? 0,
     heardAtMs: Date.parse(tag.createdAt),
     ...(startedAtMs !== undefined && { startedAtMs }),
+    ...(before && { notBeforeMs: before.notBeforeMs, wait: { reason: 'BackingOff' } }),
   };
 }
 

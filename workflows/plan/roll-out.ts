@@ -84,19 +84,23 @@ const logLines = 12;
 const mostMisses = 5;
 
 /** A roll-out that has just begun, or goes on where an earlier run left off. */
-export function begun(facts: RollOutFacts, nowMs: number, before?: Pick<RollOutProgress, 'batch' | 'log'>) {
+export function begun(
+  facts: RollOutFacts,
+  nowMs: number,
+  before: Partial<Pick<RollOutProgress, 'batch' | 'log'>> = {},
+) {
   const orders = ordersFor(facts.orders, facts.revision);
   const progress: RollOutProgress = {
     facts,
     orders,
     recorded: versionOf(facts.orders),
-    batch: before?.batch ?? firstBatch(facts, nowMs),
+    batch: before.batch ?? firstBatch(facts, nowMs),
     round: 0,
     isParked: false,
     awaitsFacts: false,
     misses: 0,
     summary: '',
-    log: before?.log ?? [],
+    log: before.log ?? [],
   };
   return progress;
 }

@@ -52,11 +52,11 @@ export function listenToOperator<Name extends CommandName>(
   run: {
     /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
     readonly request?: string;
-    /** From the run before. Read as what anybody may have sent: it comes with the input of the workflow. */
-    readonly before?: unknown;
+    /** From the run before. */
+    readonly before?: OperatorHandOver | undefined;
   } = {},
 ): Operator {
-  const before = readHandOver(run.before);
+  const before = run.before ?? { commands: [], seen: [] };
   const heardByName = new Map<CommandName, number>();
   const seenIds = new Set(before.seen);
   const kept: KeptCommand[] = [];
@@ -123,7 +123,8 @@ function latest<T>(entries: readonly T[], bytes: number): readonly T[] {
   return fitting(entries.toReversed(), bytes).toReversed();
 }
 
-const handOver = object<OperatorHandOver>({
+/** What a run before may have left. */
+export const operatorHandOver = object<OperatorHandOver>({
   commands: listOf(
     object<KeptCommand>({
       name: text,
@@ -135,10 +136,6 @@ const handOver = object<OperatorHandOver>({
   ),
   seen: listOf(text),
 });
-
-function readHandOver(value: unknown): OperatorHandOver {
-  return handOver(value, 'handOver') === undefined ? (value as OperatorHandOver) : { commands: [], seen: [] };
-}
 
 /** `fromEnd`: how many signals of this name this task has heard after the one in question. */
 async function sender(name: CommandName, fromEnd: () => number): Promise<string> {
