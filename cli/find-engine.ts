@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import type { Client } from '@temporalio/client';
 import { readRecord } from '../api/installation-record.ts';
 import type { KubeObject } from '../api/meta.ts';
+import type { TemporalPlace } from '../api/temporal-place.ts';
 import { installation, kubeResource } from '../api/well-known.ts';
 import type { Cluster } from './cluster.ts';
 import { describeFailure } from './failure.ts';
@@ -23,21 +24,6 @@ export interface ServiceRef {
 export interface ForwardedPort {
   readonly port: number;
   close(): void;
-}
-
-/** As the configuration of Windlass's own processes has it. */
-export interface TemporalPlace {
-  readonly address: string;
-  readonly namespace: string;
-  readonly tls?: {
-    readonly caFile?: string;
-    /** PEM text instead of a file. */
-    readonly ca?: string;
-    readonly certFile?: string;
-    readonly keyFile?: string;
-    readonly serverName?: string;
-  };
-  readonly apiKeyFile?: string;
 }
 
 export interface EngineSources {

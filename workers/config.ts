@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { type FeatureGates, parseFeatureGates } from '../api/feature-gates.ts';
+import type { TemporalPlace } from '../api/temporal-place.ts';
 import { environmentOf, ignoredFlags, type Option, options, type Role } from './options.ts';
 
 export type { Role } from './options.ts';
@@ -15,7 +16,7 @@ export interface Config {
   /** Where Windlass itself lives. */
   readonly podNamespace: string;
   readonly featureGates: FeatureGates;
-  readonly temporal: TemporalConfig;
+  readonly temporal: TemporalPlace;
   /** `host:port`, `:port`, or `0` for none. Equal addresses share one listener. */
   readonly metricsAddress: string;
   readonly healthProbeAddress: string;
@@ -30,22 +31,6 @@ export interface Config {
   readonly engineSilentSeconds: number;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
-}
-
-/** How to reach Temporal. */
-export interface TemporalConfig {
-  readonly address: string;
-  readonly namespace: string;
-  /** Absent: plain text. */
-  readonly tls?: {
-    readonly caFile?: string;
-    /** PEM text instead of a file; no option gives it. */
-    readonly ca?: string;
-    readonly certFile?: string;
-    readonly keyFile?: string;
-    readonly serverName?: string;
-  };
-  readonly apiKeyFile?: string;
 }
 
 /** How the watchers choose the one that leads. */
@@ -285,7 +270,7 @@ function featureGates(text: string, env: NodeJS.ProcessEnv): FeatureGates {
   }
 }
 
-function temporalTls(read: <Value>(option: Option<Value>) => Value | undefined): TemporalConfig['tls'] | undefined {
+function temporalTls(read: <Value>(option: Option<Value>) => Value | undefined): TemporalPlace['tls'] | undefined {
   const tls = {
     ...optional('caFile', read(options.temporalTlsCaFile)),
     ...optional('certFile', read(options.temporalTlsCertFile)),

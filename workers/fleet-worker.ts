@@ -8,16 +8,16 @@ import { recordOrdersActivity } from '../activities/fleet/orders.ts';
 import { fleetResource } from '../api/fleet-kinds.ts';
 import type { Resource } from '../api/meta.ts';
 import { queues } from '../api/operations.ts';
+import type { TemporalPlace } from '../api/temporal-place.ts';
 import type { FleetWork, WorkFleets } from '../watcher/fleet/work.ts';
 import { observeActivities } from './activity-interceptor.ts';
-import type { TemporalConfig } from './config.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { dataConverterFor } from './payload-limit.ts';
 import { workerConnection } from './temporal.ts';
 
 export interface FleetWorkerDependencies {
-  readonly config: TemporalConfig;
+  readonly config: TemporalPlace;
   /** Sends the heartbeats by which permits live. */
   readonly client: Client;
   readonly log: Logger;

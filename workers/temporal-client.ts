@@ -1,7 +1,7 @@
 // Clients of Temporal. Nothing here loads the native part of the SDK, which only workers need.
 import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
-import type { TemporalConfig } from './config.ts';
+import type { TemporalPlace } from '../api/temporal-place.ts';
 import { dataConverterFor, type PayloadObserver } from './payload-limit.ts';
 
 /**
@@ -14,7 +14,7 @@ const channelArgs = { 'grpc.initial_reconnect_backoff_ms': 200, 'grpc.max_reconn
 export async function temporalClient({
   config,
   ...observer
-}: PayloadObserver & { readonly config: TemporalConfig }): Promise<Client> {
+}: PayloadObserver & { readonly config: TemporalPlace }): Promise<Client> {
   const options = await connectionOptions(config);
   const connection = Connection.lazy({ ...options, channelArgs, connectTimeout: '10s' });
   return new Client({ connection, namespace: config.namespace, dataConverter: dataConverterFor(observer) });
@@ -22,7 +22,7 @@ export async function temporalClient({
 
 /** How the SDK is told where Temporal is. Reads the files that are named. */
 export async function connectionOptions(
-  config: TemporalConfig,
+  config: TemporalPlace,
 ): Promise<{ address: string; apiKey?: string; tls?: TlsOptions }> {
   return {
     address: config.address,
@@ -37,7 +37,7 @@ interface TlsOptions {
   clientCertPair?: { crt: Buffer; key: Buffer };
 }
 
-async function tlsOptions(tls: NonNullable<TemporalConfig['tls']>): Promise<TlsOptions> {
+async function tlsOptions(tls: NonNullable<TemporalPlace['tls']>): Promise<TlsOptions> {
   return {
     ...(tls.serverName === undefined ? {} : { serverNameOverride: tls.serverName }),
     ...(tls.ca === undefined ? {} : { serverRootCACertificate: Buffer.from(tls.ca) }),

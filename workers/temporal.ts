@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { searchAttributes } from '../api/operations.ts';
-import type { TemporalConfig } from './config.ts';
+import type { TemporalPlace } from '../api/temporal-place.ts';
 import type { Logger } from './log.ts';
 import { connectionOptions } from './temporal-client.ts';
 
@@ -13,7 +13,7 @@ export { temporalClient } from './temporal-client.ts';
 const retryMs = { first: 500, most: 10_000 } as const;
 
 export interface TemporalDependencies {
-  readonly config: TemporalConfig;
+  readonly config: TemporalPlace;
   readonly log: Logger;
   /** Ends the attempts. */
   readonly signal: AbortSignal;

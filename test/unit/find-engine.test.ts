@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import type { TemporalPlace } from '../../api/temporal-place.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { type EngineSources, findEngine, serviceOf } from '../../cli/find-engine.ts';
 import { forwardPort } from '../../cli/port-forward.ts';
-import { parseConfig, type TemporalConfig } from '../../workers/config.ts';
+import { parseConfig } from '../../workers/config.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const record = { namespace: 'kruise-system', name: 'windlass-installation' };
@@ -15,7 +16,7 @@ function sources(data: object | undefined, more: Partial<EngineSources> = {}) {
   const cluster = new MemoryCluster();
   if (data) cluster.put(kubeResource.configMaps, { metadata: record, data } as never);
   cluster.put(kubeResource.services, { metadata: { namespace: 'infra', name: 'temporal' } });
-  const connected: TemporalConfig[] = [];
+  const connected: TemporalPlace[] = [];
   const forwarded: string[] = [];
   const all: EngineSources = {
     flags: {},
