@@ -274,7 +274,6 @@ async function passOver(
   const { own, log } = options;
   try {
     const types = options.types();
-    if (types.length === 0) return 'no types';
     const seen = await look(options, memory, types);
     const steps = nextVersionSteps(seen);
     report(options, seen, steps);
@@ -287,8 +286,8 @@ async function passOver(
     }
     const { draining, orphaned, unversioned } = steps.left;
     const runs = [draining, orphaned, unversioned].map(({ length }) => length).join();
-    const isSettled = !steps.setCurrent && steps.waitsFor === undefined && runs === '0,0,0';
-    return isSettled ? undefined : `${steps.setCurrent} ${steps.waitsFor} ${runs}`;
+    const isSettled = types.length > 0 && !steps.setCurrent && steps.waitsFor === undefined && runs === '0,0,0';
+    return isSettled ? undefined : `${types.length} ${steps.setCurrent} ${steps.waitsFor} ${runs}`;
   } catch (error) {
     if (ended.aborted) return undefined;
     const text = error instanceof Error ? error.message : String(error);
@@ -313,7 +312,8 @@ async function look(
     log.info(`Temporal does not version workers, so operations of other builds are begun anew: ${why}`),
   );
 
-  const pinned = isSupported ? await versions.runsPinnedElsewhere(currentBuild(deployment) ?? own, types) : [];
+  const asksForPinned = isSupported && types.length > 0;
+  const pinned = asksForPinned ? await versions.runsPinnedElsewhere(currentBuild(deployment) ?? own, types) : [];
   const asked = mayMigrate({ own, deployment }) ? types.filter((type) => !memory.migrated.has(type)) : [];
   const others = asked.length > 0 ? await versions.runs(asked) : [];
   const runs = [...new Map([...pinned, ...others].map((run) => [run.runId, run])).values()];
