@@ -214,7 +214,7 @@ export interface EngineVersionsOptions {
   readonly restart: (workflowId: string) => void;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'reportVersions'>;
-  readonly times?: VersionTimes;
+  readonly times: VersionTimes;
 }
 
 export interface VersionTimes {
@@ -227,7 +227,11 @@ export interface VersionTimes {
   readonly spacingMs: number;
 }
 
-const usualTimes: VersionTimes = { restMs: 60_000, quickMs: 3_000, wakeAgainMs: 30_000, spacingMs: 50 };
+/** How often it looks and acts, given how often the watcher looks at everything. */
+export function versionTimes(fullPassSeconds: number): VersionTimes {
+  const restMs = fullPassSeconds * 1000;
+  return { restMs, quickMs: Math.min(3_000, restMs), wakeAgainMs: 30_000, spacingMs: 50 };
+}
 
 /** So many signals and ends at most before the next look. */
 const mostAtOnce = 100;
@@ -251,7 +255,7 @@ interface Memory {
 
 /** Looks after versions until the term of this leader has ended. What fails is logged once and tried again. */
 export async function keepVersions(options: EngineVersionsOptions, ended: AbortSignal): Promise<void> {
-  const { restMs, quickMs } = options.times ?? usualTimes;
+  const { restMs, quickMs } = options.times;
   const memory: Memory = { silentLooks: new Map(), woken: new Map(), migrated: new Set(), said: new Map() };
   let before: string | undefined;
   let looks = 0;
@@ -338,7 +342,12 @@ async function carryOut(
   { woken }: Memory,
   ended: AbortSignal,
 ): Promise<void> {
-  const { versions, log, restart, times: { wakeAgainMs, spacingMs } = usualTimes } = options;
+  const {
+    versions,
+    log,
+    restart,
+    times: { wakeAgainMs, spacingMs },
+  } = options;
   if (steps.setCurrent && deployment.kind === 'found') {
     await versions.setCurrent(own, deployment.conflictToken);
     log.info({ build: own, before: deployment.current?.build ?? 'none' }, 'Set the current version of the workers');

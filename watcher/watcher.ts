@@ -14,7 +14,7 @@ import type { Metrics } from '../workers/metrics.ts';
 import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
 import type { Controller, ControllerOf, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
-import { keepVersions, type WorkerVersions } from './engine-versions.ts';
+import { keepVersions, versionTimes, type WorkerVersions } from './engine-versions.ts';
 import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
 import { KeyedQueue, type PassResult } from './keyed-queue.ts';
@@ -230,7 +230,8 @@ export class Watcher {
     const types = () => this.#types();
     const restart = (workflowId: string) => this.#starter.startAgain(workflowId);
     const manages = config.manageWorkerDeployment;
-    await keepVersions({ versions, own: build, manages, types, restart, log, metrics }, ended);
+    const times = versionTimes(config.fullPassSeconds);
+    await keepVersions({ versions, own: build, manages, types, restart, log, metrics, times }, ended);
   }
 
   async #lead(signal: AbortSignal): Promise<void> {

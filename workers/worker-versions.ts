@@ -66,7 +66,7 @@ export async function describeDeployment(client: VersionsClient): Promise<Deploy
     const manager = found?.managerIdentity ?? '';
     return {
       kind: 'found',
-      ...(current?.buildId && { current: { build: current.buildId, sinceMs: Number(since?.seconds ?? 0) * 1000 } }),
+      ...(current?.buildId && { current: { build: current.buildId, sinceMs: millisecondsOf(since) } }),
       ...(manager !== '' && manager !== ownIdentity && { managedBy: manager }),
       conflictToken,
       idle: (found?.versionSummaries ?? []).flatMap(({ status, deploymentVersion }) =>
@@ -80,6 +80,12 @@ export async function describeDeployment(client: VersionsClient): Promise<Deploy
     if (error.code !== grpcCodes.unimplemented && error.code !== grpcCodes.permissionDenied) throw error;
     return { kind: 'unsupported', why: error.details };
   }
+}
+
+function millisecondsOf(
+  time: { readonly seconds?: unknown; readonly nanos?: number | null } | null | undefined,
+): number {
+  return Number(time?.seconds ?? 0) * 1000 + Math.floor((time?.nanos ?? 0) / 1e6);
 }
 
 /** Who has polled workflow tasks of late: versioned workers of these builds, and unversioned ones. */
@@ -98,11 +104,11 @@ export async function pollersOf(client: VersionsClient, builds: readonly string[
     (typesInfo?.[workflowTasks]?.pollers ?? []).map(({ identity, lastAccessTime }) => ({
       build: version === '' ? buildOfIdentity(identity ?? '') : buildOfVersion(version),
       isVersioned: version !== '',
-      atSeconds: Number(lastAccessTime?.seconds ?? 0),
+      atMs: millisecondsOf(lastAccessTime),
     })),
   );
-  const latest = Math.max(...polls.map(({ atSeconds }) => atSeconds));
-  return polls.filter(({ atSeconds }) => (latest - atSeconds) * 1000 <= pollsWithinMs);
+  const latest = Math.max(...polls.map(({ atMs }) => atMs));
+  return polls.filter(({ atMs }) => latest - atMs <= pollsWithinMs);
 }
 
 /** What is left of a version. */
