@@ -124,13 +124,14 @@ export interface VersionState {
 export async function versionState(client: VersionsClient, build: string): Promise<VersionState | undefined> {
   const deployment = await describeDeployment(client);
   if (deployment.kind === 'unsupported') return undefined;
+  const current = deployment.kind === 'found' ? deployment.current?.build : undefined;
   const query = `TemporalWorkerDeploymentVersion = '${versionName(build)}' AND ${isPinned} AND ${isRunning}`;
   const [pollers, { count }] = await Promise.all([
-    pollersOf(client, [build]),
+    pollersOf(client, current === undefined ? [build] : [build, current]),
     within(client, async () => client.workflow.count(query)),
   ]);
   return {
-    isCurrent: deployment.kind === 'found' && deployment.current?.build === build,
+    isCurrent: current === build,
     isPolled: pollers.some((poller) => poller.isVersioned && poller.build === build),
     runs: count,
   };

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Context } from '@temporalio/activity';
 import { pino } from 'pino';
 import { changedSignal, queues } from '../../api/operations.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
@@ -91,7 +92,8 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
   const finished = new Set<string>();
   const ended = new Set<string>();
   const played = await startPlayedOperations({
-    settings,
+    // else a server remembers for minutes that a worker has polled which has ended
+    settings: ['frontend.enableCancelWorkerPollsOnShutdown=true', ...settings],
     hasClusterWorker: false,
     answers: {
       lookAtRequest: async (call) => {
@@ -127,7 +129,9 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
       },
       endSidecars: ({ workflowId }) => void ended.add(workflowId),
       advance: async (call) => {
-        await gateOf(call.workflowId).opened;
+        const context = Context.current();
+        const beats = setInterval(() => context.heartbeat(), 500);
+        await Promise.race([gateOf(call.workflowId).opened, context.cancelled]).finally(() => clearInterval(beats));
         return await uneventful.advance(call);
       },
     },
@@ -161,8 +165,9 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         finished.add(workflowId);
         gateOf(workflowId).open();
         const handle = client.workflow.getHandle(workflowId);
-        await handle.signal('resume', { by: 'ann' });
-        await handle.signal(changedSignal, null).catch(() => undefined); // it may have ended
+        // it may have ended
+        await handle.signal('resume', { by: 'ann' }).catch(() => undefined);
+        await handle.signal(changedSignal, null).catch(() => undefined);
       }
       for (const { workflowId } of operations) await client.workflow.getHandle(workflowId).result();
     },
