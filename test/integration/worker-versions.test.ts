@@ -75,9 +75,10 @@ interface World {
   begin(release: Release, name: string, of?: readonly OperationType[]): Promise<readonly WantedOperation[]>;
   /** Lets them go on to their ends. */
   finish(operations: readonly WantedOperation[]): Promise<void>;
-  startWorker(release: Release): Promise<{ stop(): Promise<void> }>;
+  /** A worker of this release; `isVersioned` false: as releases were that knew no versions. */
+  startWorker(release: Release, options?: { readonly isVersioned: boolean }): Promise<{ stop(): Promise<void> }>;
   /** Leads with the watcher of this release. */
-  lead(release: Release, operations: readonly WantedOperation[]): { stop(): Promise<void> };
+  lead(release: Release, operations: readonly WantedOperation[]): Promise<{ stop(): Promise<void> }>;
   stop(): Promise<void>;
 }
 
@@ -172,17 +173,19 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
       for (const { workflowId } of operations) await client.workflow.getHandle(workflowId).result();
     },
 
-    startWorker: async ({ file, build }) =>
+    startWorker: async ({ file, build }, options = { isVersioned }) =>
       played.startClusterWorker({
         identity: workerIdentity(build),
         workflowBundle: { codePath: file },
-        ...(isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
+        ...(options.isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
       }),
 
-    lead(release, operations) {
+    async lead(release, operations) {
       const lost = new AbortController();
       const starter = newStarter(release);
       for (const operation of operations) starter.want(operation);
+      // what is told to one that has ended would start it again
+      await waitFor('all to be told', () => operations.every(({ workflowId }) => starter.isSent(workflowId)));
       const done = keepVersions(
         {
           versions: workerVersions(client),
@@ -270,23 +273,45 @@ describe('F1: operations on a server that versions workers', () => {
 
   const runsOn = async ({ build }: Release) => (await versionState(world.played.client, build))?.runs;
 
+  it('that a release without versions has begun are begun anew once', async () => {
+    const { client } = world.played;
+    const early = await world.startWorker(before, { isVersioned: false });
+    const operations = await world.begin({ ...before, build: '' }, 'early', durable);
+    const worker = await world.startWorker(after);
+    let leader = await world.lead(after, operations);
+    await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
+    const runIds = async () => {
+      const handles = operations.map(({ workflowId }) => client.workflow.getHandle(workflowId));
+      return (await Promise.all(handles.map((handle) => handle.describe()))).map(({ runId }) => runId);
+    };
+    const begun = await runIds();
+    await leader.stop();
+    await early.stop();
+    leader = await world.lead(after, operations);
+    await world.finish(operations);
+    expect(await runIds()).toEqual(begun);
+    expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
+    await leader.stop();
+    await worker.stop();
+  });
+
   it('move to the new release and back, and do everything once', async () => {
     const { client } = world.played;
     const workers = [await world.startWorker(before)];
-    let leader = world.lead(before, []);
+    let leader = await world.lead(before, []);
     await waitFor('the first release to be current', async () => (await versionState(client, before.build))?.isCurrent);
     const operations = await world.begin(before, 'moving');
     await waitFor('all to be pinned', async (see) => see(await runsOn(before)) === operations.length);
 
     workers.push(await world.startWorker(after));
     await leader.stop();
-    leader = world.lead(after, operations);
+    leader = await world.lead(after, operations);
     await waitFor('all to have moved', async (see) => see(await runsOn(after)) === operations.length);
     expect(await versionState(client, before.build)).toEqual({ isCurrent: false, isPolled: true, runs: 0 });
     expect(effectsOf(world.played, operations)).toEqual([]);
 
     await leader.stop();
-    leader = world.lead(before, operations);
+    leader = await world.lead(before, operations);
     await waitFor('all to be back', async (see) => see(await runsOn(before)) === operations.length);
     await world.finish(operations);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(effects);
@@ -297,7 +322,7 @@ describe('F1: operations on a server that versions workers', () => {
   it('are begun anew when no worker of their version is left', async () => {
     const { client } = world.played;
     const old = await world.startWorker(before);
-    let leader = world.lead(before, []);
+    let leader = await world.lead(before, []);
     await waitFor('the first release to be current', async () => (await versionState(client, before.build))?.isCurrent);
     const operations = await world.begin(before, 'orphaned', durable);
     await waitFor('all to be pinned', async (see) => see(await runsOn(before)) === operations.length);
@@ -305,7 +330,7 @@ describe('F1: operations on a server that versions workers', () => {
     await old.stop();
 
     const worker = await world.startWorker(after);
-    leader = world.lead(after, operations);
+    leader = await world.lead(after, operations);
     await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
     expect(await versionState(client, before.build)).toMatchObject({ isCurrent: false, isPolled: false, runs: 0 });
     await world.finish(operations);
@@ -330,13 +355,13 @@ describe('F1: operations on a server without versions of workers', () => {
   it('are begun anew once by the watcher of another release, when the old workers have gone', async () => {
     const { client } = world.played;
     const old = await world.startWorker(before);
-    let leader = world.lead(before, []);
+    let leader = await world.lead(before, []);
     const operations = await world.begin(before, 'unversioned', durable);
     const firstRuns = await runIds();
     await leader.stop();
 
     const worker = await world.startWorker(after);
-    leader = world.lead(after, operations);
+    leader = await world.lead(after, operations);
     await waitFor('both workers to poll', async (see) => {
       const builds = see(await pollersOf(client, [])).map(({ build }) => build);
       return [before, after].every(({ build }) => builds.includes(build));
@@ -349,7 +374,7 @@ describe('F1: operations on a server without versions of workers', () => {
     });
     const secondRuns = await runIds();
     await leader.stop();
-    leader = world.lead(after, operations);
+    leader = await world.lead(after, operations);
     await world.finish(operations);
     expect(await runIds()).toEqual(secondRuns);
     expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);

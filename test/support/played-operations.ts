@@ -276,12 +276,15 @@ export async function startPlayedOperations({
       });
     },
     async startClusterWorker(options) {
-      const worker = await Worker.create({ ...shared, ...options, taskQueue: queues.cluster });
+      // the SDK takes one unversioned worker of a queue for each connection
+      const own = await connectWorkersToTemporal(address);
+      const worker = await Worker.create({ ...shared, ...options, connection: own, taskQueue: queues.cluster });
       const working = worker.run();
       return {
         async stop() {
           worker.shutdown();
           await working;
+          await own.close();
         },
       };
     },
