@@ -1,6 +1,7 @@
 import { fleetWorker } from '../workers/fleet-worker.ts';
 import { beginProcess, serveParts } from '../workers/role-process.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from '../workers/temporal.ts';
+import { workerVersions } from '../workers/worker-versions.ts';
 import { workflowBuildId } from '../workers/workflow-bundle.ts';
 import { startWatcher } from './start-watcher.ts';
 
@@ -14,6 +15,7 @@ const prepare = async (signal: AbortSignal) =>
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
 const build = await workflowBuildId();
+const versions = workerVersions(client);
 await serveParts(process, [
-  startWatcher(process, { client, build, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, { client, build, versions, prepareTemporal: prepare, workFleets: fleets.work }),
 ]);

@@ -11,10 +11,8 @@ export function startWatcher(
   { config, log, metrics, shutdown, kube }: RoleProcess,
   {
     client,
-    build,
-    prepareTemporal,
-    workFleets,
-  }: { readonly client: Client } & Pick<WatcherDependencies, 'build' | 'prepareTemporal' | 'workFleets'>,
+    ...given
+  }: { readonly client: Client } & Pick<WatcherDependencies, 'build' | 'prepareTemporal' | 'workFleets' | 'versions'>,
 ): StartedPart {
   const { enabled, namespace, id } = config.leaderElection;
   const candidate = new Leader({
@@ -26,7 +24,7 @@ export function startWatcher(
     log,
   });
   const leader = enabled ? candidate : { campaign: async () => alone };
-  const watcher = new Watcher({ kube, client, build, leader, prepareTemporal, workFleets, config, log, metrics });
+  const watcher = new Watcher({ ...given, kube, client, leader, config, log, metrics });
   watcher.start();
 
   shutdown.add({ name: 'watcher', stop: () => watcher.stop() });

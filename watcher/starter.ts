@@ -170,6 +170,11 @@ export class Starter {
     }
   }
 
+  /** Starts an operation again whose run was ended, if it is still wanted. */
+  startAgain(workflowId: string): void {
+    if (this.#sent.delete(workflowId)) this.#queue.add(workflowId);
+  }
+
   /** Finds out whether Temporal answers though there is nothing to tell: asks for an operation that nobody has started. */
   async probe(): Promise<void> {
     if (this.#isProbing || !this.#options.mayStart()) return;

@@ -14,6 +14,7 @@ import type { Metrics } from '../workers/metrics.ts';
 import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
 import type { Controller, ControllerOf, WatcherHouse } from './controller.ts';
 import { controllers } from './controllers.ts';
+import { keepVersions, versionTimes, type WorkerVersions } from './engine-versions.ts';
 import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
 import { KeyedQueue, type PassResult } from './keyed-queue.ts';
@@ -32,7 +33,10 @@ export interface WatcherDependencies {
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
   /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
   readonly workFleets: WorkFleets;
-  readonly config: WatcherHouse['config'] & Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds'>;
+  /** The versions of the cluster worker; absent: nobody looks after them. */
+  readonly versions?: WorkerVersions;
+  readonly config: WatcherHouse['config'] &
+    Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'manageWorkerDeployment'>;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** What it looks after; absent: everything that is registered. */
@@ -178,8 +182,9 @@ export class Watcher {
         const ended = AbortSignal.any([signal, term.lost]);
         this.#term = term;
         metrics.isLeader.set(1);
-        log.info('Leading');
+        log.info({ build: this.#deps.build }, 'Leading');
         this.#beginAll(term, ended);
+        void this.#keepVersions(ended);
         await this.#lead(ended);
         metrics.isLeader.set(0);
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
@@ -217,6 +222,16 @@ export class Watcher {
       kube: fenced(this.#deps.kube, () => term),
       seen: (resource, uid, version, signal) => this.#follow(resource).cache.seen(uid, version, signal),
     });
+  }
+
+  async #keepVersions(ended: AbortSignal): Promise<void> {
+    const { versions, build, config, log, metrics } = this.#deps;
+    if (!versions) return;
+    const types = () => this.#types();
+    const restart = (workflowId: string) => this.#starter.startAgain(workflowId);
+    const manages = config.manageWorkerDeployment;
+    const times = versionTimes(config.fullPassSeconds);
+    await keepVersions({ versions, own: build, manages, types, restart, log, metrics, times }, ended);
   }
 
   async #lead(signal: AbortSignal): Promise<void> {
@@ -259,13 +274,17 @@ export class Watcher {
     this.#isCatchingUp = true;
     try {
       await this.#deps.prepareTemporal(signal);
-      const types = new Set(this.#working.flatMap(({ controller }) => controller.workflowTypes ?? []));
-      for (const type of types) await this.#starter.restartMissing(type);
+      for (const type of this.#types()) await this.#starter.restartMissing(type);
     } catch (error) {
       if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
     } finally {
       this.#isCatchingUp = false;
     }
+  }
+
+  /** Of the operations that this leader starts. */
+  #types(): readonly string[] {
+    return [...new Set(this.#working.flatMap(({ controller }) => controller.workflowTypes ?? []))];
   }
 
   #wantAll(): void {

@@ -4,6 +4,7 @@ import { fleetWorker } from './fleet-worker.ts';
 import { beginProcess, serveParts } from './role-process.ts';
 import { startClusterWorker } from './start-cluster-worker.ts';
 import { installTemporalLogger, registerSearchAttributes, temporalClient } from './temporal.ts';
+import { workerVersions } from './worker-versions.ts';
 import { workflowBuildId } from './workflow-bundle.ts';
 
 // Watcher, webhook and cluster worker in one process, for small clusters and development.
@@ -16,8 +17,9 @@ const prepare = async (signal: AbortSignal) =>
 const fleets = fleetWorker({ config: config.temporal, client, log, metrics });
 shutdown.add({ name: 'fleet worker', stop: fleets.stop });
 const build = await workflowBuildId();
+const versions = workerVersions(client);
 await serveParts(process, [
   startAdmissionPart(process),
-  startWatcher(process, { client, build, prepareTemporal: prepare, workFleets: fleets.work }),
+  startWatcher(process, { client, build, versions, prepareTemporal: prepare, workFleets: fleets.work }),
   await startClusterWorker(process),
 ]);

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { KubeClient } from '../activities/kube/client.ts';
@@ -14,7 +15,8 @@ import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 import { dataConverterFor } from './payload-limit.ts';
-import { workflowBundle } from './workflow-bundle.ts';
+import { deploymentOptions, workerIdentity } from './worker-versions.ts';
+import { buildIdOf, workflowBundle } from './workflow-bundle.ts';
 
 export interface ClusterWorkerDependencies {
   readonly connection: NativeConnection;
@@ -23,17 +25,25 @@ export interface ClusterWorkerDependencies {
   readonly namespace: string;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Whether the server keeps each run on the version of the worker that began it. */
+  readonly isVersioned: boolean;
+  /** The file with the workflows; absent: those of this release. */
+  readonly workflows?: string;
 }
 
 /** The worker of queue `cluster`: all workflows, and the activities that read and write one object. It keeps no state. */
 export async function createClusterWorker(dependencies: ClusterWorkerDependencies): Promise<Worker> {
-  const { connection, client, kube, namespace, log, metrics } = dependencies;
+  const { connection, client, kube, namespace, log, metrics, isVersioned } = dependencies;
+  const codePath = dependencies.workflows ?? (await workflowBundle());
+  const build = buildIdOf(await readFile(codePath, 'utf8'));
   return await Worker.create({
     connection,
     namespace,
     taskQueue: queues.cluster,
     dataConverter: dataConverterFor({ log, metrics }),
-    workflowBundle: { codePath: await workflowBundle() },
+    identity: workerIdentity(build),
+    ...(isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
+    workflowBundle: { codePath },
     activities: clusterActivities({ client, kube, now: () => new Date() }),
     interceptors: { activity: [observeActivities({ log, metrics })] },
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },

@@ -29,6 +29,8 @@ export interface Config {
   readonly images: ImagesConfig;
   readonly fullPassSeconds: number;
   readonly engineSilentSeconds: number;
+  /** Whether the leading watcher changes the versions of Temporal's worker deployment. */
+  readonly manageWorkerDeployment: boolean;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
 }
@@ -194,6 +196,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
     },
     fullPassSeconds: need(options.fullPass),
     engineSilentSeconds: need(options.engineSilent),
+    manageWorkerDeployment: need(options.manageWorkerDeployment),
     ignoredFlags: Object.keys(flags).filter((flag) => !optionsOf(role).some((option) => option.flag === flag)),
   };
   refuseContradictions(config);

@@ -26,6 +26,8 @@ export interface Metrics {
   trackReflector(resource: string, reflector: WatchedReflector): void;
   /** Reports how much waits in a queue whenever the metrics are read. */
   trackQueue(queue: string, depth: () => number): void;
+  /** Replaces what is known about the versions of the cluster worker; undefined: another process knows. */
+  reportVersions(versions: VersionsState | undefined): void;
   /** Replaces what is known about the operations of one kind. */
   reportOperations(kind: string, operations: Iterable<OperationState>, nowMs: number): void;
 }
@@ -40,6 +42,14 @@ export interface WatchedReflector {
     readonly errors: number;
     readonly skipped: number;
   };
+}
+
+/** The versions of the cluster worker as the metrics count them. */
+export interface VersionsState {
+  /** Whether new operations come to workers of this watcher's own build. */
+  readonly isCurrent: boolean;
+  /** Runs that have yet to move to the current version, by what keeps them. */
+  readonly runs: Readonly<Record<'draining' | 'orphaned' | 'unversioned', number>>;
 }
 
 /** One operation as the metrics count it. */
@@ -146,6 +156,30 @@ export function createMetrics(role: Role): Metrics {
     labelNames: ['kind', 'reason'],
     registers,
   });
+  const versionCurrent = new Gauge({
+    name: 'windlass_worker_version_current',
+    help: "1 while new operations come to workers of the leading watcher's own build.",
+    registers,
+  });
+  const versionRuns = new Gauge({
+    name: 'windlass_worker_version_runs',
+    help: 'Runs of operations that are not on the current version of the workers, by what keeps them.',
+    labelNames: ['state'],
+    registers,
+  });
+  const versionDraining = new Gauge({
+    name: 'windlass_worker_version_draining',
+    help: '1 while another version of the workers still has runs.',
+    registers,
+  });
+
+  function reportVersions(versions: VersionsState | undefined): void {
+    const { draining = 0, orphaned = 0, unversioned = 0 } = versions?.runs ?? {};
+    versionCurrent.set(versions?.isCurrent ? 1 : 0);
+    for (const [state, count] of Object.entries({ draining, orphaned, unversioned })) versionRuns.set({ state }, count);
+    versionDraining.set(draining + orphaned > 0 ? 1 : 0);
+  }
+
   /** By kind and label value: when a series was last above 0. */
   const phases = new Map<string, Map<string, number>>();
   const reasons = new Map<string, Map<string, number>>();
@@ -198,6 +232,7 @@ export function createMetrics(role: Role): Metrics {
     }),
     trackReflector: (resource, reflector) => void reflectors.set(resource, reflector),
     trackQueue: (queue, depth) => void queues.set(queue, depth),
+    reportVersions,
     reportOperations,
   };
 }

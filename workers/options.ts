@@ -217,6 +217,13 @@ export const options = {
     'Objects report a silent Temporal after',
     leading,
   ),
+  manageWorkerDeployment: option(
+    'manage-worker-deployment',
+    switchOnOff,
+    'true',
+    "Sets the current version of Temporal's worker deployment",
+    leading,
+  ),
 
   nodeImageDelay: option('nodeimage-creation-delay', durationSeconds, '30s', 'A node is ready so long first', leading),
   imageTagTtl: option(

@@ -1,6 +1,14 @@
+import type { Client } from '@temporalio/client';
 import { createClusterWorker } from './cluster-worker.ts';
 import type { RoleProcess, StartedPart } from './role-process.ts';
-import { registerSearchAttributes, temporalClient, workerConnection } from './temporal.ts';
+import {
+  registerSearchAttributes,
+  type TemporalDependencies,
+  temporalClient,
+  untilConnected,
+  workerConnection,
+} from './temporal.ts';
+import { describeDeployment } from './worker-versions.ts';
 
 /** Starts the cluster worker in this process. Returns at once; it polls as soon as Temporal can be reached. */
 export async function startClusterWorker({ config, log, metrics, shutdown, kube }: RoleProcess): Promise<StartedPart> {
@@ -18,10 +26,11 @@ export async function startClusterWorker({ config, log, metrics, shutdown, kube 
       namespace: config.temporal.namespace,
       log,
       metrics,
+      isVersioned: await areWorkersVersioned(client, temporal),
     });
     const running = worker.run();
     polling = () => worker.getState() === 'RUNNING';
-    log.info({ queue: worker.options.taskQueue }, 'Polling');
+    log.info({ queue: worker.options.taskQueue, identity: worker.options.identity }, 'Polling');
     running.catch((error: unknown) => {
       log.fatal({ err: error }, 'The worker has failed');
       return shutdown.begin('the worker has failed', 1);
@@ -53,4 +62,16 @@ export async function startClusterWorker({ config, log, metrics, shutdown, kube 
       },
     },
   };
+}
+
+/** A versioned worker on a server without versions would get no task at all, so it has to know. */
+async function areWorkersVersioned(client: Client, temporal: TemporalDependencies): Promise<boolean> {
+  const attempted = 'Cannot find out whether Temporal versions workers';
+  const deployment = await untilConnected(temporal, attempted, async () => describeDeployment(client));
+  if (deployment.kind !== 'unsupported') {
+    temporal.log.info('Temporal versions workers: operations stay on the version of the worker that began them');
+    return true;
+  }
+  temporal.log.info(`Temporal does not version workers, so this one has no version: ${deployment.why}`);
+  return false;
 }

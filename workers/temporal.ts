@@ -60,7 +60,8 @@ export function installTemporalLogger(log: Logger): void {
   });
 }
 
-async function untilConnected<T>(
+/** Asks until Temporal has answered. */
+export async function untilConnected<T>(
   { log, signal }: TemporalDependencies,
   attempted: string,
   connect: () => Promise<T>,

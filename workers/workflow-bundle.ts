@@ -46,7 +46,8 @@ export function buildIdOf(bundle: string): string {
 async function inOwnProcess(file: string): Promise<void> {
   const writer = JSON.stringify(pathToFileURL(join(import.meta.dirname, 'write-workflow-bundle.ts')).href);
   const script = `import { writeWorkflowBundle } from ${writer}; await writeWorkflowBundle(${JSON.stringify(file)});`;
-  await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script]);
+  // modules are named by their path from the working directory, in the code and so in the build ID
+  await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { cwd: root });
 }
 
 /** Changes with the sources of the workflows and with the packages that go into the bundle. */

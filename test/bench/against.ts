@@ -64,6 +64,7 @@ async function versionsInTurn(
     async (phase) => {
       if (running !== version) {
         await replaceRoles(instance, version, silentProgress);
+        await cluster.leaveUnpolledVersion();
         running = version;
         await warmUp(cluster);
       }

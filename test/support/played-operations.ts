@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { CompleteAsyncError, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
-import { Worker } from '@temporalio/worker';
+import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { pino } from 'pino';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import {
@@ -45,7 +45,8 @@ export type OperationType = keyof typeof operationTypes;
 const node = { name: 'node-1', uid: 'node-uid' };
 const at = '2026-11-22T10:00:00Z';
 
-function inputOf(type: OperationType, uid: string): object {
+/** What an operation of this type is started with, for what has this UID. */
+export function inputOf(type: OperationType, uid: string): object {
   const named = { namespace: 'shop', name: 'web', uid };
   switch (type) {
     case 'restartContainers':
@@ -165,6 +166,8 @@ export interface PlayedOperations {
     uid: string,
     signal?: { readonly name: string; readonly payload: unknown },
   ): Promise<WorkflowHandle>;
+  /** Starts another worker of queue `cluster`, with these workflows. */
+  startClusterWorker(options: ClusterWorkerOptions): Promise<{ stop(): Promise<void> }>;
   /** Whether the treatment of this operation has been applied. */
   isTreated(workflowId: string): boolean;
   /** All that the operation says of itself for people. */
@@ -172,13 +175,18 @@ export interface PlayedOperations {
   stop(): Promise<void>;
 }
 
+type ClusterWorkerOptions = Pick<WorkerOptions, 'workflowBundle' | 'workerDeploymentOptions' | 'identity'>;
+
 /** Starts Temporal with these dynamic settings, and workers whose activities answer so where that is not uneventful. */
 export async function startPlayedOperations({
   settings = [],
   answers = {},
+  hasClusterWorker = true,
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
+  /** False: the test starts those of queue `cluster` itself. */
+  readonly hasClusterWorker?: boolean;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
   installTemporalLogger(log);
@@ -240,12 +248,16 @@ export async function startPlayedOperations({
   );
   const shared = { connection, dataConverter, activities } as const;
   const workers = await Promise.all([
-    Worker.create({
-      ...shared,
-      taskQueue: queues.cluster,
-      workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
-      interceptors: { workflowModules: [fileURLToPath(new URL('./short-patience.ts', import.meta.url))] },
-    }),
+    ...(hasClusterWorker
+      ? [
+          Worker.create({
+            ...shared,
+            taskQueue: queues.cluster,
+            workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
+            interceptors: { workflowModules: [fileURLToPath(new URL('./short-patience.ts', import.meta.url))] },
+          }),
+        ]
+      : []),
     Worker.create({ ...shared, taskQueue: queues.fleet }),
     Worker.create({ ...shared, taskQueue: queues.node(node.uid) }),
   ]);
@@ -262,6 +274,19 @@ export async function startPlayedOperations({
         signal: signal.name,
         signalArgs: [signal.payload],
       });
+    },
+    async startClusterWorker(options) {
+      // the SDK takes one unversioned worker of a queue for each connection
+      const own = await connectWorkersToTemporal(address);
+      const worker = await Worker.create({ ...shared, ...options, connection: own, taskQueue: queues.cluster });
+      const working = worker.run();
+      return {
+        async stop() {
+          worker.shutdown();
+          await working;
+          await own.close();
+        },
+      };
     },
     isTreated: (workflowId) => treated.has(workflowId),
     async detailsOf(handle) {

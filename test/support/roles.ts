@@ -19,6 +19,9 @@ import { fleetWorker } from '../../workers/fleet-worker.ts';
 import { createLogger, type Logger } from '../../workers/log.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import { describeDeployment, workerVersions } from '../../workers/worker-versions.ts';
+import { workflowBuildId } from '../../workers/workflow-bundle.ts';
+import { makeCurrent } from './current-version.ts';
 import type { TestPlatform } from './platform.ts';
 import { waitFor } from './wait.ts';
 
@@ -61,7 +64,8 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
   const watcher = new Watcher({
     kube,
     client,
-    build: 'test',
+    build: await workflowBuildId(),
+    versions: workerVersions(client),
     leader,
     prepareTemporal,
     workFleets,
@@ -87,8 +91,12 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
   const signal = AbortSignal.timeout(300_000);
   await registerSearchAttributes({ config: config.temporal, log, signal, client });
   const metrics = createMetrics('worker');
-  const worker = await createClusterWorker({ connection, client, kube, namespace, log, metrics });
+  const worker = await createClusterWorker({
+    ...{ connection, client, kube, namespace, log, metrics },
+    isVersioned: (await describeDeployment(client)).kind !== 'unsupported',
+  });
   const running = worker.run();
+  await makeCurrent(client, await workflowBuildId()); // also where no watcher leads
   return {
     async stop() {
       worker.shutdown();

@@ -25,6 +25,7 @@ import { createMetrics } from '../../workers/metrics.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { registerSearchAttributes } from '../../workers/temporal.ts';
 import type { rollOut } from '../../workflows/roll-out.ts';
+import { makeUnversionedCurrent } from './current-version.ts';
 import { type TestPlatform, testPlatform } from './platform.ts';
 import { prepareRoles } from './roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
@@ -157,6 +158,7 @@ export async function startRollOuts({
       events.push({ uid: target.uid, text: `${reason}: ${message}` });
     },
   };
+  await makeUnversionedCurrent(client);
   const worker = await Worker.create({
     connection,
     taskQueue: queues.cluster,

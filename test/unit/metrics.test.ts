@@ -42,6 +42,18 @@ describe('createMetrics', () => {
     expect(after).toContain('windlass_cache_skipped_objects{resource="pods",role="watcher"} 3');
   });
 
+  it('F1: counts what has yet to move to the current version of the workers, and forgets it with the term', async () => {
+    const metrics = createMetrics('watcher');
+    metrics.reportVersions({ isCurrent: true, runs: { draining: 3, orphaned: 1, unversioned: 0 } });
+    const before = await metrics.registry.metrics();
+    expect(before).toContain('windlass_worker_version_runs{state="orphaned",role="watcher"} 1');
+    expect(before).toContain('windlass_worker_version_draining{role="watcher"} 1');
+    metrics.reportVersions(undefined);
+    const after = await metrics.registry.metrics();
+    expect(after).toContain('windlass_worker_version_runs{state="orphaned",role="watcher"} 0');
+    expect(after).toContain('windlass_worker_version_current{role="watcher"} 0');
+  });
+
   it('tells how much waits in a queue when it is asked', async () => {
     const metrics = createMetrics('watcher');
     let depth = 0;

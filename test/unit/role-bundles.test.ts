@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { repository } from '../../deploy/local/instance.ts';
 import { findRoleBundles, makeRoleBundles, roleFile } from '../../deploy/roles/bundle.ts';
 import { nodeFlags, type RoleName, roleEntries } from '../../deploy/roles/entries.ts';
+import { buildIdOf, workflowBuildId } from '../../workers/workflow-bundle.ts';
 
 const roles = Object.keys(roleEntries) as RoleName[];
 let dist: string;
@@ -33,6 +34,14 @@ beforeAll(async () => {
 afterAll(() => rmSync(dist, { recursive: true }));
 
 describe('bundles of roles', () => {
+  it('F1: have workflows whose build ID names their code alone, whatever folder they were made in', async () => {
+    const shipped = readFileSync(join(bundles[0] ?? '', 'workflows.js'), 'utf8');
+    expect(buildIdOf(shipped)).toBe(await workflowBuildId());
+    const code = shipped.slice(0, shipped.lastIndexOf('//# sourceMappingURL='));
+    expect(code).toContain('"./workflows/index.ts"');
+    expect(code).not.toContain(repository);
+  });
+
   it('are there once they are made, also when two make them at once', () => {
     expect(before).toBeUndefined();
     expect(new Set(bundles).size).toBe(1);

@@ -310,6 +310,21 @@ describe('Starter', () => {
     ]);
   });
 
+  it('F1: starts again at once what has been ended on purpose, if it is wanted', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    starter.want(wanted());
+    await elapse();
+    temporal.running.clear();
+    starter.startAgain('restart-containers/pod-1');
+    starter.startAgain('restart-containers/nobody-wants-this');
+    await elapse();
+    expect(temporal.starts.map(({ options }) => options.workflowId)).toEqual([
+      'restart-containers/pod-1',
+      'restart-containers/pod-1',
+    ]);
+  });
+
   it('looks for what is missing one time at a time', async () => {
     const temporal = new FakeTemporal();
     const { starter } = starterOn(temporal);

@@ -76,7 +76,7 @@ async function watcherOf(controllers: readonly ControllerOf[], overrides: Partia
     workFleets: () => undefined,
     config: {
       ...{ namespace: '', fullPassSeconds: 0.02, engineSilentSeconds: 60 },
-      ...{ podNamespace: 'kruise-system', featureGates: {}, images: {}, temporal: {} },
+      ...{ podNamespace: 'kruise-system', featureGates: {}, images: {}, temporal: {}, manageWorkerDeployment: true },
     } as WatcherDependencies['config'],
     log: pino({ level: 'silent' }),
     metrics,
@@ -191,6 +191,25 @@ describe('the watcher', () => {
     await waitFor('many full passes', () => fullPasses > 40);
     // pauses of 200, 400, 800 ms and so on
     expect(passes).toBeLessThan(fullPasses / 2);
+  });
+
+  it('F1: looks after the versions of the workers from the beginning of each term', async () => {
+    const made: string[] = [];
+    const { watcher, term, terms } = await watcherOf([controllerOf(apples, async () => undefined)], {
+      versions: {
+        describe: async () => ({ kind: 'found', conflictToken: new Uint8Array(), idle: [] }),
+        pollers: async () => [{ build: 'test', isVersioned: true }],
+        setCurrent: async (build) => void made.push(build),
+        ...{ runs: async () => [], runsPinnedElsewhere: async () => [] },
+        ...{ remove: async () => undefined, wake: async () => undefined, terminate: async () => undefined },
+      },
+    });
+    terms.push(newTerm());
+    watcher.start();
+    await waitFor('the version to be made current', () => made.length === 1);
+    term.end();
+    await waitFor('the same in the next term', () => made.length === 2);
+    expect(new Set(made)).toEqual(new Set(['test']));
   });
 
   it('asks Temporal to be prepared one time at a time, while it is away', async () => {

@@ -1,0 +1,389 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Context } from '@temporalio/activity';
+import { pino } from 'pino';
+import { changedSignal, queues } from '../../api/operations.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { keepVersions } from '../../watcher/engine-versions.ts';
+import { Starter, type WantedOperation } from '../../watcher/starter.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import {
+  deploymentOptions,
+  describeDeployment,
+  pollersOf,
+  versionState,
+  workerIdentity,
+  workerVersions,
+} from '../../workers/worker-versions.ts';
+import { buildIdOf, workflowBundle } from '../../workers/workflow-bundle.ts';
+import { type Gate, newGate } from '../support/gate.ts';
+import {
+  inputOf,
+  type OperationType,
+  operationTypes,
+  type PlayedOperations,
+  startPlayedOperations,
+  uneventful,
+} from '../support/played-operations.ts';
+import { waitFor } from '../support/wait.ts';
+
+/** The workflows of one release, as a file. */
+interface Release {
+  readonly file: string;
+  readonly build: string;
+}
+
+const types = Object.keys(operationTypes) as OperationType[];
+const workflowTypes = [...new Set(types.map(workflowTypeOf))];
+
+function workflowTypeOf(type: OperationType): string {
+  return type === 'refreshEnvironment' ? 'restartContainers' : type;
+}
+
+let folder: string;
+let before: Release;
+let after: Release;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'windlass-versions-'));
+  const code = await readFile(await workflowBundle(), 'utf8');
+  // a run that was begun by a hand-over stays for a minute; these move on at once
+  const shortStay = code.replace(/shortestStayMs = 60_?000;/, 'shortestStayMs = 1;');
+  expect(shortStay).not.toBe(code);
+  before = await released('before', shortStay);
+  after = await released('after', `/* a later release */ ${shortStay}`);
+  expect(after.build).not.toBe(before.build);
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function released(name: string, code: string): Promise<Release> {
+  const file = join(folder, `${name}.js`);
+  await writeFile(file, code);
+  return { file, build: buildIdOf(code) };
+}
+
+/** Operations that wait until they are released, on a Temporal of their own. */
+interface World {
+  readonly played: PlayedOperations;
+  readonly isVersioned: boolean;
+  /** Starts one operation of each type as the watcher of this release would, and waits until all of them wait. */
+  begin(release: Release, name: string, of?: readonly OperationType[]): Promise<readonly WantedOperation[]>;
+  /** Lets them go on to their ends. */
+  finish(operations: readonly WantedOperation[]): Promise<void>;
+  /** A worker of this release; `isVersioned` false: as releases were that knew no versions. */
+  startWorker(release: Release, options?: { readonly isVersioned: boolean }): Promise<{ stop(): Promise<void> }>;
+  /** Leads with the watcher of this release. */
+  lead(release: Release, operations: readonly WantedOperation[]): Promise<{ stop(): Promise<void> }>;
+  stop(): Promise<void>;
+}
+
+async function startWorld(settings: readonly string[] = []): Promise<World> {
+  const waits = new Map<string, WaitingFor | undefined>();
+  const gates = new Map<string, Gate>();
+  const gateOf = (workflowId: string) => {
+    const gate = gates.get(workflowId) ?? newGate();
+    gates.set(workflowId, gate);
+    return gate;
+  };
+  const finished = new Set<string>();
+  const ended = new Set<string>();
+  const played = await startPlayedOperations({
+    // else a server remembers for minutes that a worker has polled which has ended
+    settings: ['frontend.enableCancelWorkerPollsOnShutdown=true', ...settings],
+    hasClusterWorker: false,
+    answers: {
+      lookAtRequest: async (call) => {
+        const look = await uneventful.lookAtRequest(call);
+        const waitingFor = waits.get(call.workflowId);
+        return { ...look, ...(waitingFor && { waitingFor }) };
+      },
+      reportRequest: ({ input, workflowId }) => {
+        if ('waitingFor' in input.delta) waits.set(workflowId, input.delta.waitingFor ?? undefined);
+      },
+      lookAtEnvironment: async (call) => {
+        const seen = await uneventful.lookAtEnvironment(call);
+        return ended.has(call.workflowId) && seen.kind === 'seen' ? { ...seen, instances: [] } : seen;
+      },
+      'node.v1.refreshContainer': ({ workflowId }) => {
+        ended.add(workflowId);
+        return { kind: 'stopped' };
+      },
+      lookAtNodeImage: async (call) => {
+        const look = await uneventful.lookAtNodeImage(call);
+        const waitingFor = waits.get(call.workflowId);
+        return { ...look, ...(waitingFor && { waitingFor }) };
+      },
+      reportPulls: ({ input, workflowId }) => void waits.set(workflowId, input.waitingFor),
+      lookAtPullJob: ({ workflowId }) => (finished.has(workflowId) ? 'finished' : 'open'),
+      lookAtSidecars: ({ workflowId }) => {
+        if (ended.has(workflowId)) return { decision: { kind: 'done' }, status: {} };
+        if (finished.has(workflowId)) {
+          return { decision: { kind: 'act', step: { kind: 'requestStop', containers: ['proxy'] } }, status: {} };
+        }
+        const waitingFor = { reason: 'ContainerNotStarted', blockedBy: [], blockedCount: 0, unblock: '' } as const;
+        return { decision: { kind: 'wait', waitingFor }, status: {} };
+      },
+      endSidecars: ({ workflowId }) => void ended.add(workflowId),
+      advance: async (call) => {
+        const context = Context.current();
+        const beats = setInterval(() => context.heartbeat(), 500);
+        await Promise.race([gateOf(call.workflowId).opened, context.cancelled]).finally(() => clearInterval(beats));
+        return await uneventful.advance(call);
+      },
+    },
+  });
+  const { client } = played;
+  const { kind } = await describeDeployment(client);
+  const isVersioned = kind !== 'unsupported';
+
+  return {
+    played,
+    isVersioned,
+
+    async begin(release, name, of = types) {
+      const starter = newStarter(release);
+      const operations = of.map((type) => wanted(type, `${name}-${type}`));
+      for (const [index, operation] of operations.entries()) {
+        const pauses = ['restartContainers', 'refreshEnvironment', 'pullImages'].includes(of[index] ?? '');
+        if (pauses) await starter.command(operation.workflowId, 'pause', { by: 'ann' }, operation);
+        else starter.want(operation);
+      }
+      await waitFor('all operations to wait', async (see) => {
+        const states = see(await Promise.all(operations.map(({ workflowId }) => stateOf(workflowId))));
+        return states.every(({ isIdle }) => isIdle);
+      });
+      await starter.stop();
+      return operations;
+    },
+
+    async finish(operations) {
+      for (const { workflowId } of operations) {
+        finished.add(workflowId);
+        gateOf(workflowId).open();
+        const handle = client.workflow.getHandle(workflowId);
+        // it may have ended
+        await handle.signal('resume', { by: 'ann' }).catch(() => undefined);
+        await handle.signal(changedSignal, null).catch(() => undefined);
+      }
+      for (const { workflowId } of operations) await client.workflow.getHandle(workflowId).result();
+    },
+
+    startWorker: async ({ file, build }, options = { isVersioned }) =>
+      played.startClusterWorker({
+        identity: workerIdentity(build),
+        workflowBundle: { codePath: file },
+        ...(options.isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
+      }),
+
+    async lead(release, operations) {
+      const lost = new AbortController();
+      const starter = newStarter(release);
+      for (const operation of operations) starter.want(operation);
+      // what is told to one that has ended would start it again
+      await waitFor('all to be told', () => operations.every(({ workflowId }) => starter.isSent(workflowId)));
+      const done = keepVersions(
+        {
+          versions: workerVersions(client),
+          own: release.build,
+          manages: true,
+          types: () => workflowTypes,
+          restart: (workflowId) => starter.startAgain(workflowId),
+          log: pino({ level: 'silent' }),
+          metrics: createMetrics('watcher'),
+          times: { restMs: 500, quickMs: 500, wakeAgainMs: 2_000, spacingMs: 10 },
+        },
+        lost.signal,
+      );
+      return {
+        async stop() {
+          lost.abort(new Error('lost'));
+          await done;
+          await starter.stop();
+        },
+      };
+    },
+
+    stop: () => played.stop(),
+  };
+
+  function newStarter({ build }: Release): Starter {
+    return new Starter({
+      client,
+      build,
+      mayStart: () => true,
+      onError: () => undefined,
+      onSilence: () => undefined,
+      silentAfterMs: 60_000,
+    });
+  }
+
+  async function stateOf(workflowId: string): Promise<{ readonly workflowId: string; readonly isIdle: boolean }> {
+    const { raw } = await client.workflow.getHandle(workflowId).describe();
+    const seen = played.calls.filter((call) => call.workflowId === workflowId);
+    const isHeld = raw.pendingActivities?.every(({ activityType }) => activityType?.name === 'advance') ?? true;
+    return { workflowId, isIdle: seen.length > 0 && isHeld && !raw.pendingWorkflowTask };
+  }
+}
+
+function wanted(type: OperationType, uid: string): WantedOperation {
+  return {
+    workflowId: operationTypes[type](uid),
+    workflowType: workflowTypeOf(type),
+    taskQueue: queues.cluster,
+    argument: inputOf(type, uid),
+    change: null,
+    inputs: uid,
+    summary: type,
+    about: { kind: 'Test', namespace: 'shop', name: uid, node: 'node-1' },
+  };
+}
+
+/** Those whose pause outlives their run: the pause of a refresh is in no object. */
+const durable = types.filter((type) => type !== 'refreshEnvironment');
+
+/** Effects on the world: each is to happen once, whichever run brings it about. */
+const effects: readonly string[] = [
+  ...['endSidecars', 'node.v1.pullImage', 'node.v1.refreshContainer', 'node.v1.stopContainer'],
+];
+const durableEffects = effects.filter((effect) => effect !== 'node.v1.refreshContainer');
+
+function effectsOf({ calls }: PlayedOperations, operations: readonly WantedOperation[]): readonly string[] {
+  const ids = new Set(operations.map(({ workflowId }) => workflowId));
+  return calls.flatMap(({ workflowId, activity }) =>
+    ids.has(workflowId) && effects.includes(activity) ? activity : [],
+  );
+}
+
+describe('F1: operations on a server that versions workers', () => {
+  let world: World;
+
+  beforeAll(async () => {
+    world = await startWorld();
+    expect(world.isVersioned).toBe(true);
+  });
+
+  afterAll(async () => {
+    await world?.stop();
+  });
+
+  const runsOn = async ({ build }: Release) => (await versionState(world.played.client, build))?.runs;
+
+  it('that a release without versions has begun are begun anew once', async () => {
+    const { client } = world.played;
+    const early = await world.startWorker(before, { isVersioned: false });
+    const operations = await world.begin({ ...before, build: '' }, 'early', durable);
+    const worker = await world.startWorker(after);
+    let leader = await world.lead(after, operations);
+    await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
+    const runIds = async () => {
+      const handles = operations.map(({ workflowId }) => client.workflow.getHandle(workflowId));
+      return (await Promise.all(handles.map((handle) => handle.describe()))).map(({ runId }) => runId);
+    };
+    const begun = await runIds();
+    await leader.stop();
+    await early.stop();
+    leader = await world.lead(after, operations);
+    await world.finish(operations);
+    expect(await runIds()).toEqual(begun);
+    expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
+    await leader.stop();
+    await worker.stop();
+  });
+
+  it('move to the new release and back, and do everything once', async () => {
+    const { client } = world.played;
+    const workers = [await world.startWorker(before)];
+    let leader = await world.lead(before, []);
+    await waitFor('the first release to be current', async () => (await versionState(client, before.build))?.isCurrent);
+    const operations = await world.begin(before, 'moving');
+    await waitFor('all to be pinned', async (see) => see(await runsOn(before)) === operations.length);
+
+    workers.push(await world.startWorker(after));
+    await leader.stop();
+    leader = await world.lead(after, operations);
+    await waitFor('all to have moved', async (see) => see(await runsOn(after)) === operations.length);
+    expect(await versionState(client, before.build)).toEqual({ isCurrent: false, isPolled: true, runs: 0 });
+    expect(effectsOf(world.played, operations)).toEqual([]);
+
+    await leader.stop();
+    leader = await world.lead(before, operations);
+    await waitFor('all to be back', async (see) => see(await runsOn(before)) === operations.length);
+    await world.finish(operations);
+    expect(effectsOf(world.played, operations).toSorted()).toEqual(effects);
+    await leader.stop();
+    await Promise.all(workers.map((worker) => worker.stop()));
+  });
+
+  it('are begun anew when no worker of their version is left', async () => {
+    const { client } = world.played;
+    const old = await world.startWorker(before);
+    let leader = await world.lead(before, []);
+    await waitFor('the first release to be current', async () => (await versionState(client, before.build))?.isCurrent);
+    const operations = await world.begin(before, 'orphaned', durable);
+    await waitFor('all to be pinned', async (see) => see(await runsOn(before)) === operations.length);
+    await leader.stop();
+    await old.stop();
+
+    const worker = await world.startWorker(after);
+    leader = await world.lead(after, operations);
+    await waitFor('all to be begun anew', async (see) => see(await runsOn(after)) === operations.length);
+    expect(await versionState(client, before.build)).toMatchObject({ isCurrent: false, isPolled: false, runs: 0 });
+    await world.finish(operations);
+    expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
+    await leader.stop();
+    await worker.stop();
+  });
+});
+
+describe('F1: operations on a server without versions of workers', () => {
+  let world: World;
+
+  beforeAll(async () => {
+    world = await startWorld(['system.enableDeploymentVersions=false']);
+    expect(world.isVersioned).toBe(false);
+  });
+
+  afterAll(async () => {
+    await world?.stop();
+  });
+
+  it('are begun anew once by the watcher of another release, when the old workers have gone', async () => {
+    const { client } = world.played;
+    const old = await world.startWorker(before);
+    let leader = await world.lead(before, []);
+    const operations = await world.begin(before, 'unversioned', durable);
+    const firstRuns = await runIds();
+    await leader.stop();
+
+    const worker = await world.startWorker(after);
+    leader = await world.lead(after, operations);
+    await waitFor('both workers to poll', async (see) => {
+      const builds = see(await pollersOf(client, [])).map(({ build }) => build);
+      return [before, after].every(({ build }) => builds.includes(build));
+    });
+    expect(await runIds()).toEqual(firstRuns);
+    await old.stop();
+    await waitFor('all to be begun anew', async (see) => {
+      const now = see(await runIds());
+      return now.every((runId, index) => runId !== firstRuns[index]);
+    });
+    const secondRuns = await runIds();
+    await leader.stop();
+    leader = await world.lead(after, operations);
+    await world.finish(operations);
+    expect(await runIds()).toEqual(secondRuns);
+    expect(effectsOf(world.played, operations).toSorted()).toEqual(durableEffects);
+    await leader.stop();
+    await worker.stop();
+
+    async function runIds(): Promise<readonly string[]> {
+      const found = operations.map(({ workflowId }) => client.workflow.getHandle(workflowId).describe());
+      return (await Promise.all(found)).map(({ runId }) => runId);
+    }
+  });
+});

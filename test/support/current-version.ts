@@ -1,0 +1,45 @@
+/** Which version of the cluster worker is current, set by hand: what a leading watcher does elsewhere. */
+import type { Client } from '@temporalio/client';
+import { deploymentName, describeDeployment, pollersOf, workerVersions } from '../../workers/worker-versions.ts';
+import { waitFor } from './wait.ts';
+
+/** Sends new operations to workers of this build, once one polls. Without versions of workers there is nothing to do. */
+export async function makeCurrent(client: Client, build: string): Promise<void> {
+  await waitFor(`workers of build ${build} to be current`, async () => {
+    const deployment = await describeDeployment(client);
+    if (deployment.kind === 'unsupported') return true;
+    if (deployment.kind === 'none') return false;
+    if (deployment.current?.build === build) return true;
+    const pollers = await pollersOf(client, [build]);
+    if (!pollers.some((poller) => poller.isVersioned && poller.build === build)) return false;
+    // a watcher may have been faster
+    await workerVersions(client)
+      .setCurrent(build, deployment.conflictToken)
+      .catch(() => undefined);
+    return false;
+  });
+}
+
+/** Sends new operations to workers without a version. */
+export async function makeUnversionedCurrent(client: Client): Promise<void> {
+  const deployment = await describeDeployment(client);
+  if (deployment.kind === 'found' && deployment.current) await unsetCurrent(client);
+}
+
+/** The same, if no worker of the current version is there: roles of a release without versions have taken the place of others. */
+export async function leaveUnpolledVersion(client: Client): Promise<void> {
+  const deployment = await describeDeployment(client);
+  if (deployment.kind !== 'found' || !deployment.current) return;
+  const { build } = deployment.current;
+  const pollers = await pollersOf(client, [build]);
+  if (!pollers.some((poller) => poller.isVersioned && poller.build === build)) await unsetCurrent(client);
+}
+
+async function unsetCurrent(client: Client): Promise<void> {
+  await client.workflowService.setWorkerDeploymentCurrentVersion({
+    namespace: client.options.namespace,
+    deploymentName,
+    buildId: '',
+    ignoreMissingTaskQueues: true,
+  });
+}

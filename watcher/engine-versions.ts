@@ -1,0 +1,413 @@
+/**
+ * Moves operations to the workers of this release. Workers of queue `cluster` are versions of one worker deployment, each named
+ * by the build ID of its workflow code, and a run stays on the version that began it until it hands over. The leading watcher
+ * makes the version of its own release current, wakes runs that are pinned to another one so that they hand over, and begins anew
+ * those that no worker can take any more. A rollback is the same act by an older watcher.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from '../workers/log.ts';
+import type { Metrics } from '../workers/metrics.ts';
+
+/** What Temporal says of the worker deployment. */
+export type Deployment =
+  /** The server does not version workers, or does not let us. */
+  | { readonly kind: 'unsupported'; readonly why: string }
+  /** No versioned worker has ever polled. */
+  | { readonly kind: 'none' }
+  | FoundDeployment;
+
+export interface FoundDeployment {
+  readonly kind: 'found';
+  /** The current version by its build ID, and since when; absent: new runs go to unversioned workers. */
+  readonly current?: { readonly build: string; readonly sinceMs: number };
+  /** Who else alone may change it. */
+  readonly managedBy?: string;
+  /** Names this state of it: a change that was decided on another one is refused. */
+  readonly conflictToken: Uint8Array;
+  /** The builds that Temporal calls drained, or that have never been current. */
+  readonly idle: readonly string[];
+}
+
+/** A worker that polls the workflow tasks of queue `cluster`. */
+export interface Poller {
+  /** Empty: it does not say. */
+  readonly build: string;
+  readonly isVersioned: boolean;
+}
+
+/** A run of an operation that has not ended. */
+export interface EngineRun {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly workflowType: string;
+  readonly startedAtMs: number;
+  /** Temporal's versioning behavior of it: `Pinned`, `AutoUpgrade`, or empty while no versioned worker has taken a task of it. */
+  readonly behavior: string;
+  /** The build of the version that it is pinned to, else that of the watcher that started it. Empty: an early release. */
+  readonly build: string;
+}
+
+/** The versions of the cluster worker in Temporal. */
+export interface WorkerVersions {
+  describe(): Promise<Deployment>;
+  /** Who has polled of late: versioned workers of these builds, and unversioned ones. */
+  pollers(builds: readonly string[]): Promise<readonly Poller[]>;
+  /** All runs of these types. */
+  runs(types: readonly string[]): Promise<readonly EngineRun[]>;
+  /** Runs of these types that are pinned to another version than that of this build. */
+  runsPinnedElsewhere(build: string, types: readonly string[]): Promise<readonly EngineRun[]>;
+  setCurrent(build: string, conflictToken: Uint8Array): Promise<void>;
+  remove(build: string): Promise<void>;
+  /** Gives a run something to do, which is when it learns of the current version. One that has ended is no error. */
+  wake(run: EngineRun): Promise<void>;
+  /** Ends a run for good. One that has ended is no error. */
+  terminate(run: EngineRun, reason: string): Promise<void>;
+}
+
+/** All that a decision rests on. */
+export interface SeenVersions {
+  /** The build ID of this watcher's own release. */
+  readonly own: string;
+  /** Whether versions are this watcher's to change (`--manage-worker-deployment`). */
+  readonly manages: boolean;
+  readonly deployment: Deployment;
+  readonly pollers: readonly Poller[];
+  /** In how many looks in a row, this one included, a build had no versioned worker; absent: it has some. */
+  readonly silentLooks: ReadonlyMap<string, number>;
+  readonly runs: readonly EngineRun[];
+}
+
+/** What is to be done about versions now. */
+export interface VersionSteps {
+  /** Runs that are not where they should be. */
+  readonly left: RunsLeft;
+  readonly setCurrent: boolean;
+  readonly wake: readonly EngineRun[];
+  readonly terminate: readonly { readonly run: EngineRun; readonly reason: string }[];
+  /** Builds whose versions nobody needs any more. */
+  readonly remove: readonly string[];
+  /** Why this watcher does less than it could. */
+  readonly waitsFor?: string;
+}
+
+export interface RunsLeft {
+  /** Pinned to a version that is not current, and that has workers. */
+  readonly draining: readonly EngineRun[];
+  /** Pinned to a version without workers. */
+  readonly orphaned: readonly EngineRun[];
+  /** Pinned to no version, and begun by another build. */
+  readonly unversioned: readonly EngineRun[];
+}
+
+/**
+ * So many looks in a row have to find a version without workers before its runs are ended: what a server says of pollers may be
+ * some seconds old, and a worker that restarts is back by then.
+ */
+const looksUntilGone = 4;
+
+/** Decides what to do about versions. Only the leader may do it. */
+export function nextVersionSteps(seen: SeenVersions): VersionSteps {
+  const left = runsLeft(seen);
+  const nothing: VersionSteps = { left, setCurrent: false, wake: [], terminate: [], remove: [] };
+  const { own, manages, deployment, silentLooks } = seen;
+  if (deployment.kind === 'unsupported') return { ...nothing, ...stepsWithoutVersions(seen, left) };
+
+  const isPolled = seen.pollers.some(({ build, isVersioned }) => isVersioned && build === own);
+  const mayChange = manages && deployment.kind === 'found' && deployment.managedBy === undefined;
+  if (currentBuild(deployment) !== own) {
+    if (mayChange && isPolled) return { ...nothing, setCurrent: true };
+    return { ...nothing, wake: left.draining, waitsFor: whyNotCurrent(seen, isPolled) };
+  }
+  if (!isPolled) return { ...nothing, wake: left.draining, waitsFor: nobodyPolls(own) };
+
+  const isGone = (build: string) => (silentLooks.get(build) ?? 0) >= looksUntilGone;
+  const orphaned = mayChange ? left.orphaned.filter(({ build }) => isGone(build)) : [];
+  const used = new Set([own, ...[...left.draining, ...left.orphaned].map(({ build }) => build)]);
+  return {
+    left,
+    setCurrent: false,
+    wake: left.draining,
+    terminate: [
+      ...orphaned.map((run) => ({ run, reason: `No worker of build ${run.build} polls any more: ${begunAnew(own)}` })),
+      ...left.unversioned.map((run) => ({ run, reason: `${begunBy(run)} without worker versions: ${begunAnew(own)}` })),
+    ],
+    remove: mayChange ? deployment.idle.filter((build) => !used.has(build) && isGone(build)) : [],
+  };
+}
+
+function runsLeft({ own, deployment, silentLooks, runs }: SeenVersions): RunsLeft {
+  if (deployment.kind === 'unsupported') {
+    return { draining: [], orphaned: [], unversioned: runs.filter((run) => isPinned(run) || run.build !== own) };
+  }
+  const current = currentBuild(deployment) ?? own;
+  const elsewhere = runs.filter((run) => isPinned(run) && run.build !== current);
+  return {
+    draining: elsewhere.filter(({ build }) => !silentLooks.has(build)),
+    orphaned: elsewhere.filter(({ build }) => silentLooks.has(build)),
+    unversioned: current === own ? runs.filter((run) => isFromBefore(run, own, deployment)) : [],
+  };
+}
+
+/**
+ * Whether unversioned workers of another build have begun this run. What is begun later comes to the current version, even where
+ * its memo names the watcher that started its first run.
+ */
+function isFromBefore({ behavior, build, startedAtMs }: EngineRun, own: string, deployment: Deployment): boolean {
+  if (behavior !== '' || build === own) return false;
+  return deployment.kind === 'found' && startedAtMs < (deployment.current?.sinceMs ?? 0);
+}
+
+function isPinned({ behavior }: EngineRun): boolean {
+  return behavior === 'Pinned';
+}
+
+function currentBuild(deployment: Deployment): string | undefined {
+  return deployment.kind === 'found' ? deployment.current?.build : undefined;
+}
+
+/** Without versions, a run that goes on with the code of another build may fail for ever; one that is begun anew cannot. */
+function stepsWithoutVersions(
+  { own, pollers }: SeenVersions,
+  { unversioned }: RunsLeft,
+): Pick<VersionSteps, 'terminate' | 'waitsFor'> {
+  if (unversioned.length === 0) return { terminate: [] };
+  if (!pollers.some(({ build }) => build === own)) return { terminate: [], waitsFor: nobodyPolls(own) };
+  // An old worker would take up what is begun anew, and leave it to the new ones half-way.
+  const others = new Set(pollers.flatMap(({ build }) => (build === own ? [] : build || 'an earlier release')));
+  if (others.size > 0)
+    return { terminate: [], waitsFor: `workers of other builds still poll: ${[...others].join(', ')}` };
+  return {
+    terminate: unversioned.map((run) => ({
+      run,
+      reason: `${begunBy(run)} on a server without worker versions: ${begunAnew(own)}`,
+    })),
+  };
+}
+
+function nobodyPolls(own: string): string {
+  return `no worker of build ${own} polls`;
+}
+
+function begunAnew(own: string): string {
+  return `the watcher begins this operation anew on build ${own}, from what is in the cluster`;
+}
+
+function begunBy({ build }: EngineRun): string {
+  return build === '' ? 'Begun by an earlier release' : `Begun by build ${build}`;
+}
+
+function whyNotCurrent({ own, manages, deployment }: SeenVersions, isPolled: boolean): string {
+  if (!isPolled) return nobodyPolls(own);
+  if (!manages) return 'the current version is left to others (--manage-worker-deployment=false)';
+  if (deployment.kind !== 'found') return 'the worker deployment does not exist yet';
+  return `the worker deployment is managed by "${deployment.managedBy}", and only that one may set the current version`;
+}
+
+export interface EngineVersionsOptions {
+  readonly versions: WorkerVersions;
+  /** The build ID of this watcher's own release. */
+  readonly own: string;
+  readonly manages: boolean;
+  /** The types of the operations that can be begun anew at this moment. */
+  readonly types: () => readonly string[];
+  /** Starts an operation that was ended, if it is still wanted. */
+  readonly restart: (workflowId: string) => void;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, 'reportVersions'>;
+  readonly times: VersionTimes;
+}
+
+export interface VersionTimes {
+  /** Between two looks when nothing is to be done, and while a change is under way. */
+  readonly restMs: number;
+  readonly quickMs: number;
+  /** A run that has not moved is woken again after so long. */
+  readonly wakeAgainMs: number;
+  /** Between two signals, or two ends. */
+  readonly spacingMs: number;
+}
+
+/** How often it looks and acts, given how often the watcher looks at everything. */
+export function versionTimes(fullPassSeconds: number): VersionTimes {
+  const restMs = fullPassSeconds * 1000;
+  return { restMs, quickMs: Math.min(3_000, restMs), wakeAgainMs: 30_000, spacingMs: 50 };
+}
+
+/** So many signals and ends at most before the next look. */
+const mostAtOnce = 100;
+
+/** After so many quick looks that found the same it is looked at rest. */
+const mostQuickLooks = 60;
+
+/** So many idle versions are asked after at once. */
+const mostIdle = 10;
+
+/** What a leader remembers of versions. */
+interface Memory {
+  readonly silentLooks: Map<string, number>;
+  /** By run ID: when it was last woken. */
+  readonly woken: Map<string, number>;
+  /** Types of which no unversioned run of another build is left. Nobody starts such a run while this watcher leads. */
+  readonly migrated: Set<string>;
+  /** By topic: what the log has said last. */
+  readonly said: Map<string, string>;
+}
+
+/** Looks after versions until the term of this leader has ended. What fails is logged once and tried again. */
+export async function keepVersions(options: EngineVersionsOptions, ended: AbortSignal): Promise<void> {
+  const { restMs, quickMs } = options.times;
+  const memory: Memory = { silentLooks: new Map(), woken: new Map(), migrated: new Set(), said: new Map() };
+  let before: string | undefined;
+  let looks = 0;
+  while (!ended.aborted) {
+    const found = await passOver(options, memory, ended);
+    looks = found === before ? looks + 1 : 0;
+    before = found;
+    const isQuick = found !== undefined && looks < mostQuickLooks;
+    await delay(isQuick ? quickMs : restMs, undefined, { signal: ended }).catch(() => undefined);
+  }
+  options.metrics.reportVersions(undefined);
+}
+
+/** Looks once and does what follows. Says in short what is left to do; undefined when that is nothing. */
+async function passOver(
+  options: EngineVersionsOptions,
+  memory: Memory,
+  ended: AbortSignal,
+): Promise<string | undefined> {
+  const { own, log } = options;
+  try {
+    const types = options.types();
+    const seen = await look(options, memory, types);
+    const steps = nextVersionSteps(seen);
+    report(options, seen, steps);
+    sayOnce(memory, 'waits', steps.waitsFor, (text) => log.info({ build: own }, `Worker versions: ${text}`));
+    await carryOut(options, seen, steps, memory, ended);
+    memory.said.delete('error');
+    if (mayMigrate(seen)) {
+      const remaining = new Set(steps.left.unversioned.map(({ workflowType }) => workflowType));
+      for (const type of types) if (!remaining.has(type)) memory.migrated.add(type);
+    }
+    const { draining, orphaned, unversioned } = steps.left;
+    const runs = [draining, orphaned, unversioned].map(({ length }) => length).join();
+    const isSettled = types.length > 0 && !steps.setCurrent && steps.waitsFor === undefined && runs === '0,0,0';
+    return isSettled ? undefined : `${types.length} ${steps.setCurrent} ${steps.waitsFor} ${runs}`;
+  } catch (error) {
+    if (ended.aborted) return undefined;
+    const text = error instanceof Error ? error.message : String(error);
+    sayOnce(memory, 'error', text, () => log.warn({ err: error }, 'Cannot look after the versions of the workers'));
+    return text;
+  }
+}
+
+/** Whether runs without a version can be begun anew, and come to workers of this build. */
+function mayMigrate({ own, deployment }: Pick<SeenVersions, 'own' | 'deployment'>): boolean {
+  return deployment.kind === 'unsupported' || currentBuild(deployment) === own;
+}
+
+async function look(
+  { versions, own, manages, log }: EngineVersionsOptions,
+  memory: Memory,
+  types: readonly string[],
+): Promise<SeenVersions> {
+  const deployment = await versions.describe();
+  const isSupported = deployment.kind !== 'unsupported';
+  sayOnce(memory, 'support', isSupported ? undefined : deployment.why, (why) =>
+    log.info(`Temporal does not version workers, so operations of other builds are begun anew: ${why}`),
+  );
+
+  const asksForPinned = isSupported && types.length > 0;
+  const pinned = asksForPinned ? await versions.runsPinnedElsewhere(currentBuild(deployment) ?? own, types) : [];
+  const asked = mayMigrate({ own, deployment }) ? types.filter((type) => !memory.migrated.has(type)) : [];
+  const others = asked.length > 0 ? await versions.runs(asked) : [];
+  const runs = [...new Map([...pinned, ...others].map((run) => [run.runId, run])).values()];
+
+  const idle = deployment.kind === 'found' ? deployment.idle.slice(0, mostIdle) : [];
+  const builds = new Set([own, ...idle, ...pinned.map(({ build }) => build)]);
+  const pollers = await versions.pollers(isSupported ? [...builds] : []);
+  countSilence(memory.silentLooks, builds, pollers);
+  return { own, manages, deployment, pollers, silentLooks: memory.silentLooks, runs };
+}
+
+function countSilence(silentLooks: Map<string, number>, builds: ReadonlySet<string>, pollers: readonly Poller[]): void {
+  const polled = new Set(pollers.flatMap(({ build, isVersioned }) => (isVersioned ? build : [])));
+  for (const build of silentLooks.keys()) if (!builds.has(build) || polled.has(build)) silentLooks.delete(build);
+  for (const build of builds) if (!polled.has(build)) silentLooks.set(build, (silentLooks.get(build) ?? 0) + 1);
+}
+
+async function carryOut(
+  options: EngineVersionsOptions,
+  { own, deployment }: SeenVersions,
+  steps: VersionSteps,
+  { woken }: Memory,
+  ended: AbortSignal,
+): Promise<void> {
+  const {
+    versions,
+    log,
+    restart,
+    times: { wakeAgainMs, spacingMs },
+  } = options;
+  if (steps.setCurrent && deployment.kind === 'found') {
+    await versions.setCurrent(own, deployment.conflictToken);
+    log.info({ build: own, before: deployment.current?.build ?? 'none' }, 'Set the current version of the workers');
+  }
+
+  const terminate = steps.terminate.slice(0, mostAtOnce);
+  for (const { run, reason } of terminate) {
+    if (ended.aborted) return;
+    await versions.terminate(run, reason);
+    restart(run.workflowId);
+    await delay(spacingMs);
+  }
+  if (terminate.length > 0) log.info({ build: own, count: terminate.length }, 'Began operations of other builds anew');
+
+  const sinceMs = performance.now() - wakeAgainMs;
+  const listed = new Set(steps.wake.map(({ runId }) => runId));
+  for (const runId of woken.keys()) if (!listed.has(runId)) woken.delete(runId);
+  const due = steps.wake.filter(({ runId }) => (woken.get(runId) ?? Number.NEGATIVE_INFINITY) <= sinceMs);
+  const wake = due.slice(0, mostAtOnce - terminate.length);
+  for (const run of wake) {
+    if (ended.aborted) return;
+    await versions.wake(run);
+    woken.set(run.runId, performance.now());
+    await delay(spacingMs);
+  }
+  if (wake.length > 0) log.info({ build: own, count: wake.length }, 'Woke operations that are pinned to other builds');
+
+  for (const build of steps.remove) {
+    if (ended.aborted) return;
+    await remove(options, build);
+  }
+}
+
+/** Nothing depends on it: a version that Temporal wants to keep is kept until the next look. */
+async function remove({ versions, log }: EngineVersionsOptions, build: string): Promise<void> {
+  try {
+    await versions.remove(build);
+    log.info({ build }, 'Deleted a version of the workers that is drained');
+  } catch (error) {
+    log.debug({ build, err: error }, 'Cannot delete a version of the workers yet');
+  }
+}
+
+function report({ metrics }: EngineVersionsOptions, seen: SeenVersions, { left }: VersionSteps): void {
+  metrics.reportVersions({
+    isCurrent: mayMigrate(seen),
+    runs: {
+      draining: left.draining.length,
+      orphaned: left.orphaned.length,
+      unversioned: left.unversioned.length,
+    },
+  });
+}
+
+/** Says what is new, and says it again only when it has been over meanwhile. */
+function sayOnce({ said }: Memory, topic: string, text: string | undefined, say: (text: string) => void): void {
+  if (text === undefined) {
+    said.delete(topic);
+  } else if (said.get(topic) !== text) {
+    said.set(topic, text);
+    say(text);
+  }
+}

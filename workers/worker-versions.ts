@@ -1,0 +1,216 @@
+/**
+ * The versions of the cluster worker in Temporal: what there is of them, who polls, what runs on them, and the few things that
+ * are done to them. Build IDs name workflow code (`workflow-bundle.ts`); only queue `cluster` has versions.
+ */
+import { hostname } from 'node:os';
+import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
+import proto from '@temporalio/proto';
+import { changedSignal, queues } from '../api/operations.ts';
+import type { Deployment, EngineRun, Poller, WorkerVersions } from '../watcher/engine-versions.ts';
+
+/** The name of the worker deployment whose versions the cluster workers are. */
+export const deploymentName = 'windlass-cluster';
+
+type VersionsClient = Pick<Client, 'workflow' | 'workflowService' | 'withDeadline'> & {
+  readonly options: { readonly namespace: string };
+};
+
+const grpcCodes = { notFound: 5, permissionDenied: 7, unimplemented: 12 } as const;
+const {
+  DescribeTaskQueueMode: { DESCRIBE_TASK_QUEUE_MODE_ENHANCED: enhanced },
+  TaskQueueType: { TASK_QUEUE_TYPE_WORKFLOW: workflowTasks },
+  WorkerDeploymentVersionStatus: {
+    WORKER_DEPLOYMENT_VERSION_STATUS_INACTIVE: neverCurrent,
+    WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED: drained,
+  },
+} = proto.temporal.api.enums.v1;
+
+/** Each call is over by then, and each list. */
+const deadlineMs = 30_000;
+
+/**
+ * How long before the latest poll of all another one may lie for its worker to be counted: a poll lasts a minute. Servers of
+ * earlier releases remember workers that have ended for five.
+ */
+const pollsWithinMs = 90_000;
+
+/** As whom watchers change versions: it may be made the only one (`temporal worker deployment manager-identity set`). */
+const ownIdentity = 'windlass-watcher';
+
+/** Which worker polls, for lists and histories: role, build, process and host. */
+export function workerIdentity(build: string): string {
+  return `windlass-worker/${build}/${process.pid}@${hostname()}`;
+}
+
+/** The build of a worker of that identity; empty when it does not say. */
+function buildOfIdentity(identity: string): string {
+  return /^windlass-worker\/([^/]+)\//.exec(identity)?.[1] ?? '';
+}
+
+/** The options of a worker that is a version: a run stays with it until it hands over by itself. */
+export function deploymentOptions(buildId: string) {
+  return {
+    useWorkerVersioning: true,
+    version: { deploymentName, buildId },
+    defaultVersioningBehavior: 'PINNED',
+  } as const;
+}
+
+/** What Temporal says of the worker deployment. */
+export async function describeDeployment(client: VersionsClient): Promise<Deployment> {
+  try {
+    const { workerDeploymentInfo: found, conflictToken } = await within(client, async () =>
+      client.workflowService.describeWorkerDeployment({ namespace: client.options.namespace, deploymentName }),
+    );
+    const { currentDeploymentVersion: current, currentVersionChangedTime: since } = found?.routingConfig ?? {};
+    const manager = found?.managerIdentity ?? '';
+    return {
+      kind: 'found',
+      ...(current?.buildId && { current: { build: current.buildId, sinceMs: millisecondsOf(since) } }),
+      ...(manager !== '' && manager !== ownIdentity && { managedBy: manager }),
+      conflictToken,
+      idle: (found?.versionSummaries ?? []).flatMap(({ status, deploymentVersion }) =>
+        status === drained || status === neverCurrent ? (deploymentVersion?.buildId ?? []) : [],
+      ),
+    };
+  } catch (error) {
+    if (!isGrpcServiceError(error)) throw error;
+    if (error.code === grpcCodes.notFound) return { kind: 'none' };
+    // "Worker Deployment Versions are disabled on this namespace." is a permission denied, too
+    if (error.code !== grpcCodes.unimplemented && error.code !== grpcCodes.permissionDenied) throw error;
+    return { kind: 'unsupported', why: error.details };
+  }
+}
+
+function millisecondsOf(
+  time: { readonly seconds?: unknown; readonly nanos?: number | null } | null | undefined,
+): number {
+  return Number(time?.seconds ?? 0) * 1000 + Math.floor((time?.nanos ?? 0) / 1e6);
+}
+
+/** Who has polled workflow tasks of late: versioned workers of these builds, and unversioned ones. */
+export async function pollersOf(client: VersionsClient, builds: readonly string[]): Promise<readonly Poller[]> {
+  const { versionsInfo } = await within(client, async () =>
+    client.workflowService.describeTaskQueue({
+      namespace: client.options.namespace,
+      taskQueue: { name: queues.cluster },
+      apiMode: enhanced,
+      taskQueueTypes: [workflowTasks],
+      versions: { buildIds: builds.map(versionName), unversioned: true },
+      reportPollers: true,
+    }),
+  );
+  const polls = Object.entries(versionsInfo).flatMap(([version, { typesInfo }]) =>
+    (typesInfo?.[workflowTasks]?.pollers ?? []).map(({ identity, lastAccessTime }) => ({
+      build: version === '' ? buildOfIdentity(identity ?? '') : buildOfVersion(version),
+      isVersioned: version !== '',
+      atMs: millisecondsOf(lastAccessTime),
+    })),
+  );
+  const latest = Math.max(...polls.map(({ atMs }) => atMs));
+  return polls.filter(({ atMs }) => latest - atMs <= pollsWithinMs);
+}
+
+/** What is left of a version. */
+export interface VersionState {
+  readonly isCurrent: boolean;
+  /** Whether a worker of it has polled of late. */
+  readonly isPolled: boolean;
+  /** Operations that are pinned to it and have not ended. At 0 its workers may end, unless it is current. */
+  readonly runs: number;
+}
+
+/** Says what is left of the version of this build; undefined where the server does not version workers. */
+export async function versionState(client: VersionsClient, build: string): Promise<VersionState | undefined> {
+  const deployment = await describeDeployment(client);
+  if (deployment.kind === 'unsupported') return undefined;
+  const current = deployment.kind === 'found' ? deployment.current?.build : undefined;
+  const query = `TemporalWorkerDeploymentVersion = '${versionName(build)}' AND ${isPinned} AND ${isRunning}`;
+  const [pollers, { count }] = await Promise.all([
+    pollersOf(client, current === undefined ? [build] : [build, current]),
+    within(client, async () => client.workflow.count(query)),
+  ]);
+  return {
+    isCurrent: current === build,
+    isPolled: pollers.some((poller) => poller.isVersioned && poller.build === build),
+    runs: count,
+  };
+}
+
+/** The versions of the cluster worker, for the leading watcher. */
+export function workerVersions(client: VersionsClient): WorkerVersions {
+  const { namespace } = client.options;
+  return {
+    describe: async () => describeDeployment(client),
+    pollers: async (builds) => pollersOf(client, builds),
+    async runsPinnedElsewhere(build, types) {
+      const deployment = `TemporalWorkerDeployment = '${deploymentName}'`;
+      const elsewhere = `TemporalWorkerDeploymentVersion != '${versionName(build)}'`;
+      return await list(
+        client,
+        `${deployment} AND ${elsewhere} AND ${isPinned} AND ${isOneOf(types)} AND ${isRunning}`,
+      );
+    },
+    runs: async (types) => list(client, `${isOneOf(types)} AND ${isRunning}`),
+    async setCurrent(buildId, conflictToken) {
+      const request = { namespace, deploymentName, buildId, conflictToken, identity: ownIdentity };
+      await within(client, async () => client.workflowService.setWorkerDeploymentCurrentVersion(request));
+    },
+    async remove(buildId) {
+      const deploymentVersion = { deploymentName, buildId };
+      const request = { namespace, deploymentVersion, identity: ownIdentity };
+      await within(client, async () => client.workflowService.deleteWorkerDeploymentVersion(request));
+    },
+    async wake({ workflowId, runId }) {
+      await unlessEnded(client, async () => client.workflow.getHandle(workflowId, runId).signal(changedSignal, null));
+    },
+    async terminate({ workflowId, runId }, reason) {
+      await unlessEnded(client, async () => client.workflow.getHandle(workflowId, runId).terminate(reason));
+    },
+  };
+}
+
+const isPinned = "TemporalWorkflowVersioningBehavior = 'Pinned'";
+const isRunning = "ExecutionStatus = 'Running'";
+
+function isOneOf(types: readonly string[]): string {
+  return `WorkflowType IN (${types.map((type) => `'${type}'`).join(', ')})`;
+}
+
+/** A version as Temporal writes it. */
+function versionName(build: string): string {
+  return `${deploymentName}:${build}`;
+}
+
+function buildOfVersion(version: string): string {
+  return version.slice(version.indexOf(':') + 1);
+}
+
+async function list(client: VersionsClient, query: string): Promise<readonly EngineRun[]> {
+  const found: EngineRun[] = [];
+  await within(client, async () => {
+    for await (const run of client.workflow.list({ query, pageSize: 1000 })) found.push(engineRun(run));
+  });
+  return found;
+}
+
+function engineRun(run: WorkflowExecutionInfo): EngineRun {
+  const { workflowId, runId, type: workflowType, startTime, memo, searchAttributes } = run;
+  const text = (value: unknown) => (typeof value === 'string' ? value : '');
+  const behavior = text(searchAttributes.TemporalWorkflowVersioningBehavior?.[0]);
+  const version = text(searchAttributes.TemporalWorkerDeploymentVersion?.[0]);
+  const build = behavior === 'Pinned' ? buildOfVersion(version) : text(memo?.build);
+  return { workflowId, runId, workflowType, startedAtMs: startTime.getTime(), behavior, build };
+}
+
+async function unlessEnded(client: VersionsClient, call: () => Promise<unknown>): Promise<void> {
+  try {
+    await within(client, call);
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'WorkflowNotFoundError')) throw error;
+  }
+}
+
+async function within<T>(client: VersionsClient, call: () => Promise<T>): Promise<T> {
+  return await client.withDeadline(Date.now() + deadlineMs, call);
+}
