@@ -2,7 +2,7 @@
  * `npm run record`: plays one scenario for each branch of each workflow on a real API server and a real Temporal, and
  * saves the histories in test/replay/histories/<workflow>/<branch>.json, from where `npm test -- replay` replays them.
  * `npm run record -- rollOut` records one workflow, `npm run record -- rollOut paused` those of its scenarios whose name
- * contains the word.
+ * contains the word. Histories of releases (docs/histories.md) are never recorded again.
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -19,6 +19,8 @@ const script = {
   hostile: 'test/hostile/main.ts',
   scale: 'test/scale/main.ts',
   'scale-pulls': 'test/scale/pulls-main.ts',
+  upgrade: 'test/upgrade/main.ts',
+  'upgrade-artefact': 'test/upgrade/artefact-main.ts',
   cli: 'deploy/cli/main.ts',
 }[verb];
 const args = script ? [script, ...rest] : ['deploy/local/main.ts', verb, ...rest];

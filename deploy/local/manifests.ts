@@ -29,6 +29,7 @@ export async function applyManifests({
   webhookUrl,
   apiServerAddress,
   cacheFolder,
+  root = repository,
 }: {
   readonly api: ApiServer;
   readonly kubeconfig: string;
@@ -36,9 +37,11 @@ export async function applyManifests({
   /** From which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
   readonly apiServerAddress?: string;
   readonly cacheFolder: string;
+  /** The folder whose `deploy` is applied. Absent: that of this checkout. */
+  readonly root?: string;
 }): Promise<void> {
-  const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress);
-  const items = [...manifestsIn('rbac', 'crds', 'webhooks'), ...policies].map((object) =>
+  const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress, root);
+  const items = [...manifestsIn(root, 'rbac', 'crds', 'webhooks'), ...policies].map((object) =>
     reachByUrl(object, webhookUrl),
   );
   // Namespaces first: kubectl keeps the order.
@@ -109,15 +112,15 @@ async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<vo
 }
 
 /** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the one that is nobody's. */
-export function networkPolicies(apiServerAddress: string): readonly Manifest[] {
+export function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
   const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
-  const text = JSON.stringify(manifestsIn('network'));
+  const text = JSON.stringify(manifestsIn(root, 'network'));
   return JSON.parse(text.replaceAll('192.0.2.1/32', cidr)) as readonly Manifest[];
 }
 
-function manifestsIn(...folders: readonly string[]): readonly Manifest[] {
+function manifestsIn(root: string, ...folders: readonly string[]): readonly Manifest[] {
   return folders.flatMap((folder) =>
-    filesIn(join(repository, 'deploy', folder))
+    filesIn(join(root, 'deploy', folder))
       .filter((file) => file.endsWith('.yaml'))
       .sort((a, b) => a.localeCompare(b))
       .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown))

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { replaceRoles } from '../../deploy/local/platform.ts';
 import { type Progress, silentProgress } from '../../deploy/local/progress.ts';
 import { measureStolen } from '../support/stolen.ts';
+import { presentVersion, type Version, versionAt } from '../support/version.ts';
 import { podCreations } from './admission.ts';
 import { type BenchCluster, relistMs } from './cluster.ts';
 import type { BenchPart } from './document.ts';
@@ -13,7 +14,6 @@ import type { Bench } from './parts.ts';
 import { pullTakes } from './pull.ts';
 import { recreateTakes } from './recreate.ts';
 import { restMs, rolledOut, rollOutTakes } from './roll-out.ts';
-import { presentVersion, type Version, versionAt } from './version.ts';
 
 /** One visit to a subject: milliseconds by figure. `phase` is the share of the kubelets' second at which to begin. */
 type Visit = (phase: number) => Promise<Readonly<Record<string, number>>>;

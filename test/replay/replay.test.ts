@@ -1,15 +1,24 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   bundleWorkflowCode,
   DefaultLogger,
+  ReplayError,
   Runtime,
   Worker,
   type WorkflowBundleWithSourceMap,
 } from '@temporalio/worker';
+import { DeterminismViolationError } from '@temporalio/workflow';
 import { workflowSources } from '../../workers/write-workflow-bundle.ts';
 import { root } from '../check/all.ts';
+import {
+  corpusTable,
+  type HistoryClass,
+  misplaced,
+  type ReleasedHistory,
+  readCorpus,
+} from '../support/release-corpus.ts';
 
 /** `histories/<workflow>/<branch>.json`, as `npm run record` writes them. */
 const histories = join(root, 'test/replay/histories');
@@ -24,23 +33,23 @@ const recorded = existsSync(histories)
     )
   : [];
 
+let workflowBundle: WorkflowBundleWithSourceMap;
+
+beforeAll(async () => {
+  const logger = new DefaultLogger('ERROR');
+  Runtime.install({ logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' } } } });
+  workflowBundle = await bundleWorkflowCode({ ...workflowSources, logger });
+});
+
+async function replay(history: string): Promise<void> {
+  const { events } = JSON.parse(history) as { events: readonly Started[] };
+  const { workflowId } = events[0]?.workflowExecutionStartedEventAttributes ?? {};
+  await Worker.runReplayHistory({ workflowBundle }, JSON.parse(history), workflowId);
+}
+
 describe('histories of real runs', () => {
-  let workflowBundle: WorkflowBundleWithSourceMap;
-
-  beforeAll(async () => {
-    const logger = new DefaultLogger('ERROR');
-    Runtime.install({ logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' } } } });
-    workflowBundle = await bundleWorkflowCode({ ...workflowSources, logger });
-  });
-
   function read({ workflow, branch }: { readonly workflow: string; readonly branch: string }): string {
     return readFileSync(join(histories, workflow, `${branch}.json`), 'utf8');
-  }
-
-  async function replay(history: string): Promise<void> {
-    const { events } = JSON.parse(history) as { events: readonly Started[] };
-    const { workflowId } = events[0]?.workflowExecutionStartedEventAttributes ?? {};
-    await Worker.runReplayHistory({ workflowBundle }, JSON.parse(history), workflowId);
   }
 
   it('exist', () => {
@@ -60,3 +69,39 @@ describe('histories of real runs', () => {
     await expect(replay(other)).rejects.toThrow('Nondeterminism');
   });
 });
+
+describe('histories of releases', () => {
+  const corpus = readCorpus();
+  const outcomes: (ReleasedHistory & { readonly now: HistoryClass })[] = [];
+
+  afterAll(() => {
+    process.stdout.write(`\n${corpusTable(outcomes)}\n`);
+  });
+
+  it('are there as they were frozen, and those that drain say since when and why', () => {
+    expect(corpus.histories).not.toEqual([]);
+    expect(corpus.problems).toEqual([]);
+  });
+
+  for (const one of corpus.histories) {
+    const { release, workflow, branch, kind } = one;
+    it(`${kind === 'replays' ? 'replay' : 'drain'} on the code of today: ${release}, ${workflow}, ${branch}`, async () => {
+      const why = await failedReplay(readFileSync(one.file, 'utf8'));
+      const now = why === undefined ? 'replays' : 'drains';
+      outcomes.push({ ...one, now });
+      const problem = misplaced(one, now);
+      if (problem !== undefined) throw new Error(problem, { cause: why });
+    });
+  }
+});
+
+/** Why a history does not replay; undefined when it does. */
+async function failedReplay(history: string): Promise<Error | undefined> {
+  try {
+    await replay(history);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DeterminismViolationError || error instanceof ReplayError) return error;
+    throw error;
+  }
+}

@@ -1,5 +1,5 @@
-// An earlier version of Windlass, to be measured beside the present one: its sources in a folder of their own, its roles
-// bundled by its own code.
+// Versions of Windlass that run one after the other on one cluster: the present one, and that of a commit, with its sources
+// in a folder of their own and its roles bundled by its own code.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { repository } from '../../deploy/local/instance.ts';
@@ -9,7 +9,7 @@ import { run } from '../../deploy/local/run.ts';
 
 /** A version that roles can be run of. */
 export interface Version extends RoleSource {
-  /** Short hash of the commit; `this` for the sources as they are now. */
+  /** Short hash of the commit, or version of the release; `this` for the sources as they are now. */
   readonly name: string;
 }
 
@@ -20,23 +20,40 @@ export async function presentVersion(progress: Progress): Promise<Version> {
 
 /** The version of a commit, by any name that git knows for it. */
 export async function versionAt(commit: string, progress: Progress): Promise<Version> {
-  const hash = (await git('rev-parse', '--verify', `${commit}^{commit}`)).trim().slice(0, 12);
+  const hash = (await hashOf(commit)).slice(0, 12);
   const folder = join(repository, '.windlass', 'versions', hash);
-  if (!existsSync(folder)) await progress.step(`Sources of ${hash}`, () => unpack(hash, folder));
+  if (!existsSync(folder)) await progress.step(`Sources of ${hash}`, () => unpackSources(hash, folder, 'shared'));
   return await versionIn(folder, hash, progress);
 }
 
-async function unpack(hash: string, folder: string): Promise<void> {
+/** The full hash of a commit, by any name that git knows for it. */
+export async function hashOf(commit: string): Promise<string> {
+  return (await git('rev-parse', '--verify', '--end-of-options', `${commit}^{commit}`)).trim();
+}
+
+/** What git says. */
+export function git(...args: readonly string[]): Promise<string> {
+  return run('git', args, { cwd: repository });
+}
+
+/**
+ * Writes the sources of a commit into a folder, with its npm packages. Where they are those of this checkout they are
+ * shared: by a link to their folder, or `copied` as hard links, because bundlers name modules by the folder where they are
+ * really found. Whoever looks sees the whole folder or none.
+ */
+export async function unpackSources(commit: string, folder: string, packages: 'shared' | 'copied'): Promise<void> {
   const part = `${folder}.part`;
   rmSync(part, { recursive: true, force: true });
   mkdirSync(part, { recursive: true });
   const archive = `${part}.tar`;
-  await git('archive', '--output', archive, hash);
+  await git('archive', '--output', archive, commit);
   await run('tar', ['--extract', '--file', archive, '--directory', part]);
   rmSync(archive);
   const lock = (root: string): string => readFileSync(join(root, 'package-lock.json'), 'utf8');
-  if (lock(part) === lock(repository)) symlinkSync(join(repository, 'node_modules'), join(part, 'node_modules'));
-  else await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: part });
+  const [present, own] = [join(repository, 'node_modules'), join(part, 'node_modules')];
+  if (lock(part) !== lock(repository)) await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: part });
+  else if (packages === 'shared') symlinkSync(present, own);
+  else await run('cp', ['--archive', '--link', present, own]);
   renameSync(part, folder);
 }
 
@@ -54,8 +71,4 @@ async function versionIn(root: string, name: string, progress: Progress): Promis
 /** What versions before manifests.ts had there. */
 interface EarlierRoles {
   readonly applyManifests?: (kubeconfig: string, webhookUrl: string, cacheFolder: string) => Promise<void>;
-}
-
-function git(...args: readonly string[]): Promise<string> {
-  return run('git', args, { cwd: repository });
 }
