@@ -20,6 +20,7 @@ import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
 import { Reflector } from './reflector.ts';
 import { Starter } from './starter.ts';
+import { StuckRuns } from './stuck-runs.ts';
 import { trimOf } from './trim.ts';
 
 export interface WatcherDependencies {
@@ -32,7 +33,8 @@ export interface WatcherDependencies {
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
   /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
   readonly workFleets: WorkFleets;
-  readonly config: WatcherHouse['config'] & Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds'>;
+  readonly config: WatcherHouse['config'] &
+    Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'engineStuckSeconds'>;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** What it looks after; absent: everything that is registered. */
@@ -72,6 +74,7 @@ export class Watcher {
   readonly #stop = new AbortController();
   readonly #followed = new Map<string, Followed>();
   readonly #starter: Starter;
+  readonly #stuckRuns: StuckRuns;
   readonly #queues: KeyedQueue[] = [];
   readonly #parts: readonly Part[];
   #term: Term | undefined;
@@ -89,12 +92,21 @@ export class Watcher {
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,
+      stuck: (workflowId, shown) => this.#stuckRuns.trouble(workflowId, shown),
       onError: (operationId, error, retryInMs) =>
         log.warn({ operationId, err: error, retryInMs }, 'Cannot tell Temporal of an operation'),
       onSilence: (silent) => {
         log.warn({ silent }, silent ? 'Temporal does not answer' : 'Temporal answers again');
         this.#wantAll();
       },
+    });
+    this.#stuckRuns = new StuckRuns({
+      ...{ client, build: deps.build, log, gauge: metrics.stuckOperations },
+      temporalNamespace: config.temporal.namespace,
+      patienceMs: config.engineStuckSeconds * 1000,
+      mayAct: () => this.isLeading,
+      beginAnew: (run) => this.#starter.beginAnew(run),
+      onChange: () => this.#wantAll(),
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
     this.#parts = (deps.controllers ?? controllers).map((controllerOf) => this.#part(controllerOf));
@@ -184,6 +196,7 @@ export class Watcher {
         metrics.isLeader.set(0);
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
         this.#starter.reset();
+        this.#stuckRuns.reset();
         log.info('No longer leading');
       }
     } catch (error) {
@@ -261,6 +274,7 @@ export class Watcher {
       await this.#deps.prepareTemporal(signal);
       const types = new Set(this.#working.flatMap(({ controller }) => controller.workflowTypes ?? []));
       for (const type of types) await this.#starter.restartMissing(type);
+      await this.#stuckRuns.pass([...types]);
     } catch (error) {
       if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
     } finally {

@@ -28,6 +28,7 @@ export interface Config {
   readonly images: ImagesConfig;
   readonly fullPassSeconds: number;
   readonly engineSilentSeconds: number;
+  readonly engineStuckSeconds: number;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
 }
@@ -209,6 +210,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
     },
     fullPassSeconds: need(options.fullPass),
     engineSilentSeconds: need(options.engineSilent),
+    engineStuckSeconds: need(options.engineStuck),
     ignoredFlags: Object.keys(flags).filter((flag) => !optionsOf(role).some((option) => option.flag === flag)),
   };
   refuseContradictions(config);

@@ -36,6 +36,7 @@ describe('parseConfig', () => {
       },
       fullPassSeconds: 60,
       engineSilentSeconds: 60,
+      engineStuckSeconds: 300,
       ignoredFlags: [],
     });
   });
