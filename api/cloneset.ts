@@ -242,6 +242,7 @@ export const cloneSetWaits = {
   CannotDelete: 'Look at the condition FailedScale: it says who refuses the deletion',
   CannotUpdate: 'Look at the condition FailedUpdate: it says who refuses the change',
   EngineSilent: 'Bring Temporal back; the roll-out goes on by itself',
+  EngineStuck: 'Terminate its workflow; the roll-out goes on by itself',
   ApiUnreachable: 'Bring the API server back; everything goes on by itself',
   Aborted: 'Change the template, or signal resume or retry',
   Undone: 'Change the template, or give the command resume to roll it out after all',

@@ -14,7 +14,7 @@
 //   status.containerRecreateStates               the workflow
 //   status.containerStatusSnapshot               the workflow
 //   status.conditions                            the workflow
-//   status.waitingFor                            the workflow while it runs; Queued and EngineSilent: the watcher
+//   status.waitingFor                            the workflow while it runs; Queued, EngineSilent, EngineStuck: the watcher
 //   status.observedGeneration                    the workflow, last
 //
 // The workflow writes through the cluster worker. The daemon writes no field of a request: it reports verdicts to the
@@ -127,6 +127,7 @@ export type FailedReason = (typeof failedReasons)[number];
 export const recreateWaits = {
   Queued: 'Wait for the request in front, or delete it',
   EngineSilent: 'Bring Temporal back; the request goes on by itself',
+  EngineStuck: 'Terminate its workflow; the request goes on by itself from its status',
   NodeSilent: 'Bring the node and its daemon back, or delete the request',
   Draining: 'Nothing to do: the pod is unready for unreadyGracePeriodSeconds before the first stop',
   Stopping: 'Nothing to do: preStop and the grace period run',

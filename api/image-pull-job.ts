@@ -131,6 +131,7 @@ export const pullJobWaits = {
     'Nothing to do: these nodes take the image when others have ended there; or delete ImagePullJobs of the namespace, or NodeImage tags, that nobody needs',
   NoNodes: 'Nothing to do: no node matches yet; a job of type Never goes on when one does',
   EngineSilent: 'Bring Temporal back; the job goes on by itself',
+  EngineStuck: 'Look at what these NodeImages wait for; the job goes on by itself with them',
   JobRefused: 'Mend the spec: the API server refuses a job for one of the images',
   TooLarge: 'Make the field smaller; nodes are told of the job then',
   SecretRefused: 'Mend what is refused about the copies of pull secrets; it is tried again by itself',

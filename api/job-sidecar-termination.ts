@@ -6,7 +6,8 @@
 //   request sidecar-termination-<pod UID>, images of sidecars,
 //   condition SidecarTerminated with the phase of the pod,
 //   annotations windlass.io/sidecar-termination and windlass.io/sidecars-left-behind
-//                                                               the workflow, by the cluster worker
+//                                                               the workflow, by the cluster worker; in the first
+//                                                               annotation EngineSilent, EngineStuck: the watcher
 //   annotation windlass.io/command                              the user; the watcher takes it off
 import type { ContainerRecreateRequest } from './container-recreate-request.ts';
 import type { EventText } from './event.ts';
@@ -213,6 +214,8 @@ export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText |
 
 /** Reasons of `waitingFor`, with what a person can do. */
 export const terminationWaits = {
+  EngineSilent: 'Bring Temporal back; the sidecars are ended then',
+  EngineStuck: 'Terminate its workflow; the sidecars are ended by the next one',
   Paused: 'Signal resume, or abort',
   NodeMissing: 'Bring the node back, or delete the pod',
   NoQuickExitImage: `Delete the pod, or make the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,

@@ -4,7 +4,7 @@
 //
 //   metadata.labels             the watcher: those of the Node
 //   spec.images                 the watcher, for jobs; and people, by hand
-//   status                      the workflow `pullImages`, through the cluster worker; EngineSilent: the watcher
+//   status                      the workflow `pullImages`, through the cluster worker; EngineSilent, EngineStuck: the watcher
 //   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
 //   tag while it is pulled      for them
 
@@ -76,6 +76,7 @@ export const pullWaits = {
   Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry',
   Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry',
   EngineSilent: 'Bring Temporal back; the pull goes on by itself',
+  EngineStuck: 'Terminate its workflow; the pull goes on by itself',
 } as const;
 export type PullWaitReason = keyof typeof pullWaits;
 

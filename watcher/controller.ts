@@ -13,7 +13,7 @@ import type { Starter } from './starter.ts';
 export interface WatcherHouse {
   /** Each write first makes sure that this process leads; else it throws NotLeading. */
   readonly kube: KubeWriter;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'silent'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble'>;
   readonly config: Pick<Config, 'namespace' | 'podNamespace' | 'featureGates' | 'images' | 'temporal'>;
   readonly log: Logger;
   readonly metrics: Metrics;

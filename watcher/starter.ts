@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { type EngineTrouble, engineSilent } from '../api/engine-trouble.ts';
 import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/operations.ts';
 import { KeyedQueue } from './keyed-queue.ts';
 
@@ -33,6 +34,15 @@ export interface StarterOptions {
   readonly onSilence: (silent: boolean) => void;
   /** How long Temporal may fail to answer before that is told to users. */
   readonly silentAfterMs: number;
+  /** Why an operation does not go on though Temporal answers; see `trouble`. Absent: nobody looks. */
+  readonly stuck?: (workflowId: string, shown?: string) => EngineTrouble | undefined;
+}
+
+/** A run that is to end so that its operation begins anew, and why. */
+export interface RunToEnd {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly reason: string;
 }
 
 /** How many starts are under way at once. */
@@ -54,6 +64,8 @@ export class Starter {
   readonly #queue: KeyedQueue;
   readonly #wanted = new Map<string, WantedOperation>();
   readonly #sent = new Map<string, string>();
+  /** By workflow ID: what is to be terminated before the operation is started again. */
+  readonly #ending = new Map<string, RunToEnd>();
   /** By type: what runs although nobody wants it, and in how many looks it was found in a row. */
   readonly #strays = new Map<string, ReadonlyMap<string, number>>();
   #isListing = false;
@@ -82,6 +94,14 @@ export class Starter {
   /** Whether Temporal has not answered for longer than users should be left without a word. */
   get silent(): boolean {
     return this.#silent;
+  }
+
+  /**
+   * Why Temporal does not go on with this operation; undefined when it does, as far as is known. `shown` is the reason in
+   * `waitingFor` of its object, or nothing for none, where the operation itself writes that.
+   */
+  trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
+    return this.#silent ? engineSilent : this.#options.stuck?.(workflowId, shown);
   }
 
   /** Whether Temporal knows of this operation in its present form, as far as this process knows. */
@@ -175,6 +195,16 @@ export class Starter {
     if (this.#sent.delete(workflowId)) this.#queue.add(workflowId);
   }
 
+  /**
+   * Terminates this run and, where its operation is wanted, starts it again with a memo that says for which build. A
+   * leader that is lost between the two leaves the start to the next one, without that memo.
+   */
+  beginAnew(run: RunToEnd): void {
+    this.#ending.set(run.workflowId, run);
+    this.#sent.delete(run.workflowId);
+    this.#queue.add(run.workflowId);
+  }
+
   /** Finds out whether Temporal answers though there is nothing to tell: asks for an operation that nobody has started. */
   async probe(): Promise<void> {
     if (this.#isProbing || !this.#options.mayStart()) return;
@@ -196,6 +226,7 @@ export class Starter {
     this.#silenceTimer = undefined;
     this.#wanted.clear();
     this.#sent.clear();
+    this.#ending.clear();
     this.#strays.clear();
   }
 
@@ -206,8 +237,10 @@ export class Starter {
   }
 
   async #send(workflowId: string): Promise<undefined> {
+    const ended = await this.#end(workflowId);
     const operation = this.#wanted.get(workflowId);
-    if (!operation || this.#sent.get(workflowId) === operation.inputs || !this.#options.mayStart()) return;
+    if (!operation || !this.#options.mayStart()) return;
+    if (!ended && this.#sent.get(workflowId) === operation.inputs) return;
     this.#asked();
     try {
       await this.#signalWithStart(operation, changedSignal, operation.change);
@@ -216,6 +249,7 @@ export class Starter {
       throw error;
     }
     this.#answered();
+    if (ended && this.#ending.get(workflowId) === ended) this.#ending.delete(workflowId);
     const wanted = this.#wanted.get(workflowId);
     if (wanted?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
     else if (wanted) this.#queue.add(workflowId);
@@ -223,8 +257,23 @@ export class Starter {
     else if (this.#options.mayStart()) void this.tell(workflowId, null);
   }
 
+  /** Ends the run that is to end under this ID, if any; it is kept in mind until another one has followed. */
+  async #end(workflowId: string): Promise<RunToEnd | undefined> {
+    const run = this.#ending.get(workflowId);
+    if (run === undefined || !this.#options.mayStart()) return undefined;
+    try {
+      await this.#options.client.workflow.getHandle(workflowId, run.runId).terminate(run.reason);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+    if (!this.#wanted.has(workflowId)) this.#ending.delete(workflowId);
+    return run;
+  }
+
   async #signalWithStart(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
     const { kind, namespace, name, node } = operation.about;
+    const { build } = this.#options;
+    const isBegunAnew = this.#ending.has(operation.workflowId);
     await this.#options.client.workflow.signalWithStart(operation.workflowType, {
       workflowId: operation.workflowId,
       taskQueue: operation.taskQueue,
@@ -233,7 +282,7 @@ export class Starter {
       signalArgs: [payload],
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       staticSummary: operation.summary,
-      memo: { kind, namespace, name, build: this.#options.build },
+      memo: { kind, namespace, name, build, ...(isBegunAnew && { begunAnew: build }) },
       searchAttributes: {
         [searchAttributes.kind]: [kind],
         [searchAttributes.namespace]: [namespace],

@@ -21,6 +21,7 @@ import { KeyedQueue, type PassResult } from './keyed-queue.ts';
 import type { Leader, Term } from './leader.ts';
 import { Reflector } from './reflector.ts';
 import { Starter } from './starter.ts';
+import { StuckRuns } from './stuck-runs.ts';
 import { trimOf } from './trim.ts';
 
 export interface WatcherDependencies {
@@ -36,7 +37,7 @@ export interface WatcherDependencies {
   /** The versions of the cluster worker; absent: nobody looks after them. */
   readonly versions?: WorkerVersions;
   readonly config: WatcherHouse['config'] &
-    Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'manageWorkerDeployment'>;
+    Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'engineStuckSeconds' | 'manageWorkerDeployment'>;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** What it looks after; absent: everything that is registered. */
@@ -76,6 +77,7 @@ export class Watcher {
   readonly #stop = new AbortController();
   readonly #followed = new Map<string, Followed>();
   readonly #starter: Starter;
+  readonly #stuckRuns: StuckRuns;
   readonly #queues: KeyedQueue[] = [];
   readonly #parts: readonly Part[];
   #term: Term | undefined;
@@ -93,12 +95,21 @@ export class Watcher {
       client,
       mayStart: () => this.isLeading,
       silentAfterMs: config.engineSilentSeconds * 1000,
+      stuck: (workflowId, shown) => this.#stuckRuns.trouble(workflowId, shown),
       onError: (operationId, error, retryInMs) =>
         log.warn({ operationId, err: error, retryInMs }, 'Cannot tell Temporal of an operation'),
       onSilence: (silent) => {
         log.warn({ silent }, silent ? 'Temporal does not answer' : 'Temporal answers again');
         this.#wantAll();
       },
+    });
+    this.#stuckRuns = new StuckRuns({
+      ...{ client, build: deps.build, log, gauge: metrics.stuckOperations },
+      temporalNamespace: config.temporal.namespace,
+      patienceMs: config.engineStuckSeconds * 1000,
+      mayAct: () => this.isLeading,
+      beginAnew: (run) => this.#starter.beginAnew(run),
+      onChange: () => this.#wantAll(),
     });
     metrics.trackQueue('starts', () => this.#starter.depth);
     this.#parts = (deps.controllers ?? controllers).map((controllerOf) => this.#part(controllerOf));
@@ -189,6 +200,7 @@ export class Watcher {
         metrics.isLeader.set(0);
         for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
         this.#starter.reset();
+        this.#stuckRuns.reset();
         log.info('No longer leading');
       }
     } catch (error) {
@@ -274,7 +286,9 @@ export class Watcher {
     this.#isCatchingUp = true;
     try {
       await this.#deps.prepareTemporal(signal);
-      for (const type of this.#types()) await this.#starter.restartMissing(type);
+      const types = this.#types();
+      for (const type of types) await this.#starter.restartMissing(type);
+      await this.#stuckRuns.pass(types);
     } catch (error) {
       if (!signal.aborted) this.#deps.log.warn({ err: error }, 'Cannot prepare Temporal');
     } finally {

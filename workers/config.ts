@@ -31,6 +31,7 @@ export interface Config {
   readonly engineSilentSeconds: number;
   /** Whether the leading watcher changes the versions of Temporal's worker deployment. */
   readonly manageWorkerDeployment: boolean;
+  readonly engineStuckSeconds: number;
   /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
 }
@@ -197,6 +198,7 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
     fullPassSeconds: need(options.fullPass),
     engineSilentSeconds: need(options.engineSilent),
     manageWorkerDeployment: need(options.manageWorkerDeployment),
+    engineStuckSeconds: need(options.engineStuck),
     ignoredFlags: Object.keys(flags).filter((flag) => !optionsOf(role).some((option) => option.flag === flag)),
   };
   refuseContradictions(config);

@@ -20,6 +20,8 @@ export interface Metrics {
   readonly kubeRequests: Counter<'verb' | 'resource' | 'status'>;
   readonly activitySeconds: Histogram<'activity' | 'outcome'>;
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
+  /** Operations whose workflow task fails again and again, in the watcher that leads. */
+  readonly stuckOperations: Gauge<'workflow_type'>;
   /** Payloads over the 4 KB that they should have at most. */
   readonly largePayloads: Counter<'operation'>;
   /** Reports what a reflector has heard, and how long ago, whenever the metrics are read. */
@@ -215,6 +217,12 @@ export function createMetrics(role: Role): Metrics {
       help: 'Time that activity attempts took, by name and outcome.',
       labelNames: ['activity', 'outcome'],
       buckets: activityBuckets,
+      registers,
+    }),
+    stuckOperations: new Gauge({
+      name: 'windlass_operations_stuck',
+      help: 'Operations whose workflow task fails again and again, by workflow type.',
+      labelNames: ['workflow_type'],
       registers,
     }),
     largePayloads: new Counter({

@@ -224,6 +224,13 @@ export const options = {
     "Sets the current version of Temporal's worker deployment",
     leading,
   ),
+  engineStuck: option(
+    'engine-stuck-after',
+    durationSeconds,
+    '300s',
+    'Operations whose workflow task keeps failing begin anew after',
+    leading,
+  ),
 
   nodeImageDelay: option('nodeimage-creation-delay', durationSeconds, '30s', 'A node is ready so long first', leading),
   imageTagTtl: option(

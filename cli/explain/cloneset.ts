@@ -10,6 +10,7 @@ import {
   type RollingUpdate,
 } from '../../api/cloneset.ts';
 import { convertCloneSet } from '../../api/cloneset-conversion.ts';
+import { isEngineReason } from '../../api/engine-trouble.ts';
 import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
 import { apiVersionOf } from '../../api/meta.ts';
 import { rollOutId } from '../../api/operations.ts';
@@ -35,7 +36,7 @@ import type {
   Explanation,
   HelpfulCommand,
 } from './explanation.ts';
-import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
 
 /** CloneSets: what the planner says of what is there now, beside what the status says. */
@@ -119,10 +120,10 @@ function failuresIn({ status }: CloneSet): Pick<CloneSetWorld, 'failures'> {
 }
 
 /** The leave that the operation has given, as far as it can be told from outside. */
-function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engineSilent'> {
+function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engine'> {
   const { waitingFor, updateRevision } = set.status ?? {};
   const reason = waitingFor?.reason;
-  if (reason === 'EngineSilent') return { engineSilent: true };
+  if (waitingFor && isEngineReason(reason)) return { engine: { ...waitingFor, reason } };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
   // the planner itself takes the orders of operators into account
@@ -294,6 +295,8 @@ function commandsFor(
         return [signal('retry', 'goes on')];
       case 'Parked':
         return [signal('retry', 'tries it again'), ...skip];
+      case 'EngineStuck':
+        return stuckCommands(operation.workflowId, means);
       default:
         return [];
     }

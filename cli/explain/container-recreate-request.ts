@@ -12,7 +12,7 @@ import { restartContainersId } from '../../api/operations.ts';
 import { crrLabel } from '../../api/well-known.ts';
 import { attempt } from '../failure.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
-import { askEngine, distinct, mayRun, signalCommand } from './operations.ts';
+import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
 
 /** ContainerRecreateRequests: their status has it all, the history says how it came to be. */
@@ -106,6 +106,7 @@ function commandsFor(
           },
         ]
       : []),
+    ...(wait?.reason === 'EngineStuck' ? stuckCommands(workflowId, { engine }) : []),
     ...(wait?.reason === 'Denied' || wait?.reason === 'Parked'
       ? [signal('retry', 'tries what was refused at once')]
       : []),

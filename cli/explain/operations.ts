@@ -32,6 +32,18 @@ export function signalCommand(
   return `temporal workflow signal ${flags}--workflow-id ${workflowId} --name ${name}${input}`;
 }
 
+/** The command lines about an operation whose workflow task fails again and again. */
+export function stuckCommands(
+  workflowId: string,
+  { engine }: { readonly engine?: ExplainMeans['engine'] },
+): readonly HelpfulCommand[] {
+  const flags = `${engine === undefined ? '' : `${engine.flags} `}--workflow-id ${workflowId}`;
+  return [
+    { command: `temporal workflow show --detailed ${flags}`, effect: 'why its workflow task fails' },
+    { command: `temporal workflow terminate ${flags}`, effect: 'begins it anew; all progress is in the cluster' },
+  ];
+}
+
 /** Leaves out what is there twice, keeping the first. */
 export function distinct(commands: readonly HelpfulCommand[]): readonly HelpfulCommand[] {
   return commands.filter(({ command }, index) => commands.findIndex((other) => other.command === command) === index);

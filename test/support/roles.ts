@@ -42,12 +42,24 @@ export interface RoleMeans {
 const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
 const gates = '--feature-gates=SidecarTerminator=true,ImagePullJobGate=true';
 
+/** How a watcher is started. */
+export interface WatcherMeans {
+  /** After those that all watchers of tests have. */
+  readonly options?: readonly string[];
+  /** Of the workflow code; absent: of the sources as they are. */
+  readonly build?: string;
+}
+
 /** Starts a watcher in this process; it leads when no other does. */
-export async function startWatcher({ platform, client }: RoleMeans): Promise<RunningRole> {
+export async function startWatcher(
+  { platform, client }: RoleMeans,
+  { options = [], build }: WatcherMeans = {},
+): Promise<RunningRole> {
   const { config, kube, log } = await prepare('watcher', platform, [
     ...periods,
     gates,
     `--temporal-address=${platform.temporalAddress}`,
+    ...options,
   ]);
   const leader = new Leader({
     client: kube,
@@ -64,7 +76,7 @@ export async function startWatcher({ platform, client }: RoleMeans): Promise<Run
   const watcher = new Watcher({
     kube,
     client,
-    build: await workflowBuildId(),
+    build: build ?? (await workflowBuildId()),
     versions: workerVersions(client),
     leader,
     prepareTemporal,

@@ -133,5 +133,5 @@ const noStarter: WatcherHouse['starter'] = {
   tell: () => Promise.resolve(),
   command: () => Promise.resolve(),
   isSent: () => false,
-  silent: false,
+  trouble: () => undefined,
 };

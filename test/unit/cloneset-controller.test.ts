@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { KubeError } from '../../activities/kube/failures.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+import { engineStuck } from '../../api/engine-trouble.ts';
 import type { Pod } from '../../api/pod.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { PermitLife } from '../../watcher/fleet/permit.ts';
@@ -48,6 +49,19 @@ function statusIn({ cluster }: RunningController): CloneSet['status'] {
 }
 
 describe('the controller of CloneSets', () => {
+  it('EngineStuck: a set says why its roll-out does not go on', async () => {
+    const stuck = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false });
+    const starter: HouseOptions['starter'] = { trouble: (id) => (id === 'roll-out/set-uid' ? stuck : undefined) };
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, oldRevision as never);
+    const controller = await run(cloneSet({ replicas: 1 }), [pod('web-a')], { cluster, starter });
+    await waitFor('the wait', () => statusIn(controller)?.waitingFor?.reason === 'EngineStuck');
+    expect(statusIn(controller)?.waitingFor).toMatchObject({
+      blockedBy: ['workflow/roll-out/set-uid'],
+      unblock: stuck.unblock,
+    });
+  });
+
   it('CS-89: decides when it has seen all that is there, and so makes no pod twice', async () => {
     const pods = ['web-a', 'web-b', 'web-c', 'web-d'].map((name) => newPodOf(name));
     const controller = await run(cloneSet(), pods);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { cloneSetWaits } from '../../api/cloneset.ts';
+import { engineSilent, engineStuck } from '../../api/engine-trouble.ts';
 import { formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
 import type { Lifecycle } from '../../api/lifecycle.ts';
 import type { Pod } from '../../api/pod.ts';
@@ -123,10 +124,23 @@ describe('what a CloneSet waits for', () => {
 
   it('EngineSilent, NoPermit: tell Temporal being away from a roll-out that is about to go on', () => {
     expect(wait({ pods: pods('o', 5) })).toMatchObject({ reason: 'NoPermit' });
-    expect(wait({ pods: pods('o', 5), more: { engineSilent: true } })).toMatchObject({ reason: 'EngineSilent' });
-    expect(reasons({ pods: fresh(5), more: { engineSilent: true } })).toEqual([]);
+    expect(wait({ pods: pods('o', 5), more: { engine: engineSilent } })).toMatchObject({ reason: 'EngineSilent' });
+    expect(reasons({ pods: fresh(5), more: { engine: engineSilent } })).toEqual([]);
     const spent = [...pods('o', 4), newPodOf('web-down', { ready: false })];
-    expect(reasons({ pods: spent, more: { engineSilent: true } })).toEqual(['EngineSilent', 'BudgetSpent', 'NotReady']);
+    expect(reasons({ pods: spent, more: { engine: engineSilent } })).toEqual([
+      'EngineSilent',
+      'BudgetSpent',
+      'NotReady',
+    ]);
+  });
+
+  it('EngineStuck: names the workflow and the command that helps, for a roll-out that is about to go on', () => {
+    const engine = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'shop', wasBegunAnew: false });
+    const found = wait({ pods: pods('o', 5), more: { engine } });
+    expect(found).toMatchObject({ reason: 'EngineStuck', blockedBy: ['workflow/roll-out/set-uid'], blockedCount: 1 });
+    expect(found?.unblock).toContain('temporal workflow terminate --namespace shop --workflow-id roll-out/set-uid');
+    expect(reasons({ pods: fresh(5), more: { engine } })).toEqual([]);
+    expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineStuck');
   });
 
   it('NoPermit: is not told of the moment between two permits, and told when it is due', () => {

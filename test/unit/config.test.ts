@@ -37,6 +37,7 @@ describe('parseConfig', () => {
       fullPassSeconds: 60,
       engineSilentSeconds: 60,
       manageWorkerDeployment: true,
+      engineStuckSeconds: 300,
       ignoredFlags: [],
     });
   });

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { toKubeError } from '../../activities/kube/failures.ts';
+import { engineStuck } from '../../api/engine-trouble.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
@@ -149,6 +150,49 @@ describe('NodeImages', () => {
   });
 });
 
+describe('a NodeImage whose operation does not go on', () => {
+  const workflowId = 'pull-images/uid-a';
+  const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
+  const keeper = async (nodeImage: NodeImage) => {
+    const cluster = new MemoryCluster();
+    put(cluster, kubeResource.nodes, node('a'));
+    put(cluster, imagePullJobs, pullJob());
+    put(cluster, nodeImages, nodeImage);
+    const inputs: string[] = [];
+    const starter: HouseOptions['starter'] = {
+      want: (operation) => void inputs.push(operation.inputs),
+      trouble: (id) => (id === workflowId ? stuck : undefined),
+    };
+    const running = await run(nodeImageKeeper, { cluster, starter });
+    return { ...running, cluster, inputs };
+  };
+  const open = (status: object) => {
+    const live = nodeImage('a', { nginx: [tagOf('1.27')] }, {}, { zone: 'one' });
+    return { ...live, status: { ...live.status, ...status } } as NodeImage;
+  };
+  const statusWrites = (writes: readonly { readonly body?: unknown }[]) =>
+    writes.filter(({ body }) => JSON.stringify(body).includes('waitingFor'));
+
+  it('EngineStuck: says so once, and its operation hears that its words were written over', async () => {
+    const { cluster, inputs, writes } = await keeper(open({}));
+    await waitFor('the wait', () => imageOf(cluster, 'a')?.status?.waitingFor !== undefined);
+    expect(imageOf(cluster, 'a')?.status?.waitingFor).toMatchObject({
+      reason: 'EngineStuck',
+      blockedBy: [`workflow/${workflowId}`],
+      unblock: stuck.unblock,
+    });
+    await waitFor('the operation to be told', () => new Set(inputs).size === 2);
+    expect(statusWrites(writes)).toHaveLength(1);
+  });
+
+  it('EngineStuck: does not write over a pause', async () => {
+    const waitingFor = { reason: 'Paused', blockedBy: [], blockedCount: 0, since: bornAt, unblock: '' };
+    const { inputs, writes } = await keeper(open({ waitingFor }));
+    await waitFor('a pass', () => inputs.length > 0);
+    expect(statusWrites(writes)).toEqual([]);
+  });
+});
+
 describe('ImagePullJobs', () => {
   function nodesOf(cluster: MemoryCluster, ...names: readonly string[]): void {
     put(cluster, nodeImages, ...names.map((name) => nodeImage(name, {}, {}, { zone: 'one' })));
@@ -158,6 +202,18 @@ describe('ImagePullJobs', () => {
     const tag = live && findTag(live, 'nginx', '1.27');
     return tag !== undefined && live !== undefined && currentTagStatus(live, { name: 'nginx', tag }) === undefined;
   };
+
+  it('EngineStuck: say that their own operation does not go on', async () => {
+    const cluster = new MemoryCluster();
+    nodesOf(cluster, 'a');
+    put(cluster, imagePullJobs, pullJob());
+    const workflowId = 'pull-on-nodes/job-1';
+    const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
+    const trouble = (id: string) => (id === workflowId ? stuck : undefined);
+    await run(imagePullJobRunner, { cluster, starter: { trouble } });
+    await waitFor('the wait', () => jobIn(cluster)?.status?.waitingFor?.reason === 'EngineStuck');
+    expect(jobIn(cluster)?.status?.waitingFor?.unblock).toBe(stuck.unblock);
+  });
 
   it('IPJ-20: do not end without nodes of which the watch has not told yet', async () => {
     const cluster = new MemoryCluster();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
 import { familiarImage, referenceOf } from '../../api/familiar-image.ts';
 import {
   defaultListPullJob,
@@ -434,7 +435,7 @@ describe('what a job writes for a node', () => {
       expect(nodesToTell(job, stand(job, [full, free]))).toEqual(['b']);
       const [done] = nodesAs('succeeded');
       if (!done) throw new Error('no node');
-      const { status, againInMs } = jobStatus(job, stand(job, [full, done]), { nowMs: bornMs, engineSilent: false });
+      const { status, againInMs } = jobStatus(job, stand(job, [full, done]), { nowMs: bornMs });
       expect(status).toMatchObject({
         desired: 2,
         succeeded: 1,
@@ -554,8 +555,8 @@ describe('what goes from a node', () => {
 });
 
 describe('the status of a job', () => {
-  const report = (job: ImagePullJob, nodes: readonly NodeImage[], nowMs = bornMs, engineSilent = false) =>
-    jobStatus(job, stand(job, nodes), { nowMs, engineSilent });
+  const report = (job: ImagePullJob, nodes: readonly NodeImage[], nowMs = bornMs, engine?: EngineTrouble) =>
+    jobStatus(job, stand(job, nodes), { nowMs, ...(engine && { engine }) });
 
   it('counts nodes and says what it waits for', () => {
     const { status } = report(pullJob({ parallelism: 2 }), nodesAs('succeeded', 'failed', 'active', 'active'));
@@ -623,7 +624,6 @@ describe('the status of a job', () => {
     );
     const { status } = jobStatus(pullJob(), stand(pullJob(), nodesAs('unasked')), {
       nowMs: bornMs,
-      engineSilent: false,
       ...(tooLarge !== undefined && { tooLarge }),
     });
     expect(status.waitingFor).toMatchObject({ reason: 'TooLarge', unblock: expect.stringContaining('spec.image: ') });
@@ -634,7 +634,9 @@ describe('the status of a job', () => {
 
   it('says what holds it up: no parallelism, a silent engine, silent nodes', () => {
     expect(report(pullJob({ parallelism: 0 }), nodesAs('unasked')).status.waitingFor?.reason).toBe('NoParallelism');
-    expect(report(pullJob(), nodesAs('active'), bornMs, true).status.waitingFor?.reason).toBe('EngineSilent');
+    expect(report(pullJob(), nodesAs('active'), bornMs, engineSilent).status.waitingFor?.reason).toBe('EngineSilent');
+    const never = pullJob({ completionPolicy: { type: 'Never' } });
+    expect(report(never, [], bornMs, engineSilent).status.waitingFor?.reason).toBe('NoNodes');
     const waitingFor = { reason: 'NodeSilent', blockedBy: [], blockedCount: 0, since: bornAt, unblock: '' };
     const [live] = nodesAs('active');
     if (!live?.status) throw new Error('no node');
@@ -643,6 +645,26 @@ describe('the status of a job', () => {
       reason: 'NodeSilent',
       blockedBy: ['node/a'],
     });
+  });
+
+  it('EngineStuck: says that its own operation is stuck, which obeys no command, and that those of its nodes are', () => {
+    const engine = engineStuck({ workflowId: 'pull-on-nodes/job', temporalNamespace: 'default', wasBegunAnew: true });
+    const own = { reason: 'EngineStuck', blockedBy: ['workflow/pull-on-nodes/job'], unblock: engine.unblock };
+    expect(report(pullJob(), nodesAs('active'), bornMs, engine).status.waitingFor).toMatchObject(own);
+    expect(report(pullJob({ parallelism: 0 }), nodesAs('unasked'), bornMs, engine).status.waitingFor).toMatchObject(
+      own,
+    );
+
+    const waitingFor = { reason: 'EngineStuck', blockedBy: [], blockedCount: 0, since: bornAt, unblock: '' };
+    const [stuck, free] = nodesAs('active', 'active');
+    if (!stuck?.status || !free) throw new Error('no node');
+    const held = { ...stuck, status: { ...stuck.status, waitingFor } };
+    expect(report(pullJob(), [held]).status.waitingFor).toMatchObject({
+      reason: 'EngineStuck',
+      blockedBy: [`nodeimage/${stuck.metadata.name}`],
+      unblock: expect.stringContaining('NodeImages'),
+    });
+    expect(report(pullJob({ parallelism: 2 }), [held, free]).status.waitingFor?.reason).toBe('Pulling');
   });
 
   it('an aborted job ends at once and says which nodes have the image', () => {

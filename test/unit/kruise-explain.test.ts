@@ -176,6 +176,20 @@ describe('kubectl kruise explain cloneset', () => {
     expect(commands[0].command).toBe(command);
   });
 
+  it('EngineStuck: is told once, with what helps', async () => {
+    const unblock = 'Nothing to do: it begins anew';
+    const waitingFor = { reason: 'EngineStuck', blockedBy: ['workflow/a'], blockedCount: 1, since: now, unblock };
+    const cluster = shop({ waitingFor });
+    const said = await kubectlKruise(['explain', 'clone/web', '-o', 'json'], { cluster, engine: engineOf({}) });
+    const { waits, commands } = JSON.parse(said.out);
+    const reasons = waits.map(({ reason }: { readonly reason: string }) => reason);
+    expect(reasons.filter((reason: string) => reason === 'EngineStuck')).toHaveLength(1);
+    expect(waits[0]).toMatchObject({ reason: 'EngineStuck', unblock, from: 'status' });
+    expect(commands[1].command).toBe(
+      'temporal workflow terminate --address temporal:7233 --namespace default --workflow-id roll-out/set-uid',
+    );
+  });
+
   it('tells resume from pause when an operator has paused', async () => {
     const waitingFor = {
       reason: 'PausedByOperator',
@@ -419,6 +433,18 @@ describe('kubectl kruise explain crr', () => {
     const cluster = smallCluster([request({ phase: 'Pending', waitingFor })]);
     const said = await kubectlKruise(['explain', 'crr', 'restart-web', '-o', 'json'], { cluster });
     expect(JSON.parse(said.out).commands[0].command).toBe('kubectl kruise -n shop explain crr/first');
+  });
+
+  it('EngineStuck: shows why the workflow task fails, and terminates the run so that it begins anew', async () => {
+    const waitingFor = { reason: 'EngineStuck', blockedBy: [], blockedCount: 0, since: now, unblock: 'Nothing to do' };
+    const cluster = smallCluster([request({ phase: 'Recreating', waitingFor })]);
+    const said = await kubectlKruise(['explain', 'crr/restart-web', '-o', 'json'], { cluster, engine: engineOf({}) });
+    const flags = '--address temporal:7233 --namespace default --workflow-id restart-containers/pod-uid';
+    const commands = JSON.parse(said.out).commands.map(({ command }: { readonly command: string }) => command);
+    expect(commands.slice(0, 2)).toEqual([
+      `temporal workflow show --detailed ${flags}`,
+      `temporal workflow terminate ${flags}`,
+    ]);
   });
 
   it('tells how a request has ended, and offers nothing', async () => {

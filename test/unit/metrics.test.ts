@@ -54,6 +54,16 @@ describe('createMetrics', () => {
     expect(after).toContain('windlass_worker_version_current{role="watcher"} 0');
   });
 
+  it('counts stuck operations by workflow type, and waits for it by their reason', async () => {
+    const metrics = createMetrics('watcher');
+    metrics.stuckOperations.set({ workflow_type: 'rollOut' }, 2);
+    const waiting = { reason: 'EngineStuck', sinceMs: 4_000 };
+    metrics.reportOperations('NodeImage', [{ phase: 'Pulling', waiting }], 10_000);
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('windlass_operations_stuck{workflow_type="rollOut",role="watcher"} 2');
+    expect(text).toMatch(/windlass_operation_waiting_seconds{kind="NodeImage",reason="EngineStuck",role="watcher"} 6/);
+  });
+
   it('tells how much waits in a queue when it is asked', async () => {
     const metrics = createMetrics('watcher');
     let depth = 0;

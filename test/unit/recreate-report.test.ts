@@ -228,7 +228,7 @@ describe('mergedStatus', () => {
   });
 
   it('lets go of what the watcher wrote as long as nobody worked on the request', () => {
-    for (const reason of ['Queued', 'EngineSilent']) {
+    for (const reason of ['Queued', 'EngineSilent', 'EngineStuck']) {
       const live = { phase: 'Pending', waitingFor: wait(reason, ['crr/other']) } as const;
       expect(merged(live, { phase: 'Recreating' }).waitingFor).toBeUndefined();
       expect(merged(live, { waitingFor: wait() }).waitingFor).toEqual(wait());
@@ -240,9 +240,11 @@ describe('mergedStatus', () => {
 describe('overwritten', () => {
   it('takes what the watcher wrote over a report for written, so that the report is made again', () => {
     const told = reported({ waitingFor: wait() });
-    const found = overwritten(told, wait('EngineSilent', ['temporal']));
-    expect(sameStatus(found, told)).toBe(false);
-    expect(statusDelta(found, told)).toMatchObject({ waitingFor: { reason: 'Stopping' } });
+    for (const reason of ['EngineSilent', 'EngineStuck']) {
+      const found = overwritten(told, wait(reason, ['temporal']));
+      expect(sameStatus(found, told)).toBe(false);
+      expect(statusDelta(found, told)).toMatchObject({ waitingFor: { reason: 'Stopping' } });
+    }
   });
 
   it('believes nobody else', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request.ts';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
@@ -43,7 +44,8 @@ interface Setting {
   readonly pods?: readonly Pod[];
   /** Seconds since the requests were made. */
   readonly seconds?: number;
-  readonly silent?: boolean;
+  /** Why Temporal does not go on with the operation of the pod. */
+  readonly trouble?: EngineTrouble;
   /** IDs of operations that Temporal knows of in their present form. */
   readonly sent?: readonly string[];
   readonly meet?: (call: SeenCall) => void;
@@ -53,13 +55,14 @@ interface Setting {
 }
 
 const workflowId = restartContainersId('pod-1');
+const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
 
 /** A watcher at one moment: what its caches hold is what the API server holds. */
 function watcherAt({
   requests,
   pods = [gatedPod()],
   seconds = 0,
-  silent = false,
+  trouble,
   sent = [],
   meet,
   commandFails,
@@ -96,7 +99,7 @@ function watcherAt({
       },
     ]),
     starter: {
-      silent,
+      trouble: (id) => (id === workflowId ? trouble : undefined),
       want: (operation) => void wanted.push(operation),
       forget: (id) => void forgotten.push(id),
       tell: async (id, change) => void told.push([id, change]),
@@ -314,6 +317,7 @@ describe('the operation of a pod', () => {
     };
     const usual = await inputsOf({});
     const silent = { reason: 'EngineSilent', blockedBy: ['temporal'], blockedCount: 1, since: createdAt, unblock: '' };
+    const stuckSince = { ...silent, reason: 'EngineStuck' };
     const changed = [
       await inputsOf({ pods: [] }),
       await inputsOf({ pods: [gatedPod({ metadata: { deletionTimestamp: createdAt } })] }),
@@ -322,6 +326,7 @@ describe('the operation of a pod', () => {
       }),
       await inputsOf({ requests: [request({ uid: 'another' })] }),
       await inputsOf({ requests: [request({ status: { phase: 'Recreating', waitingFor: silent } })] }),
+      await inputsOf({ requests: [request({ status: { phase: 'Recreating', waitingFor: stuckSince } })] }),
     ];
     for (const inputs of changed) expect(inputs).not.toBe(usual);
     expect(await inputsOf({ requests: [request({ status: { phase: 'Recreating' } })] })).toBe(usual);
@@ -421,7 +426,10 @@ describe('those who wait', () => {
 
   it('EngineSilent: the first says so while Temporal does not answer, begun or not, and once', async () => {
     for (const status of [undefined, { phase: 'Recreating' as const }]) {
-      const { pass, read, writes, world } = watcherAt({ requests: [request(status ? { status } : {})], silent: true });
+      const { pass, read, writes, world } = watcherAt({
+        requests: [request(status ? { status } : {})],
+        trouble: engineSilent,
+      });
       await pass();
       expect(read('crr-a')?.status).toMatchObject({
         phase: status?.phase ?? '',
@@ -435,12 +443,58 @@ describe('those who wait', () => {
 
   it('EngineSilent: does not write over a pause, which must be in the status should Temporal lose its memory', async () => {
     const waitingFor = { reason: 'Paused', blockedBy: [], blockedCount: 0, since: createdAt, unblock: '' };
-    const { pass, writes } = watcherAt({
-      requests: [request({ status: { phase: 'Recreating', waitingFor } })],
-      silent: true,
+    for (const trouble of [engineSilent, stuck]) {
+      const { pass, writes } = watcherAt({
+        requests: [request({ status: { phase: 'Recreating', waitingFor } })],
+        trouble,
+      });
+      await pass();
+      expect(writes).toEqual([]);
+    }
+  });
+
+  it('EngineStuck: the first says which workflow and what helps, once, and keeps since when if that changes', async () => {
+    const { pass, read, writes, world } = watcherAt({
+      requests: [request({ status: { phase: 'Recreating' } })],
+      trouble: stuck,
     });
     await pass();
-    expect(writes).toEqual([]);
+    expect(read('crr-a')?.status).toEqual({
+      phase: 'Recreating',
+      waitingFor: {
+        reason: 'EngineStuck',
+        blockedBy: [`workflow/${workflowId}`],
+        blockedCount: 1,
+        since: createdAt,
+        unblock: stuck.unblock,
+      },
+    });
+    const later = async (trouble: EngineTrouble) => {
+      const seen = read('crr-a');
+      const requests = cacheOf(seen ? [seen] : [], requestIndexes);
+      const starter = { ...world.starter, trouble: () => trouble };
+      await passOverRequests('pod-1', { ...world, requests, starter, now: () => world.now() + 60_000 });
+    };
+    await later(stuck);
+    expect(writes).toHaveLength(1);
+    const again = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: true });
+    await later(again);
+    expect(read('crr-a')?.status?.waitingFor).toMatchObject({ since: createdAt, unblock: again.unblock });
+  });
+
+  it('EngineStuck: is asked with what the request says, so that one whose operation goes on is found out', async () => {
+    const shown: unknown[] = [];
+    const ask = async (waitingFor?: ReturnType<typeof recreateWait>) => {
+      const { world } = watcherAt({
+        requests: [request({ status: { phase: '', ...(waitingFor && { waitingFor }) } })],
+      });
+      const trouble = (_: string, reason?: string) => void shown.push(reason);
+      await passOverRequests('pod-1', { ...world, starter: { ...world.starter, trouble } });
+    };
+    await ask();
+    await ask(recreateWait('Stopping', { blockedBy: [], since: createdAt }));
+    await ask(recreateWait('EngineStuck', { blockedBy: [], since: createdAt }));
+    expect(shown).toEqual(['', 'Stopping', 'EngineStuck']);
   });
 });
 
@@ -765,6 +819,27 @@ describe('a pod whose environment is old', () => {
     expect(read('a')?.status).toMatchObject({
       phase: 'Pending',
       waitingFor: { reason: 'Queued', blockedBy: ['pod/web'], unblock: expect.stringContaining('update in place') },
+    });
+  });
+
+  it('EngineStuck: of its own operation is told by an Event of the pod, once, and by requests behind it', async () => {
+    const given = { requests: [request({ name: 'a' })], pods: [stalePod()], trouble: stuck };
+    const { pass, read, writes } = watcherAt(given);
+    await pass();
+    await pass();
+    const events = writes.filter(({ plural }) => plural === 'events').map(({ body }) => body);
+    expect(events[0]).toMatchObject({
+      type: 'Warning',
+      reason: 'EngineStuck',
+      message: stuck.unblock,
+      involvedObject: { kind: 'Pod', namespace: 'shop', name: 'web', uid: 'pod-1' },
+    });
+    const names = events.map((body) => (body as { readonly metadata: { readonly name: string } }).metadata.name);
+    expect(new Set(names).size).toBe(1);
+    expect(read('a')?.status?.waitingFor).toMatchObject({
+      reason: 'Queued',
+      blockedBy: ['pod/web'],
+      unblock: stuck.unblock,
     });
   });
 

@@ -1,16 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
 import type { Pod } from '../../api/pod.ts';
 import { passOverSidecars } from '../../watcher/kinds/job-sidecar-termination.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { cacheOf } from '../support/recreate-requests.ts';
+import { cacheOf, createdAt } from '../support/recreate-requests.ts';
 
 const workflowId = 'terminate-sidecars/pod-1';
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
 
-function watcher() {
+function watcher(trouble?: EngineTrouble) {
   const operations: WantedOperation[] = [];
   const forgotten: string[] = [];
   const told: string[] = [];
@@ -43,7 +44,9 @@ function watcher() {
           command: async (id, name, payload, start) => void acts.push([id, name, payload, start?.argument]),
           forget: (id) => void forgotten.push(id),
           tell: async (id) => void told.push(id),
+          trouble: () => trouble,
         },
+        now: () => Date.parse(createdAt),
       });
     },
   };
@@ -92,6 +95,57 @@ describe('a pass over the sidecars of a pod', () => {
       expect(house.told).toEqual([workflowId]);
       expect(house.forgotten).toContain(workflowId);
     }
+  });
+});
+
+describe('an operation that does not go on', () => {
+  const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
+  const saying = (status: object) => ({
+    metadata: { annotations: { 'windlass.io/sidecar-termination': JSON.stringify(status) } },
+  });
+  const said = {
+    reason: 'EngineStuck',
+    blockedBy: [`workflow/${workflowId}`],
+    blockedCount: 1,
+    unblock: stuck.unblock,
+    since: createdAt,
+  };
+  const written = (acts: readonly unknown[]) =>
+    acts.flatMap((act) => {
+      const { metadata } = act as { readonly metadata?: { readonly annotations: Record<string, string | null> } };
+      const text = metadata?.annotations['windlass.io/sidecar-termination'];
+      return text === undefined ? [] : [text === null ? null : JSON.parse(text)];
+    });
+
+  it('EngineStuck: is reported on the pod, once, beside what people have decided', async () => {
+    const house = watcher(stuck);
+    await house.pass(jobPod({ ...due, ...saying({ skipped: ['other'] }) }));
+    expect(written(house.acts)).toEqual([{ skipped: ['other'], waitingFor: said }]);
+    await house.pass(jobPod({ ...due, ...saying({ waitingFor: said }) }));
+    expect(written(house.acts)).toHaveLength(1);
+    const [before, after] = house.operations.map(({ inputs }) => inputs);
+    expect(after).not.toBe(before);
+  });
+
+  it('EngineSilent: is reported in the same way', async () => {
+    const house = watcher(engineSilent);
+    await house.pass(jobPod(due));
+    expect(written(house.acts)).toMatchObject([{ waitingFor: { reason: 'EngineSilent', blockedBy: ['temporal'] } }]);
+  });
+
+  it('does not write over a pause, which must stay should the operation begin anew', async () => {
+    const house = watcher(stuck);
+    await house.pass(jobPod({ ...due, ...saying({ waitingFor: { ...said, reason: 'Paused' } }) }));
+    expect(written(house.acts)).toEqual([]);
+  });
+
+  it('is taken off where nothing is left to end, and left to the operation where something is', async () => {
+    const status = saying({ waitingFor: said });
+    const house = watcher();
+    await house.pass(jobPod({ ...due, ...status }));
+    expect(written(house.acts)).toEqual([]);
+    await house.pass(jobPod({ ...due, ...status, now: { main: { exitCode: 0 }, proxy: { exitCode: 0 } } }));
+    expect(written(house.acts)).toEqual([null]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { engineSilent, engineStuck } from '../../api/engine-trouble.ts';
 import { changedSignal } from '../../api/operations.ts';
 import { Starter, type StarterOptions, type WantedOperation } from '../../watcher/starter.ts';
 import { type Gate, newGate } from '../support/gate.ts';
@@ -37,6 +38,7 @@ type Behaviour = 'answers' | 'fails' | Gate;
 class FakeTemporal {
   readonly starts: { readonly type: string; readonly options: Record<string, unknown> }[] = [];
   readonly signals: (readonly [string, string, unknown])[] = [];
+  readonly terminated: (readonly [string, string | undefined, string])[] = [];
   readonly running = new Set<string>();
   behaviour: Behaviour = 'answers';
   /** Of the visibility store alone. */
@@ -50,13 +52,20 @@ class FakeTemporal {
         this.starts.push({ type, options });
         this.running.add(String(options.workflowId));
       },
-      getHandle: (workflowId: string) => ({
+      getHandle: (workflowId: string, runId?: string) => ({
         signal: async (name: string, payload: unknown) => {
           await this.#behave();
           if (!this.running.has(workflowId)) {
             throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
           }
           this.signals.push([workflowId, name, payload]);
+        },
+        terminate: async (reason: string) => {
+          await this.#behave();
+          this.terminated.push([workflowId, runId, reason]);
+          if (!this.running.delete(workflowId)) {
+            throw Object.assign(new Error('no such workflow'), { name: 'WorkflowNotFoundError' });
+          }
         },
         describe: async () => {
           await this.#behave();
@@ -352,6 +361,112 @@ describe('Starter', () => {
       temporal.running.add('restart-containers/stray');
     }
     expect(temporal.signals).toEqual([['restart-containers/stray', changedSignal, null]]);
+  });
+
+  describe('begins an operation anew', () => {
+    const again = { workflowId: 'restart-containers/pod-1', runId: 'run-1', reason: 'stuck' };
+    const terminated = [['restart-containers/pod-1', 'run-1', 'stuck']];
+
+    it('by terminating that run, and starting another whose memo says for which build', async () => {
+      const temporal = new FakeTemporal();
+      const { starter } = starterOn(temporal);
+      starter.want(wanted());
+      await elapse();
+      starter.beginAnew(again);
+      expect(starter.isSent('restart-containers/pod-1')).toBe(false);
+      await elapse();
+      expect(temporal.terminated).toEqual(terminated);
+      expect(temporal.starts).toHaveLength(2);
+      expect(temporal.starts[0]?.options.memo).not.toHaveProperty('begunAnew');
+      expect(temporal.starts[1]?.options).toMatchObject({
+        signal: changedSignal,
+        memo: { name: 'crr-a', build: 'test', begunAnew: 'test' },
+      });
+      // the memo is that of this beginning alone
+      starter.want(wanted({ inputs: 'second' }));
+      await elapse();
+      expect(temporal.starts[2]?.options.memo).not.toHaveProperty('begunAnew');
+      expect(temporal.terminated).toHaveLength(1);
+    });
+
+    it('as soon as Temporal answers, and also where the run has ended by itself', async () => {
+      const temporal = new FakeTemporal();
+      const { starter } = starterOn(temporal);
+      starter.want(wanted());
+      await elapse();
+      temporal.running.clear();
+      temporal.behaviour = 'fails';
+      starter.beginAnew(again);
+      await elapse(1_000);
+      temporal.behaviour = 'answers';
+      await elapse(60_000);
+      expect(temporal.terminated).toEqual(terminated);
+      expect(temporal.starts[1]?.options.memo).toMatchObject({ begunAnew: 'test' });
+      expect(temporal.starts).toHaveLength(2);
+    });
+
+    it('that was being told of a change at that moment', async () => {
+      const { temporal, starter, gate } = await startingBehindGate();
+      starter.beginAnew(again);
+      gate.open();
+      await elapse();
+      expect(temporal.terminated).toEqual(terminated);
+      expect(temporal.starts.map(({ options }) => options.memo)).toMatchObject([
+        { build: 'test' },
+        { begunAnew: 'test' },
+      ]);
+      expect(temporal.running.size).toBe(1);
+    });
+
+    it('only as far as it is wanted: what nobody wants is terminated alone', async () => {
+      const temporal = new FakeTemporal();
+      temporal.running.add('restart-containers/pod-1');
+      const { starter } = starterOn(temporal);
+      starter.beginAnew(again);
+      await elapse();
+      expect([temporal.terminated, temporal.starts]).toEqual([terminated, []]);
+      starter.want(wanted());
+      await elapse();
+      expect(temporal.terminated).toHaveLength(1);
+      expect(temporal.starts[0]?.options.memo).not.toHaveProperty('begunAnew');
+    });
+
+    it('not while another watcher leads', async () => {
+      const temporal = new FakeTemporal();
+      let leads = true;
+      const { starter } = starterOn(temporal, { mayStart: () => leads });
+      starter.want(wanted());
+      await elapse();
+      leads = false;
+      starter.beginAnew(again);
+      await elapse();
+      starter.reset();
+      leads = true;
+      starter.want(wanted());
+      await elapse();
+      expect(temporal.terminated).toEqual([]);
+    });
+  });
+
+  it('tells why an operation does not go on: Temporal is silent, else what is found to be stuck', async () => {
+    const temporal = new FakeTemporal();
+    const stuck = engineStuck({ workflowId: 'a', temporalNamespace: 'default', wasBegunAnew: false });
+    const asked: unknown[] = [];
+    const { starter } = starterOn(temporal, {
+      stuck: (workflowId, shown) => {
+        asked.push([workflowId, shown]);
+        return workflowId === 'a' ? stuck : undefined;
+      },
+    });
+    expect([starter.trouble('a', 'Stopping'), starter.trouble('b')]).toEqual([stuck, undefined]);
+    expect(asked).toEqual([
+      ['a', 'Stopping'],
+      ['b', undefined],
+    ]);
+    temporal.behaviour = 'fails';
+    await starter.probe();
+    await elapse(60_000);
+    expect([starter.trouble('a'), starter.trouble('b')]).toEqual([engineSilent, engineSilent]);
   });
 
   it('tells an operation that runs, and bears that there is none', async () => {

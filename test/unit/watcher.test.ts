@@ -47,7 +47,11 @@ function controllerOf(of: Resource, pass: (uid: string, house: WatcherHouse) => 
   };
 }
 
-async function watcherOf(controllers: readonly ControllerOf[], overrides: Partial<WatcherDependencies> = {}) {
+async function watcherOf(
+  controllers: readonly ControllerOf[],
+  overrides: Partial<WatcherDependencies> = {},
+  config: Partial<WatcherDependencies['config']> = {},
+) {
   const server = await FakeApiServer.start();
   const kube = createKubeClient({ credentials: server.credentials, userAgent: 'test', qps: 1e5, burst: 1e5 });
   const answersNothing = async () => {
@@ -75,8 +79,9 @@ async function watcherOf(controllers: readonly ControllerOf[], overrides: Partia
     prepareTemporal: async () => undefined,
     workFleets: () => undefined,
     config: {
-      ...{ namespace: '', fullPassSeconds: 0.02, engineSilentSeconds: 60 },
+      ...{ namespace: '', fullPassSeconds: 0.02, engineSilentSeconds: 60, engineStuckSeconds: 300 },
       ...{ podNamespace: 'kruise-system', featureGates: {}, images: {}, temporal: {}, manageWorkerDeployment: true },
+      ...config,
     } as WatcherDependencies['config'],
     log: pino({ level: 'silent' }),
     metrics,
@@ -113,6 +118,47 @@ describe('the watcher', () => {
     await waitFor('the pass over the pear', () => seen.pears.has('pear'));
     expect(watcher.caveat).toBeUndefined();
     expect(watcher.unready).toBeUndefined();
+  });
+
+  it('finds stuck operations in each full pass, lets controllers know, and begins them anew in time', async () => {
+    const stuck = { workflowId: 'things/a', runId: 'run-1', type: 'things', memo: {}, searchAttributes: {} };
+    const [running, terminated]: [Map<string, typeof stuck>, unknown[]] = [new Map([['things/a', stuck]]), []];
+    const client = {
+      workflow: {
+        async *list({ query }: { readonly query: string }) {
+          if (query.includes('TemporalReportedProblems')) yield* running.values();
+        },
+        getHandle: (id: string, runId?: string) => ({
+          describe: async () => undefined,
+          terminate: async (reason: string) => {
+            terminated.push([id, runId, reason]);
+            running.delete(id);
+          },
+        }),
+      },
+    } as unknown as Client;
+    const troubles: (string | undefined)[] = [];
+    const things: ControllerOf = (house) => {
+      const { wantAll } = controllerOf(apples, async () => undefined)(house);
+      return {
+        wantAll() {
+          wantAll();
+          troubles.push(house.starter.trouble('things/a')?.reason);
+        },
+        workflowTypes: ['things'],
+      };
+    };
+    const config = { engineStuckSeconds: 0.1 };
+    const { watcher, term, metrics } = await watcherOf([things], { client }, config);
+    const stuckNow = async () => (await metrics.stuckOperations.get()).values.map(({ value }) => value);
+    watcher.start();
+    await waitFor('the trouble', () => troubles.includes('EngineStuck'));
+    await waitFor('its end', () => terminated.length > 0);
+    expect(terminated).toEqual([['things/a', 'run-1', expect.stringContaining('once for build test')]]);
+    await waitFor('no more trouble', () => troubles.at(-1) === undefined);
+    await waitFor('nothing to be counted', async () => (await stuckNow()).every((count) => count === 0));
+    term.end();
+    await waitFor('the end of the term', async () => (await stuckNow()).length === 0);
   });
 
   it('M3: leaves the lease to others while it can list nothing, also with a controller that needs nothing', async () => {

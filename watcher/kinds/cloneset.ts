@@ -186,6 +186,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       return undefined;
     }
     const { config, now, starter } = this.#house;
+    const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
     const pods = this.#pods.byIndex(byController, uid);
     const owedClaims = this.#stillOwed(uid);
@@ -205,7 +206,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
       excludePreparingDelete: false,
       nowMs: now(),
-      engineSilent: starter.silent,
+      ...(engine && { engine }),
       isSpent: (podName) => this.#spent.has(nameBeside(set, podName), now()),
       spentNames: this.#spent.size,
       // What fails must not keep those behind it from their turn.

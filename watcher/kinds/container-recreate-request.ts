@@ -22,7 +22,9 @@ import {
   recreateWaits,
   virtualLabel,
 } from '../../api/container-recreate-request.ts';
+import { isEngineReason } from '../../api/engine-trouble.ts';
 import { fnv1a } from '../../api/fnv.ts';
+import { sameJson } from '../../api/json.ts';
 import type { Node } from '../../api/node.ts';
 import {
   commandEvent,
@@ -47,7 +49,7 @@ import { tellEvent } from '../events.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { type AnnotatedCommand, type Commanded, passOnCommand } from '../operator-commands.ts';
-import type { Starter } from '../starter.ts';
+import type { Starter, WantedOperation } from '../starter.ts';
 import { environmentRefresh, isEnvironmentStale, type RefreshGates } from './environment-refresh.ts';
 import { changePodConditions } from './pod-readiness.ts';
 
@@ -64,7 +66,7 @@ export interface RequestPassDependencies {
   readonly requests: Cache<ContainerRecreateRequest>;
   readonly pods: Cache<Pod>;
   readonly nodes: Cache<Node>;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'silent'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
   readonly gates: RefreshGates;
   readonly now: () => number;
 }
@@ -137,7 +139,7 @@ export async function passOverRequests(
   else if (!queue.first) world.starter.forget(restartContainersId(podUid));
 
   const inFront = refresh
-    ? { blockedBy: [`pod/${refresh.about.name}`], unblock: behindRefresh }
+    ? { blockedBy: [`pod/${refresh.about.name}`], unblock: await tellOfRefresh(refresh, podUid, world) }
     : { blockedBy: [`crr/${queue.first?.metadata.name ?? ''}`] };
   const due = [await writeWaits(queue, inFront, world)];
   await Promise.all(requests.filter(holds).map((request) => release(request, world)));
@@ -241,7 +243,7 @@ function wantOperation(request: ContainerRecreateRequest, podUid: string, world:
   const change: RestartChanged = { operation, generation: generationOf(request) };
   // who runs has to take back what was written over its own words
   const reason = request.status?.waitingFor?.reason;
-  const isWrittenOver = reason === engineSilent || (reason === 'Queued' && hasBegun(request));
+  const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
   world.starter.want({
     workflowId: restartContainersId(podUid),
     workflowType: restartContainersType,
@@ -273,12 +275,33 @@ function generationOf({ metadata }: ContainerRecreateRequest): number {
   return metadata.generation ?? 0;
 }
 
-const engineSilent = 'EngineSilent';
-
 const behindRefresh = 'Nothing to do: containers of the pod are restarted for an update in place';
 
 /**
- * Whoever cannot be worked on says so: behind another request, or because Temporal does not answer. The deadline of a
+ * Answers what a person can do about a refresh that requests wait for. There is no object of it that could say that it does
+ * not go on, so an Event of its pod does.
+ */
+async function tellOfRefresh(
+  { workflowId }: WantedOperation,
+  podUid: string,
+  { pods, kube, starter, now }: RequestPassDependencies,
+): Promise<string> {
+  const trouble = starter.trouble(workflowId);
+  const pod = pods.byUid(podUid);
+  if (trouble === undefined || pod === undefined) return behindRefresh;
+  const message = trouble.unblock ?? recreateWaits[trouble.reason];
+  await tellEvent(kube, {
+    about: { apiVersion: 'v1', kind: 'Pod', metadata: pod.metadata },
+    component: eventComponent.recreate,
+    ...{ type: 'Warning', reason: trouble.reason, message },
+    atMs: now(),
+    key: fnv1a(`${podUid} ${message}`).toString(16),
+  });
+  return message;
+}
+
+/**
+ * Whoever cannot be worked on says so: behind another request, or because Temporal does not go on with it. The deadline of a
  * request runs in the queue, too (CRR-13); the operation sees to it from its turn on.
  */
 async function writeWaits(
@@ -299,9 +322,10 @@ async function writeWaits(
     if (isPaused(request)) continue;
     await writeWait(request, recreateWait('Queued', { ...inFront, since }), 'Pending', world);
   }
-  // a pause stays in sight: the status is what keeps it should Temporal come back without its memory
-  if (first && world.starter.silent && !isPaused(first)) {
-    await writeWait(first, recreateWait(engineSilent, { blockedBy: ['temporal'], since }), undefined, world);
+  // a pause stays in sight: the status is what keeps it should the operation begin anew
+  if (first && !isPaused(first)) {
+    const trouble = world.starter.trouble(restartContainersId(podUidOf(first)), first.status?.waitingFor?.reason ?? '');
+    if (trouble) await writeWait(first, recreateWait(trouble.reason, { ...trouble, since }), undefined, world);
   }
   return earliest(due);
 }
@@ -418,11 +442,12 @@ async function writeWait(
 ): Promise<void> {
   const { status } = request;
   const known = status?.waitingFor;
-  const says = known?.reason === waitingFor.reason && known.blockedBy.join() === waitingFor.blockedBy.join();
+  const isKnown = known?.reason === waitingFor.reason && known.blockedBy.join() === waitingFor.blockedBy.join();
+  const told = isKnown ? { ...waitingFor, since: known.since } : waitingFor;
   const newPhase = phase && !status?.phase ? phase : (status?.phase ?? '');
-  if (says && newPhase === status?.phase) return;
+  if (sameJson(known, told) && newPhase === status?.phase) return;
 
-  await writeStatus(request, world, { phase: newPhase, waitingFor: says ? known : waitingFor });
+  await writeStatus(request, world, { phase: newPhase, waitingFor: told });
 }
 
 /** Whether something has to be given back: the request is over and still marked. */

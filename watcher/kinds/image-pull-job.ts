@@ -214,9 +214,10 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
     ]);
 
     const after = tell.length + retry.length > 0 ? stand(job, secrets) : before;
+    const engine = starter.trouble(pullOnNodesId(job.metadata.uid));
     const context = {
       nowMs: now(),
-      engineSilent: starter.silent,
+      ...(engine && { engine }),
       ...(secretTrouble && { secretTrouble }),
       ...(tooLarge !== undefined && { tooLarge }),
     };

@@ -5,15 +5,20 @@
  */
 import type { KubeClient } from '../../activities/kube/client.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import { type EngineTrouble, isEngineReason } from '../../api/engine-trouble.ts';
 import {
   endsItsSidecars,
   isTerminationDue,
   isTerminationToCome,
   podUidOfTerminationRequest,
   sidecarsOf,
+  type TerminationStatus,
+  terminationMark,
   terminationRequestName,
   terminationStatusOf,
+  terminationWaits,
 } from '../../api/job-sidecar-termination.ts';
+import { sameJson } from '../../api/json.ts';
 import type { Node } from '../../api/node.ts';
 import { isVirtual } from '../../api/node.ts';
 import {
@@ -24,11 +29,15 @@ import {
   terminateSidecarsType,
 } from '../../api/operations.ts';
 import type { Pod } from '../../api/pod.ts';
+import { timestamp } from '../../api/time.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
+import { waitFor } from '../../workflows/plan/decision.ts';
+import { waitingSince } from '../../workflows/plan/waiting-since.ts';
 import type { Cache } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
+import { unlessMovedOn } from '../moved-on.ts';
 import { hasCommand, passOnCommand } from '../operator-commands.ts';
 import type { Starter, WantedOperation } from '../starter.ts';
 
@@ -37,20 +46,21 @@ export interface TerminationPassDependencies {
   readonly pods: Pick<Cache<Pod>, 'byUid'>;
   readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
   readonly nodes: Pick<Cache<Node>, 'byName'>;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly now: () => number;
   /** UIDs of the pods for which an operation is wanted in this term. */
   readonly wanted: Set<string>;
 }
 
 /** Looks after pods whose sidecars end with their main containers (gate SidecarTerminator). */
 export function sidecarTerminations(house: WatcherHouse): Controller {
-  const { kube, starter, config, isLeading, cache, queue } = house;
+  const { kube, starter, config, now, isLeading, cache, queue } = house;
   if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
   const pods = cache<Pod>(kubeResource.pods);
   const requests = cache<ContainerRecreateRequest>(crr);
   const nodes = cache<Node>(kubeResource.nodes);
   const wanted = new Set<string>();
-  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, wanted };
+  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, now, wanted };
   const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
   const isCommanded = (pod: Pod) => hasCommand(pod) && endsItsSidecars(pod);
   const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod) || isCommanded(pod);
@@ -93,6 +103,7 @@ export async function passOverSidecars(
     starter.forget(workflowId);
     if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
     if (pod === undefined || !endsItsSidecars(pod)) return undefined;
+    await tellTrouble(pod, undefined, world);
     const kind = isTerminationToCome(pod) ? 'later' : 'nobody';
     return await passOnCommand(pod, kubeResource.pods, commandNames, { kind }, world);
   }
@@ -115,17 +126,44 @@ export async function passOverSidecars(
   const commanded = { kind: 'started', operation: wantedOperation } as const;
   const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
   starter.want(wantedOperation);
+  const shown = terminationStatusOf(pod).waitingFor?.reason ?? '';
+  await tellTrouble(pod, starter.trouble(workflowId, shown), world);
   return again;
+}
+
+/**
+ * Writes on the pod why Temporal does not go on with the end of its sidecars. An operation that goes on writes over it;
+ * where there is none to be any more it is taken off here.
+ */
+async function tellTrouble(
+  pod: Pod,
+  trouble: EngineTrouble | undefined,
+  { kube, now }: Pick<TerminationPassDependencies, 'kube' | 'now'>,
+): Promise<void> {
+  const { waitingFor: known, ...status } = terminationStatusOf(pod);
+  // a pause stays in sight: the annotation is what keeps it should the operation begin anew
+  if (trouble ? known?.reason === 'Paused' : !isEngineReason(known?.reason) || isTerminationDue(pod)) return;
+  const wait =
+    trouble && waitFor(trouble.reason, trouble.blockedBy, trouble.unblock ?? terminationWaits[trouble.reason]);
+  const waitingFor = wait && waitingSince(known, wait, timestamp(now()));
+  if (sameJson(known, waitingFor)) return;
+  const told: TerminationStatus = { ...status, ...(waitingFor && { waitingFor }) };
+  const text = Object.keys(told).length === 0 ? null : JSON.stringify(told);
+  const { namespace = '', name, uid, resourceVersion } = pod.metadata;
+  const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
+  const patch = kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
+  await unlessMovedOn(patch);
 }
 
 /** All of the pod that a decision rests on. */
 function inputsOf(pod: Pod): unknown {
-  const { skipped } = terminationStatusOf(pod);
+  const { skipped, waitingFor } = terminationStatusOf(pod);
   const images = sidecarsOf(pod).map(
     ({ name }) => pod.spec.containers.find((container) => container.name === name)?.image,
   );
   const containers = pod.status?.containerStatuses?.map(({ name, containerID, state }) => [name, containerID, state]);
-  return [pod.status?.phase, containers, images, skipped];
+  // who goes on has to take back what was written over its own words
+  return [pod.status?.phase, containers, images, skipped, isEngineReason(waitingFor?.reason)];
 }
 
 function nodeOf(node: Node | undefined): unknown {

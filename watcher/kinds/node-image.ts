@@ -2,6 +2,7 @@
  * What the watcher does for NodeImages: there is one for each node that is ready, with the labels of the node; it loses
  * what has outlived its use; and its operation runs while something is to be pulled.
  */
+import { isEngineReason } from '../../api/engine-trouble.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import { sameJson } from '../../api/json.ts';
@@ -28,6 +29,7 @@ import {
 import { timestamp } from '../../api/time.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { looseSecrets, pruned } from '../../workflows/plan/node-image.ts';
+import { waitingSince } from '../../workflows/plan/waiting-since.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import { unlessGone, unlessMovedOn } from '../moved-on.ts';
@@ -118,7 +120,7 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
       return { againInMs: 1_000 };
     }
     wantOperation(nodeImage, node);
-    await tellSilence(nodeImage);
+    await tellTrouble(nodeImage);
     const commanded = hasCommand(nodeImage) ? await command(nodeImage) : undefined;
     const due = [left.againInMs, commanded?.againInMs].filter((ms) => ms !== undefined);
     return due.length > 0 ? { againInMs: Math.min(...due) } : undefined;
@@ -191,11 +193,16 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     return await passOnCommand(nodeImage, nodeImages, commandNames, commanded, { kube, starter });
   }
 
-  async function tellSilence(nodeImage: NodeImage): Promise<void> {
+  async function tellTrouble(nodeImage: NodeImage): Promise<void> {
     const { metadata, status } = nodeImage;
-    if (!starter.silent || openTags(nodeImage).length === 0) return;
-    if (status?.waitingFor?.reason === 'EngineSilent' || status?.waitingFor?.reason === 'Paused') return;
-    const waitingFor = pullWait('EngineSilent', { blockedBy: ['temporal'], since: timestamp(now()) });
+    const shown = status?.waitingFor?.reason;
+    // a pause stays in sight: the status is what keeps it should the operation begin anew
+    if (openTags(nodeImage).length === 0 || shown === 'Paused') return;
+    const trouble = starter.trouble(pullImagesId(metadata.uid), shown ?? '');
+    if (trouble === undefined) return;
+    const wait = pullWait(trouble.reason, { ...trouble, since: timestamp(now()) });
+    const waitingFor = waitingSince(status?.waitingFor, wait, wait.since);
+    if (sameJson(waitingFor, status?.waitingFor)) return;
     const body = { metadata: { uid: metadata.uid, resourceVersion: metadata.resourceVersion }, status: { waitingFor } };
     await unlessMovedOn(kube.patch(nodeImages, { name: metadata.name }, 'merge', body, { subresource: 'status' }));
   }
@@ -207,7 +214,7 @@ function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperat
   const nodeRef = { name, uid: node?.metadata.uid ?? `gone-${name}` };
   const argument: PullOperation = { nodeImage: { name, uid }, node: nodeRef };
   const change: PullChanged = { node: nodeRef };
-  const isWrittenOver = nodeImage.status?.waitingFor?.reason === 'EngineSilent';
+  const isWrittenOver = isEngineReason(nodeImage.status?.waitingFor?.reason);
   return {
     workflowId: pullImagesId(uid),
     workflowType: pullImagesType,

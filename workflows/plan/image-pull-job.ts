@@ -1,5 +1,6 @@
 // One image on many nodes: which nodes are meant, which of them are told next, and what is said about it all.
 import { endCondition, withCondition } from '../../api/conditions.ts';
+import type { EngineTrouble } from '../../api/engine-trouble.ts';
 import type { FamiliarImage } from '../../api/familiar-image.ts';
 import {
   endsByItself,
@@ -24,6 +25,7 @@ import {
   type NodeImage,
   outcomeOf,
   type PullSecretRef,
+  type PullWaitReason,
 } from '../../api/node-image.ts';
 import type { Pod } from '../../api/pod.ts';
 import { isActive } from '../../api/pod.ts';
@@ -141,7 +143,8 @@ export interface JobReport {
 /** What else decides how a job stands. */
 export interface JobContext {
   readonly nowMs: number;
-  readonly engineSilent: boolean;
+  /** Why Temporal does not go on with the operation of the job. Absent: it does, as far as is known. */
+  readonly engine?: EngineTrouble;
   /** Why the copies of its pull secrets cannot be written. */
   readonly secretTrouble?: string;
   /** The field that is larger than what nodes are told. */
@@ -261,13 +264,17 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
   if (context.secretTrouble !== undefined) {
     return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: context.secretTrouble });
   }
-  if (context.engineSilent && active.length > 0) {
-    return pullJobWait('EngineSilent', { blockedBy: ['temporal'], since });
+  const { engine } = context;
+  // the operation of a job steers it and pulls nothing: while it is stuck no command has an effect, active nodes or not
+  if (engine && (active.length > 0 || engine.reason === 'EngineStuck')) {
+    return pullJobWait(engine.reason, { ...engine, since });
   }
-  const silent = active.filter(({ waiting }) => waiting === 'NodeSilent');
-  if (active.length > 0 && silent.length === active.length) {
-    return pullJobWait('NodeSilent', { blockedBy: silent.map(({ node }) => `node/${node}`), since });
+  const everyActive = (reason: PullWaitReason) =>
+    active.length > 0 && active.every(({ waiting }) => waiting === reason);
+  if (everyActive('NodeSilent')) {
+    return pullJobWait('NodeSilent', { blockedBy: active.map(({ node }) => `node/${node}`), since });
   }
+  if (everyActive('EngineStuck')) return pullJobWait('EngineStuck', { blockedBy: named(active), since });
   if (active.length > 0) return pullJobWait('Pulling', { blockedBy: named(active), since });
   if (paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
   if (unasked.length > 0 && parallelismOf(job) === 0)

@@ -2,6 +2,7 @@
 
 import { withCondition } from '../../api/conditions.ts';
 import type { ContainerRecreateRequestStatus, ContainerRecreateState } from '../../api/container-recreate-request.ts';
+import { engineReasons } from '../../api/engine-trouble.ts';
 import { jsonBytes } from '../../api/json-bytes.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { RecreateStatus } from './recreate-containers.ts';
@@ -28,7 +29,7 @@ export interface StatusDelta {
 export const reportBytes = 3_300;
 
 /** Waits that the watcher writes while no run of the workflow answers for the request. */
-const watcherWaits: readonly string[] = ['Queued', 'EngineSilent'];
+const watcherWaits: readonly string[] = ['Queued', ...engineReasons];
 
 /** The part of the status that an earlier run has left behind. Containers are compared by whoever writes. */
 export function reportedBefore(request: {

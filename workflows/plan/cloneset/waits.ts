@@ -4,6 +4,7 @@
  */
 
 import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset.ts';
+import type { EngineReason } from '../../../api/engine-trouble.ts';
 import type { FailureType } from '../../../api/failure.ts';
 import { type LifecycleHook, marksMissing, marksOn } from '../../../api/lifecycle.ts';
 import { withGrant } from '../../../api/missing-right.ts';
@@ -34,6 +35,7 @@ export const cloneSetRules: readonly Rule<Situation>[] = [
   aborted,
   pausedByOperator,
   engineSilent,
+  engineStuck,
   cannotCreate,
   cannotDelete,
   cannotUpdate,
@@ -122,9 +124,20 @@ function skipped({ scene, update }: Situation): Wait | undefined {
 
 // Something else is away, or refuses.
 
-function engineSilent({ scene, update }: Situation): Wait | undefined {
+function engineSilent(situation: Situation): Wait | undefined {
+  return engineTrouble(situation, 'EngineSilent');
+}
+
+function engineStuck(situation: Situation): Wait | undefined {
+  return engineTrouble(situation, 'EngineStuck');
+}
+
+/** Of a roll-out that is about to go on. */
+function engineTrouble({ scene, update }: Situation, reason: EngineReason): Wait | undefined {
+  const { engine } = scene.world;
   const isWanted = update.numbers.updateNum !== 0 && scene.permit === undefined && !scene.isOnDelete;
-  return isWanted && scene.world.engineSilent ? wait('EngineSilent') : undefined;
+  if (!isWanted || engine?.reason !== reason) return undefined;
+  return waitFor(reason, engine.blockedBy, engine.unblock ?? cloneSetWaits[reason]);
 }
 
 function noPermit(situation: Situation): Wait | undefined {

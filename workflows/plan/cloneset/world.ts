@@ -3,6 +3,7 @@
  * other, and nothing here or there knows the API server, Temporal or a clock.
  */
 import type { CloneSet } from '../../../api/cloneset.ts';
+import type { EngineTrouble } from '../../../api/engine-trouble.ts';
 import type { EventText } from '../../../api/event.ts';
 import type { FailureType } from '../../../api/failure.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
@@ -56,8 +57,8 @@ export interface CloneSetWorld {
    * without, which is not told. Absent: for long, as far as known.
    */
   readonly withoutPermitSinceMs?: number;
-  /** No roll-out has been heard of for long: Temporal is away. */
-  readonly engineSilent?: boolean;
+  /** Why Temporal does not go on with the roll-out of the set. Absent: it does, as far as is known. */
+  readonly engine?: EngineTrouble;
   /** What went wrong when the last plan was carried out. Absent: nothing. */
   readonly failures?: {
     readonly scale?: string;

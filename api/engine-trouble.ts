@@ -1,0 +1,42 @@
+// Why Temporal does not go on with an operation. The operation cannot report it itself, so the watcher does, in
+// `waitingFor` of the object that the operation works on.
+
+/** Reasons of `waitingFor` that every kind with operations has, and that only the watcher writes. */
+export const engineReasons = ['EngineSilent', 'EngineStuck'] as const;
+export type EngineReason = (typeof engineReasons)[number];
+
+/** Why Temporal does not go on with one operation. */
+export interface EngineTrouble {
+  readonly reason: EngineReason;
+  /** As `kind/name`, or `temporal` itself. */
+  readonly blockedBy: readonly string[];
+  /** What a person can do. Absent: what the kind says for the reason. */
+  readonly unblock?: string;
+}
+
+/** Temporal has not answered for long. */
+export const engineSilent: EngineTrouble = { reason: 'EngineSilent', blockedBy: ['temporal'] };
+
+/** The workflow task of an operation fails again and again. */
+export function engineStuck({
+  workflowId,
+  temporalNamespace,
+  wasBegunAnew,
+}: {
+  readonly workflowId: string;
+  readonly temporalNamespace: string;
+  /** It is stuck although it was terminated and begun anew for the present build of the workflow code. */
+  readonly wasBegunAnew: boolean;
+}): EngineTrouble {
+  const flags = `--namespace ${temporalNamespace} --workflow-id ${workflowId}`;
+  const terminate = `temporal workflow terminate ${flags}`;
+  const unblock = wasBegunAnew
+    ? `See why its workflow task fails although it was begun anew: temporal workflow show --detailed ${flags}; run workers that can carry it out, or terminate it, and it begins anew by itself: ${terminate}`
+    : `Nothing to do: it is terminated within minutes and begins anew by itself; to have that now: ${terminate}`;
+  return { reason: 'EngineStuck', blockedBy: [`workflow/${workflowId}`], unblock };
+}
+
+/** Whether this reason of `waitingFor` is one that the watcher writes because Temporal does not go on. */
+export function isEngineReason(reason: string | undefined): reason is EngineReason {
+  return engineReasons.some((known) => known === reason);
+}
