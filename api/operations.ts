@@ -12,6 +12,9 @@ export const queues = {
 /** The internal signal that tells an operation that what it works on has changed. */
 export const changedSignal = 'changed';
 
+/** Asks a run to go on in another one at its next safe point, on the version of the workers that is current then. */
+export const handOverSignal = 'handOver';
+
 /** The commands of operators that every operation understands: Temporal signals of exactly these names. */
 export const commandNames = ['pause', 'resume', 'retry', 'skip', 'abort'] as const;
 

@@ -58,7 +58,7 @@ export interface WorkerVersions {
   runsPinnedElsewhere(build: string, types: readonly string[]): Promise<readonly EngineRun[]>;
   setCurrent(build: string, conflictToken: Uint8Array): Promise<void>;
   remove(build: string): Promise<void>;
-  /** Gives a run something to do, which is when it learns of the current version. One that has ended is no error. */
+  /** Asks a run to hand over to the current version. One that has ended is no error. */
   wake(run: EngineRun): Promise<void>;
   /** Ends a run for good. One that has ended is no error. */
   terminate(run: EngineRun, reason: string): Promise<void>;

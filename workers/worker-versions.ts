@@ -5,7 +5,7 @@
 import { hostname } from 'node:os';
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import { changedSignal, queues } from '../api/operations.ts';
+import { changedSignal, handOverSignal, queues } from '../api/operations.ts';
 import type { Deployment, EngineRun, Poller, WorkerVersions } from '../watcher/engine-versions.ts';
 
 /** The name of the worker deployment whose versions the cluster workers are. */
@@ -137,6 +137,15 @@ export async function versionState(client: VersionsClient, build: string): Promi
   };
 }
 
+/** How many runs need workers of this build: those that are pinned to it, and any number while it is the current version. */
+export async function runsNeeding(client: VersionsClient, build: string): Promise<number> {
+  const deployment = await describeDeployment(client);
+  if (deployment.kind !== 'found') return 0;
+  if (deployment.current?.build === build) return Number.POSITIVE_INFINITY;
+  const query = `TemporalWorkerDeploymentVersion = '${versionName(build)}' AND ${isPinned} AND ${isRunning}`;
+  return (await within(client, async () => client.workflow.count(query))).count;
+}
+
 /** The versions of the cluster worker, for the leading watcher. */
 export function workerVersions(client: VersionsClient): WorkerVersions {
   const { namespace } = client.options;
@@ -162,7 +171,11 @@ export function workerVersions(client: VersionsClient): WorkerVersions {
       await within(client, async () => client.workflowService.deleteWorkerDeploymentVersion(request));
     },
     async wake({ workflowId, runId }) {
-      await unlessEnded(client, async () => client.workflow.getHandle(workflowId, runId).signal(changedSignal, null));
+      const handle = client.workflow.getHandle(workflowId, runId);
+      await unlessEnded(client, async () => {
+        await handle.signal(handOverSignal);
+        await handle.signal(changedSignal, null); // who waits for news looks up
+      });
     },
     async terminate({ workflowId, runId }, reason) {
       await unlessEnded(client, async () => client.workflow.getHandle(workflowId, runId).terminate(reason));

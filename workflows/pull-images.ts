@@ -42,7 +42,7 @@ import {
 } from './plan/pull-images.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
-import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -182,9 +182,11 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
   }
 
   function mayHandOver(): boolean {
-    isDraining ||= isHandOverDue();
+    // a full history takes nothing new; another version can wait for a moment without attempts
+    isDraining ||= workflowInfo().continueAsNewSuggested;
+    const isDue = isDraining || operator.isHandOverDue();
     // a command is obeyed once it is known who gave it
-    if (!isDraining || operator.unidentified() > 0) return false;
+    if (!isDue || operator.unidentified() > 0) return false;
     return reports.size === 0 && !isWriting && [...runs.values()].every(({ attempt }) => attempt === undefined);
   }
 

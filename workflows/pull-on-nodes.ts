@@ -3,7 +3,7 @@ import { imagePullJobs } from '../api/image-pull-job.ts';
 import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/operations.ts';
 import { shortened, summaryBytes } from './plan/size.ts';
 import { images, look } from './shared/activities.ts';
-import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { checkOwnId } from './shared/own-id.ts';
 import type { Fields } from './shared/shape.ts';
@@ -49,7 +49,7 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
         if (seen !== 'open') return;
       }
       const hasNews = () => wantsLook || commands.length > 0;
-      const isDue = () => isHandOverDue() && operator.unidentified() === 0;
+      const isDue = () => operator.isHandOverDue() && operator.unidentified() === 0;
       await condition(() => hasNews() || isDue());
       // all that counts is written down on the job
       if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);

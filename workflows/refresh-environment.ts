@@ -14,7 +14,6 @@ import {
 } from './plan/refresh-environment.ts';
 import { fitting } from './plan/size.ts';
 import { look, onNode } from './shared/activities.ts';
-import { isHandOverDue } from './shared/hand-over.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -72,7 +71,7 @@ export async function refreshEnvironment(
 
   /** What has not been read, or has no name yet, would be lost to the next run. */
   function mayHandOver(): boolean {
-    return isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
+    return operator.isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
   }
 
   /** Waits for news, or until it may hand over; false when nothing came in time. */

@@ -48,7 +48,7 @@ import {
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
-import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import {
   listenToOperator,
@@ -237,7 +237,7 @@ async function recreate(
     if (progress.end) waits.cancel();
     if (isOver(progress)) break;
 
-    if (isHandOverDue() && canBeHandedOver(progress)) {
+    if (operator.isHandOverDue() && canBeHandedOver(progress)) {
       await Promise.all([reporter.flushed(), announced()]);
       if (inbox.isEmpty() && operator.unidentified() === 0) {
         waits.cancel();

@@ -39,7 +39,7 @@ import {
 } from './plan/roll-out.ts';
 import { shortened } from './plan/size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
-import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import {
   listenToOperator,
@@ -123,7 +123,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         advance.to(wantedPermit(progress), progress);
         shown = show(progress, shown);
         const isLast = isOver(progress) || (isCancelled && !unrecorded);
-        if (isLast || (isHandOverDue() && !unrecorded)) {
+        if (isLast || (operator.isHandOverDue() && !unrecorded)) {
           // a run that has ended hears nothing: what comes until then is read first
           await Promise.all(announcements);
           if (inbox.isEmpty() && operator.unidentified() === 0) {

@@ -24,7 +24,7 @@ import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { kube, look } from './shared/activities.ts';
-import { handedOver, handOverTo, isHandOverDue } from './shared/hand-over.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
 import {
   listenToOperator,
   type Operator,
@@ -163,7 +163,7 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
 
   /** Whether the history is full, and nothing has come that is not obeyed yet: it would be lost to the next run. */
   async function mayHandOver(seenNews: number): Promise<boolean> {
-    if (!isHandOverDue()) return false;
+    if (!operator.isHandOverDue()) return false;
     await condition(() => operator.unidentified() === 0);
     await Promise.all(announcements.splice(0));
     return heard.news === seenNews && operator.unidentified() === 0;

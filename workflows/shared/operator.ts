@@ -1,5 +1,11 @@
 import { defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { type CommandName, type CommandPayload, isCommandName, parseCommandPayload } from '../../api/operations.ts';
+import {
+  type CommandName,
+  type CommandPayload,
+  handOverSignal,
+  isCommandName,
+  parseCommandPayload,
+} from '../../api/operations.ts';
 import { fitting } from '../plan/size.ts';
 import { temporal } from './activities.ts';
 import { listOf, object, optional, text } from './shape.ts';
@@ -31,6 +37,12 @@ export interface Operator extends Retries {
   /** How many commands have come of which it is not known yet who sent them. */
   readonly unidentified: () => number;
   readonly handOver: () => OperatorHandOver;
+  /**
+   * Whether this run is to hand over at its next safe point: its history is full, or the leading watcher has asked for it,
+   * because another version of the workers is current. Temporal's own word for that, `targetWorkerDeploymentVersionChanged`, is
+   * not used: server 1.31 also says it of each task that it starts in the answer to the one before.
+   */
+  readonly isHandOverDue: () => boolean;
 }
 
 /** So long after a `skip` without target another one by the same sender is a double click. */
@@ -63,8 +75,12 @@ export function listenToOperator<Name extends CommandName>(
   let lastId = 0;
   let unidentified = 0;
   let retries = 0;
+  let isAsked = false;
   let lastSkip: { readonly by: string; readonly atMs: number } | undefined;
 
+  setHandler(defineSignal(handOverSignal), () => {
+    isAsked = true;
+  });
   for (const name of understood) {
     setHandler(defineSignal<[unknown]>(name), async (payload) => {
       const nth = heardByName.get(name) ?? 0;
@@ -79,6 +95,7 @@ export function listenToOperator<Name extends CommandName>(
   return {
     retries: () => retries,
     unidentified: () => unidentified,
+    isHandOverDue: () => isAsked || workflowInfo().continueAsNewSuggested,
     handOver: () => ({
       commands: latest(kept, mostBytes.commands),
       seen: latest([...seenIds], mostBytes.seen),
