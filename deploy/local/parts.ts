@@ -2,7 +2,7 @@
 // command can look at it, stop it, kill it or start it again without knowing what it is.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, readFileSync, statSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { Agent, request } from 'undici';
@@ -144,6 +144,22 @@ export async function endUnrecordedParts(instance: Instance): Promise<void> {
 /** Where a part writes. */
 export function logFile(instance: Instance, name: string): string {
   return join(instance.folder, 'logs', `${name}.log`);
+}
+
+/** Gives a part that runs another name. It goes on as it is, and writes on into its log under that name. */
+export function renamePart(instance: Instance, name: string, newName: string): void {
+  const part = findPart(instance, name);
+  writeRecord(instance, { ...part, name: newName });
+  for (const file of [logFile, pidFile]) {
+    if (existsSync(file(instance, name))) renameSync(file(instance, name), file(instance, newName));
+  }
+  rmSync(recordFile(instance, name));
+}
+
+/** Ends a part for good: nothing but its log says that it was there. */
+export async function removePart(instance: Instance, name: string): Promise<void> {
+  await stopPart(instance, name);
+  for (const file of [recordFile, pidFile]) rmSync(file(instance, name), { force: true });
 }
 
 function findPart(instance: Instance, name: string): PartRecord {

@@ -17,6 +17,7 @@ import {
   webhookClientAuthority,
 } from './control-plane.ts';
 import { type DebianTools, ensureDebianTools } from './debian.ts';
+import { endDrained, setAside, workerPort } from './draining.ts';
 import { type ExternalOptions, externalRecord, startExternal, stopExternal } from './external.ts';
 import { checkedFeatureGates, instanceFeatureGates, noteFeatureGates } from './feature-gates.ts';
 import { pushImages } from './images.ts';
@@ -136,11 +137,12 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
         await progress.step(`${playedNodes} played nodes`, () => startPlayedNodes(instance, playedNodes));
       }
       const source: RoleSource = { bundles, applyManifests, rolePart };
+      const keepsWorker = true;
       const runnable = windlass ? await prepareRoles(instance, progress, source) : [];
       await Promise.all([
         ...runnable
           .filter((role) => role !== roles.daemon)
-          .map((role) => startRole({ instance, source, role, node: undefined, progress })),
+          .map((role) => startRole({ instance, source, role, node: undefined, progress, keepsWorker })),
         ...nodes.map(async (node) => {
           await progress.step(`Node ${node.name}`, async () => {
             for (const part of await nodeParts(instance, node, debian)) await ensurePart(instance, part);
@@ -150,6 +152,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
           if (runnable.includes(daemon)) await startRole({ instance, source, role: daemon, node, progress });
         }),
       ]);
+      await endDrained(instance, progress);
       return statusOf(instance);
     },
     () => progress.say(`Waiting for another command on instance "${name}"`),
@@ -363,35 +366,41 @@ async function startRole({
   role,
   node,
   progress,
+  keepsWorker = false,
 }: {
   readonly instance: Instance;
   readonly source: RoleSource;
   readonly role: Role;
   readonly node: NodePlace | undefined;
   readonly progress: Progress;
+  /** A worker with other workflow code runs on beside the one that takes its place. */
+  readonly keepsWorker?: boolean;
 }): Promise<void> {
   const { controlPlane } = instance.addresses;
   await progress.step(`Windlass ${role.name}${node ? ` on ${node.name}` : ''}`, async () => {
     const kubeconfig = await giveAccess(instance, role, node);
-    const part = source.rolePart(role, {
-      bundles: source.bundles,
-      place: node ? `node-${node.number}` : 'control-plane',
-      kubeconfig,
-      temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
-      featureGates: instanceFeatureGates(instance),
-      healthAddress: node ? `${node.address}:10221` : `${controlPlane}:${rolePorts[role.name]}`,
-      ...(role === roles.webhook
-        ? {
-            webhook: {
-              host: controlPlane,
-              port: controlPlanePorts.webhook,
-              clientCaFile: webhookClientAuthority(instance),
-            },
-          }
-        : {}),
-      ...(node ? { node: { name: node.name, socketFolder: '/run' } } : {}),
-    });
-    await ensurePart(instance, part);
+    const partAt = (port: number) =>
+      source.rolePart(role, {
+        bundles: source.bundles,
+        place: node ? `node-${node.number}` : 'control-plane',
+        kubeconfig,
+        temporalAddress: `${controlPlane}:${controlPlanePorts.temporal}`,
+        featureGates: instanceFeatureGates(instance),
+        healthAddress: `${node ? node.address : controlPlane}:${port}`,
+        ...(role === roles.webhook
+          ? {
+              webhook: {
+                host: controlPlane,
+                port: controlPlanePorts.webhook,
+                clientCaFile: webhookClientAuthority(instance),
+              },
+            }
+          : {}),
+        ...(node ? { node: { name: node.name, socketFolder: '/run' } } : {}),
+      });
+    const port = () => (role === roles.worker ? workerPort(instance, rolePorts.worker) : rolePorts[role.name]);
+    if (keepsWorker && role === roles.worker) setAside(instance, partAt(port()));
+    await ensurePart(instance, partAt(port()));
   });
 }
 

@@ -1,0 +1,86 @@
+// A cluster worker with other workflow code than the one that takes its place runs on beside it, until no operation needs its
+// code any more. So it is in a cluster, and so a change of workflow code is tried with operations that are under way.
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { buildIdOf } from '../../workers/workflow-bundle.ts';
+import type { Instance } from './instance.ts';
+import { type PartRecord, type PartSpec, readParts, removePart, renamePart } from './parts.ts';
+import { processState } from './processes.ts';
+import type { Progress } from './progress.ts';
+import { pause } from './wait.ts';
+
+const worker = 'worker';
+const draining = `${worker}-`;
+
+/** So long a command waits for operations to move; afterwards they go on moving without it. */
+const patienceMs = 90_000;
+
+/** Where the worker of an instance serves health and metrics: not where one does that is being drained. */
+export function workerPort(instance: Instance, first: number): number {
+  const taken = workersOf(instance).flatMap(({ name, ready }) =>
+    name !== worker && ready.kind === 'http' ? [Number(new URL(ready.url).port)] : [],
+  );
+  const own = workersOf(instance).find(({ name, ready }) => name === worker && ready.kind === 'http');
+  const ownPort = own?.ready.kind === 'http' ? Number(new URL(own.ready.url).port) : undefined;
+  return ownPort ?? [first, first + 1000, first + 2000].find((port) => !taken.includes(port)) ?? first;
+}
+
+/** Sets the running worker aside when this one is to take its place and has other workflow code. Answers whether it did. */
+export function setAside(instance: Instance, next: PartSpec): boolean {
+  const running = workersOf(instance).find(({ name }) => name === worker);
+  const [before, after] = [running && workflowBuild(running), workflowBuild(next)];
+  if (before === undefined || after === undefined || before === after) return false;
+  renamePart(instance, worker, `${draining}${before}`);
+  return true;
+}
+
+/**
+ * Ends the workers that were set aside and whose code no operation needs any more. One that is needed for longer runs on;
+ * the next `up` looks again.
+ */
+export async function endDrained(instance: Instance, progress: Progress): Promise<void> {
+  const setAsides = workersOf(instance).filter(({ name }) => name !== worker);
+  if (setAsides.length === 0) return;
+  const { Client, Connection } = await import('@temporalio/client');
+  const { runsNeeding } = await import('../../workers/worker-versions.ts');
+  const connection = await Connection.connect({ address: `127.0.0.1:${instance.ports.temporal}` });
+  const client = new Client({ connection });
+  try {
+    for (const { name } of setAsides) {
+      const build = name.slice(draining.length);
+      const left = await progress.step(`Operations of build ${build} to move`, (note) =>
+        untilMoved(() => runsNeeding(client, build), note),
+      );
+      if (left === 0) await removePart(instance, name);
+      else progress.say(`${left} operations still run on build ${build}: its worker stays. "npm run up" looks again`);
+    }
+  } finally {
+    await connection.close();
+  }
+}
+
+/** How many are left when none is, or patience is over. */
+async function untilMoved(operations: () => Promise<number>, note: (text: string) => void): Promise<number> {
+  const deadline = performance.now() + patienceMs;
+  // one that has just begun is not counted yet
+  for (let quiet = 0; ; ) {
+    const left = await operations();
+    quiet = left === 0 ? quiet + 1 : 0;
+    if (quiet === 2 || performance.now() > deadline) return left;
+    note(Number.isFinite(left) ? `${left} left` : 'new ones still begin on it');
+    await pause(1_000);
+  }
+}
+
+function workersOf(instance: Instance): readonly PartRecord[] {
+  return readParts(instance).filter(
+    (part) => (part.name === worker || part.name.startsWith(draining)) && processState(part),
+  );
+}
+
+/** The build ID of the workflow code that a worker runs; undefined where it has none of its own. */
+function workflowBuild({ argv }: PartSpec): string | undefined {
+  const script = argv.find((argument) => argument.endsWith(`/${worker}.js`));
+  const bundle = script && join(dirname(script), 'workflows.js');
+  return bundle && existsSync(bundle) ? buildIdOf(readFileSync(bundle, 'utf8')) : undefined;
+}
