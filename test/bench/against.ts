@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { replaceRoles } from '../../deploy/local/platform.ts';
 import { type Progress, silentProgress } from '../../deploy/local/progress.ts';
+import { areVersioned } from '../support/current-version.ts';
 import { measureStolen } from '../support/stolen.ts';
 import { presentVersion, type Version, versionAt } from '../support/version.ts';
 import { podCreations } from './admission.ts';
@@ -64,7 +65,8 @@ async function versionsInTurn(
     async (phase) => {
       if (running !== version) {
         await replaceRoles(instance, version, silentProgress);
-        await cluster.leaveUnpolledVersion();
+        // else its leading watcher makes its own version current
+        if (!areVersioned(version.bundles)) await cluster.makeUnversionedCurrent();
         running = version;
         await warmUp(cluster);
       }

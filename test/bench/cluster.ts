@@ -12,7 +12,7 @@ import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { type Cache, createCache } from '../../watcher/cache.ts';
 import { Reflector } from '../../watcher/reflector.ts';
-import { leaveUnpolledVersion } from '../support/current-version.ts';
+import { makeUnversionedCurrent } from '../support/current-version.ts';
 import { type Journey, stepsOf } from './steps.ts';
 
 /** The cluster that is measured: its objects as they change, and the runtime of its first node. */
@@ -35,8 +35,8 @@ export interface BenchCluster {
   /** The same, with what the history says about it. */
   recreateAndTell(pod: Pod): Promise<Journey>;
   remove(resource: Resource, name: string): Promise<void>;
-  /** Lets workers without versions have new operations, if the version that is current has none. */
-  leaveUnpolledVersion(): Promise<void>;
+  /** Lets workers without versions have new operations. */
+  makeUnversionedCurrent(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -91,7 +91,7 @@ export async function benchCluster(platform: PlatformStatus): Promise<BenchClust
     node,
     podIs,
     recreate,
-    leaveUnpolledVersion: () => leaveUnpolledVersion(client),
+    makeUnversionedCurrent: () => makeUnversionedCurrent(client),
     setIs: (uid, what, holds) => until(sets.cache, uid, what, holds),
     async podsAre(what, holds) {
       const signal = AbortSignal.timeout(patienceMs);

@@ -1,4 +1,6 @@
 /** Which version of the cluster worker is current, set by hand: what a leading watcher does elsewhere. */
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { deploymentName, describeDeployment, pollersOf, workerVersions } from '../../workers/worker-versions.ts';
 import { waitFor } from './wait.ts';
@@ -26,13 +28,11 @@ export async function makeUnversionedCurrent(client: Client): Promise<void> {
   if (deployment.kind === 'found' && deployment.current) await unsetCurrent(client);
 }
 
-/** The same, if no worker of the current version is there: roles of a release without versions have taken the place of others. */
-export async function leaveUnpolledVersion(client: Client): Promise<void> {
-  const deployment = await describeDeployment(client);
-  if (deployment.kind !== 'found' || !deployment.current) return;
-  const { build } = deployment.current;
-  const pollers = await pollersOf(client, [build]);
-  if (!pollers.some((poller) => poller.isVersioned && poller.build === build)) await unsetCurrent(client);
+/** Whether workers of these bundles are versions; those of early releases are not, and need that none is current. */
+export function areVersioned(bundles: string): boolean {
+  return globSync('*.js', { cwd: bundles }).some((file) =>
+    readFileSync(join(bundles, file), 'utf8').includes(deploymentName),
+  );
 }
 
 async function unsetCurrent(client: Client): Promise<void> {
