@@ -77,8 +77,9 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
   const payload = { ...(by && { by }), ...(command === 'skip' && { target: 'web-0' }) };
   const handle = await played.begin(operation, uid, command ? { name: command, payload } : undefined);
   await waitFor(`${uid} to be treated`, async () => {
+    if (played.isTreated(handle.workflowId)) return true; // it may have ended since
     if (operation === 'terminateSidecars') await handle.signal(changedSignal, null);
-    return played.isTreated(handle.workflowId);
+    return false;
   });
   let isOver = false;
   void handle.result().finally(() => {
