@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
+import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
@@ -42,6 +43,7 @@ describe('an operation', () => {
       kind: 'ContainerRecreateRequest',
       namespace: request.ref.namespace,
       name: request.ref.name,
+      build: await workflowBuildId(),
     });
 
     const described = await request.operation.describe();
