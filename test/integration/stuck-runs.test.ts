@@ -11,8 +11,9 @@ import { startTemporal, type TemporalServer } from '../support/temporal-server.t
 import { waitFor } from '../support/wait.ts';
 import { startWindlass, type Windlass } from '../support/windlass.ts';
 
-/** Failures are reported, and tried again, sooner than in production. */
+/** Failures are reported, and tried again, sooner than in production. Without versions any worker may take any run. */
 const settings = [
+  'system.enableDeploymentVersions=false',
   'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2',
   'history.defaultWorkflowTaskTimeout="2s"',
   'history.workflowTaskRetryMaxInterval="1s"',
@@ -43,7 +44,7 @@ afterAll(async () => {
 /** Makes this watcher the only one. */
 async function watch(means: WatcherMeans): Promise<void> {
   await running.watcher?.stop();
-  running.watcher = await startWatcher(windlass, means);
+  running.watcher = await startWatcher(windlass, { build: 'test', ...means });
 }
 
 /** Makes this worker the only one of its queue. */
