@@ -137,15 +137,6 @@ export async function versionState(client: VersionsClient, build: string): Promi
   };
 }
 
-/** How many runs need workers of this build: those that are pinned to it, and any number while it is the current version. */
-export async function runsNeeding(client: VersionsClient, build: string): Promise<number> {
-  const deployment = await describeDeployment(client);
-  if (deployment.kind !== 'found') return 0;
-  if (deployment.current?.build === build) return Number.POSITIVE_INFINITY;
-  const query = `TemporalWorkerDeploymentVersion = '${versionName(build)}' AND ${isPinned} AND ${isRunning}`;
-  return (await within(client, async () => client.workflow.count(query))).count;
-}
-
 /** The versions of the cluster worker, for the leading watcher. */
 export function workerVersions(client: VersionsClient): WorkerVersions {
   const { namespace } = client.options;

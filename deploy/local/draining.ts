@@ -42,14 +42,19 @@ export async function endDrained(instance: Instance, progress: Progress): Promis
   const setAsides = workersOf(instance).filter(({ name }) => name !== worker);
   if (setAsides.length === 0) return;
   const { Client, Connection } = await import('@temporalio/client');
-  const { runsNeeding } = await import('../../workers/worker-versions.ts');
+  const { versionState } = await import('../../workers/worker-versions.ts');
   const connection = await Connection.connect({ address: `127.0.0.1:${instance.ports.temporal}` });
   const client = new Client({ connection });
+  /** Those that are pinned to the build, and any number while it is the current version. */
+  const needing = async (build: string): Promise<number> => {
+    const { isCurrent = false, runs = 0 } = (await versionState(client, build)) ?? {};
+    return isCurrent ? Number.POSITIVE_INFINITY : runs;
+  };
   try {
     for (const { name } of setAsides) {
       const build = name.slice(draining.length);
       const left = await progress.step(`Operations of build ${build} to move`, (note) =>
-        untilMoved(() => runsNeeding(client, build), note),
+        untilMoved(() => needing(build), note),
       );
       if (left === 0) await removePart(instance, name);
       else progress.say(`${left} operations still run on build ${build}: its worker stays. "npm run up" looks again`);
