@@ -183,6 +183,14 @@ describe('validating admission of CloneSets', () => {
     expect(asking.asked).toHaveLength(1);
   });
 
+  it('shows the API server nothing that is above a limit', async () => {
+    const asking = trials();
+    const volumeClaimTemplates = Array.from({ length: 20_000 }, () => ({}));
+    const { status } = await ask(judge({ trials: asking }), { object: set('v1beta1', { volumeClaimTemplates }) });
+    expect(status).toMatchObject({ code: 422, message: expect.stringContaining('must not have more than 256 items') });
+    expect(asking.asked).toEqual([]);
+  });
+
   it('allows with a warning what the API server would not look at', async () => {
     const silent = trials({ kind: 'unanswered', why: 'a policy forbids it' });
     const response = await ask(judge({ trials: silent }), { object: set('v1beta1') });

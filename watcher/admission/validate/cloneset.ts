@@ -1,4 +1,5 @@
 import { cloneSetVersion } from '../../../api/cloneset.ts';
+import { cloneSetLimitProblems } from '../../../api/cloneset-limits.ts';
 import {
   changesPods,
   cloneSetWarnings,
@@ -51,11 +52,14 @@ export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Revie
     ): Promise<Verdict> {
       if (cloneSetVersion(after) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
       if (isBeingDeleted(request)) return { kind: 'allowed' };
+      const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
+      // The API server takes more than ten seconds to try a pod of 20,000 volumes.
+      const isTooLarge = seen.length > 0 && cloneSetLimitProblems(after, before).length > 0;
+      if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
       const [named, tried] = await Promise.all([
         namedPods(request.namespace, after, before),
         tryTemplate(after, before),
       ]);
-      const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
       const problems = [...seen, ...named, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
       return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...tried.warnings] };
