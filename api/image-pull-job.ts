@@ -226,12 +226,20 @@ export function validatePullJob(object: JsonObject, before?: JsonObject): readon
 /** The most bytes as JSON that a job hands to a container runtime: they are copied to each of its nodes. */
 export const mostSandboxBytes = 4_096;
 
+/** A job names no more Secrets than these: each is read, copied, and named on each of its nodes. */
+export const mostPullSecrets = 64;
+
 /** Why a job that was stored so cannot be told to nodes: with the field, and what is possible. */
-export function tooLargeForNodes({ image, sandboxConfig }: ImagePullJobSpec): string | undefined {
+export function tooLargeForNodes({ image, sandboxConfig, pullSecrets = [] }: ImagePullJobSpec): string | undefined {
   const why = referenceTooLong(image, familiarImage(image)?.name);
   if (why !== undefined) return `spec.image: ${why}`;
+  if (pullSecrets.length > mostPullSecrets) return `spec.pullSecrets: ${tooManySecrets(mostPullSecrets)}`;
   const bytes = jsonBytes(sandboxConfig);
   return bytes > mostSandboxBytes ? `spec.sandboxConfig: ${sandboxTooLarge(bytes)}` : undefined;
+}
+
+function tooManySecrets(most: number): string {
+  return `must not have more than ${most} items`;
 }
 
 function sandboxTooLarge(bytes: number): string {
@@ -291,11 +299,17 @@ function sandboxProblems(sandbox: Json | undefined, before: Json | undefined): r
 function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldProblem[] {
   return [
     ...sandboxProblems(spec.sandboxConfig, before.sandboxConfig),
+    ...secretProblems(listOr(spec.pullSecrets).length, listOr(before.pullSecrets).length),
     ...selectorProblems(spec.selector),
     ...podSelectorProblems(spec.podSelector, spec.selector),
     ...parallelismProblems(spec.parallelism),
     ...completionProblems(objectOr(spec.completionPolicy)),
   ];
+}
+
+function secretProblems(count: number, before: number): readonly FieldProblem[] {
+  if (count <= Math.max(mostPullSecrets, before)) return [];
+  return [invalid('spec.pullSecrets', count, tooManySecrets(mostPullSecrets))];
 }
 
 function selectorProblems(selector: Json | undefined): readonly FieldProblem[] {

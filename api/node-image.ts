@@ -226,6 +226,9 @@ function sortedTags(tags: readonly Json[]): readonly Json[] {
 /** More images than these a NodeImage does not take. */
 export const mostImages = 256;
 
+/** An image names no more Secrets than these. Its daemon reads all of them for each pull. */
+export const mostImageSecrets = 256;
+
 /**
  * Every problem at once, each with its field path; an empty list means valid. Of an update only what it makes worse counts:
  * what stood there `before` in the same words may stay, so that an object stored above a limit can still be changed.
@@ -256,8 +259,12 @@ function imageProblems(name: string, entry: JsonObject, before: JsonObject | und
   const tags = listOr(entry.tags).map(objectOr);
   const twice = new Set(repeated(tags));
   const seen = new Set<unknown>();
+  const secrets = listOr(entry.pullSecrets).length;
   return [
     ...(before === undefined ? lengthProblems(path, name) : []),
+    ...(secrets > Math.max(mostImageSecrets, listOr(before?.pullSecrets).length)
+      ? [invalid(`${path}.pullSecrets`, secrets, `must not have more than ${mostImageSecrets} items`)]
+      : []),
     ...tags.flatMap((tag, index) => {
       const isSecond = twice.has(tag.tag) && seen.has(tag.tag) && !hadTwice.has(tag.tag);
       seen.add(tag.tag);

@@ -2,7 +2,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { type FamiliarImage, referenceOf } from '../../api/familiar-image.ts';
 import { normalizedImage } from '../../api/image-reference.ts';
 import { sameJson } from '../../api/json.ts';
-import { findTag, imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image.ts';
+import { findTag, imageEntry, mostImageSecrets, type NodeImage, type PullSecretRef } from '../../api/node-image.ts';
 import type { NodeRef } from '../../api/refs.ts';
 import { shortened } from '../../workflows/plan/size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
@@ -324,10 +324,13 @@ async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promi
   }
 }
 
-/** What the Secrets hold, and which of them the API server does not let us read for now. */
+/**
+ * What the Secrets hold, of those named last where there are too many, and which of them the API server does not let us read
+ * for now.
+ */
 async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRef[]) {
   const secrets = await Promise.all(
-    refs.map(async (ref) => ({
+    refs.slice(-mostImageSecrets).map(async (ref) => ({
       name: `${ref.namespace ?? ''}/${ref.name ?? ''}`,
       secret: await means.readSecret(ref),
     })),

@@ -482,6 +482,28 @@ describe('ImagePullJobs', () => {
       expect(tagsOf(imageOf(cluster, 'a') as NodeImage)).toHaveLength(1);
     });
 
+    it('C1: of thousands of Secrets a pass asks for some, and later ones for the others', async () => {
+      const cluster = new MemoryCluster();
+      put(cluster, kubeResource.nodes, node('a'));
+      const live = nodeImage('a', { nginx: [tagOf('1.27', { ownerReferences: [] })] }, {}, { zone: 'one' });
+      const pullSecrets = Array.from({ length: 600 }, (_, index) => ({ namespace: 'shop', name: `gone-${index}` }));
+      put(cluster, nodeImages, { ...live, spec: { images: { nginx: { ...live.spec.images?.nginx, pullSecrets } } } });
+      const left: number[] = [];
+      let asked = 0;
+      await run(nodeImageKeeper, {
+        cluster,
+        now: () => bornMs + 60_000,
+        meet: ({ verb, plural }) => {
+          if (plural === 'secrets' && verb === 'get') asked += 1;
+          if (plural === 'nodeimages' && verb === 'patch') left.push(asked);
+          return undefined;
+        },
+      });
+      const secretsOfNode = () => imageOf(cluster, 'a')?.spec.images?.nginx?.pullSecrets;
+      await waitFor('all to go', () => secretsOfNode() === undefined);
+      expect(left).toEqual([256, 512, 600]);
+    });
+
     it('SEC-4: wait for a right on Secrets that is missing, and say which, before a node pulls without them', async () => {
       const cluster = new MemoryCluster();
       nodesOf(cluster, 'a');

@@ -150,6 +150,18 @@ describe('admission of a job', () => {
     expect(problems({ image: `${longest}@sha256:${'a'.repeat(64)}` })).toEqual([]);
   });
 
+  it('H4: refuses more than 64 Secrets, each of which would be copied and told to each node', () => {
+    const pullSecrets = Array.from({ length: 65 }, (_, index) => `s${index}`);
+    const tooMany = [
+      { path: 'spec.pullSecrets', message: expect.stringContaining('must not have more than 64 items') },
+    ];
+    expect(problems({ pullSecrets })).toMatchObject(tooMany);
+    expect(problems({ pullSecrets: pullSecrets.slice(1) })).toEqual([]);
+    const list = defaultListPullJob({ spec: { images: ['nginx'], pullSecrets } });
+    expect(validateListPullJob(list)).toMatchObject(tooMany);
+    expect(validateListPullJob(list, list)).toEqual([]); // it was stored so
+  });
+
   it('H4: refuses a sandboxConfig of more than 4 KiB, which each node would get', () => {
     const sandboxConfig = { annotations: { a: 'é'.repeat(2_100) } };
     expect(problems({ sandboxConfig })).toEqual([
@@ -452,6 +464,10 @@ describe('what a job writes for a node', () => {
     const secret = { namespace: 'n', name: 's', mode: 'batch' };
     const after = withWish(own, { ...wish(), secrets: [secret] });
     expect(after.images?.nginx).toEqual({ tags: own.spec.images?.nginx?.tags, pullSecrets: [secret] });
+    // but not one for which the image has no room
+    const many = Array.from({ length: 256 }, (_, index) => ({ ...secret, name: `s${index}` }));
+    const full = { ...own, spec: { images: { nginx: { ...own.spec.images?.nginx, pullSecrets: many } } } };
+    expect(withWish(full, { ...wish(), secrets: [secret] })).toBe(full.spec);
   });
 
   it('IPJ-15: the sandbox of the image is that of the last job, also none', () => {
@@ -629,6 +645,8 @@ describe('the status of a job', () => {
     expect(status.waitingFor).toMatchObject({ reason: 'TooLarge', unblock: expect.stringContaining('spec.image: ') });
     const sandboxConfig = { labels: { a: 'x'.repeat(5_000) } };
     expect(tooLargeForNodes({ ...pullJob().spec, sandboxConfig })).toContain('spec.sandboxConfig: ');
+    const pullSecrets = Array.from({ length: 65 }, () => 's');
+    expect(tooLargeForNodes({ ...pullJob().spec, pullSecrets })).toContain('spec.pullSecrets: ');
     expect(tooLargeForNodes(pullJob().spec)).toBeUndefined();
   });
 

@@ -339,6 +339,17 @@ describe('admission of a NodeImage', () => {
     expect(validateNodeImage(before).length).toBeGreaterThan(3);
   });
 
+  it('H4: refuses more than 256 Secrets of an image, unless they are there already', () => {
+    const secrets = (count: number) =>
+      Array.from({ length: count }, (_, index) => ({ namespace: 'n', name: `s${index}` }));
+    const image = (count: number) =>
+      ({ spec: { images: { nginx: { tags: [good], pullSecrets: secrets(count) } } } }) as never;
+    expect(validateNodeImage(image(257))).toMatchObject([{ path: 'spec.images[nginx].pullSecrets' }]);
+    expect(validateNodeImage(image(256))).toEqual([]);
+    expect(validateNodeImage(image(299), image(300))).toEqual([]);
+    expect(validateNodeImage(image(301), image(300))).toHaveLength(1);
+  });
+
   it('H2: looks at many tags once each', () => {
     const tags = Array.from({ length: 50_000 }, (_, index) => ({ ...good, tag: `t${index}` }));
     const before = process.cpuUsage();

@@ -177,8 +177,9 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
     let secrets: SyncedSecrets = { refs: [], missing: [], unusable: [] };
     let secretTrouble: string | undefined;
     let mayTell = true;
+    const tooLarge = tooLargeForNodes(job.spec);
     try {
-      secrets = await pullSecrets.sync(job);
+      if (tooLarge === undefined) secrets = await pullSecrets.sync(job);
     } catch (error) {
       const type = failureTypeOf(error);
       if (type !== 'Denied' && type !== 'Invalid') throw error;
@@ -192,7 +193,6 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
 
     const before = stand(job, secrets);
     const retry = nodesToRetry(job, before);
-    const tooLarge = tooLargeForNodes(job.spec);
     const tell = mayTell && tooLarge === undefined ? nodesToTell(job, before) : [];
     const nowMs = now();
     const { tagTtlSeconds } = config.images;

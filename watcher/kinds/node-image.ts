@@ -39,6 +39,9 @@ import type { WantedOperation } from '../starter.ts';
 import { NodeImageEdits } from './node-image-edits.ts';
 
 /** The index of NodeImages by the UIDs of the jobs that want something of them. */
+/** A pass asks whether so many Secrets exist, and leaves the others to later ones. */
+const mostAskedSecrets = 256;
+
 export const nodeImagesByOwner = 'ownerUid';
 
 export const nodeImageIndexes = {
@@ -161,13 +164,19 @@ export function nodeImageKeeper(house: WatcherHouse): Controller {
     return jobs.byName(namespace, name)?.metadata.uid !== uid;
   }
 
-  /** SEC-6. What cannot be read counts as there. */
+  /** SEC-6. What cannot be read counts as there, and so does what there was no time to ask for: a later pass asks. */
   async function missingSecrets(nodeImage: NodeImage): Promise<ReadonlySet<string>> {
     const missing = new Set<string>();
-    for (const secret of looseSecrets(nodeImage)) {
+    const secrets = looseSecrets(nodeImage);
+    // chance begins, so that each has its turn where there are more than one pass asks for
+    const first = Math.floor(Math.random() * secrets.length);
+    let asked = 0;
+    for (const secret of [...secrets.slice(first), ...secrets.slice(0, first)]) {
       const key = secretKey(secret);
       const { namespace = '', name = '' } = secret;
       if (missing.has(key) || secretsSeen.has(key, now())) continue;
+      if (asked === mostAskedSecrets) break;
+      asked += 1;
       try {
         if (name === '' || namespace === '') missing.add(key);
         else if (await unlessGone(kube.get(kubeResource.secrets, { namespace, name }))) secretsSeen.add(key, now());

@@ -12,6 +12,7 @@ import {
   type ImageTag,
   type ImageTagPullPolicy,
   imageEntry,
+  mostImageSecrets,
   type NodeImage,
   type NodeImageSpec,
   type PullSecretRef,
@@ -95,6 +96,7 @@ export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
   if (asked?.tags?.some((tag) => tag.tag === image.tag && isOwnedBy(tag, job.metadata.uid))) {
     if (!lacksSecret(asked, secrets)) return nodeImage.spec;
     const pullSecrets = withSecrets(asked.pullSecrets ?? [], secrets);
+    if (pullSecrets === asked.pullSecrets) return nodeImage.spec;
     return withEntry(nodeImage.spec, image.name, { ...asked, pullSecrets });
   }
 
@@ -145,8 +147,11 @@ export function lacksSecret(entry: ImageEntry | undefined, secrets: readonly Pul
   return secrets.some((wanted) => !entry?.pullSecrets?.some((known) => sameSecret(known, wanted)));
 }
 
+/** As many as there is room for: a pull without its Secret fails for want of rights and says so. */
 function withSecrets(before: readonly PullSecretRef[], wanted: readonly PullSecretRef[]): readonly PullSecretRef[] {
-  const missing = wanted.filter((secret) => !before.some((known) => sameSecret(known, secret)));
+  const missing = wanted
+    .filter((secret) => !before.some((known) => sameSecret(known, secret)))
+    .slice(0, Math.max(0, mostImageSecrets - before.length));
   return missing.length === 0 ? before : [...before, ...missing];
 }
 
