@@ -81,15 +81,15 @@ async function createFleetWorker(
   { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
 ): Promise<Worker> {
   const activities: FleetActivities = {
-    advance: advanceActivity({ queueOf: permitHolder, attempt: () => currentAttempt(client) }),
-    recordOrders: recordOrdersActivity({ kube, seen, resourceOf }),
+    'fleet.v1.advance': advanceActivity({ queueOf: permitHolder, attempt: () => currentAttempt(client) }),
+    'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf }),
   };
   return await Worker.create({
     connection,
     namespace: config.namespace,
     taskQueue: queues.fleet,
     dataConverter: dataConverterFor({ log, metrics }),
-    activities: { ...activities },
+    activities: { ...activities, ...underEarlierNames(activities) },
     interceptors: { activity: [observeActivities({ log, metrics })] },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // one for each roll-out that is under way, and each waits for hours
@@ -101,4 +101,9 @@ async function createFleetWorker(
     shutdownGraceTime: 0,
     shutdownForceTime: '5s',
   });
+}
+
+/** The names that workers of release 0.1.0-9d19c6e ask for, whose operations may still be under way. */
+function underEarlierNames(activities: FleetActivities) {
+  return { advance: activities['fleet.v1.advance'], recordOrders: activities['fleet.v1.recordOrders'] };
 }

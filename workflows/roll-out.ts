@@ -173,7 +173,7 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
       heartbeatTimeout: wanted.told === undefined ? permitLife.working : permitLife.waiting,
     };
     void scope
-      .run(() => fleet.advance.executeWithOptions(options, [{ kind, target, permit: wanted }]))
+      .run(() => fleet['fleet.v1.advance'].executeWithOptions(options, [{ kind, target, permit: wanted }]))
       .then(
         (verdict) => {
           refusals = 0;
@@ -221,7 +221,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
   async function writeOnce(orders: RollOutOrders): Promise<WriteOutcome> {
     try {
       const summary = `write the orders of operators into ${target.name}`;
-      const answer = await fleetWrites.recordOrders.executeWithOptions(
+      const answer = await fleetWrites['fleet.v1.recordOrders'].executeWithOptions(
         { summary: shortened(summary, mostSummaryBytes) },
         [{ kind, target, orders }],
       );

@@ -44,8 +44,8 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   lookAtPullJob: { operation: 'pullOnNodes' },
   steerPullJob: { operation: 'pullOnNodes', command: 'abort' },
   announceSteering: { operation: 'pullOnNodes', command: 'abort', isHarmless: true },
-  advance: { operation: 'rollOut' },
-  recordOrders: { operation: 'rollOut', command: 'skip' },
+  'fleet.v1.advance': { operation: 'rollOut' },
+  'fleet.v1.recordOrders': { operation: 'rollOut', command: 'skip' },
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
 };
 
@@ -57,7 +57,7 @@ const returnsNothing: readonly ActivityName[] = [
   'reportSidecars',
   'reportPulls',
   'steerPullJob',
-  'recordOrders',
+  'fleet.v1.recordOrders',
 ];
 
 let played: PlayedOperations;

@@ -136,8 +136,8 @@ export const uneventful: Answers = {
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
-  advance: () => ({ kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 }),
-  recordOrders: () => undefined,
+  'fleet.v1.advance': () => ({ kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 }),
+  'fleet.v1.recordOrders': () => undefined,
   identifySignal: () => 'ann',
   'node.v1.lookAtContainers': () => ({
     kind: 'seen',

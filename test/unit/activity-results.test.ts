@@ -13,7 +13,10 @@ const nobody = {} as never;
 
 describe('the list of activity results', () => {
   it('F5: has a row for every activity that a worker registers, and for no other', () => {
-    const fleet = { advance: nobody, recordOrders: nobody } satisfies Record<keyof FleetActivities, never>;
+    const fleet = { 'fleet.v1.advance': nobody, 'fleet.v1.recordOrders': nobody } satisfies Record<
+      keyof FleetActivities,
+      never
+    >;
     const registered = {
       ...clusterActivities({ client: nobody as Client, kube: nobody as KubeClient, now: () => new Date(0) }),
       ...fleet,
@@ -28,7 +31,7 @@ describe('the list of activity results', () => {
     ['lookAtRequest', { kind: 'gone' }],
     ['lookAtPullJob', 'open'],
     ['reportRequest', undefined],
-    ['advance', { kind: 'blocked', waitingFor: wait }],
+    ['fleet.v1.advance', { kind: 'blocked', waitingFor: wait }],
     ['node.v1.stopContainer', { kind: 'stopped', preStop: 'ran', fromNewerRelease: true }],
     ['takeOutOfService', { since: '2026-11-22T10:00:00Z', isHeld: false }],
   ];
@@ -41,11 +44,11 @@ describe('the list of activity results', () => {
     ['lookAtRequest', { kind: 'lost' }, 'result.kind must be one of "gone", "finished", "open"'],
     ['lookAtPullJob', 7, 'result must be one of "gone", "finished", "open"'],
     [
-      'advance',
+      'fleet.v1.advance',
       { kind: 'blocked', waitingFor: { ...wait, blockedBy: [1] } },
       'result.waitingFor.blockedBy[0] must be a string',
     ],
-    ['advance', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
+    ['fleet.v1.advance', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
     ['node.v1.lookAtContainers', { kind: 'seen', instances: {} }, 'result.instances must be a list'],
     ['takeOutOfService', { since: 'soon', isHeld: false }, 'result.since must be a time'],
     ['identifySignal', undefined, 'result must be a string'],

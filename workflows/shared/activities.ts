@@ -93,11 +93,11 @@ export const fleet = remote(
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
     cancellationType: ActivityCancellationType.TRY_CANCEL,
   },
-  'advance',
+  'fleet.v1.advance',
 );
 
 /** Short writes of the leading watcher. */
-export const fleetWrites = remote({ ...shortWrite, taskQueue: queues.fleet }, 'recordOrders');
+export const fleetWrites = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.recordOrders');
 
 /** Short writes about images. */
 export const images = remote(shortWrite, 'reportPulls', 'steerPullJob', 'announceSteering');

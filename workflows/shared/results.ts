@@ -177,13 +177,13 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   announceSteering: unread,
 
   announceRollOutCommand: unread,
-  advance: byKind<ResultOf<'advance'>>({
+  'fleet.v1.advance': byKind<ResultOf<'fleet.v1.advance'>>({
     batchDone: { summary: text, arrived: number },
     allDone: { summary: text, arrived: number },
     superseded: {},
     blocked: { waitingFor },
   }),
-  recordOrders: unread,
+  'fleet.v1.recordOrders': unread,
 
   identifySignal: text,
 
