@@ -218,9 +218,10 @@ export interface EngineVersionsOptions {
 }
 
 export interface VersionTimes {
-  /** Between two looks when nothing is to be done, and while a change is under way. */
+  /** Between two looks when nothing is to be done, while a change is under way, and while no version is current at all. */
   readonly restMs: number;
   readonly quickMs: number;
+  readonly firstMs: number;
   /** A run that has not moved is woken again after so long. */
   readonly wakeAgainMs: number;
   /** Between two signals, or two ends. */
@@ -230,7 +231,7 @@ export interface VersionTimes {
 /** How often it looks and acts, given how often the watcher looks at everything. */
 export function versionTimes(fullPassSeconds: number): VersionTimes {
   const restMs = fullPassSeconds * 1000;
-  return { restMs, quickMs: Math.min(3_000, restMs), wakeAgainMs: 30_000, spacingMs: 50 };
+  return { restMs, quickMs: Math.min(3_000, restMs), firstMs: 500, wakeAgainMs: 30_000, spacingMs: 50 };
 }
 
 /** So many signals and ends at most before the next look. */
@@ -238,6 +239,9 @@ const mostAtOnce = 100;
 
 /** After so many quick looks that found the same it is looked at rest. */
 const mostQuickLooks = 60;
+
+/** So many of them at most are those of a fresh installation, whose first operations wait for a version to be current. */
+const mostFirstLooks = 40;
 
 /** So many idle versions are asked after at once. */
 const mostIdle = 10;
@@ -251,20 +255,27 @@ interface Memory {
   readonly migrated: Set<string>;
   /** By topic: what the log has said last. */
   readonly said: Map<string, string>;
+  /** Whether Temporal sends new operations to no version, as the last look has found. */
+  isNoneCurrent: boolean;
 }
 
 /** Looks after versions until the term of this leader has ended. What fails is logged once and tried again. */
 export async function keepVersions(options: EngineVersionsOptions, ended: AbortSignal): Promise<void> {
-  const { restMs, quickMs } = options.times;
-  const memory: Memory = { silentLooks: new Map(), woken: new Map(), migrated: new Set(), said: new Map() };
+  const { restMs, quickMs, firstMs } = options.times;
+  const memory: Memory = {
+    ...{ silentLooks: new Map(), woken: new Map(), migrated: new Set(), said: new Map() },
+    isNoneCurrent: false,
+  };
   let before: string | undefined;
   let looks = 0;
+  let firstLooks = 0;
   while (!ended.aborted) {
     const found = await passOver(options, memory, ended);
     looks = found === before ? looks + 1 : 0;
     before = found;
+    const isFirst = memory.isNoneCurrent && firstLooks++ < mostFirstLooks;
     const isQuick = found !== undefined && looks < mostQuickLooks;
-    await delay(isQuick ? quickMs : restMs, undefined, { signal: ended }).catch(() => undefined);
+    await delay(isFirst ? firstMs : isQuick ? quickMs : restMs, undefined, { signal: ended }).catch(() => undefined);
   }
   options.metrics.reportVersions(undefined);
 }
@@ -312,6 +323,8 @@ async function look(
 ): Promise<SeenVersions> {
   const deployment = await versions.describe();
   const isSupported = deployment.kind !== 'unsupported';
+  memory.isNoneCurrent = isSupported && currentBuild(deployment) === undefined;
+  if (memory.isNoneCurrent) memory.silentLooks.clear(); // these looks follow each other too soon to count
   sayOnce(memory, 'support', isSupported ? undefined : deployment.why, (why) =>
     log.info(`Temporal does not version workers, so operations of other builds are begun anew: ${why}`),
   );

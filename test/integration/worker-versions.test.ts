@@ -192,7 +192,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
           restart: (workflowId) => starter.startAgain(workflowId),
           log: pino({ level: 'silent' }),
           metrics: createMetrics('watcher'),
-          times: { restMs: 500, quickMs: 500, wakeAgainMs: 2_000, spacingMs: 10 },
+          times: { restMs: 500, quickMs: 500, firstMs: 500, wakeAgainMs: 2_000, spacingMs: 10 },
         },
         lost.signal,
       );

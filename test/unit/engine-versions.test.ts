@@ -209,7 +209,7 @@ function leading(versions: WorkerVersions, overrides: Partial<EngineVersionsOpti
       restart: (workflowId) => restarted.push(workflowId),
       log: pino({ level: 'info' }, { write: (line: string) => lines.push(String(JSON.parse(line).msg)) }),
       metrics,
-      times: { restMs: 5, quickMs: 5, wakeAgainMs: 3_600_000, spacingMs: 0 },
+      times: { restMs: 5, quickMs: 5, firstMs: 5, wakeAgainMs: 3_600_000, spacingMs: 0 },
       ...overrides,
     },
     lost.signal,
@@ -264,6 +264,26 @@ describe('F1: keepVersions', () => {
     await end();
     expect(lines.filter((line) => line === 'Worker versions: no worker of build new polls')).toHaveLength(1);
     expect(lines.filter((line) => line === 'Cannot look after the versions of the workers')).toHaveLength(1);
+  });
+
+  it('looks often while no version is current at all, and counts no such look against a version', async () => {
+    const versions = new FakeVersions();
+    versions.deployment = deployment();
+    versions.polling = [];
+    versions.runsThere = [run()];
+    let looks = 0;
+    const pollers = versions.pollers.bind(versions);
+    versions.pollers = async () => {
+      if (++looks === 9) versions.polling = [versioned(own)];
+      return await pollers();
+    };
+    const hour = 3_600_000;
+    const times = { restMs: hour, quickMs: hour, firstMs: 5, wakeAgainMs: hour, spacingMs: 0 };
+    const { end } = leading(versions, { times });
+    await waitFor('the version to be current', () => versions.acts.length > 0);
+    await waitFor('another look', () => looks > 9);
+    await end();
+    expect(versions.acts).toEqual(['current new']); // the run is begun anew after four looks that follow each other slowly
   });
 
   it('tries again to delete what Temporal wants to keep', async () => {
