@@ -7,12 +7,15 @@
  * The last line is `N passed, N failed, N skipped` over all phases. Exits with 1 when something failed or when a phase
  * ran nothing. With WINDLASS_KEEP=1 the clusters of integration and e2e stay up for the next run.
  */
+
+import { randomFrom, seedFrom } from './chaos/random.ts';
 import { checks, root } from './check/all.ts';
 import { runChecks } from './check/check.ts';
 import { readProject } from './check/project.ts';
 import { type Counts, describeCounts, isGreen, sum } from './runner/counts.ts';
 import { runJest } from './runner/jest.ts';
-import { type PlatformNeeds, withPlatform } from './runner/platform.ts';
+import { type PlatformNeeds, removeNamespaces, withPlatform } from './runner/platform.ts';
+import { runUpgrades, upgrades } from './upgrade/campaign.ts';
 
 interface Phase {
   readonly name: string;
@@ -38,7 +41,16 @@ const phases: readonly Phase[] = [
     about: 'two real nodes and Windlass as it is deployed',
     run: jestOnPlatform('e2e', { nodes: 2, windlass: true }),
   },
+  { name: 'upgrade', about: 'work under way while one version takes the place of another', run: runDrawnUpgrade },
 ];
+
+/** One of the campaign's, another one each time: `npm run test:upgrade` carries out all. */
+async function runDrawnUpgrade(): Promise<Counts> {
+  const seed = seedFrom(process.env);
+  const drawn = randomFrom(seed).pick(upgrades);
+  console.log(`${drawn.name}; "CHAOS_SEED=${seed} npm run test:upgrade -- ${drawn.name}" repeats it`);
+  return await runUpgrades([drawn], { instance: 'test-upgrade', seed, keep, signal: interrupted.signal });
+}
 
 async function runProjectChecks(): Promise<Counts> {
   const results = await runChecks(checks, readProject(root), (line) => console.log(line));
@@ -46,7 +58,13 @@ async function runProjectChecks(): Promise<Counts> {
   return { passed: results.length - failed, failed, skipped: 0 };
 }
 
-function jest(name: string, options: readonly string[], env: Readonly<Record<string, string>> = {}): Phase['run'] {
+function jest(
+  name: string,
+  options: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  /** Between two runs of `--repeat`. */
+  cleanUp: () => Promise<void> = async () => undefined,
+): Phase['run'] {
   const once = (args: readonly string[]) =>
     runJest({ root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal });
   return async (args) => {
@@ -56,6 +74,7 @@ function jest(name: string, options: readonly string[], env: Readonly<Record<str
     const rest = args.filter((arg) => arg !== repeat);
     const counts: Counts[] = [];
     while (counts.length < times && counts.every(isGreen) && !interrupted.signal.aborted) {
+      if (counts.length > 0) await cleanUp();
       if (times > 1) console.log(`run ${counts.length + 1} of ${times}`);
       counts.push(await once(rest));
     }
@@ -66,7 +85,8 @@ function jest(name: string, options: readonly string[], env: Readonly<Record<str
 function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass'>): Phase['run'] {
   const instance = `test-${name}`;
   // Tests of one file that may run at once mostly wait, each on a pod of its own.
-  const run = jest(name, ['--runInBand', '--maxConcurrency=24'], { WINDLASS_INSTANCE: instance });
+  const options = ['--runInBand', '--maxConcurrency=24'];
+  const run = jest(name, options, { WINDLASS_INSTANCE: instance }, () => removeNamespaces(instance));
   return (args) => withPlatform({ instance, keep, ...needs }, () => run(args));
 }
 

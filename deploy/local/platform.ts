@@ -61,7 +61,7 @@ import {
   processState,
 } from './processes.ts';
 import type { Progress } from './progress.ts';
-import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from './roles.ts';
+import { canRun, type Role, roleBundles, roleNames, rolePart, roles, writeRoleAccess } from './roles.ts';
 import { ensureTools } from './tools.ts';
 import { waitFor } from './wait.ts';
 
@@ -297,18 +297,8 @@ async function nodeReady(instance: Instance, name: string): Promise<void> {
 
 /** Applies the manifests and gives the roles that can run; says which cannot. */
 async function prepareRoles(instance: Instance, progress: Progress, source: RoleSource): Promise<Role[]> {
-  const url = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
-  const { kubeconfig, folder } = instance;
+  await applyRoleManifests(instance, progress, source);
   return await withApi(instance, async (api) => {
-    await progress.step('Manifests of Windlass', () =>
-      source.applyManifests({
-        api,
-        kubeconfig,
-        webhookUrl: url,
-        apiServerAddress: instance.addresses.controlPlane,
-        cacheFolder: join(folder, 'control-plane/kubectl'),
-      }),
-    );
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {
       if (await canRun(api, role)) runnable.push(role);
@@ -316,6 +306,20 @@ async function prepareRoles(instance: Instance, progress: Progress, source: Role
     }
     return runnable;
   });
+}
+
+async function applyRoleManifests(instance: Instance, progress: Progress, source: RoleSource): Promise<void> {
+  const webhookUrl = `https://${instance.addresses.controlPlane}:${controlPlanePorts.webhook}`;
+  const { kubeconfig, folder } = instance;
+  await withApi(instance, (api) =>
+    progress.step('Manifests of Windlass', () =>
+      source.applyManifests({
+        ...{ api, kubeconfig, webhookUrl },
+        apiServerAddress: instance.addresses.controlPlane,
+        cacheFolder: join(folder, 'control-plane/kubectl'),
+      }),
+    ),
+  );
 }
 
 /** Ports for health and metrics, at the address of the API server; the daemon's is at its node's address. */
@@ -339,16 +343,40 @@ export interface RoleSource {
   readonly rolePart: typeof rolePart;
 }
 
-/** Ends the roles of an instance that is up and runs those of another version of Windlass in their place. */
-export async function replaceRoles(name: string, source: RoleSource, progress: Progress): Promise<void> {
+/** What is replaced, one after the other, when a version of Windlass takes the place of another. */
+export const replaceableParts = ['manifests', ...roleNames] as const;
+
+export type ReplaceablePart = (typeof replaceableParts)[number];
+
+/**
+ * Replaces what runs of Windlass in an instance that is up by another version, in this order, and waits for each part to be
+ * ready. `keepsWorker`: a worker with other workflow code runs on beside the new one, until `endDrained`.
+ */
+export async function replaceRoles(
+  name: string,
+  source: RoleSource,
+  progress: Progress,
+  { parts = replaceableParts, keepsWorker = false }: ReplaceOptions = {},
+): Promise<void> {
   const instance = findInstance(name);
   if (!instance) throw new Error(`Instance "${name}" is down`);
   const nodes = Array.from({ length: knownNodes(instance) }, (_, index) => nodePlace(instance, index + 1));
-  for (const role of await prepareRoles(instance, progress, source)) {
+  for (const part of parts) {
+    if (part === 'manifests') {
+      await applyRoleManifests(instance, progress, source);
+      continue;
+    }
+    const role = roles[part];
     for (const node of role === roles.daemon ? nodes : [undefined]) {
-      await startRole({ instance, source, role, node, progress });
+      await startRole({ instance, source, role, node, progress, keepsWorker });
     }
   }
+}
+
+export interface ReplaceOptions {
+  /** Absent: all, the manifests first. */
+  readonly parts?: readonly ReplaceablePart[];
+  readonly keepsWorker?: boolean;
 }
 
 function giveAccess(instance: Instance, role: Role, node: NodePlace | undefined): Promise<string> {

@@ -8,9 +8,11 @@ import type { Place } from './namespaces.ts';
 import type { PartSpec } from './parts.ts';
 import type { Progress } from './progress.ts';
 
+export const roleNames = ['watcher', 'webhook', 'worker', 'daemon'] as const;
+
 /** A process of Windlass. */
 export interface Role {
-  readonly name: 'watcher' | 'webhook' | 'worker' | 'daemon';
+  readonly name: (typeof roleNames)[number];
   readonly serviceAccount: string;
 }
 

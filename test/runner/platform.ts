@@ -1,5 +1,7 @@
-import { down, up } from '../../deploy/local/platform.ts';
+import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
+import { run } from '../../deploy/local/run.ts';
+import { toolPath } from '../../deploy/local/tools.ts';
 
 export interface PlatformNeeds {
   /** The instance's name. Each checkout has its own folder and so its own instances. */
@@ -26,3 +28,14 @@ export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Pro
     if (!keep) await down(instance, progress);
   }
 }
+
+/** Deletes the namespaces that tests have made on an instance, with all that is in them, and waits until they are gone. */
+export async function removeNamespaces(instance: string): Promise<void> {
+  const kubectl = (...args: readonly string[]) =>
+    run(toolPath('kubectl'), args, { env: { KUBECONFIG: status(instance)?.kubeconfig ?? '' } });
+  const names = (await kubectl('get', 'namespaces', '-o', 'name')).split('\n');
+  const made = names.filter((name) => madeByTest.test(name));
+  if (made.length > 0) await kubectl('delete', ...made, '--timeout=300s');
+}
+
+const madeByTest = /^namespace\/(e2e|test)-/;

@@ -27,21 +27,19 @@ export interface Work {
 /** So many steps has the work that has most. */
 export const mostSteps = updateSteps.length;
 
-/** The daemon that has begun a stop may be replaced once. */
-const deaths = 1;
 const replicas = 6;
 const maxUnavailable = 2;
 
-/** One of each, as it is before its first step. */
-export const works: readonly ((world: World) => Promise<Work>)[] = [
+/** One of each, as it is before its first step. A daemon that has begun a stop may be replaced `deaths` times. */
+export const works: readonly ((world: World, deaths: number) => Promise<Work>)[] = [
   restarts,
   rollOut,
   async (world) => inSteps(await ImagePulls.create(world)),
-  async (world) => inSteps(await JobPods.create(world, deaths)),
+  async (world, deaths) => inSteps(await JobPods.create(world, deaths)),
 ];
 
 /** Requests to restart containers, of which each is held at another step, whichever is asked for. */
-async function restarts(world: World): Promise<Work> {
+async function restarts(world: World, deaths: number): Promise<Work> {
   const fleet = await Fleet.create(world, eachStep());
   return {
     at: () => 'restarts at each step',
