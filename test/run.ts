@@ -15,6 +15,7 @@ import { readProject } from './check/project.ts';
 import { type Counts, describeCounts, isGreen, sum } from './runner/counts.ts';
 import { runJest } from './runner/jest.ts';
 import { type PlatformNeeds, removeNamespaces, withPlatform } from './runner/platform.ts';
+import { budgetSeconds, describeTimes } from './runner/times.ts';
 import { runUpgrades, upgrades } from './upgrade/campaign.ts';
 
 interface Phase {
@@ -29,8 +30,16 @@ const keep = process.env.WINDLASS_KEEP === '1';
 
 const phases: readonly Phase[] = [
   { name: 'check', about: 'what holds for the project as a whole', run: runProjectChecks },
-  { name: 'unit', about: 'decisions, conversions, activities with fakes', run: jest('unit', ['--maxWorkers=2']) },
-  { name: 'replay', about: 'recorded histories on the code of today', run: jest('replay', ['--runInBand']) },
+  {
+    name: 'unit',
+    about: 'decisions, conversions, activities with fakes',
+    run: jest({ name: 'unit', options: ['--maxWorkers=2'] }),
+  },
+  {
+    name: 'replay',
+    about: 'recorded histories on the code of today',
+    run: jest({ name: 'replay', options: ['--runInBand'] }),
+  },
   {
     name: 'integration',
     about: 'a real API server and Temporal, no kubelet',
@@ -58,15 +67,21 @@ async function runProjectChecks(): Promise<Counts> {
   return { passed: results.length - failed, failed, skipped: 0 };
 }
 
-function jest(
-  name: string,
-  options: readonly string[],
-  env: Readonly<Record<string, string>> = {},
+interface JestPhase {
+  readonly name: string;
+  readonly options: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
   /** Between two runs of `--repeat`. */
-  cleanUp: () => Promise<void> = async () => undefined,
-): Phase['run'] {
-  const once = (args: readonly string[]) =>
-    runJest({ root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal });
+  readonly cleanUp?: () => Promise<void>;
+}
+
+function jest({ name, options, env = {}, cleanUp }: JestPhase): Phase['run'] {
+  const once = async (args: readonly string[]): Promise<Counts> => {
+    const run = { root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal };
+    const { counts, times } = await runJest(run);
+    for (const line of describeTimes(times, budgetSeconds[name])) console.log(line);
+    return counts;
+  };
   return async (args) => {
     const repeat = args.find((arg) => arg.startsWith('--repeat='));
     const times = repeat === undefined ? 1 : Number(repeat.slice('--repeat='.length));
@@ -74,7 +89,7 @@ function jest(
     const rest = args.filter((arg) => arg !== repeat);
     const counts: Counts[] = [];
     while (counts.length < times && counts.every(isGreen) && !interrupted.signal.aborted) {
-      if (counts.length > 0) await cleanUp();
+      if (counts.length > 0) await cleanUp?.();
       if (times > 1) console.log(`run ${counts.length + 1} of ${times}`);
       counts.push(await once(rest));
     }
@@ -86,7 +101,8 @@ function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'wind
   const instance = `test-${name}`;
   // Tests of one file that may run at once mostly wait, each on a pod of its own.
   const options = ['--runInBand', '--maxConcurrency=24'];
-  const run = jest(name, options, { WINDLASS_INSTANCE: instance }, () => removeNamespaces(instance));
+  const env = { WINDLASS_INSTANCE: instance };
+  const run = jest({ name, options, env, cleanUp: () => removeNamespaces(instance) });
   return (args) => withPlatform({ instance, keep, ...needs }, () => run(args));
 }
 

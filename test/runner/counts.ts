@@ -37,6 +37,14 @@ export interface JestResult {
   readonly numTodoTests: number;
   /** Files that failed before or outside their tests. */
   readonly numRuntimeErrorTestSuites: number;
+  readonly testResults: readonly JestFile[];
+}
+
+/** A file in it, with times in milliseconds since 1970. */
+export interface JestFile {
+  readonly name: string;
+  readonly startTime: number;
+  readonly endTime: number;
 }
 
 /** Counts a file that could not be run as one failed test; a run that failed for no counted reason, too. */

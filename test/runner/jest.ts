@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Counts, countJest, type JestResult } from './counts.ts';
+import type { FileTime } from './times.ts';
 
 export interface JestRun {
   readonly root: string;
@@ -13,8 +14,14 @@ export interface JestRun {
   readonly signal: AbortSignal;
 }
 
+/** What Jest has run. */
+export interface JestOutcome {
+  readonly counts: Counts;
+  readonly times: readonly FileTime[];
+}
+
 /** Runs Jest in a process of its own, with its own output, and counts. A Jest that dies counts as a failed test. */
-export async function runJest({ root, folder, args, env, signal }: JestRun): Promise<Counts> {
+export async function runJest({ root, folder, args, env, signal }: JestRun): Promise<JestOutcome> {
   const scratch = mkdtempSync(join(tmpdir(), 'windlass-jest-'));
   const outputFile = join(scratch, 'result.json');
   const patterns = args.filter((arg) => arg.startsWith('test/'));
@@ -42,12 +49,16 @@ export async function runJest({ root, folder, args, env, signal }: JestRun): Pro
   }
 }
 
-function readResult(outputFile: string, ended: string): Counts {
+function readResult(outputFile: string, ended: string): JestOutcome {
   try {
     const result: JestResult = JSON.parse(readFileSync(outputFile, 'utf8'));
-    return countJest(result);
+    const times = result.testResults.map(({ name, startTime, endTime }) => ({
+      file: name,
+      seconds: (endTime - startTime) / 1000,
+    }));
+    return { counts: countJest(result), times };
   } catch {
     console.log(`Jest ended without a result (${ended})`);
-    return { passed: 0, failed: 1, skipped: 0 };
+    return { counts: { passed: 0, failed: 1, skipped: 0 }, times: [] };
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { countJest, describeCounts, isGreen, type JestResult, nothing, sum } from '../runner/counts.ts';
+import { describeTimes } from '../runner/times.ts';
 
 function jestResult(overrides: Partial<JestResult>): JestResult {
   return {
@@ -9,6 +10,7 @@ function jestResult(overrides: Partial<JestResult>): JestResult {
     numPendingTests: 0,
     numTodoTests: 0,
     numRuntimeErrorTestSuites: 0,
+    testResults: [],
     ...overrides,
   };
 }
@@ -38,6 +40,20 @@ describe('isGreen', () => {
     expect(isGreen({ passed: 0, failed: 0, skipped: 5 })).toBe(false);
     expect(isGreen({ passed: 1, failed: 0, skipped: 5 })).toBe(true);
     expect(isGreen({ passed: 1, failed: 1, skipped: 0 })).toBe(false);
+  });
+});
+
+describe('describeTimes', () => {
+  const time = (name: string, seconds: number) => ({ file: `/w/test/unit/${name}.test.ts`, seconds });
+
+  it('names the slowest files, and all that are over the budget', () => {
+    const files = [time('a', 1.2), time('b', 12), time('c', 9.6), time('d', 3), time('e', 2), time('f', 11)];
+    expect(describeTimes(files, 10)).toEqual([
+      'slowest of 6 files: b 12 s, f 11 s, c 10 s, d 3 s, e 2 s',
+      'over the budget of 10 s for a file: b 12 s, f 11 s',
+    ]);
+    expect(describeTimes(files)).toHaveLength(1);
+    expect(describeTimes(files.slice(0, 1), 1)).toEqual([]);
   });
 });
 
