@@ -98,6 +98,17 @@ export const ways: readonly Way[] = [
     },
   },
   {
+    name: 'orphan',
+    about: 'as "drain", but the old worker ends at once, as with a rolling update of one Deployment',
+    begins: 'present',
+    deaths: 1,
+    async carryOut({ versions: { incompatible }, report, replace }) {
+      report.fault(`upgrade to ${incompatible.name}`);
+      await replace(incompatible);
+      return undefined;
+    },
+  },
+  {
     name: 'unversioned',
     about: 'as "drain", part by part in a drawn order, on a Temporal server whose workers have no versions',
     begins: 'present',
