@@ -225,7 +225,9 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   }
 
   addIndex(name: string, of: IndexFunction<T>): void {
-    if (this.#indexes.has(name)) return;
+    const known = this.#indexes.get(name);
+    if (known?.of === of) return;
+    if (known) throw new Error(`There is an index "${name}" already, and it finds objects in another way`);
     const index = new Index(of, this.#onError);
     for (const [uid, object] of this.#byUid) index.move(uid, undefined, object);
     this.#indexes.set(name, index);
@@ -319,12 +321,12 @@ const anyVersion = '#';
 
 /** The objects of a cache by the values of one index function. */
 class Index<T> {
-  readonly #of: IndexFunction<T>;
+  readonly of: IndexFunction<T>;
   readonly #onError: (error: unknown, object: T) => void;
   readonly #byValue = new Map<string, Map<string, T>>();
 
   constructor(of: IndexFunction<T>, onError: (error: unknown, object: T) => void) {
-    this.#of = of;
+    this.of = of;
     this.#onError = onError;
   }
 
@@ -354,7 +356,7 @@ class Index<T> {
   #valuesOf(object: T | undefined): readonly string[] {
     if (object === undefined) return [];
     try {
-      return this.#of(object);
+      return this.of(object);
     } catch (error) {
       this.#onError(error, object);
       return [];

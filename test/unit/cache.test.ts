@@ -95,12 +95,14 @@ describe('the cache', () => {
   it('finds by an index that comes later what was there before', () => {
     const { cache } = cacheWithDiary();
     cache.replace([thing('a', 1, { owner: 'x' })], '1');
-    cache.addIndex('name', ({ metadata }) => [metadata.name]);
+    const byName = ({ metadata }: Thing): readonly string[] => [metadata.name];
+    cache.addIndex('name', byName);
     cache.apply('ADDED', thing('b', 2));
     expect(cache.byIndex('name', 'a').length).toBe(1);
     expect(cache.byIndex('name', 'b').length).toBe(1);
-    cache.addIndex('name', () => []);
+    cache.addIndex('name', byName); // somebody else who follows the same
     expect(cache.byIndex('name', 'a').length).toBe(1);
+    expect(() => cache.addIndex('name', () => [])).toThrow('There is an index "name" already');
   });
 
   it('moves an object between the values of an index', () => {

@@ -32,6 +32,7 @@ import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 import { type Cache, compareVersions } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
 import { Drains } from '../drained.ts';
+import { orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from '../fleet/owned.ts';
 import type { FleetKind, Seen } from '../fleet/permit.ts';
 import { FleetQueue } from '../fleet/queue.ts';
 import type { PassResult } from '../keyed-queue.ts';
@@ -68,9 +69,6 @@ const pageSize = 500;
  * last of thousands.
  */
 const mostAtOnce = { starts: 64, others: 256 } as const;
-
-/** The index of what a set owns, by the UID of its controller. Revisions without one stand under their namespace. */
-const byController = 'controller';
 
 /** Keeps the pods of CloneSets, and rolls out what changes. */
 export function cloneSetController(house: WatcherHouse): Controller {
@@ -118,13 +116,12 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   constructor(house: WatcherHouse) {
     this.#house = house;
     const { cache, kube, now } = house;
-    const owned = { [byController]: controllerOf };
     this.#sets = cache<CloneSet>(cloneSets);
-    this.#pods = cache<Pod>(kubeResource.pods, owned);
-    this.#claims = cache<Claim>(kubeResource.persistentVolumeClaims, owned);
-    this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, owned);
+    this.#pods = cache<Pod>(kubeResource.pods, ownedIndex);
+    this.#claims = cache<Claim>(kubeResource.persistentVolumeClaims, ownedIndex);
+    this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, { ...ownedIndex, ...orphanIndex });
     this.#nodes = cache<KubeObject>(kubeResource.nodes);
-    this.#pullJobs = cache<ImagePullJob>(imagePullJobs, owned);
+    this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
     this.#nodeImages = cache<NodeImage>(nodeImages);
     const caches = {
       ...{ sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
@@ -188,19 +185,19 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     const { config, now, starter } = this.#house;
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
-    const pods = this.#pods.byIndex(byController, uid);
+    const pods = ownedBy(this.#pods, cloneSets, uid);
     const owedClaims = this.#stillOwed(uid);
     return {
       set,
       pods,
-      claims: this.#claims.byIndex(byController, uid),
+      claims: ownedBy(this.#claims, cloneSets, uid),
       ...(owedClaims && { owedClaims }),
       revisions: [
-        ...this.#revisions.byIndex(byController, uid),
-        ...this.#revisions.byIndex(byController, set.metadata.namespace ?? ''),
+        ...ownedBy(this.#revisions, cloneSets, uid),
+        ...orphansIn(this.#revisions, set.metadata.namespace ?? ''),
       ],
       nodes: this.#nodesFor(set),
-      pullJobs: this.#pullJobs.byIndex(byController, uid),
+      pullJobs: ownedBy(this.#pullJobs, cloneSets, uid),
       ...(prefetchShare(set) !== undefined && { nodeImages: this.#imagesOn(pods) }),
       gates: config.featureGates,
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
@@ -281,7 +278,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
       // not to be listed.
       const isExpected = ({ metadata }: KubeObject) =>
         metadata.deletionTimestamp === undefined && matches(metadata.labels) && !listed.has(metadata.uid);
-      const missing = cache.byIndex(byController, uid).filter(isExpected);
+      const missing = ownedBy(cache, cloneSets, uid).filter(isExpected);
       await Promise.all([
         ...seen,
         ...missing.map(({ metadata }) => {
@@ -376,7 +373,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     });
     for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {
       cache.onChange(({ before, after }) => {
-        for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
+        for (const uid of ownersIn(before, after)) changed(uid);
       });
     }
     this.#pods.onChange(({ before, after }) => {
@@ -397,7 +394,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
         before?.metadata.deletionTimestamp === after?.metadata.deletionTimestamp &&
         before?.status?.succeeded === after?.status?.succeeded &&
         before?.status?.failed === after?.status?.failed;
-      if (!isSame) for (const uid of new Set([...ownersIn(before), ...ownersIn(after)])) changed(uid);
+      if (!isSame) for (const uid of ownersIn(before, after)) changed(uid);
     });
     // a node that can be asked from now on
     this.#nodeImages.onChange(({ before }) => {
@@ -460,14 +457,6 @@ function bounded(steps: CloneSetPlan['upkeep'], { failures }: CloneSetWorld): Cl
   return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
 }
 
-function controllerOf({ metadata }: KubeObject): readonly string[] {
-  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
-  if (controller === undefined) return [metadata.namespace ?? ''];
-  return controller.kind === cloneSets.kind && controller.apiVersion.startsWith(`${cloneSets.group}/`)
-    ? [controller.uid]
-    : [];
-}
-
 /** Whether somebody has changed what the set asks for, or its marks; its status changes with whatever happens to it. */
 function isEdited(before: CloneSet | undefined, after: CloneSet | undefined): boolean {
   const told = (set: CloneSet | undefined) => {
@@ -477,8 +466,9 @@ function isEdited(before: CloneSet | undefined, after: CloneSet | undefined): bo
   return told(before) !== told(after);
 }
 
-function ownersIn(object: KubeObject | undefined): readonly string[] {
-  return object?.metadata.ownerReferences ? controllerOf(object) : [];
+/** The sets that control an object or have done so before it changed. */
+function ownersIn(...objects: readonly (KubeObject | undefined)[]): ReadonlySet<string> {
+  return new Set(objects.flatMap((object) => ownerIn(object, cloneSets) ?? []));
 }
 
 function operationOf(set: CloneSet, facts: RollOutFacts): WantedOperation {

@@ -1,9 +1,9 @@
-import { cloneSets } from '../../api/cloneset.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
 import type { Pod } from '../../api/pod.ts';
 import { heldKeys, lacksReadiness } from '../../api/pod-readiness.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
+import { controllerOf } from '../fleet/owned.ts';
 import { podUidOf, releaseDeadKeys } from './container-recreate-request.ts';
 import { answerReadinessGate } from './pod-readiness.ts';
 
@@ -28,7 +28,7 @@ export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHo
   function wantPass(pod: Pod): void {
     const { uid } = pod.metadata;
     if (heldKeys(pod.status?.conditions).length > 0) passes.add(uid);
-    else if (lacksReadiness(pod)) passes.addAfter(uid, isOfFleet(pod) ? leftToFleetMs : 0);
+    else if (lacksReadiness(pod)) passes.addAfter(uid, controllerOf(pod) ? leftToFleetMs : 0);
   }
 
   pods.onChange(({ after }) => {
@@ -43,9 +43,4 @@ export function readinessGates({ kube, now, isLeading, cache, queue }: WatcherHo
       for (const pod of pods.all()) wantPass(pod);
     },
   };
-}
-
-function isOfFleet({ metadata }: Pod): boolean {
-  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
-  return controller?.kind === cloneSets.kind && controller.apiVersion.startsWith(`${cloneSets.group}/`);
 }

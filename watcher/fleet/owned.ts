@@ -1,0 +1,50 @@
+/**
+ * What workloads control: pods, PersistentVolumeClaims, revisions, jobs. The index is the same for every kind of workload, so
+ * that several kinds that follow one resource share it, and each finds only its own.
+ */
+import { fleetOf } from '../../api/fleet-kinds.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Cache } from '../cache.ts';
+
+type Kind = Pick<Resource, 'group' | 'kind'>;
+
+/** Finds what a workload of ours controls. */
+export const ownedIndex = {
+  owner: (object: KubeObject): readonly string[] => {
+    const owner = controllerOf(object);
+    return owner === undefined ? [] : [keyOf(owner.kind, owner.uid)];
+  },
+} as const;
+
+/** Finds what nobody controls, by namespace. */
+export const orphanIndex = {
+  orphan: ({ metadata }: KubeObject): readonly string[] =>
+    metadata.ownerReferences?.some(({ controller }) => controller) ? [] : [metadata.namespace ?? ''],
+} as const;
+
+/** What the workload of this UID controls, of a cache that has `ownedIndex`. */
+export function ownedBy<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, kind: Kind, uid: string): readonly T[] {
+  return cache.byIndex('owner', keyOf(kind, uid));
+}
+
+/** What nobody controls in a namespace, of a cache that has `orphanIndex`. */
+export function orphansIn<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, namespace: string): readonly T[] {
+  return cache.byIndex('orphan', namespace);
+}
+
+/** The UID of the workload of this kind that controls the object. */
+export function ownerIn(object: KubeObject | undefined, kind: Kind): string | undefined {
+  const owner = object && controllerOf(object);
+  return owner?.kind.kind === kind.kind && owner.kind.group === kind.group ? owner.uid : undefined;
+}
+
+/** The workload of ours that controls the object. */
+export function controllerOf({ metadata }: KubeObject): { readonly kind: Kind; readonly uid: string } | undefined {
+  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
+  const kind = controller && fleetOf(controller);
+  return kind && { kind, uid: controller.uid };
+}
+
+function keyOf({ group, kind }: Kind, uid: string): string {
+  return `${group}/${kind}/${uid}`;
+}
