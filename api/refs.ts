@@ -1,3 +1,5 @@
+import type { ObjectMeta } from './meta.ts';
+
 /** One object, by the name that people use and the UID that cannot be reused. */
 export interface ObjectRef {
   /** Empty for objects of the cluster. */
@@ -13,6 +15,14 @@ export type PodRef = ObjectRef;
 export interface NodeRef {
   readonly name: string;
   readonly uid: string;
+}
+
+/** Whether the first of two objects is the controller of the second. */
+export function isControlledBy(
+  { metadata: { uid } }: { readonly metadata: Pick<ObjectMeta, 'uid'> },
+  { metadata }: { readonly metadata: Pick<ObjectMeta, 'ownerReferences'> },
+): boolean {
+  return metadata.ownerReferences?.some((owner) => owner.controller && owner.uid === uid) ?? false;
 }
 
 /** `namespace/name`, or the name alone for objects of the cluster: how messages quote an object. */

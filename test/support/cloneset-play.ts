@@ -6,15 +6,17 @@ import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../a
 import type { KubeObject, ObjectMeta } from '../../api/meta.ts';
 import { findTag, findTagStatus, type ImageTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/pod.ts';
+import { isControlledBy } from '../../api/refs.ts';
 import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/revision.ts';
 import { timestamp } from '../../api/time.ts';
 import { windlassAnnotation } from '../../api/well-known.ts';
-import { countedPods, type FleetPod, isControlledBy, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
+import { countedPods, type FleetPod, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
 import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/goal.ts';
 import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import type { Permit } from '../../workflows/plan/fleet-permit.ts';
 import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
@@ -751,7 +753,7 @@ export class CloneSetPlay {
       case 'writeClaim':
         this.#patch(writer, 'claim', intention.claim, intention.patch);
         return;
-      case 'writeSet': {
+      case 'writeOwner': {
         const set = this.#cached<CloneSet>(writer, 'set')[0] ?? this.#set;
         const patched = strategicMerge(asJson(set), intention.patch) as unknown as CloneSet;
         const { scaleStrategy } = intention.patch.spec as {

@@ -173,7 +173,7 @@ describe('a step of the controller of CloneSets that fails', () => {
       cluster: () => clusterWith('zzzzz'),
     },
     {
-      step: 'writeSet',
+      step: 'writeOwner',
       fails: (call) => calls('patch', 'clonesets')(call) && !isStatus(call),
       set: cloneSet({ scaleStrategy: { podsToDelete: ['web-gone'] } }, stable),
       pods: five,

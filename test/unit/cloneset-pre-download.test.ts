@@ -7,7 +7,7 @@ import { type ControllerRevision, shortHash } from '../../api/revision.ts';
 import { ordersAnnotation } from '../../api/roll-out-orders.ts';
 import { windlassAnnotation } from '../../api/well-known.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
 import {
   cloneSet,

@@ -33,8 +33,8 @@ function plan(facts: WorldFacts) {
 
 /** What the plan makes of the annotation; undefined when it leaves it. */
 function annotationAfter(facts: WorldFacts) {
-  const [step] = plan(facts).upkeep.filter(({ kind }) => kind === 'writeSet');
-  return step?.kind === 'writeSet' ? step.patch : undefined;
+  const [step] = plan(facts).upkeep.filter(({ kind }) => kind === 'writeOwner');
+  return step?.kind === 'writeOwner' ? step.patch : undefined;
 }
 
 describe('whether there is anything to roll out', () => {

@@ -5,7 +5,7 @@ import type { Lifecycle } from '../../api/lifecycle.ts';
 import type { Pod } from '../../api/pod.ts';
 import { revisionLabels } from '../../api/revision.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {
   cloneSet,
   earlier,

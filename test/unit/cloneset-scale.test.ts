@@ -4,7 +4,7 @@ import type { ControllerRevision } from '../../api/revision.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { freeInstanceIds } from '../../workflows/plan/cloneset/pods.ts';
 import { planScale, prunedPodsToDelete } from '../../workflows/plan/cloneset/scale.ts';
-import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {
   claim,
   cloneSet,

@@ -6,7 +6,7 @@ import type { Pod } from '../../api/pod.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { planRefresh } from '../../workflows/plan/cloneset/refresh.ts';
 import { planUpdate } from '../../workflows/plan/cloneset/update.ts';
-import type { Intention } from '../../workflows/plan/cloneset/world.ts';
+import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {
   cloneSet,
   earlier,

@@ -1,9 +1,16 @@
 /**
  * What the watcher does for CloneSets: it keeps the caches in which the planner looks, one queue in which each set has one
  * writer, and the roll-outs that give the leave to disrupt. Which pods there are to be is decided by
- * `workflows/plan/cloneset/plan.ts`, and carried out by `cloneset-writer.ts`.
+ * `workflows/plan/cloneset/plan.ts`, and carried out by `watcher/fleet/writer.ts`.
  */
-import { type CloneSet, cloneSetCondition, cloneSets, prefetchShare } from '../../api/cloneset.ts';
+import {
+  type CloneSet,
+  type CloneSetStatus,
+  cloneSetCondition,
+  cloneSetEvent,
+  cloneSets,
+  prefetchShare,
+} from '../../api/cloneset.ts';
 import { type FailureType, failureTypeOf } from '../../api/failure.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import { isJsonObject } from '../../api/json.ts';
@@ -23,11 +30,13 @@ import {
 import type { Pod } from '../../api/pod.ts';
 import { qualifiedName } from '../../api/refs.ts';
 import type { ControllerRevision } from '../../api/revision.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { eventComponent, kubeResource } from '../../api/well-known.ts';
 import type { OperationState } from '../../workers/metrics.ts';
-import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { type CloneSetPlan, planCloneSet, sceneIn } from '../../workflows/plan/cloneset/plan.ts';
 import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/cloneset/roll-out.ts';
-import type { AsSeen, CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import { updateAfterDrain } from '../../workflows/plan/cloneset/update.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
 import { type Cache, compareVersions } from '../cache.ts';
 import type { Controller, WatcherHouse } from '../controller.ts';
@@ -35,19 +44,19 @@ import { Drains } from '../drained.ts';
 import { orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from '../fleet/owned.ts';
 import type { FleetKind, Seen } from '../fleet/permit.ts';
 import { FleetQueue } from '../fleet/queue.ts';
+import {
+  type FleetStep,
+  FleetWriter,
+  type FleetWriterOptions,
+  onlyTells,
+  retryKeyOf,
+  togetherOf,
+} from '../fleet/writer.ts';
 import type { PassResult } from '../keyed-queue.ts';
 import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
-import {
-  type CloneSetStep,
-  CloneSetWriter,
-  type CloneSetWriterOptions,
-  onlyTells,
-  retryKeyOf,
-  togetherOf,
-} from './cloneset-writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
@@ -84,6 +93,23 @@ export function cloneSetController(house: WatcherHouse): Controller {
 }
 
 type Claim = VolumeClaim & KubeObject;
+type CloneSetStep = FleetStep<CloneSetStatus>;
+type CloneSetWriterOptions = FleetWriterOptions<CloneSet, CloneSetWorld>;
+
+/** How steps of CloneSets are carried out. */
+export const cloneSetSteps: Pick<
+  CloneSetWriterOptions,
+  'resource' | 'events' | 'component' | 'lookedAt' | 'afterDrain'
+> = {
+  resource: cloneSets,
+  events: cloneSetEvent,
+  component: eventComponent.cloneSet,
+  lookedAt: ({ set, pods }) => ({ owner: set, pods }),
+  afterDrain(world) {
+    const scene = sceneIn(world);
+    return scene && ((drained) => updateAfterDrain(scene, drained));
+  },
+};
 
 class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly kind = cloneSets.kind;
@@ -98,7 +124,7 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
   readonly #nodes: Cache<KubeObject>;
   readonly #pullJobs: Cache<ImagePullJob>;
   readonly #nodeImages: Cache<NodeImage>;
-  readonly #writer: CloneSetWriter;
+  readonly #writer: FleetWriter<CloneSet, CloneSetWorld>;
   readonly #operations: ReturnType<WatcherHouse['queue']>;
   /** Names of pods that have gone, or are another's. */
   readonly #spent = new RecentlySeen(spentMs);
@@ -124,12 +150,12 @@ class CloneSetFleet implements FleetKind<CloneSetWorld, CloneSetStep> {
     this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
     this.#nodeImages = cache<NodeImage>(nodeImages);
     const caches = {
-      ...{ sets: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
+      ...{ owners: this.#sets, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
       pullJobs: this.#pullJobs,
     };
     const spend = (set: CloneSet, podName: string) => this.#spent.add(nameBeside(set, podName), now());
     const owe: CloneSetWriterOptions['owe'] = (set, pod, owed) => this.#owe(set, pod, owed);
-    this.#writer = new CloneSetWriter({ kube, caches, drains: new Drains(house), now, spend, owe });
+    this.#writer = new FleetWriter({ ...cloneSetSteps, kube, caches, drains: new Drains(house), now, spend, owe });
     this.#operations = house.queue('roll-outs', (uid) => this.#passOverOperation(uid));
     this.#listen();
   }

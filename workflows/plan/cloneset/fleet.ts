@@ -1,13 +1,15 @@
 /** The pods of a CloneSet as all its decisions see them: which count, which are to be relied on, which come first. */
-import { type CloneSet, cloneSetMark } from '../../../api/cloneset.ts';
+import { cloneSetMark } from '../../../api/cloneset.ts';
 import { inPlaceReadinessGate } from '../../../api/in-place-update.ts';
 import { compareGoStrings } from '../../../api/json-go.ts';
 import { labelMatcher } from '../../../api/label-selector.ts';
 import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/lifecycle.ts';
 import { perObject } from '../../../api/per-object.ts';
 import { isActive, type Pod } from '../../../api/pod.ts';
+import { isControlledBy } from '../../../api/refs.ts';
 import { isAtRevision, revisionMark } from '../../../api/revision.ts';
-import type { AsSeen, CloneSetWorld, VolumeClaim } from './world.ts';
+import type { AsSeen } from '../fleet/steps.ts';
+import type { CloneSetWorld, VolumeClaim } from './world.ts';
 
 /** A pod that counts (CS-10). */
 export interface FleetPod {
@@ -33,11 +35,6 @@ export interface AlikePods {
   /** As each of them is. */
   readonly pod: FleetPod;
   readonly count: number;
-}
-
-/** Whether the set controls the pod or claim. */
-export function isControlledBy(set: Pick<CloneSet, 'metadata'>, { metadata }: Pick<Pod, 'metadata'>): boolean {
-  return metadata.ownerReferences?.some(({ controller, uid }) => controller && uid === set.metadata.uid) ?? false;
 }
 
 /** The pods that count, in the order given; undefined when the selector is malformed (CS-15). */

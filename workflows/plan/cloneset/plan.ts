@@ -6,13 +6,15 @@
  * is made on what is there.
  */
 import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
+import { isControlledBy } from '../../../api/refs.ts';
 import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
 import { timestamp } from '../../../api/time.ts';
 import { firstWait } from '../decision.ts';
+import type { Intention } from '../fleet/steps.ts';
 import type { FleetPlan, Standing } from '../fleet-permit.ts';
 import { prunedOrders } from '../roll-out-orders.ts';
 import { waitingSince } from '../waiting-since.ts';
-import { asSeen, countedPods, type FleetPod, isControlledBy } from './fleet.ts';
+import { asSeen, countedPods, type FleetPod } from './fleet.ts';
 import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
 import { asGoing, owedClaims, unusedClaims } from './pods.ts';
 import { planPreDownload } from './pre-download.ts';
@@ -23,7 +25,7 @@ import { planScale, prunedPodsToDelete, releases } from './scale.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
 import { cannotRecord, cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
-import type { CloneSetWorld, Intention } from './world.ts';
+import type { CloneSetWorld } from './world.ts';
 
 /** Creations next to each other in the upkeep may go side by side. */
 export interface CloneSetPlan extends FleetPlan<Intention> {
@@ -144,7 +146,7 @@ function pruned(situation: Situation): readonly Intention[] {
   const orders = prunedOrders(ordersOf(scene.set), { revision, isRolledOut });
   if (!named && !orders) return [];
   const patch = { ...named, ...(orders && { metadata: { annotations: ordersAnnotation(orders.orders) } }) };
-  return [{ kind: 'writeSet', patch }];
+  return [{ kind: 'writeOwner', patch }];
 }
 
 function newsOf(situation: Situation) {

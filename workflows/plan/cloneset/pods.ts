@@ -13,9 +13,10 @@ import type { Pod } from '../../../api/pod.ts';
 import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/revision.ts';
 import { timestamp } from '../../../api/time.ts';
 import { podReadinessGate } from '../../../api/well-known.ts';
+import type { AsSeen, Intention } from '../fleet/steps.ts';
 import { stateMetadata } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
-import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from './world.ts';
+import type { CloneSetWorld, VolumeClaim } from './world.ts';
 
 /** Letters and digits of which no word can come. */
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';

@@ -17,12 +17,12 @@ import { apiVersionOf } from '../../../api/meta.ts';
 import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image.ts';
 import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/revision.ts';
 import { windlassAnnotation } from '../../../api/well-known.ts';
+import type { Intention } from '../fleet/steps.ts';
 import { decideInPlace } from '../in-place-update.ts';
 import { asSeen, isOfRevision } from './fleet.ts';
 import { replicasOf, type Scene } from './goal.ts';
 import type { Numbers } from './numbers.ts';
 import { controllerReference } from './pods.ts';
-import type { Intention } from './world.ts';
 
 /** A container that a revision starts from another image. */
 interface ChangedImage {

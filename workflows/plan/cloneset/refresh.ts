@@ -10,11 +10,11 @@ import { isWorkingState } from '../../../api/lifecycle.ts';
 import type { Pod } from '../../../api/pod.ts';
 import { initialReadiness, lacksReadiness } from '../../../api/pod-readiness.ts';
 import { revisionMark, shortHash } from '../../../api/revision.ts';
+import type { Intention } from '../fleet/steps.ts';
 import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../in-place-update.ts';
 import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
 import { isAtGoal, type Scene, updateNumbers } from './goal.ts';
-import type { Intention } from './world.ts';
 
 export interface RefreshPlan {
   readonly steps: readonly Intention[];

@@ -10,10 +10,11 @@ import {
   revisionsOf,
   revisionsToPrune,
 } from '../../../api/revision.ts';
+import type { Intention } from '../fleet/steps.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
 import type { Scene } from './goal.ts';
 import { ownerApiVersion } from './pods.ts';
-import type { CloneSetWorld, Intention } from './world.ts';
+import type { CloneSetWorld } from './world.ts';
 
 /** The revisions that the rest of a pass works with. */
 export interface Revisions {

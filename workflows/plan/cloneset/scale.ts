@@ -10,6 +10,7 @@
 import { type CloneSet, cloneSetEvent } from '../../../api/cloneset.ts';
 import type { JsonObject } from '../../../api/json.ts';
 import type { Pod } from '../../../api/pod.ts';
+import type { Intention, WriteReason } from '../fleet/steps.ts';
 import {
   beforeDelete,
   canCancelDelete,
@@ -23,7 +24,6 @@ import { countsAsNew, type Scene, scaleNumbers } from './goal.ts';
 import type { Numbers } from './numbers.ts';
 import { type AwaitedPod, awaitedPods, claimsOfPod, freeInstanceIds, newPod, orphanedInstanceIds } from './pods.ts';
 import { chooseVictims } from './victims.ts';
-import type { Intention, WriteReason } from './world.ts';
 
 export interface ScalePlan {
   readonly steps: readonly Intention[];

@@ -10,6 +10,7 @@ import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-
 import { sameJson } from '../../../api/json.ts';
 import type { Pod } from '../../../api/pod.ts';
 import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/revision.ts';
+import type { Intention } from '../fleet/steps.ts';
 import {
   budgetRetryMs,
   decideInPlace,
@@ -25,7 +26,6 @@ import type { Numbers } from './numbers.ts';
 import { type Prefetch, prefetchOf } from './pre-download.ts';
 import { writes } from './scale.ts';
 import { updateOrder } from './update-order.ts';
-import type { Intention } from './world.ts';
 
 /** Why no further pod is updated now. */
 export type UpdateStop =

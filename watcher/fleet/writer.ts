@@ -1,55 +1,98 @@
 /**
- * Carries out what the planner of CloneSets wants done, one step at a time. Every write names the object that was decided
+ * Carries out what the planner of a workload wants done, one step at a time. Every write names the object that was decided
  * about by UID and version; one that finds another version writes nothing, since the event that brings it is a reason for
  * another look anyway.
  */
-import { type CloneSet, type CloneSetStatus, cloneSetEvent, cloneSets } from '../../api/cloneset.ts';
 import type { EventText } from '../../api/event.ts';
 import { failureTypeOf } from '../../api/failure.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
 import type { JsonObject } from '../../api/json.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
+import { isControlledBy } from '../../api/refs.ts';
 import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/revision.ts';
-import { eventComponent, kubeResource } from '../../api/well-known.ts';
-import { isControlledBy } from '../../workflows/plan/cloneset/fleet.ts';
-import type { Scene } from '../../workflows/plan/cloneset/goal.ts';
-import { sceneIn } from '../../workflows/plan/cloneset/plan.ts';
-import { updateAfterDrain } from '../../workflows/plan/cloneset/update.ts';
-import type { AsSeen, CloneSetWorld, Intention, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
 import { type Cache, compareVersions } from '../cache.ts';
 import type { Drains } from '../drained.ts';
 import { EventBudget, tellEvent } from '../events.ts';
 import type { KubeWriter } from '../fence.ts';
-import type { Seen, Together } from '../fleet/permit.ts';
 import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../moved-on.ts';
 import { RecentlySeen } from '../recently-seen.ts';
 import { trimPod } from '../trim.ts';
+import type { Seen, Together } from './permit.ts';
 
-/** One thing to do for a CloneSet. */
-export type CloneSetStep = Intention | { readonly kind: 'writeStatus'; readonly status: CloneSetStatus };
+/** A workload whose pods are written: a CloneSet. */
+export interface FleetObject extends KubeObject {
+  readonly status?: { readonly collisionCount?: number } & object;
+}
 
-export interface CloneSetWriterOptions {
+/** One thing to do for a workload. */
+export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; readonly status: Status };
+
+/** What users of a kind are told of steps, by Events. */
+export interface FleetEvents {
+  created(pod: string): EventText;
+  createFailed(pod: string, why: string): EventText;
+  claimCreateFailed(claim: string, why: string): EventText;
+  deleted(pod: string): EventText;
+  deleteFailed(pod: string, why: string): EventText;
+  claimDeleteFailed(claim: string, why: string): EventText;
+  claimUpdateFailed(claim: string, why: string): EventText;
+  updatedInPlace(pod: string, revision: string): EventText;
+  updateInPlaceFailed(pod: string, revision: string, why: string): EventText;
+  recreated(pod: string, revision: string): EventText;
+  recreateFailed(pod: string, revision: string, why: string): EventText;
+  pullJobCreated(job: string, image: string): EventText;
+  pullJobCreateFailed(job: string, why: string): EventText;
+}
+
+/** A pod that was taken out of service for its update. */
+export interface DrainedPod {
+  readonly before: Pod;
+  /** As it is now. */
+  readonly live: Pod;
+  /** The name of the revision that it is to become. */
+  readonly revision: string;
+}
+
+/** What a look at a workload has shown, as far as steps need it. */
+export interface LookedAt<Owner> {
+  readonly owner: Owner;
+  readonly pods: readonly Pod[];
+}
+
+export interface FleetWriterOptions<Owner extends FleetObject, World> {
+  readonly resource: Resource;
+  readonly events: FleetEvents;
+  /** The component that Events name as their source. */
+  readonly component: string;
   readonly kube: KubeWriter;
   readonly caches: {
-    readonly sets: Cache<CloneSet>;
+    readonly owners: Cache<Owner>;
     readonly pods: Cache<Pod>;
-    readonly claims: Cache<VolumeClaim & KubeObject>;
+    readonly claims: Cache<KubeObject>;
     readonly revisions: Cache<ControllerRevision>;
     readonly pullJobs: Cache<ImagePullJob>;
   };
   readonly drains: Pick<Drains, 'until'>;
   /** The wall clock. */
   readonly now: () => number;
-  /** Notes that no pod of this set can have this name. */
-  readonly spend: (set: CloneSet, podName: string) => void;
-  /** Notes that these claims have to go if this pod is going. */
-  readonly owe: (set: CloneSet, pod: AsSeen, claims: readonly AsSeen[]) => void;
+  readonly lookedAt: (world: World) => LookedAt<Owner>;
+  /**
+   * Gives the function that works out the writes of an update again, for a pod that is out of service by now; it answers
+   * undefined when the update is not to go on. Asked once for each look, and only where a pod is drained.
+   */
+  readonly afterDrain: (world: World) => ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
+  /** Notes that no pod of this workload can have this name. */
+  readonly spend: (owner: Owner, podName: string) => void;
+  /** Notes that these PVCs have to go if this pod is going. */
+  readonly owe: (owner: Owner, pod: AsSeen, claims: readonly AsSeen[]) => void;
 }
 
 /** How steps go with their neighbours: those of different pods have nothing to do with each other. */
-export function togetherOf({ kind }: CloneSetStep): Together {
+export function togetherOf({ kind }: FleetStep<unknown>): Together {
   switch (kind) {
     case 'createPod':
       return 'growing';
@@ -68,7 +111,7 @@ export function togetherOf({ kind }: CloneSetStep): Together {
 }
 
 /** Which steps wait for each other once one has failed: all creations of pods, since what refuses one refuses the next. */
-export function retryKeyOf(step: CloneSetStep): string {
+export function retryKeyOf(step: FleetStep<unknown>): string {
   switch (step.kind) {
     case 'deletePod':
     case 'writePod':
@@ -90,114 +133,114 @@ export function retryKeyOf(step: CloneSetStep): string {
 }
 
 /** Whether a step tells of what there is, and changes nothing that is decided on. */
-export function onlyTells({ kind }: CloneSetStep): boolean {
+export function onlyTells({ kind }: FleetStep<unknown>): boolean {
   return kind === 'writeStatus' || kind === 'event';
 }
 
-/** The one writer of CloneSets and of what they own. */
-export class CloneSetWriter {
-  readonly #options: CloneSetWriterOptions;
+/** The one writer of the workloads of a kind and of what they own. */
+export class FleetWriter<Owner extends FleetObject, World extends object> {
+  readonly #options: FleetWriterOptions<Owner, World>;
   readonly #events: EventBudget;
   /** Revisions of which no job was allowed: they are asked for again, but not in every look. */
   readonly #pullsDenied = new RecentlySeen(pullsDeniedMs);
   /** Worked out once for each look, and for those steps only that need it. */
-  readonly #scenes = new WeakMap<CloneSetWorld, SceneOfLook>();
+  readonly #scenes = new WeakMap<World, SceneOfLook>();
 
-  constructor(options: CloneSetWriterOptions) {
+  constructor(options: FleetWriterOptions<Owner, World>) {
     this.#options = options;
     this.#events = new EventBudget(options.now);
   }
 
   /** Does one step, and tells users of it. Throws what a person should hear of. */
   async act(
-    step: CloneSetStep,
-    world: CloneSetWorld,
+    step: FleetStep<Owner['status'] & object>,
+    world: World,
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const { set } = world;
+    const { caches, events, resource, lookedAt } = this.#options;
+    const { owner } = lookedAt(world);
     switch (step.kind) {
       case 'writeStatus':
-        return this.#writeStatus(set, step.status);
-      case 'writeSet':
-        return this.#patch(cloneSets, this.#options.caches.sets, seenOf(set), step.patch);
+        return this.#writeStatus(owner, step.status);
+      case 'writeOwner':
+        return this.#patch(resource, caches.owners, seenOf(owner), step.patch);
       case 'event':
-        return this.#say(set, step.event);
+        return this.#say(owner, step.event);
       case 'createRevision':
-        return this.#createRevision(set, step.revision);
-      case 'patchRevision': {
-        const { revisions } = this.#options.caches;
-        return this.#patch(kubeResource.controllerRevisions, revisions, step.revision, step.patch);
-      }
+        return this.#createRevision(owner, step.revision);
+      case 'patchRevision':
+        return this.#patch(kubeResource.controllerRevisions, caches.revisions, step.revision, step.patch);
       case 'deleteRevision':
-        return this.#delete(kubeResource.controllerRevisions, this.#options.caches.revisions, step.revision);
+        return this.#delete(kubeResource.controllerRevisions, caches.revisions, step.revision);
       case 'pullAhead':
-        return this.#pullAhead(set, step);
+        return this.#pullAhead(owner, step);
       case 'deletePullJob':
         return this.#deletePullJob(step.job);
       case 'createPod':
-        return this.#createPod(set, step);
+        return this.#createPod(owner, step);
       case 'deletePod':
-        return this.#deletePod(set, step);
+        return this.#deletePod(owner, step);
       case 'writePod':
         return this.#writePod(step.pod, step.writes);
       case 'updatePod':
         return this.#told(
-          set,
+          owner,
           this.#updatePod(step, world, signal, mayGoOn),
-          () => cloneSetEvent.updatedInPlace(step.pod.name, step.revision),
-          (why) => cloneSetEvent.updateInPlaceFailed(step.pod.name, step.revision, why),
+          () => events.updatedInPlace(step.pod.name, step.revision),
+          (why) => events.updateInPlaceFailed(step.pod.name, step.revision, why),
         );
       case 'recreatePod':
         return this.#told(
-          set,
+          owner,
           this.#writePod(step.pod, step.writes),
-          () => cloneSetEvent.recreated(step.pod.name, step.revision),
-          (why) => cloneSetEvent.recreateFailed(step.pod.name, step.revision, why),
+          () => events.recreated(step.pod.name, step.revision),
+          (why) => events.recreateFailed(step.pod.name, step.revision, why),
         );
       case 'deleteClaim':
         return this.#told(
-          set,
-          this.#delete(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim, {
+          owner,
+          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, step.claim, {
             evenIfChanged: step.ofDeletedPod ?? false,
           }),
           () => undefined,
-          (why) => cloneSetEvent.claimDeleteFailed(step.claim.name, why),
+          (why) => events.claimDeleteFailed(step.claim.name, why),
         );
       case 'writeClaim':
         return this.#told(
-          set,
-          this.#patch(kubeResource.persistentVolumeClaims, this.#options.caches.claims, step.claim, step.patch),
+          owner,
+          this.#patch(kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch),
           () => undefined,
-          (why) => cloneSetEvent.claimUpdateFailed(step.claim.name, why),
+          (why) => events.claimUpdateFailed(step.claim.name, why),
         );
     }
   }
 
   /** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
-  async #writeStatus(set: CloneSet, status: CloneSetStatus): Promise<Seen | undefined> {
-    const gone = Object.keys(set.status ?? {}).filter((field) => !(field in status));
+  async #writeStatus(owner: Owner, status: object): Promise<Seen | undefined> {
+    const { resource, caches } = this.#options;
+    const gone = Object.keys(owner.status ?? {}).filter((field) => !(field in status));
     const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
-    return this.#patch(cloneSets, this.#options.caches.sets, seenOf(set), patch as JsonObject, 'status');
+    return this.#patch(resource, caches.owners, seenOf(owner), patch as JsonObject, 'status');
   }
 
   /** CS-83. */
-  async #createRevision(set: CloneSet, revision: NewRevision): Promise<Seen | undefined> {
+  async #createRevision(owner: Owner, revision: NewRevision): Promise<Seen | undefined> {
     const { kube, caches } = this.#options;
-    const { controllerRevisions: resource } = kubeResource;
+    const { controllerRevisions } = kubeResource;
     try {
-      const { metadata } = await kube.create<ControllerRevision>(resource, revisionBody(revision));
+      const { metadata } = await kube.create<ControllerRevision>(controllerRevisions, revisionBody(revision));
       return (signal) => caches.revisions.seen(metadata.uid, metadata.resourceVersion, signal);
     } catch (error) {
       if (!isTaken(error)) throw error;
       const { namespace = '', name } = revision.metadata;
-      const existing = await kube.get<ControllerRevision>(resource, { namespace, name });
+      const existing = await kube.get<ControllerRevision>(controllerRevisions, { namespace, name });
       const { uid, resourceVersion } = existing.metadata;
       if (afterNameTaken(revision, existing).kind === 'adopt') {
         return (signal) => caches.revisions.seen(uid, resourceVersion, signal);
       }
-      const status = { collisionCount: (set.status?.collisionCount ?? 0) + 1 };
-      return this.#patch(cloneSets, caches.sets, seenOf(set), { status }, 'status');
+      const status = { collisionCount: (owner.status?.collisionCount ?? 0) + 1 };
+      return this.#patch(this.#options.resource, caches.owners, seenOf(owner), { status }, 'status');
     }
   }
 
@@ -205,20 +248,20 @@ export class CloneSetWriter {
    * PRE-2, PRE-10: what is refused as such is told and left; what is not allowed or not answered is tried again with
    * another look. The update goes on meanwhile, so none of that fails the pass.
    */
-  async #pullAhead(set: CloneSet, step: Extract<Intention, { kind: 'pullAhead' }>): Promise<Seen | undefined> {
-    const { kube, caches, now } = this.#options;
+  async #pullAhead(owner: Owner, step: Extract<Intention, { kind: 'pullAhead' }>): Promise<Seen | undefined> {
+    const { kube, caches, now, events } = this.#options;
     if (this.#pullsDenied.has(step.revision.uid, now())) return undefined;
     const seen: Seen[] = [];
     for (const job of step.jobs) {
       try {
         const { metadata } = await kube.create<KubeObject>(imagePullJobs, job, { deadlineMs: pullJobDeadlineMs });
         seen.push((signal) => caches.pullJobs.seen(metadata.uid, metadata.resourceVersion, signal));
-        void this.#say(set, cloneSetEvent.pullJobCreated(nameIn(job), imageIn(job)));
+        void this.#say(owner, events.pullJobCreated(nameIn(job), imageIn(job)));
       } catch (error) {
         const type = failureTypeOf(error);
         if (type === undefined) throw error;
         if (isTaken(error)) continue;
-        void this.#say(set, cloneSetEvent.pullJobCreateFailed(nameIn(job), messageOf(error)));
+        void this.#say(owner, events.pullJobCreateFailed(nameIn(job), messageOf(error)));
         // without the marks, the next look wants these jobs again
         if (type === 'Denied') this.#pullsDenied.add(step.revision.uid, now());
         if (type !== 'Invalid') return seen.length > 0 ? all(seen) : undefined;
@@ -238,8 +281,8 @@ export class CloneSetWriter {
   }
 
   /** CS-46, CS-70: the claims come first, since the pod cannot start without them. */
-  async #createPod(set: CloneSet, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
-    const { kube, caches } = this.#options;
+  async #createPod(owner: Owner, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
+    const { kube, caches, events } = this.#options;
     const seen: Seen[] = [];
     for (const claim of step.claims) {
       try {
@@ -247,15 +290,15 @@ export class CloneSetWriter {
         seen.push((signal) => caches.claims.seen(metadata.uid, metadata.resourceVersion, signal));
       } catch (error) {
         if (isTaken(error)) continue;
-        void this.#say(set, cloneSetEvent.claimCreateFailed(nameIn(claim), messageOf(error)));
+        void this.#say(owner, events.claimCreateFailed(nameIn(claim), messageOf(error)));
         throw error;
       }
     }
     const pod = await this.#told(
-      set,
-      this.#createOnce(set, step),
-      () => cloneSetEvent.created(step.name),
-      (why) => cloneSetEvent.createFailed(step.name, why),
+      owner,
+      this.#createOnce(owner, step),
+      () => events.created(step.name),
+      (why) => events.createFailed(step.name, why),
     );
     const { uid, resourceVersion } = pod.metadata;
     seen.push((signal) => caches.pods.seen(uid, resourceVersion, signal));
@@ -263,44 +306,44 @@ export class CloneSetWriter {
   }
 
   /** A creation that was thought lost may have arrived meanwhile: the pod has this name then. */
-  async #createOnce(set: CloneSet, { name, pod }: Extract<Intention, { kind: 'createPod' }>): Promise<Pod> {
+  async #createOnce(owner: Owner, { name, pod }: Extract<Intention, { kind: 'createPod' }>): Promise<Pod> {
     const { kube, spend } = this.#options;
     try {
       return await kube.create<Pod>(kubeResource.pods, pod);
     } catch (error) {
       if (!isTaken(error)) throw error;
-      const { namespace = '' } = set.metadata;
+      const { namespace = '' } = owner.metadata;
       const there = await unlessGone(kube.get<Pod>(kubeResource.pods, { namespace, name }));
-      if (there && isControlledBy(set, there) && there.metadata.deletionTimestamp === undefined) return there;
-      spend(set, name);
+      if (there && isControlledBy(owner, there) && there.metadata.deletionTimestamp === undefined) return there;
+      spend(owner, name);
       throw error;
     }
   }
 
   /** CS-35. */
-  async #deletePod(set: CloneSet, step: Extract<Intention, { kind: 'deletePod' }>): Promise<Seen | undefined> {
-    const { caches, owe } = this.#options;
+  async #deletePod(owner: Owner, step: Extract<Intention, { kind: 'deletePod' }>): Promise<Seen | undefined> {
+    const { caches, owe, events } = this.#options;
     // Nothing else in the cluster says that they were to go with this pod, so that is kept in mind until they are gone.
-    const oweClaims = () => owe(set, step.pod, step.claims);
+    const oweClaims = () => owe(owner, step.pod, step.claims);
     const deletion = this.#delete(kubeResource.pods, caches.pods, step.pod).catch((error) => {
       if (mayBeMade(error)) oweClaims();
       throw error;
     });
     const pod = await this.#told(
-      set,
+      owner,
       deletion,
-      (seen) => seen && cloneSetEvent.deleted(step.pod.name),
-      (why) => cloneSetEvent.deleteFailed(step.pod.name, why),
+      (seen) => seen && events.deleted(step.pod.name),
+      (why) => events.deleteFailed(step.pod.name, why),
     );
     if (pod === undefined) return undefined;
     oweClaims();
     const claims = await Promise.all(
       step.claims.map((claim) =>
         this.#told(
-          set,
+          owner,
           this.#delete(kubeResource.persistentVolumeClaims, caches.claims, claim, { evenIfChanged: true }),
           () => undefined,
-          (why) => cloneSetEvent.claimDeleteFailed(claim.name, why),
+          (why) => events.claimDeleteFailed(claim.name, why),
         ),
       ),
     );
@@ -319,12 +362,12 @@ export class CloneSetWriter {
    */
   async #updatePod(
     step: Extract<Intention, { kind: 'updatePod' }>,
-    world: CloneSetWorld,
+    world: World,
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
     if (step.drain === undefined) return this.#writePod(step.pod, step.writes);
-    const { scene, pods } = this.#sceneOf(world);
+    const { afterDrain, pods } = this.#sceneOf(world);
     const before = pods.get(step.pod.uid);
     const drained = before && (await this.#send(step.pod, [step.drain]));
     if (before === undefined || drained === undefined) return undefined;
@@ -332,8 +375,8 @@ export class CloneSetWriter {
     if (routing.length > 0) void this.#warnNotDrained(drained, routing);
 
     let live = this.#newest(drained);
-    for (let attempt = 1; scene && attempt <= attemptsAtOnce && mayGoOn(); attempt++) {
-      const writes = live && updateAfterDrain(scene, { before, live, revision: step.revision });
+    for (let attempt = 1; afterDrain && attempt <= attemptsAtOnce && mayGoOn(); attempt++) {
+      const writes = live && afterDrain({ before, live, revision: step.revision });
       if (live === undefined || writes === undefined) break;
       const written = await this.#send(seenOf(live), writes);
       if (written) return this.#podSeen(written);
@@ -360,10 +403,11 @@ export class CloneSetWriter {
     }
   }
 
-  #sceneOf(world: CloneSetWorld): SceneOfLook {
+  #sceneOf(world: World): SceneOfLook {
+    const { afterDrain, lookedAt } = this.#options;
     const known = this.#scenes.get(world) ?? {
-      scene: sceneIn(world),
-      pods: new Map(world.pods.map((pod) => [pod.metadata.uid, pod])),
+      afterDrain: afterDrain(world),
+      pods: new Map(lookedAt(world).pods.map((pod) => [pod.metadata.uid, pod])),
     };
     this.#scenes.set(world, known);
     return known;
@@ -437,7 +481,7 @@ export class CloneSetWriter {
 
   /** Tells users how it went. */
   async #told<Result>(
-    set: CloneSet,
+    owner: Owner,
     act: Promise<Result>,
     done: (result: Result) => EventText | undefined,
     failed: (why: string) => EventText,
@@ -445,10 +489,10 @@ export class CloneSetWriter {
     try {
       const result = await act;
       const event = done(result);
-      if (event && result !== undefined) void this.#say(set, event);
+      if (event && result !== undefined) void this.#say(owner, event);
       return result;
     } catch (error) {
-      if (failureTypeOf(error) !== undefined) void this.#say(set, failed(messageOf(error)));
+      if (failureTypeOf(error) !== undefined) void this.#say(owner, failed(messageOf(error)));
       throw error;
     }
   }
@@ -459,15 +503,15 @@ export class CloneSetWriter {
   }
 
   async #say(about: KubeObject, text: EventText): Promise<undefined> {
-    const { kube, now } = this.#options;
+    const { kube, now, component } = this.#options;
     if (!this.#events.take(about, text)) return undefined;
-    await tellEvent(kube, { ...text, about, component: eventComponent.cloneSet, atMs: now() });
+    await tellEvent(kube, { ...text, about, component, atMs: now() });
     return undefined;
   }
 }
 
 interface SceneOfLook {
-  readonly scene: Scene | undefined;
+  readonly afterDrain: ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
   /** By UID. */
   readonly pods: ReadonlyMap<string, Pod>;
 }

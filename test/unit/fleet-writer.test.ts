@@ -1,14 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { KubeError } from '../../activities/kube/failures.ts';
-import type { CloneSet } from '../../api/cloneset.ts';
+import type { CloneSet, CloneSetStatus } from '../../api/cloneset.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import type { Pod } from '../../api/pod.ts';
 import { newRevision } from '../../api/revision.ts';
 import type { KubeWriter } from '../../watcher/fence.ts';
-import { type CloneSetStep, CloneSetWriter } from '../../watcher/kinds/cloneset-writer.ts';
+import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
+import { cloneSetSteps } from '../../watcher/kinds/cloneset.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import type { AsSeen, CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
+import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
 
 type Body = { readonly [key: string]: unknown; readonly metadata?: Record<string, unknown> };
@@ -81,12 +83,15 @@ function writer(setting: Setting = {}) {
     deletionSeen: async (uid: string) => void seen.push(`${uid} gone`),
     byUid: () => shown,
   } as never;
-  const caches = { sets: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
+  const caches = { owners: cache, pods: cache, claims: cache, revisions: cache, pullJobs: cache };
   const spent: string[] = [];
   const spend = (_: CloneSet, name: string) => void spent.push(name);
   const owed: string[] = [];
   const owe = (_: CloneSet, __: AsSeen, claims: readonly AsSeen[]) => void owed.push(...claims.map(({ name }) => name));
-  const acting = new CloneSetWriter({ kube, caches, drains: { until: isDrained }, now, spend, owe });
+  const acting = new FleetWriter({
+    ...cloneSetSteps,
+    ...{ kube, caches, drains: { until: isDrained }, now, spend, owe },
+  });
   const signal = new AbortController().signal;
   return {
     calls,
@@ -100,7 +105,7 @@ function writer(setting: Setting = {}) {
         .map(({ verb, resource, name }) => `${verb} ${resource}/${name}`),
     events: () =>
       calls.filter(({ resource }) => resource === 'events').map(({ body }) => `${body?.reason}: ${body?.message}`),
-    async act(step: CloneSetStep, given: CloneSetWorld, mayGoOn = () => true) {
+    async act(step: FleetStep<CloneSetStatus>, given: CloneSetWorld, mayGoOn = () => true) {
       const result = await acting.act(step, given, signal, mayGoOn);
       await result?.(signal);
       await new Promise((resolve) => setImmediate(resolve)); // for Events, which nobody waits for

@@ -1,0 +1,78 @@
+/**
+ * What the planner of a workload may want done. The steps are plain values and the same for every kind; the watcher carries
+ * them out (`watcher/fleet/writer.ts`).
+ */
+import type { EventText } from '../../../api/event.ts';
+import type { JsonObject } from '../../../api/json.ts';
+import type { NewRevision } from '../../../api/revision.ts';
+import type { PodWrite } from '../in-place-update.ts';
+
+/** An object as it was when something was decided about it; a write that finds another version is refused. */
+export interface AsSeen {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** One thing to do for a workload: what its planner wants done in the cluster. */
+export type Intention =
+  | { readonly kind: 'createRevision'; readonly revision: NewRevision }
+  | { readonly kind: 'patchRevision'; readonly revision: AsSeen; readonly patch: JsonObject }
+  | { readonly kind: 'deleteRevision'; readonly revision: AsSeen }
+  /** The claims first; one that is there already is as good. */
+  | {
+      readonly kind: 'createPod';
+      readonly name: string;
+      readonly claims: readonly JsonObject[];
+      readonly pod: JsonObject;
+    }
+  /** The pod, then its claims. */
+  | { readonly kind: 'deletePod'; readonly pod: AsSeen; readonly claims: readonly AsSeen[] }
+  | {
+      readonly kind: 'writePod';
+      readonly pod: AsSeen;
+      readonly why: WriteReason;
+      readonly writes: readonly PodWrite[];
+    }
+  /** The drain first, until Services have seen it; then the writes. */
+  | {
+      readonly kind: 'updatePod';
+      readonly pod: AsSeen;
+      readonly revision: string;
+      readonly drain?: PodWrite;
+      readonly writes: readonly PodWrite[];
+    }
+  /** Marks the pod for deletion; it is deleted, and made anew, as upkeep. */
+  | {
+      readonly kind: 'recreatePod';
+      readonly pod: AsSeen;
+      readonly revision: string;
+      readonly writes: readonly PodWrite[];
+    }
+  /** `ofDeletedPod`: whatever has been written to it since it was seen. */
+  | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
+  | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
+  /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
+  | {
+      readonly kind: 'pullAhead';
+      readonly jobs: readonly JsonObject[];
+      readonly revision: AsSeen;
+      readonly marks?: JsonObject;
+    }
+  | { readonly kind: 'deletePullJob'; readonly job: AsSeen }
+  /** A merge patch of the workload itself. */
+  | { readonly kind: 'writeOwner'; readonly patch: JsonObject }
+  | { readonly kind: 'event'; readonly event: EventText };
+
+export type WriteReason =
+  /** It no longer matches the selector. */
+  | 'release'
+  /** Its state, readiness or labels follow what has happened to it. */
+  | 'refresh'
+  /** It is not to be deleted after all. */
+  | 'keep'
+  /** It is held before its deletion. */
+  | 'prepareDelete'
+  /** It is held before its update. */
+  | 'prepareUpdate';
