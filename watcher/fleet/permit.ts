@@ -6,13 +6,15 @@ export type Seen = (signal: AbortSignal) => Promise<void>;
 export type Together = 'alone' | 'freely' | 'growing';
 
 /** One kind of fleet object: how it is looked at, decided on and acted on. */
-export interface FleetKind<World, Step> {
+export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   /** `CloneSet`: for logs and metrics. */
   readonly kind: string;
   /** The whole object with all that belongs to it, from the caches; undefined when it is gone. */
   readonly look: (uid: string) => World | undefined;
   /** Pure. `nowMs` is the wall clock, to be compared with times in the objects. */
-  readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => FleetPlan<Step>;
+  readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => Plan;
+  /** Told of each plan before it is carried out. */
+  readonly planned?: (world: World, plan: Plan, nowMs: number) => void;
   /**
    * How neighbouring steps of upkeep go: `freely` side by side; `growing` one, then two, then four at once as long as none
    * fails, from pass to pass, because what is refused once will be refused again; `alone` in their order, which is how

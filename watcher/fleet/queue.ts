@@ -15,7 +15,7 @@ import { withGrant } from '../../api/missing-right.ts';
 import type { WaitingFor } from '../../api/waiting-for.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
-import type { Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
+import type { FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/size.ts';
 import { inTerm } from '../fence.ts';
 import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
@@ -26,8 +26,8 @@ import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
 
-export interface FleetQueueOptions<World, Step> {
-  readonly fleet: FleetKind<World, Step>;
+export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
+  readonly fleet: FleetKind<World, Step, Plan>;
   /** One queue belongs to one term and ends with it; the next term begins with a new one and a consistent list. */
   readonly term: Term;
   readonly log: Logger;
@@ -99,8 +99,8 @@ interface Outcome<Step> {
 }
 
 /** Works on all objects of one fleet kind. */
-export class FleetQueue<World, Step> {
-  readonly #options: FleetQueueOptions<World, Step>;
+export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
+  readonly #options: FleetQueueOptions<World, Step, Plan>;
   readonly #keys: KeyedQueue;
   readonly #permits = new Map<string, HeldPermit>();
   readonly #reasons = new Map<string, Set<PassReason>>();
@@ -112,7 +112,7 @@ export class FleetQueue<World, Step> {
   readonly #failed = new Map<string, ReadonlyMap<string, FailedStep<Step>>>();
   readonly #stop = new AbortController();
 
-  constructor(options: FleetQueueOptions<World, Step>) {
+  constructor(options: FleetQueueOptions<World, Step, Plan>) {
     this.#options = options;
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
@@ -224,7 +224,9 @@ export class FleetQueue<World, Step> {
       return undefined;
     }
     const plannedAtMs = performance.now();
-    const plan = fleet.plan(world, held?.permit, nowMs());
+    const wallMs = nowMs();
+    const plan = fleet.plan(world, held?.permit, wallMs);
+    fleet.planned?.(world, plan, wallMs);
     this.#rest(uid, begunAtMs);
     if (!held && plan.disruption.length > 0)
       throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);

@@ -61,6 +61,8 @@ export interface DrainedPod {
 export interface LookedAt<Owner> {
   readonly owner: Owner;
   readonly pods: readonly Pod[];
+  /** Whether something has failed and is still to be done. */
+  readonly hasFailures: boolean;
 }
 
 export interface FleetWriterOptions<Owner extends FleetObject, World> {

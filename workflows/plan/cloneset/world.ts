@@ -4,13 +4,13 @@
  */
 import type { CloneSet } from '../../../api/cloneset.ts';
 import type { EngineTrouble } from '../../../api/engine-trouble.ts';
-import type { FailureType } from '../../../api/failure.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import type { ImagePullJob } from '../../../api/image-pull-job.ts';
 import type { KubeObject } from '../../../api/meta.ts';
 import type { NodeImage } from '../../../api/node-image.ts';
 import type { Pod } from '../../../api/pod.ts';
 import type { ControllerRevision } from '../../../api/revision.ts';
+import type { FleetFailures } from '../fleet/input.ts';
 import type { Permit, Undo } from '../fleet-permit.ts';
 
 /** A claim of a pod for a volume, as far as it is read. */
@@ -57,20 +57,7 @@ export interface CloneSetWorld {
   /** Why Temporal does not go on with the roll-out of the set. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
   /** What went wrong when the last plan was carried out. Absent: nothing. */
-  readonly failures?: {
-    readonly scale?: string;
-    /** Absent: nobody knows. */
-    readonly scaleType?: FailureType;
-    /** Not one of the wanted pods could be created. */
-    readonly nothingCreated?: boolean;
-    readonly update?: string;
-    readonly updateType?: FailureType;
-    /** The revision of the template could not be recorded. */
-    readonly revision?: string;
-    readonly revisionType?: FailureType;
-    /** How long it takes at most until it is tried again, if it fails once more. Absent: nobody knows. */
-    readonly retriedWithinMs?: number;
-  };
+  readonly failures?: FleetFailures;
   /** Updates that a budget refused a moment ago, and who refused them. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
   /** How many updates are begun in this pass at most, whatever the budget has room for. Absent: no matter how many. */

@@ -1,0 +1,508 @@
+/**
+ * What the watcher does for a kind of workload: it keeps the caches in which the planner looks, one queue in which each
+ * workload has one writer, and the roll-outs that give the permits to disrupt. A kind brings what it is made of as a
+ * `FleetDefinition`; which pods there are to be is decided by its planner.
+ */
+import { type FailureType, failureTypeOf } from '../../api/failure.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
+import { formatSelector, type LabelSelector, labelMatcher } from '../../api/label-selector.ts';
+import type { KubeObject, Resource } from '../../api/meta.ts';
+import {
+  queues,
+  type RollOutChanged,
+  type RollOutFacts,
+  type RollOutOperation,
+  rollOutCommandNames,
+  rollOutId,
+  rollOutType,
+} from '../../api/operations.ts';
+import type { Pod } from '../../api/pod.ts';
+import { qualifiedName } from '../../api/refs.ts';
+import type { ControllerRevision } from '../../api/revision.ts';
+import type { WaitingFor } from '../../api/waiting-for.ts';
+import { kubeResource } from '../../api/well-known.ts';
+import type { OperationState } from '../../workers/metrics.ts';
+import type {
+  FleetFailures,
+  FleetInput,
+  PlanContext,
+  RollOutWanted,
+  WorkloadPlan,
+} from '../../workflows/plan/fleet/input.ts';
+import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
+import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
+import { type Cache, compareVersions } from '../cache.ts';
+import type { Controller, WatcherHouse } from '../controller.ts';
+import { Drains } from '../drained.ts';
+import type { PassResult } from '../keyed-queue.ts';
+import type { Term } from '../leader.ts';
+import { passOnCommand } from '../operator-commands.ts';
+import { RecentlySeen } from '../recently-seen.ts';
+import type { WantedOperation } from '../starter.ts';
+import { orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from './owned.ts';
+import type { FleetKind, Seen } from './permit.ts';
+import { FleetQueue } from './queue.ts';
+import {
+  type FleetObject,
+  type FleetStep,
+  FleetWriter,
+  type FleetWriterOptions,
+  onlyTells,
+  retryKeyOf,
+  togetherOf,
+} from './writer.ts';
+
+/** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
+const spentMs = 600_000;
+/** A roll-out that waits for one thing so long tells of it. */
+const blockedAfterMs = 5_000;
+/** How many workloads are worked on at once, and how many pods of one. */
+const concurrency = 16;
+const parallelSteps = 64;
+/** Status is to follow pods within 200 ms. */
+const restMs = 50;
+/** A write without an answer is waited for no longer: the names of new pods keep one that arrives late from being made twice. */
+const catchUpMs = 10_000;
+/** How many objects one page of a list holds. */
+const pageSize = 500;
+
+/**
+ * What one pass does at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
+ * last of thousands.
+ */
+const mostAtOnce = { starts: 64, others: 256 } as const;
+
+/** A workload that selects its pods by labels. */
+export interface Workload extends FleetObject {
+  readonly spec: { readonly selector: LabelSelector };
+  readonly status?: { readonly collisionCount?: number; readonly waitingFor?: WaitingFor } & object;
+}
+
+/** What a kind of workload is made of. */
+export interface FleetDefinition<Owner extends Workload, World extends object>
+  extends Pick<FleetWriterOptions<Owner, World>, 'resource' | 'events' | 'component' | 'lookedAt' | 'afterDrain'> {
+  /** The name of the queue of its roll-outs, in metrics. */
+  readonly rollOuts: string;
+  /** Whether pods of this workload have PVCs that it makes. */
+  readonly hasClaims: (owner: Owner) => boolean;
+  /** What the planner sees, with what only this kind looks at. */
+  readonly world: (input: FleetInput<Owner>) => World;
+  /** Pure. */
+  readonly plan: (world: World, context: PlanContext) => WorkloadPlan<Owner['status'] & object>;
+}
+
+/** Keeps the workloads of one kind, and rolls out what changes. */
+export class FleetController<Owner extends Workload, World extends object>
+  implements FleetKind<World, FleetStep<Owner['status'] & object>, Planned<Owner>>
+{
+  readonly kind: string;
+  readonly together = togetherOf;
+  readonly tells = onlyTells;
+  readonly retryKey = retryKeyOf;
+  readonly #definition: FleetDefinition<Owner, World>;
+  readonly #house: WatcherHouse;
+  readonly #owners: Cache<Owner>;
+  readonly #pods: Cache<Pod>;
+  readonly #claims: Cache<KubeObject>;
+  readonly #revisions: Cache<ControllerRevision>;
+  readonly #pullJobs: Cache<ImagePullJob>;
+  readonly #writer: FleetWriter<Owner, World>;
+  readonly #operations: ReturnType<WatcherHouse['queue']>;
+  /** Names of pods that have gone, or are another's. */
+  readonly #spent = new RecentlySeen(spentMs);
+  /** Workloads of which a pod was created since one could not be. */
+  readonly #growing = new Set<string>();
+  /** UIDs of PVCs that have to go if their pod is going, with that of the pod; by workload. */
+  readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
+  /** Since when workloads have waited for the permit of their roll-out. */
+  readonly #withoutPermit = new Map<string, number>();
+  /** Of each workload that has been looked at. */
+  readonly #rollOuts = new Map<string, RollOutWanted>();
+  #queue: FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>> | undefined;
+  #hasResizeSubresource: boolean | undefined;
+
+  constructor(house: WatcherHouse, definition: FleetDefinition<Owner, World>) {
+    this.#house = house;
+    this.#definition = definition;
+    this.kind = definition.resource.kind;
+    const { cache, kube, now } = house;
+    this.#owners = cache<Owner>(definition.resource);
+    this.#pods = cache<Pod>(kubeResource.pods, ownedIndex);
+    this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, ownedIndex);
+    this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, { ...ownedIndex, ...orphanIndex });
+    this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
+    this.#writer = new FleetWriter({
+      ...definition,
+      kube,
+      caches: {
+        ...{ owners: this.#owners, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
+        pullJobs: this.#pullJobs,
+      },
+      drains: new Drains(house),
+      now,
+      spend: (owner, podName) => this.#spent.add(nameBeside(owner, podName), now()),
+      owe: (owner, pod, owed) => this.#owe(owner, pod, owed),
+    });
+    this.#operations = house.queue(definition.rollOuts, (uid) => this.#passOverOperation(uid));
+    this.#listen();
+  }
+
+  /** As the watcher runs it. */
+  get controller(): Controller {
+    return {
+      wantAll: () => this.#wantAll(),
+      begin: (term) => this.#begin(term),
+      workflowTypes: [rollOutType],
+      fleet: { kind: this.kind, queue: () => (this.#house.isLeading() ? this.#queue : undefined) },
+      operations: () => ({ kind: this.kind, states: this.#states() }),
+      stop: async () => this.#queue?.stop(),
+    };
+  }
+
+  /** Something has changed that a workload looks at and that it does not control. */
+  changed(uid: string): void {
+    if (this.#house.isLeading()) this.#queue?.add(uid, 'changed');
+  }
+
+  look(uid: string): World | undefined {
+    const owner = this.#owners.byUid(uid);
+    if (owner === undefined) {
+      this.#growing.delete(uid);
+      this.#owedClaims.delete(uid);
+      this.#withoutPermit.delete(uid);
+      return undefined;
+    }
+    const { config, now, starter } = this.#house;
+    const { resource } = this.#definition;
+    const engine = starter.trouble(rollOutId(uid));
+    const failures = this.#failuresOf(uid);
+    const owedClaims = this.#stillOwed(uid);
+    return this.#definition.world({
+      owner,
+      pods: ownedBy(this.#pods, resource, uid),
+      claims: ownedBy(this.#claims, resource, uid),
+      ...(owedClaims && { owedClaims }),
+      revisions: [
+        ...ownedBy(this.#revisions, resource, uid),
+        ...orphansIn(this.#revisions, owner.metadata.namespace ?? ''),
+      ],
+      pullJobs: ownedBy(this.#pullJobs, resource, uid),
+      gates: config.featureGates,
+      hasResizeSubresource: this.#hasResizeSubresource ?? false,
+      nowMs: now(),
+      ...(engine && { engine }),
+      isSpent: (podName) => this.#spent.has(nameBeside(owner, podName), now()),
+      spentNames: this.#spent.size,
+      // a failing pod that is tried first in each pass would starve those behind it
+      ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
+    });
+  }
+
+  plan(world: World, permit: Permit | undefined, nowMs: number): Planned<Owner> {
+    const { owner, hasFailures } = this.#definition.lookedAt(world);
+    const withoutPermitSinceMs = this.#withoutPermit.get(owner.metadata.uid) ?? nowMs;
+    const plan = this.#definition.plan(world, { nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
+    const { status, upkeep } = plan;
+    const report = status ? [{ kind: 'writeStatus', status } as const] : [];
+    return { ...plan, upkeep: [...report, ...bounded(upkeep, hasFailures)] };
+  }
+
+  /** Keeps what follows from a plan for the next look, and for the roll-out. */
+  planned(world: World, { rollOut, lacksPermit }: Planned<Owner>, nowMs: number): void {
+    const { uid } = this.#definition.lookedAt(world).owner.metadata;
+    if (!lacksPermit) this.#withoutPermit.delete(uid);
+    else if (!this.#withoutPermit.has(uid)) this.#withoutPermit.set(uid, nowMs);
+    if (rollOut === undefined || JSON.stringify(rollOut) === JSON.stringify(this.#rollOuts.get(uid))) return;
+    this.#rollOuts.set(uid, rollOut);
+    this.#operations.add(uid);
+  }
+
+  async act(
+    step: FleetStep<Owner['status'] & object>,
+    world: World,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    const { uid } = this.#definition.lookedAt(world).owner.metadata;
+    const isCreation = step.kind === 'createPod';
+    try {
+      const seen = await this.#writer.act(step, world, signal, mayGoOn);
+      if (isCreation) this.#growing.add(uid);
+      return seen;
+    } catch (error) {
+      if (isCreation) this.#growing.delete(uid);
+      throw error;
+    }
+  }
+
+  /** Lists what the workload controls as it is at this moment, and waits until the caches show that. */
+  async catchUp(uid: string, stop: AbortSignal): Promise<void> {
+    const owner = this.#owners.byUid(uid);
+    if (owner === undefined) return;
+    const { resource, hasClaims } = this.#definition;
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
+    const { kube } = this.#house;
+    const { name, namespace = '' } = owner.metadata;
+    const matches = labelMatcher(owner.spec.selector) ?? (() => false);
+    const labelSelector = formatSelector(owner.spec.selector);
+
+    const shown = async <T extends KubeObject>(of: Resource, cache: Cache<T>) => {
+      const listed = new Set<string>();
+      const seen: Promise<void>[] = [];
+      for (let next: string | undefined, more = true; more; more = next !== undefined) {
+        const page = await kube.list<T>(of, {
+          namespace,
+          labelSelector,
+          limit: pageSize,
+          continue: next,
+          signal,
+        });
+        for (const { metadata } of page.items) listed.add(metadata.uid);
+        const newest = page.items
+          .map(({ metadata }) => metadata)
+          .toSorted(byVersion)
+          .at(-1);
+        if (newest) seen.push(cache.seen(newest.uid, newest.resourceVersion, signal));
+        next = page.continue;
+      }
+      // What is not listed is gone or has other labels by now, and the cache will tell. What had other labels before was
+      // not to be listed.
+      const isExpected = ({ metadata }: KubeObject) =>
+        metadata.deletionTimestamp === undefined && matches(metadata.labels) && !listed.has(metadata.uid);
+      const missing = ownedBy(cache, resource, uid).filter(isExpected);
+      await Promise.all([
+        ...seen,
+        ...missing.map(({ metadata }) => {
+          const held = () => cache.byUid(metadata.uid);
+          const isShown = () => {
+            const now = held();
+            return now === undefined || !isExpected(now);
+          };
+          return cache.until(isShown, { signal, uid: metadata.uid, what: `${metadata.name} is seen gone` });
+        }),
+      ]);
+    };
+    const { metadata } = await kube.get<Owner>(resource, { namespace, name }, { signal });
+    await Promise.all([
+      this.#owners.seen(metadata.uid, metadata.resourceVersion, signal),
+      shown(kubeResource.pods, this.#pods),
+      shown(kubeResource.controllerRevisions, this.#revisions),
+      hasClaims(owner) ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
+    ]);
+  }
+
+  #begin(term: Term): void {
+    this.#growing.clear();
+    this.#owedClaims.clear();
+    this.#withoutPermit.clear();
+    this.#rollOuts.clear();
+    const { log, metrics, now } = this.#house;
+    const queue = new FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>>({
+      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
+      shareOf: (uid) => this.#owners.byUid(uid)?.metadata.namespace ?? '',
+    });
+    metrics.trackQueue(this.#definition.resource.plural, () => queue.depth);
+    this.#queue = queue;
+  }
+
+  #wantAll(): void {
+    void this.#discover();
+    for (const { metadata } of this.#owners.all()) {
+      this.#queue?.add(metadata.uid, 'fullPass');
+      this.#operations.add(metadata.uid);
+    }
+  }
+
+  #states(): readonly OperationState[] {
+    return [...this.#owners.all()].map(({ metadata, status }) => ({
+      phase: this.#rollOuts.get(metadata.uid)?.isWanted ? 'RollingOut' : 'Settled',
+      ...(status?.waitingFor && {
+        waiting: { reason: status.waitingFor.reason, sinceMs: Date.parse(status.waitingFor.since) },
+      }),
+    }));
+  }
+
+  #owe({ metadata }: Owner, pod: AsSeen, claims: readonly AsSeen[]): void {
+    if (claims.length === 0) return;
+    const known = this.#owedClaims.get(metadata.uid) ?? [];
+    this.#owedClaims.set(metadata.uid, new Map([...known, ...claims.map(({ uid }) => [uid, pod.uid] as const)]));
+  }
+
+  #stillOwed(uid: string): ReadonlySet<string> | undefined {
+    const owed = this.#owedClaims.get(uid);
+    if (owed === undefined) return undefined;
+    const isThere = (object: KubeObject | undefined) =>
+      object !== undefined && object.metadata.deletionTimestamp === undefined;
+    // a pod that is still there was not deleted after all
+    const left = new Map(
+      [...owed].filter(([claim, pod]) => isThere(this.#claims.byUid(claim)) && !isThere(this.#pods.byUid(pod))),
+    );
+    if (left.size === 0) this.#owedClaims.delete(uid);
+    else this.#owedClaims.set(uid, left);
+    return left.size === 0 ? undefined : new Set(left.keys());
+  }
+
+  /** What has failed of a workload and is still to be done, as the planner is told of it. */
+  #failuresOf(uid: string): FleetFailures | undefined {
+    const failed = this.#queue?.failedSteps(uid) ?? [];
+    const scale = failed.find(({ step }) => partOf(step) === 'scale');
+    const update = failed.find(({ step }) => partOf(step) === 'update');
+    const revision = failed.find(({ step }) => step.kind === 'createRevision');
+    if (!scale && !update && !revision) return undefined;
+    const couldNotCreate = failed.some(({ step }) => step.kind === 'createPod');
+    return {
+      ...(scale && { scale: messageOf(scale.error), ...typed('scaleType', scale.error) }),
+      ...(update && { update: messageOf(update.error), ...typed('updateType', update.error) }),
+      ...(revision && { revision: messageOf(revision.error), ...typed('revisionType', revision.error) }),
+      ...(couldNotCreate && !this.#growing.has(uid) && { nothingCreated: true }),
+      retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
+    };
+  }
+
+  #listen(): void {
+    const { isLeading, now } = this.#house;
+    const changed = (uid: string) => this.changed(uid);
+    const edited = (uid: string) => {
+      if (isLeading()) this.#queue?.add(uid, 'edited');
+    };
+    this.#owners.onChange(({ before, after }) => {
+      const uid = (after ?? before)?.metadata.uid;
+      if (uid === undefined) return;
+      if (isEdited(before, after)) edited(uid);
+      else changed(uid);
+      if (isLeading()) this.#operations.add(uid);
+      if (after === undefined) void this.#forget(uid);
+    });
+    for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {
+      cache.onChange(({ before, after }) => {
+        for (const uid of this.#ownersIn(before, after)) changed(uid);
+      });
+    }
+    this.#pods.onChange(({ before, after }) => {
+      if (before === undefined || after !== undefined) return;
+      // what it took of a quota is free
+      for (const uid of this.#ownersIn(before)) edited(uid);
+      const isOurs = before.metadata.ownerReferences?.some(({ kind }) => kind === this.kind);
+      if (isOurs) this.#spent.add(qualifiedName(before.metadata), now());
+    });
+    // a workload looks at its jobs when they come and go, and when one has got its image onto another node
+    this.#pullJobs.onChange(({ before, after }) => {
+      const isSame =
+        before?.metadata.uid === after?.metadata.uid &&
+        before?.metadata.deletionTimestamp === after?.metadata.deletionTimestamp &&
+        before?.status?.succeeded === after?.status?.succeeded &&
+        before?.status?.failed === after?.status?.failed;
+      if (!isSame) for (const uid of this.#ownersIn(before, after)) changed(uid);
+    });
+  }
+
+  /** The workloads of this kind that control an object or did so before it changed. */
+  #ownersIn(...objects: readonly (KubeObject | undefined)[]): ReadonlySet<string> {
+    return new Set(objects.flatMap((object) => ownerIn(object, this.#definition.resource) ?? []));
+  }
+
+  async #passOverOperation(uid: string): Promise<PassResult | undefined> {
+    const { kube, starter } = this.#house;
+    const { resource } = this.#definition;
+    const owner = this.#owners.byUid(uid);
+    const rollOut = this.#rollOuts.get(uid);
+    if (owner === undefined || rollOut === undefined) return undefined;
+    const operation = operationOf(this.kind, owner, rollOut.facts);
+    if (rollOut.isWanted) starter.want(operation);
+    else starter.forget(rollOutId(uid));
+    // An undo may come long after a roll-out has ended, so a command starts one.
+    const commanded = { kind: 'started', operation } as const;
+    return passOnCommand(owner, resource, rollOutCommandNames, commanded, { kube, starter });
+  }
+
+  async #forget(uid: string): Promise<void> {
+    const rollOut = this.#rollOuts.get(uid);
+    this.#rollOuts.delete(uid);
+    if (!this.#house.isLeading()) return;
+    this.#house.starter.forget(rollOutId(uid));
+    const change: RollOutChanged = { withdrawn: true };
+    if (rollOut?.isWanted) await this.#house.starter.tell(rollOutId(uid), change);
+  }
+
+  /** Whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
+  async #discover(): Promise<void> {
+    if (this.#hasResizeSubresource !== undefined) return;
+    try {
+      const found = (await this.#house.kube.request('GET', '/api/v1')) as {
+        readonly resources?: readonly { readonly name?: string }[];
+      };
+      this.#hasResizeSubresource = found.resources?.some(({ name }) => name === 'pods/resize') ?? false;
+    } catch (error) {
+      this.#house.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
+    }
+  }
+}
+
+type Planned<Owner extends Workload> = FleetPlan<FleetStep<Owner['status'] & object>> &
+  Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit'>;
+
+/** The steps without those that are left to the next pass. */
+function bounded(steps: readonly Intention[], hasFailures: boolean): readonly Intention[] {
+  let others: number = hasFailures ? Number.POSITIVE_INFINITY : mostAtOnce.others;
+  return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
+}
+
+/** Whether somebody has changed what a workload asks for, or its marks; its status changes with whatever happens to it. */
+function isEdited(before: KubeObject | undefined, after: KubeObject | undefined): boolean {
+  const edited = (owner: KubeObject | undefined) => {
+    const { generation, labels, annotations, deletionTimestamp } = owner?.metadata ?? {};
+    return JSON.stringify([generation, labels, annotations, deletionTimestamp]);
+  };
+  return edited(before) !== edited(after);
+}
+
+function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts): WantedOperation {
+  const { namespace = '', name, uid } = metadata;
+  const operation: RollOutOperation = { kind, target: { namespace, name, uid }, facts };
+  const change: RollOutChanged = facts;
+  return {
+    workflowId: rollOutId(uid),
+    workflowType: rollOutType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change,
+    inputs: JSON.stringify(facts),
+    summary: `roll out ${kind} ${namespace}/${name}`,
+    about: { kind, namespace, name, node: '' },
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function typed<Key extends string>(key: Key, error: unknown): { readonly [key in Key]?: FailureType } {
+  const type = failureTypeOf(error);
+  return type === undefined ? {} : ({ [key]: type } as { readonly [key in Key]: FailureType });
+}
+
+/** Which part of its work a failed step is told as; undefined: the log alone. */
+function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
+  switch (kind) {
+    case 'createPod':
+    case 'deletePod':
+    case 'deleteClaim':
+    case 'writeClaim':
+      return 'scale';
+    case 'writePod':
+    case 'updatePod':
+    case 'recreatePod':
+      return 'update';
+    default:
+      return undefined;
+  }
+}
+
+function byVersion(left: { readonly resourceVersion: string }, right: { readonly resourceVersion: string }): number {
+  return compareVersions(left.resourceVersion, right.resourceVersion);
+}
+
+/** The name of a pod in the namespace of a workload. */
+function nameBeside({ metadata: { namespace } }: KubeObject, name: string): string {
+  return qualifiedName({ ...(namespace !== undefined && { namespace }), name });
+}
