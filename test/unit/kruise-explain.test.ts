@@ -89,7 +89,7 @@ describe('kubectl kruise explain cloneset', () => {
       blockedBy: ['pod/web-n2'],
       blockedCount: 1,
       since: '2026-11-21T06:12:44Z',
-      unblock: 'Mend these pods, or raise maxUnavailable or maxSurge',
+      unblock: 'Fix these pods, or raise maxUnavailable or maxSurge',
     };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop({ waitingFor }), engine });
     const signal =
@@ -103,7 +103,7 @@ describe('kubectl kruise explain cloneset', () => {
         'Waits for',
         '  BudgetSpent, since 2026-11-21T06:12:44Z (60s)',
         '    by: pod/web-n2',
-        '    what helps: Mend these pods, or raise maxUnavailable or maxSurge',
+        '    what helps: Fix these pods, or raise maxUnavailable or maxSurge',
         '  NotReady, since 2026-11-21T06:12:44Z (60s)',
         '    by: pod/web-n2',
         '    what helps: Look at the logs and readiness probes of these pods',
