@@ -163,7 +163,7 @@ describe('the page of CloneSets', () => {
   };
 
   it('explains every wait, and no other', () => {
-    const cells = firstCells('What a set waits for');
+    const cells = firstCells('What a CloneSet waits for');
     expect(cells).toHaveLength(Object.keys(cloneSetWaits).length);
     expect(new Set(cells)).toEqual(new Set(Object.keys(cloneSetWaits)));
   });
