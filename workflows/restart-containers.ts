@@ -134,7 +134,7 @@ export async function restartContainers(operation: RestartWork, told?: RestartWo
   });
 }
 
-/** Emits an Event of the request that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
+/** Emits an Event that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
 async function announce({ request }: RestartOperation, command: OperatorCommand, by: string): Promise<void> {
   const { name, target, id } = command;
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;

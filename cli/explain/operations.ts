@@ -12,7 +12,7 @@ export async function askEngine(
     const report = await engine.report(workflowId);
     return report === undefined ? { kind: 'none', workflowId } : { kind: 'found', ...report };
   } catch (error) {
-    return { kind: 'notAsked', workflowId, why: `Temporal did not answer: ${describeFailure(error)}` };
+    return { kind: 'notAsked', workflowId, why: `Cannot query Temporal: ${describeFailure(error)}` };
   }
 }
 

@@ -208,7 +208,7 @@ describe('kubectl kruise explain', () => {
       '--temporal-address',
       '127.0.0.1:1',
     ]);
-    expect(elsewhere.out).toContain('Temporal did not answer');
+    expect(elsewhere.out).toContain('Cannot query Temporal');
 
     const rules = [
       { apiGroups: ['apps.kruise.io'], resources: ['clonesets'], verbs: ['get'] },
@@ -242,6 +242,6 @@ describe('kubectl kruise explain', () => {
     expect((await at(platform.temporalAddress)).out).toContain('Temporal has no run of it');
     const away = await at('127.0.0.1:1');
     expect(away.code).toBe(0);
-    expect(away.out).toContain('Temporal did not answer');
+    expect(away.out).toContain('Cannot query Temporal');
   });
 });

@@ -152,7 +152,7 @@ describe('kubectl kruise explain cloneset', () => {
     const engine = { ...engineOf({}), report: () => Promise.reject(new Error('14 UNAVAILABLE')) };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine });
     expect(said.code).toBe(0);
-    expect(said.out).toContain('unknown; Temporal did not answer: 14 UNAVAILABLE');
+    expect(said.out).toContain('unknown; Cannot query Temporal: 14 UNAVAILABLE');
   });
 
   it.each([
