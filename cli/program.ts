@@ -33,7 +33,7 @@ export type EngineFlags = Readonly<Record<string, string | undefined>>;
 export const engineFlags = {
   'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS) [published in the cluster]',
   'temporal-namespace': 'namespace in Temporal (WINDLASS_TEMPORAL_NAMESPACE) [published in the cluster]',
-  'temporal-tls': 'true: use TLS to Temporal; implied by the flags below',
+  'temporal-tls': 'true: use TLS to Temporal; implied by the other --temporal-tls flags',
   'temporal-tls-ca-file': "CA certificate of Temporal's certificate",
   'temporal-tls-cert-file': 'client certificate for Temporal',
   'temporal-tls-key-file': 'private key of the client certificate for Temporal',

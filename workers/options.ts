@@ -172,7 +172,7 @@ export const options = {
     'temporal-tls',
     switchOnOff,
     'false',
-    'Use TLS to Temporal; implied by the options below',
+    'Use TLS to Temporal; implied by the other --temporal-tls options',
     withTemporal,
   ),
   temporalTlsCaFile: option(
