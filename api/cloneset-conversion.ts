@@ -78,9 +78,9 @@ function toV1beta1(object: JsonObject): Converted {
       ...droppedWarnings(
         'spec.updateStrategy.inPlaceUpdateStrategy',
         Object.fromEntries(ignored.map((field) => [field, inPlace[field]])),
-        'in v1alpha1, where an annotation says it',
+        'in v1alpha1, which has an annotation instead,',
       ),
-      ...left.map((annotation) => `annotation ${annotation} is not a whole number and has no effect`),
+      ...left.map((annotation) => `annotation ${annotation} is not an integer and has no effect`),
     ],
   };
 }

@@ -32,13 +32,13 @@ export function validateCloneSet(object: JsonObject): readonly FieldProblem[] {
 function problemsOfShape(object: JsonObject): readonly FieldProblem[] {
   const version = cloneSetVersion(object) ?? 'v1beta1';
   const { spec } = object;
-  if (isAbsent(spec)) return [...nameProblems(object), required('spec', 'says which pods there are to be')];
+  if (isAbsent(spec)) return [...nameProblems(object), required('spec', 'describes the desired pods')];
   if (!isJsonObject(spec)) return [...nameProblems(object), invalid('spec', spec, 'must be an object')];
   return [
     ...nameProblems(object),
     ...prefetchProblems(object),
     ...replicasProblems(spec.replicas),
-    ...selectorProblems('spec.selector', spec.selector, 'says which pods are of this set'),
+    ...selectorProblems('spec.selector', spec.selector, 'selects the pods of this CloneSet'),
     ...templateProblems(spec),
     ...podsToDeleteProblems(spec),
     ...updateStrategyProblems(spec, version),
@@ -88,14 +88,14 @@ function prefetchProblems({ metadata }: JsonObject): readonly FieldProblem[] {
 
 function replicasProblems(replicas: Json | undefined): readonly FieldProblem[] {
   if (isAbsent(replicas)) return [];
-  if (!isInt32(replicas)) return [invalid('spec.replicas', replicas, 'must be a whole number of 32 bits')];
+  if (!isInt32(replicas)) return [invalid('spec.replicas', replicas, 'must be a 32-bit integer')];
   return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
 }
 
 /** What the template may not say in a set, though a pod may. What no pod may say is found by a dry run. */
 function templateProblems({ template, selector }: JsonObject): readonly FieldProblem[] {
   const path = 'spec.template';
-  if (isAbsent(template)) return [required(path, 'says what the pods are like')];
+  if (isAbsent(template)) return [required(path, 'describes the pods to create')];
   if (!isJsonObject(template)) return [invalid(path, template, 'must be an object')];
   const { restartPolicy, activeDeadlineSeconds } = objectOr(template.spec);
   const labels = objectOr(template.metadata).labels;
@@ -107,7 +107,7 @@ function templateProblems({ template, selector }: JsonObject): readonly FieldPro
     ...(isAlways ? [] : [notSupported(`${path}.spec.restartPolicy`, restartPolicy, ['Always'])]),
     ...(isAbsent(activeDeadlineSeconds)
       ? []
-      : [forbidden(`${path}.spec.activeDeadlineSeconds`, 'pods of a CloneSet have no deadline')]),
+      : [forbidden(`${path}.spec.activeDeadlineSeconds`, 'pods of a CloneSet must not have a deadline')]),
   ];
 }
 
@@ -189,7 +189,7 @@ function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): rea
     ...oneOfProblems(`${inner}.podUpdatePolicy`, policy, podUpdatePolicies),
     ...needed
       .filter((field) => isAbsent(rollingUpdate[field]))
-      .map((field) => invalid(`${inner}.${field}`, null, 'must be set where rollingUpdate goes with type OnDelete')),
+      .map((field) => invalid(`${inner}.${field}`, null, 'must be set when rollingUpdate is given with type OnDelete')),
     ...paceProblems({ path: inner, fields: rollingUpdate, policy, replicas }),
     ...preDownloadProblems(`${inner}.inPlaceUpdateStrategy`, rollingUpdate.inPlaceUpdateStrategy),
   ];
@@ -216,14 +216,14 @@ function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldP
       ? [invalid(at('partition'), values.partition, 'must not be negative')]
       : []),
     ...((maxSurge ?? 0) > 0 && policy === 'InPlaceOnly'
-      ? [invalid(at('maxSurge'), fields.maxSurge, 'must be 0 with InPlaceOnly, which makes no pods for an update')]
+      ? [invalid(at('maxSurge'), fields.maxSurge, 'must be 0 with InPlaceOnly, which creates no pods for an update')]
       : []),
     ...(replicas > 0 && (maxUnavailable ?? 1) < 1 && (maxSurge ?? 1) < 1
       ? [
           invalid(
             at('maxUnavailable'),
             values.maxUnavailable,
-            'must come to at least one pod, or maxSurge must, or nothing can ever be updated',
+            'must resolve to at least one pod unless maxSurge does; otherwise no pod can ever be updated',
           ),
         ]
       : []),
@@ -242,7 +242,7 @@ function isCount(value: Json): value is IntOrPercent {
 }
 
 function countProblems(path: string, value: Json): readonly FieldProblem[] {
-  return isCount(value) ? [] : [invalid(path, value, 'must be a whole number or a percentage such as 20%')];
+  return isCount(value) ? [] : [invalid(path, value, 'must be an integer or a percentage such as 20%')];
 }
 
 function priorityProblems(path: string, strategy: Json | undefined): readonly FieldProblem[] {
@@ -264,7 +264,7 @@ function weightProblems(at: string, { weight, matchSelector }: JsonObject): read
   const isWeight = isInt32(weight ?? 0) && Number(weight ?? 0) >= 0 && Number(weight ?? 0) <= 100;
   return [
     ...(isWeight ? [] : [`${at}.weight must be from 0 to 100`]),
-    ...selectorProblems(`${at}.matchSelector`, matchSelector, 'says which pods get the weight').map(
+    ...selectorProblems(`${at}.matchSelector`, matchSelector, 'selects the pods that get the weight').map(
       ({ path, message }) => `${path}: ${message}`,
     ),
   ];
@@ -296,7 +296,7 @@ function preDownloadProblems(path: string, strategy: Json | undefined): readonly
     (field) => typeof others[field] === 'number' && others[field] < 0,
   );
   return [...problems, ...negative].map((field) =>
-    invalid(`${path}.${field}`, objectOr(strategy)[field], 'must be a whole number and not negative'),
+    invalid(`${path}.${field}`, objectOr(strategy)[field], 'must be an integer and not negative'),
   );
 }
 
@@ -369,7 +369,7 @@ export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefi
     return invalid(podsToDeletePath, name, 'the pod is being deleted already');
   }
   if (controller === undefined || controller.uid !== uid) {
-    return invalid(podsToDeletePath, name, 'the pod is not one of this CloneSet');
+    return invalid(podsToDeletePath, name, 'the pod does not belong to this CloneSet');
   }
   return undefined;
 }
@@ -472,7 +472,7 @@ export function cloneSetWarnings(after: JsonObject, before?: JsonObject): readon
   const keepsClaims = objectOr(has.scaleStrategy).enablePVCReuse === true;
   if (cloneSetVersion(after) !== 'v1beta1' || !gainsClaims || keepsClaims) return [];
   return [
-    'spec.scaleStrategy.enablePVCReuse is false, so the volume claims of a pod are deleted when the pod vanishes, for ' +
+    'spec.scaleStrategy.enablePVCReuse is false, so the PVCs of a pod are deleted when the pod vanishes, for ' +
       'example by eviction; in v1alpha1 they are kept unless disablePVCReuse is set',
   ];
 }

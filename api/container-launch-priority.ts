@@ -116,8 +116,8 @@ function priorityOf(value: unknown, path: string): number | FieldError {
   const priority = typeof value === 'string' && /^[-+]?\d+$/.test(value) ? Number(value) + 0 : Number.NaN;
   if (Number.isSafeInteger(priority)) return priority;
   const got =
-    typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : '; it cannot come from elsewhere';
-  return { path: `${path}.value`, message: `${launchMark.env} must be a whole number${got}` };
+    typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : '; valueFrom is not supported';
+  return { path: `${path}.value`, message: `${launchMark.env} must be an integer${got}` };
 }
 
 /** One container whose start is held, as the kubelet reports it now. */
@@ -171,7 +171,7 @@ export function isLaunchCompleted({ metadata }: Pick<Pod, 'metadata'>): boolean 
 /** Reasons of `waitingFor` in the annotation, with what a person can do. */
 export const launchWaits = {
   ContainerNotReady:
-    'Look at the logs and the readiness probe of these containers; CreateContainerConfigError of those behind is normal',
+    'Look at the logs and the readiness probe of these containers; CreateContainerConfigError of the containers after them is expected',
   BarrierNameTaken:
     'Delete or rename this ConfigMap, which is not the barrier of the pod: the pod waits for keys of that name',
   ContainerEnded: 'Delete the pod: these containers have failed, and its restart policy does not start them again',

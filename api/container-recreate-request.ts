@@ -125,9 +125,9 @@ export type FailedReason = (typeof failedReasons)[number];
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const recreateWaits = {
-  Queued: 'Wait for the request in front, or delete it',
-  EngineSilent: 'Bring Temporal back; the request goes on by itself',
-  EngineStuck: 'Terminate its workflow; the request goes on by itself from its status',
+  Queued: 'Wait for the request ahead in the queue, or delete it',
+  EngineSilent: 'Bring Temporal back; the request then continues automatically',
+  EngineStuck: 'Terminate its workflow; the request then continues automatically from its status',
   NodeSilent: 'Bring the node and its daemon back, or delete the request',
   Draining: 'Nothing to do: the pod is unready for unreadyGracePeriodSeconds before the first stop',
   Stopping: 'Nothing to do: preStop and the grace period run',
@@ -136,9 +136,11 @@ export const recreateWaits = {
   MinStartedSeconds: 'Nothing to do: the new container must run for longer than minStartedSeconds',
   Paused: 'Signal resume, or abort',
   PodFinished: 'Delete the request: the restart policy of the pod does not let this container start again',
-  RuntimeUnreachable: 'Bring the container runtime of the node back; the request goes on by itself',
-  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry; or skip, or abort',
-  Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or skip, or abort',
+  RuntimeUnreachable: 'Bring the container runtime of the node back; the request then continues automatically',
+  Denied:
+    'Grant the missing permission or quota: it is retried automatically, or at once after the signal retry; or signal skip or abort',
+  Parked:
+    'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry; or signal skip or abort',
 } as const;
 export type RecreateWaitReason = keyof typeof recreateWaits;
 
@@ -382,8 +384,8 @@ function secondsProblems(
   // Numbers between 2^53 and 2^63 are whole in JavaScript, too, and what they lack in precision nobody waits for.
   const limit = 2 ** (limits.bits - 1);
   if (typeof seconds !== 'number' || !Number.isInteger(seconds))
-    return [bad(path, mustBe('a whole number of seconds'))];
-  if (seconds >= limit || seconds < -limit) return [bad(path, mustBe(`a number of ${limits.bits} bits`))];
+    return [bad(path, mustBe('an integer number of seconds'))];
+  if (seconds >= limit || seconds < -limit) return [bad(path, mustBe(`a ${limits.bits}-bit integer`))];
   return seconds < 0 && limits.mayBeNegative !== true ? [bad(path, 'must not be negative')] : [];
 }
 
@@ -768,7 +770,7 @@ export function toV1alpha1(object: JsonObject): Converted {
 }
 
 function dropped(annotation: string): string {
-  return `annotation ${annotation} cannot be read and is dropped`;
+  return `annotation ${annotation} is invalid and is dropped`;
 }
 
 function withoutAnnotations(object: JsonObject): JsonObject {

@@ -31,8 +31,8 @@ export function engineStuck({
   const flags = `--namespace ${temporalNamespace} --workflow-id ${workflowId}`;
   const terminate = `temporal workflow terminate ${flags}`;
   const unblock = wasBegunAnew
-    ? `See why its workflow task fails although it was begun anew: temporal workflow show --detailed ${flags}; run workers that can carry it out, or terminate it, and it begins anew by itself: ${terminate}`
-    : `Nothing to do: it is terminated within minutes and begins anew by itself; to have that now: ${terminate}`;
+    ? `See why its workflow task fails although it was started again: temporal workflow show --detailed ${flags}; run workers that can carry it out, or terminate it, and it is started again automatically: ${terminate}`
+    : `Nothing to do: it is terminated within minutes and started again automatically; to do that now: ${terminate}`;
   return { reason: 'EngineStuck', blockedBy: [`workflow/${workflowId}`], unblock };
 }
 

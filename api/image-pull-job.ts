@@ -123,18 +123,18 @@ export const pullJobMessage = {
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const pullJobWaits = {
-  Pulling: 'Nothing to do: these nodes pull; what one of them waits for stands in its NodeImage',
-  NodeSilent: 'Bring these nodes and their daemons back; what nobody answers for ten minutes is given up',
+  Pulling: 'Nothing to do: these nodes are pulling; the status of each NodeImage says what its node waits for',
+  NodeSilent: 'Bring these nodes and their daemons back; a pull that a node does not answer within ten minutes fails',
   Paused: 'Signal resume, or abort',
   NoParallelism: 'Set parallelism above 0',
   NodesFull:
-    'Nothing to do: these nodes take the image when others have ended there; or delete ImagePullJobs of the namespace, or NodeImage tags, that nobody needs',
-  NoNodes: 'Nothing to do: no node matches yet; a job of type Never goes on when one does',
-  EngineSilent: 'Bring Temporal back; the job goes on by itself',
-  EngineStuck: 'Look at what these NodeImages wait for; the job goes on by itself with them',
-  JobRefused: 'Mend the spec: the API server refuses a job for one of the images',
-  TooLarge: 'Make the field smaller; nodes are told of the job then',
-  SecretRefused: 'Mend what is refused about the copies of pull secrets; it is tried again by itself',
+    'Nothing to do: these nodes pull the image once other pulls there have ended; or delete ImagePullJobs of the namespace, or NodeImage tags, that are no longer needed',
+  NoNodes: 'Nothing to do: no node matches yet; a job of type Never continues when one does',
+  EngineSilent: 'Bring Temporal back; the job then continues automatically',
+  EngineStuck: 'Look at what these NodeImages wait for; the job continues when they do',
+  JobRefused: 'Fix the spec: the API server rejects a job for one of the images',
+  TooLarge: 'Make the field smaller; the job is then passed on to the nodes',
+  SecretRefused: 'Fix what rejects the copies of the pull Secrets; they are retried automatically',
 } as const;
 export type PullJobWaitReason = keyof typeof pullJobWaits;
 
@@ -243,7 +243,7 @@ function tooManySecrets(most: number): string {
 }
 
 function sandboxTooLarge(bytes: number): string {
-  return `labels and annotations must not take more than ${mostSandboxBytes} bytes, and take ${bytes}`;
+  return `labels and annotations must not have more than ${mostSandboxBytes} bytes together, and have ${bytes}`;
 }
 
 /** What a change of a job may not do. */
@@ -351,7 +351,7 @@ function parallelismProblems(parallelism: Json | undefined): readonly FieldProbl
   }
   const count = typeof parallelism === 'string' ? parseInt32(parallelism) : parallelism;
   if (!isInt32(count))
-    return [invalid(path, parallelism, 'parallelism must be a valid integer: it is none of 32 bits')];
+    return [invalid(path, parallelism, 'parallelism must be a valid integer: it does not fit into 32 bits')];
   return count < 0 ? [invalid(path, parallelism, 'parallelism must be non-negative')] : [];
 }
 

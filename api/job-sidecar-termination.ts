@@ -199,7 +199,7 @@ export function terminatingEvent(containers: readonly string[], how: 'crr' | 'in
 export const noMainEvent: EventText = {
   type: 'Warning',
   reason: 'SidecarTerminator',
-  message: 'Every container is marked as a sidecar, so all of them are ended as soon as they run',
+  message: 'Every container is marked as a sidecar, so all of them are terminated as soon as they run',
 };
 
 /** Said on a pod whose node needs another variable on these containers than they have; undefined for other waits. */
@@ -208,24 +208,26 @@ export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText |
   if (reason !== 'NoStopMark' && reason !== 'NoQuickExitImage') return undefined;
   const names = blockedBy.map((blocker) => blocker.replace('container/', '')).join(' ');
   const node = reason === 'NoStopMark' ? 'a real' : 'a virtual';
-  const message = `Sidecar [${names}] is not ended on ${node} node: it lacks the variable ${missing[reason]}`;
+  const message = `Sidecar [${names}] is not terminated on ${node} node: it lacks the environment variable ${missing[reason]}`;
   return { type: 'Warning', reason: 'SidecarTerminator', message };
 }
 
 /** Reasons of `waitingFor`, with what a person can do. */
 export const terminationWaits = {
-  EngineSilent: 'Bring Temporal back; the sidecars are ended then',
-  EngineStuck: 'Terminate its workflow; the sidecars are ended by the next one',
+  EngineSilent: 'Bring Temporal back; the sidecars are then terminated automatically',
+  EngineStuck: 'Terminate its workflow; the next run then terminates the sidecars',
   Paused: 'Signal resume, or abort',
   NodeMissing: 'Bring the node back, or delete the pod',
-  NoQuickExitImage: `Delete the pod, or make the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,
-  NoStopMark: `Delete the pod, or make the next one with ${terminationMark.env}: on a real node only that stops a sidecar`,
+  NoQuickExitImage: `Delete the pod, and create the next one with ${terminationMark.imageEnv}: a virtual node cannot stop a container`,
+  NoStopMark: `Delete the pod, and create the next one with ${terminationMark.env}: on a real node only that stops a sidecar`,
   QuickExitPending: 'Look at the events of the pod: its virtual node has yet to run the quick-exit image',
   ContainerNotStarted: 'Look at the events of the pod: a container cannot be stopped before it has started',
-  Stopping: 'Look at this request: it says how far it is',
-  StopFailed: 'Nothing to do: it is tried again by itself, or at once after the signal retry',
+  Stopping: 'Look at the status of this request: it shows the progress',
+  StopFailed: 'Nothing to do: it is retried automatically, or at once after the signal retry',
   RequestAborted: 'Signal retry to try again, or abort',
-  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry; or abort',
-  Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry; or abort',
+  Denied:
+    'Grant the missing permission or quota: it is retried automatically, or at once after the signal retry; or signal abort',
+  Parked:
+    'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry; or signal abort',
 } as const;
 export type TerminationWaitReason = keyof typeof terminationWaits;

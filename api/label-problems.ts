@@ -38,22 +38,22 @@ function requirementProblems(path: string, requirement: Json): readonly FieldPro
   return [
     ...keyProblems(`${path}.key`, key),
     ...(operators.some((known) => known === operator) ? [] : [notSupported(`${path}.operator`, operator, operators)]),
-    ...(takesValues && count === 0 ? [required(`${path}.values`, `goes with operator ${operator}`)] : []),
-    ...(!takesValues && count > 0 ? [forbidden(`${path}.values`, 'does not go with this operator')] : []),
+    ...(takesValues && count === 0 ? [required(`${path}.values`, `must be set for operator ${operator}`)] : []),
+    ...(!takesValues && count > 0 ? [forbidden(`${path}.values`, 'must not be set for this operator')] : []),
     ...listOr(values).flatMap((value, index) => valueProblems(`${path}.values[${index}]`, value)),
   ];
 }
 
 /** What speaks against a key of a label or annotation. */
 export function keyProblems(path: string, key: Json | undefined): readonly FieldProblem[] {
-  if (typeof key !== 'string') return [invalid(path, key, 'must be a text')];
+  if (typeof key !== 'string') return [invalid(path, key, 'must be a string')];
   const problem = labelKeyProblem(key);
   return problem === undefined ? [] : [invalid(path, key, problem)];
 }
 
 /** What speaks against a value of a label. */
 export function valueProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
-  if (typeof value !== 'string') return [invalid(path, value, 'must be a text')];
+  if (typeof value !== 'string') return [invalid(path, value, 'must be a string')];
   const problem = labelValueProblem(value);
   return problem === undefined ? [] : [invalid(path, value, problem)];
 }

@@ -28,7 +28,7 @@ export function grantFor(message: string): string | undefined {
   const { verb, group, namespace } = right;
   const resource = group === '' ? right.resource : `${right.resource} of ${group}`;
   const where = namespace === undefined ? 'in the whole cluster' : `in namespace "${namespace}"`;
-  return `Let ${nameOf(right.user)} ${verb} ${resource} ${where}, by a role that is bound to it (deploy/rbac has ours)`;
+  return `Allow ${nameOf(right.user)} to ${verb} ${resource} ${where}, by a role bound to it (deploy/rbac has those of Windlass)`;
 }
 
 /** The refusal, with what has to be granted in front where it is that. */

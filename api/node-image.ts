@@ -67,16 +67,16 @@ export const pullMessage = {
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const pullWaits = {
-  NodeSilent: 'Bring the node and its daemon back; what nobody answers for ten minutes is given up',
-  RuntimeUnreachable: 'Bring the container runtime of the node back; the pull goes on by itself',
-  ApiUnreachable: 'Bring the API server back; the pull goes on by itself',
-  BackingOff: 'Nothing to do: the next attempt follows by itself, or at once after the signal retry',
-  Pulling: 'Nothing to do: the node pulls',
+  NodeSilent: 'Bring the node and its daemon back; a pull that the node does not answer within ten minutes fails',
+  RuntimeUnreachable: 'Bring the container runtime of the node back; the pull then continues automatically',
+  ApiUnreachable: 'Bring the API server back; the pull then continues automatically',
+  BackingOff: 'Nothing to do: it is retried automatically, or at once after the signal retry',
+  Pulling: 'Nothing to do: the node is pulling',
   Paused: 'Signal resume, or abort',
-  Denied: 'Grant what is missing: it is tried again by itself, or at once after the signal retry',
-  Parked: 'Mend what is refused: it is tried again by itself, or at once after the signal retry',
-  EngineSilent: 'Bring Temporal back; the pull goes on by itself',
-  EngineStuck: 'Terminate its workflow; the pull goes on by itself',
+  Denied: 'Grant the missing permission or quota: it is retried automatically, or at once after the signal retry',
+  Parked: 'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry',
+  EngineSilent: 'Bring Temporal back; the pull then continues automatically',
+  EngineStuck: 'Terminate its workflow; the pull then continues automatically',
 } as const;
 export type PullWaitReason = keyof typeof pullWaits;
 

@@ -67,7 +67,7 @@ export function unreadableCommandEvent(
   understood: readonly CommandName[],
 ): { readonly reason: string; readonly message: string } {
   const quoted = JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
-  const expected = `one of ${understood.join(', ')}, and behind a blank a target of at most ${longestTarget} characters`;
+  const expected = `one of ${understood.join(', ')}, optionally followed by a space and a target of at most ${longestTarget} characters`;
   return { reason: 'CommandRefused', message: `Command ${quoted} is invalid and was removed: must be ${expected}` };
 }
 

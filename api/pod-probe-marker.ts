@@ -130,7 +130,8 @@ export const markerWaits = {
   NodeNotReady: 'Bring the node back: it gets its list of probes once it is ready',
   PortNotFound: 'Name a port of the container, or give a number',
   TooManyProbes: 'Have fewer markers select the pod, or take probes out of them: a pod has at most 64',
-  NodeListFull: 'Make commands and headers shorter, or probe fewer pods: namespaces share the room of the node',
+  NodeListFull:
+    'Make commands and headers shorter, or probe fewer pods: the probes of a node are limited in size, and its namespaces share the limit',
 } as const;
 export type MarkerWaitReason = keyof typeof markerWaits;
 
@@ -157,12 +158,12 @@ export function markerWait(
  * any shape, and never throws.
  */
 export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldProblem[] {
-  if (!isJsonObject(spec)) return [required('spec', 'says what is probed')];
+  if (!isJsonObject(spec)) return [required('spec', 'describes which pods are probed, and how')];
   return [...problemsOfShape(spec), ...limitProblems(spec)];
 }
 
 function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
-  return [...selectorProblems('spec.selector', spec.selector, 'says which pods are probed'), ...probesProblems(spec)];
+  return [...selectorProblems('spec.selector', spec.selector, 'selects the pods to probe'), ...probesProblems(spec)];
 }
 
 /** What speaks against an update. A problem that the marker has already is not held against it. */
@@ -172,7 +173,7 @@ export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObje
   const problems = newProblems(problemsOfShape(old), problemsOfShape(after.spec));
   const isSame = sameJson(old.selector, after.spec.selector);
   return [
-    ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: make another marker')]),
+    ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: create another PodProbeMarker')]),
     ...problems,
     ...limitProblems(after.spec, old),
   ];
@@ -181,7 +182,7 @@ export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObje
 function probesProblems(spec: JsonObject): readonly FieldProblem[] {
   const path = 'spec.probes';
   const probes = listOr(spec.probes).map(objectOr);
-  if (probes.length === 0) return [required(path, 'says how pods are probed')];
+  if (probes.length === 0) return [required(path, 'lists the probes')];
   const repeatedName = repeatedIn(probes.map(({ name }) => name));
   const repeatedType = repeatedIn(probes.map(({ podConditionType }) => podConditionType || undefined));
   return probes.flatMap((probe, index) => {
@@ -191,7 +192,7 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
       ...repeatedName(`${at}.name`, index),
       ...(typeof probe.containerName === 'string' && probe.containerName !== ''
         ? []
-        : [required(`${at}.containerName`, 'says which container is probed')]),
+        : [required(`${at}.containerName`, 'names the container to probe')]),
       ...probeProblems(`${at}.probe`, probe.probe),
       ...conditionProblems(`${at}.podConditionType`, probe.podConditionType),
       ...repeatedType(`${at}.podConditionType`, index),
@@ -201,9 +202,11 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
 }
 
 function nameProblems(path: string, name: Json | undefined): readonly FieldProblem[] {
-  if (typeof name !== 'string' || name === '') return [required(path, 'tells the probe apart')];
+  if (typeof name !== 'string' || name === '') return [required(path, 'identifies the probe')];
   if (name.includes('#')) return [invalid(path, name, 'must not contain "#"')];
-  return reservedNames.includes(name) ? [invalid(path, name, 'is the name of a condition of Kubernetes')] : [];
+  return reservedNames.includes(name)
+    ? [invalid(path, name, 'is reserved: a condition of Kubernetes has this name')]
+    : [];
 }
 
 /** Which of these values have been there before; asked once for a list, as a search for each would take its square. */
@@ -213,16 +216,18 @@ function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index
   return (path, index) => {
     const value = values[index];
     const isFirst = value === undefined || firsts.get(value) === index;
-    return isFirst ? [] : [invalid(path, value, 'another probe of this marker has it already')];
+    return isFirst ? [] : [invalid(path, value, 'is already used in this PodProbeMarker')];
   };
 }
 
 function conditionProblems(path: string, type: Json | undefined): readonly FieldProblem[] {
   if (isAbsent(type) || type === '') return [];
-  if (typeof type !== 'string') return [invalid(path, type, 'must be a text')];
+  if (typeof type !== 'string') return [invalid(path, type, 'must be a string')];
   const problem = labelKeyProblem(type);
   if (problem !== undefined) return [invalid(path, type, problem)];
-  return mayWriteCondition(type) ? [] : [invalid(path, type, 'is a condition that others write')];
+  return mayWriteCondition(type)
+    ? []
+    : [invalid(path, type, 'is reserved: Kubernetes or another controller writes this condition')];
 }
 
 function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldProblem[] {
@@ -230,7 +235,9 @@ function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonOb
   const policies = listOr(markerPolicy).map(objectOr);
   if (policies.length === 0) {
     const hasCondition = !isAbsent(podConditionType) && podConditionType !== '';
-    return hasCondition ? [] : [required(path, 'without it and without podConditionType, nothing shows the result')];
+    return hasCondition
+      ? []
+      : [required(path, 'must be set unless podConditionType is; otherwise nothing shows the result')];
   }
   const repeatedState = repeatedIn(policies.map(({ state }) => state));
   return policies.flatMap((policy, index) => [
@@ -247,7 +254,7 @@ const verdicts = ['Succeeded', 'Failed'] as const;
 function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[] {
   const labels = Object.entries(objectOr(policy.labels));
   const annotations = Object.entries(objectOr(policy.annotations));
-  if (labels.length + annotations.length === 0) return [required(path, 'has neither labels nor annotations')];
+  if (labels.length + annotations.length === 0) return [required(path, 'must have labels or annotations')];
   return [
     ...labels.flatMap(([key, value]) => [
       ...keyProblems(`${path}.labels`, key),
@@ -257,13 +264,13 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
     ...annotations.flatMap(([key, value]) => [
       ...keyProblems(`${path}.annotations`, key.toLowerCase()),
       ...recordProblems(`${path}.annotations`, key),
-      ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a text')]),
+      ...(typeof value === 'string' ? [] : [invalid(`${path}.annotations[${key}]`, value, 'must be a string')]),
     ]),
   ];
 }
 
 function recordProblems(path: string, key: string): readonly FieldProblem[] {
-  return mayWriteMark(key) ? [] : [invalid(path, key, 'is a record of the suite itself, which no marker writes')];
+  return mayWriteMark(key) ? [] : [invalid(path, key, 'is reserved and cannot be written by a PodProbeMarker')];
 }
 
 // ------------------------------------------------------------------------------------------------------------- a probe
@@ -279,11 +286,11 @@ const numbers = [
 ] as const;
 
 function probeProblems(path: string, probe: Json | undefined): readonly FieldProblem[] {
-  if (!isJsonObject(probe)) return [required(path, 'says how the container is probed')];
+  if (!isJsonObject(probe)) return [required(path, 'describes how the container is probed')];
   const [first, ...others] = handlers.filter((handler) => !isAbsent(probe[handler]));
   if (first === undefined) return [required(path, 'must have exec, httpGet or tcpSocket')];
   return [
-    ...others.map((handler) => forbidden(`${path}.${handler}`, 'a probe has one handler')),
+    ...others.map((handler) => forbidden(`${path}.${handler}`, 'only one of exec, httpGet and tcpSocket can be set')),
     ...handlerProblems(`${path}.${first}`, first, objectOr(probe[first])),
     ...numbers.flatMap((field) => numberProblems(`${path}.${field}`, probe[field])),
   ];
@@ -291,7 +298,7 @@ function probeProblems(path: string, probe: Json | undefined): readonly FieldPro
 
 function numberProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
   if (isAbsent(value)) return [];
-  if (typeof value !== 'number' || !Number.isInteger(value)) return [invalid(path, value, 'must be a whole number')];
+  if (typeof value !== 'number' || !Number.isInteger(value)) return [invalid(path, value, 'must be an integer')];
   return value < 0 ? [invalid(path, value, 'must not be negative')] : [];
 }
 
@@ -300,7 +307,7 @@ function handlerProblems(path: string, kind: (typeof handlers)[number], handler:
     case 'exec':
       return isJsonList(handler.command) && handler.command.length > 0
         ? []
-        : [required(`${path}.command`, 'is what is run in the container')];
+        : [required(`${path}.command`, 'is the command to run in the container')];
     case 'tcpSocket':
       return [...portProblems(`${path}.port`, handler.port), ...hostProblems(`${path}.host`, handler.host)];
     case 'httpGet':
@@ -314,20 +321,22 @@ function handlerProblems(path: string, kind: (typeof handlers)[number], handler:
         ...listOr(handler.httpHeaders).flatMap((header, index) => {
           const { name } = objectOr(header);
           const isHeader = typeof name === 'string' && /^[-A-Za-z0-9]+$/.test(name);
-          return isHeader ? [] : [invalid(`${path}.httpHeaders[${index}].name`, name, 'is no name of a header')];
+          return isHeader ? [] : [invalid(`${path}.httpHeaders[${index}].name`, name, 'is not a valid header name')];
         }),
       ];
   }
 }
 
 function hostProblems(path: string, host: Json | undefined): readonly FieldProblem[] {
-  return isAbsent(host) || host === '' ? [] : [forbidden(path, 'it is always the pod that is asked')];
+  return isAbsent(host) || host === ''
+    ? []
+    : [forbidden(path, 'the probe is always sent to the IP address of the pod')];
 }
 
 function pathProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
-  if (typeof value !== 'string' || value === '') return [required(path, 'is what is asked for')];
+  if (typeof value !== 'string' || value === '') return [required(path, 'is the path to request')];
   const isPath = !hasControlCharacter(value) && !/%(?![0-9A-Fa-f]{2})/.test(value);
-  return isPath ? [] : [invalid(path, value, 'is no path of a URL')];
+  return isPath ? [] : [invalid(path, value, 'is not a valid path of a URL')];
 }
 
 function hasControlCharacter(text: string): boolean {
@@ -335,7 +344,7 @@ function hasControlCharacter(text: string): boolean {
 }
 
 function portProblems(path: string, port: Json | undefined): readonly FieldProblem[] {
-  if (isAbsent(port)) return [required(path, 'is what is asked')];
+  if (isAbsent(port)) return [required(path, 'is the port to probe')];
   if (typeof port === 'number') {
     const isPort = Number.isInteger(port) && port >= 1 && port <= 65_535;
     return isPort ? [] : [invalid(path, port, 'must be between 1 and 65535')];

@@ -47,9 +47,9 @@ export async function lookAround(
     attempt(`Cannot list controllerrevisions ${where}`, () =>
       listAll<ControllerRevision>(kube, kubeResource.controllerRevisions, { namespace }),
     ),
-    maybe('the claims of the set', [], () => listClaims(kube, namespace)),
+    maybe('the PVCs of the CloneSet', [], () => listClaims(kube, namespace)),
     spreadsPods(set) ? maybe('nodes', [], () => listAll<KubeObject>(kube, kubeResource.nodes)) : [],
-    maybe('resizing in place', false, () => resizesPods(kube)),
+    maybe('support for resizing in place', false, () => resizesPods(kube)),
     prefetchShare(set) === undefined
       ? undefined
       : maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)),
@@ -78,8 +78,8 @@ function orderNotes({ paused, aborted, undo, skip = [], revision }: RollOutOrder
   return [
     ...(paused ? [`paused by ${paused.by} at ${paused.at}`] : []),
     ...(aborted ? [`the roll-out of ${revision} was aborted by ${aborted.by} at ${aborted.at}`] : []),
-    ...(undo ? [`${revision} was taken back to ${undo.to} by ${undo.by} at ${undo.at}`] : []),
-    ...(skip.length > 0 ? [`left out by operators: ${skip.join(', ')}`] : []),
+    ...(undo ? [`${revision} was undone to ${undo.to} by ${undo.by} at ${undo.at}`] : []),
+    ...(skip.length > 0 ? [`skipped by operators: ${skip.join(', ')}`] : []),
   ];
 }
 

@@ -102,7 +102,7 @@ function userWith(user: KubeconfigUser, flags: ClusterFlags): KubeconfigUser {
 
 function impersonating(credentials: Credentials, { as, asGroup = [], asUid }: ClusterFlags): Credentials {
   if (as === undefined) {
-    if (asGroup.length > 0 || asUid) throw new CommandFailed('--as-group and --as-uid go with --as only');
+    if (asGroup.length > 0 || asUid) throw new CommandFailed('--as-group and --as-uid require --as');
     return credentials;
   }
   const headers = {

@@ -38,7 +38,7 @@ export interface EngineSources {
   readonly connect: (config: TemporalPlace) => Promise<Client>;
 }
 
-const byHand = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
+const byHand = 'set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
 
 /**
  * Finds Temporal: where flags or the environment say, else where the cluster says. A Service of the cluster is reached by a
@@ -93,7 +93,7 @@ async function reach(config: TemporalPlace, { cluster, env, forward, connect }: 
         ...engine,
         first: {
           command: `kubectl -n ${namespace} port-forward service/${name} ${port}`,
-          effect: 'a way to Temporal, to be left running beside the commands below',
+          effect: 'forwards a port to Temporal; keep it running for the commands below',
         },
         close: async () => {
           await engine.close();
@@ -116,7 +116,7 @@ async function publishedTemporal(cluster: Cluster) {
     const { data } = await cluster.kube.get<ConfigMap>(kubeResource.configMaps, ref, { deadlineMs: 10_000 });
     return readRecord(data).temporal ?? { missing: byHand };
   } catch (error) {
-    const attempted = `Cannot read ConfigMap "${ref.namespace}/${ref.name}", which says where Temporal is`;
+    const attempted = `Cannot read ConfigMap "${ref.namespace}/${ref.name}", which has the address of Temporal`;
     return { missing: `${describeFailure(error, attempted)}; ${byHand}` };
   }
 }

@@ -43,7 +43,7 @@ export function parseManifest(text: string, source: string): ManifestObject[] {
 
 function objectsIn(value: unknown, source: string): readonly JsonObject[] {
   if (!isJsonObject(value) || typeof value.kind !== 'string' || typeof value.apiVersion !== 'string') {
-    throw new CommandFailed(`Cannot read "${source}": a document is no object with apiVersion and kind`);
+    throw new CommandFailed(`Cannot read "${source}": a document is not an object with apiVersion and kind`);
   }
   const isList = value.kind.endsWith('List') && isJsonList(value.items);
   return isList && isJsonList(value.items) ? value.items.flatMap((item) => objectsIn(item, source)) : [value];

@@ -152,16 +152,16 @@ export function historyLines(events: readonly HistoryEvent[]): readonly HistoryL
 function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): string | undefined {
   const { activityTaskCompletedEventAttributes: completed, workflowExecutionSignaledEventAttributes: signal } = event;
   if (event.workflowExecutionStartedEventAttributes) return 'started';
-  if (event.workflowExecutionCompletedEventAttributes) return 'ended';
-  if (event.workflowExecutionContinuedAsNewEventAttributes) return 'goes on in a new run';
+  if (event.workflowExecutionCompletedEventAttributes) return 'completed';
+  if (event.workflowExecutionContinuedAsNewEventAttributes) return 'continued as new';
   if (event.workflowExecutionTerminatedEventAttributes) {
-    return `terminated by ${event.workflowExecutionTerminatedEventAttributes.identity || 'somebody'}`;
+    return `terminated by ${event.workflowExecutionTerminatedEventAttributes.identity || 'an unknown user'}`;
   }
   if (event.workflowExecutionFailedEventAttributes) {
     return `failed: ${event.workflowExecutionFailedEventAttributes.failure?.message ?? ''}`;
   }
   if (event.workflowTaskFailedEventAttributes) {
-    return `held by a bug: ${event.workflowTaskFailedEventAttributes.failure?.message ?? ''}`;
+    return `workflow task failed: ${event.workflowTaskFailedEventAttributes.failure?.message ?? ''}`;
   }
   if (signal && signal.signalName !== changedSignal) return signalText(signal);
   if (completed) {
@@ -176,7 +176,7 @@ function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): 
     return `${stepName(steps.get(String(failed.scheduledEventId)))}: ${how}: ${failed.failure?.message ?? ''}`;
   }
   const cancelled = event.activityTaskCanceledEventAttributes;
-  return cancelled ? `${stepName(steps.get(String(cancelled.scheduledEventId)))}: called off` : undefined;
+  return cancelled ? `${stepName(steps.get(String(cancelled.scheduledEventId)))}: cancelled` : undefined;
 }
 
 function signalText({

@@ -31,13 +31,13 @@ export type EngineFlags = Readonly<Record<string, string | undefined>>;
 
 /** Names of the flags that say where Temporal is, with what they mean. */
 export const engineFlags = {
-  'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS) [as the cluster says]',
-  'temporal-namespace': "Temporal's namespace (WINDLASS_TEMPORAL_NAMESPACE) [as the cluster says]",
-  'temporal-tls': 'true: TLS to Temporal, also without the files below',
-  'temporal-tls-ca-file': "authority of Temporal's certificate",
-  'temporal-tls-cert-file': 'certificate to show to Temporal',
-  'temporal-tls-key-file': 'key of that certificate',
-  'temporal-tls-server-name': 'name to expect of Temporal',
+  'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS) [published in the cluster]',
+  'temporal-namespace': 'namespace in Temporal (WINDLASS_TEMPORAL_NAMESPACE) [published in the cluster]',
+  'temporal-tls': 'true: use TLS to Temporal; implied by the other --temporal-tls flags',
+  'temporal-tls-ca-file': "CA certificate of Temporal's certificate",
+  'temporal-tls-cert-file': 'client certificate for Temporal',
+  'temporal-tls-key-file': 'private key of the client certificate for Temporal',
+  'temporal-tls-server-name': "expected server name in Temporal's certificate",
   'temporal-api-key-file': 'file with the API key for Temporal',
 } as const;
 
@@ -80,7 +80,7 @@ function withoutValue(arg: string): readonly string[] {
 function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
   const { out, err, readStdin, now } = surroundings;
   const program = new Command('kubectl kruise')
-    .description('Operations of Windlass: what would happen, and what holds them up')
+    .description('Plan and explain operations of Windlass')
     .version(surroundings.version, '--version', 'print the version')
     .exitOverride()
     .configureOutput({ writeOut: out, writeErr: err, outputError: (text, write) => write(text) })
@@ -90,13 +90,13 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
 
   const plan = program
     .command('plan')
-    .description('What applying these CloneSets would do to each pod, told before it is done')
+    .description('Show what applying these CloneSets would do to each pod')
     .addOption(
-      new Option('-f, --filename <file>', 'file or folder, - for standard input; may be given several times')
+      new Option('-f, --filename <file>', 'file or directory, - for standard input; may be given several times')
         .argParser(collect)
         .makeOptionMandatory(),
     )
-    .option('-R, --recursive', 'folders with all folders in them')
+    .option('-R, --recursive', 'process directories recursively')
     .showHelpAfterError(helpHint('kubectl kruise plan'))
     .addHelpText('after', planExamples);
   plan.action(async () => {
@@ -115,7 +115,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
   const explain = program
     .command('explain')
     .argument('[object...]', 'KIND/NAME or KIND NAME')
-    .description('What an operation does now, what it waits for since when, and what helps')
+    .description('Show what an operation does now, what it waits for, since when, and how to unblock it')
     .showHelpAfterError(helpHint('kubectl kruise explain'))
     .addHelpText('after', explainExamples);
   for (const [name, text] of Object.entries(engineFlags)) explain.option(`--${name} <value>`, text);
@@ -188,26 +188,26 @@ interface GlobalFlags extends ClusterFlags {
 /** kubectl's flags under its names, so that aliases and scripts go on working. */
 function addGlobalFlags(command: Command): void {
   command
-    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(outputFormats).default('table'))
-    .option('--feature-gates <gates>', 'as Windlass itself was given them: A=true,B=false')
-    .option('-n, --namespace <namespace>', 'of objects that name none')
-    .option('--kubeconfig <file>', 'access to the API server')
-    .option('--context <name>', 'context of the kubeconfig')
-    .option('--cluster <name>', 'cluster of the kubeconfig')
-    .option('--user <name>', 'user of the kubeconfig')
-    .option('-s, --server <address>', 'address of the API server')
-    .option('--token <token>', 'bearer token')
-    .option('--username <name>', 'for basic authentication')
-    .option('--password <password>', 'for basic authentication')
-    .option('--as <user>', 'act as this user')
-    .addOption(new Option('--as-group <group>', 'and as a member of this group').argParser(collect))
-    .option('--as-uid <uid>', 'and under this UID')
-    .option('--request-timeout <time>', 'how long one request may take, such as 30s; 0: the default')
-    .option('--certificate-authority <file>', 'authority of the API server')
-    .option('--client-certificate <file>', 'certificate of the user')
-    .option('--client-key <file>', 'key of that certificate')
-    .option('--tls-server-name <name>', 'name to expect of the API server')
-    .option('--insecure-skip-tls-verify', 'trust any API server');
+    .addOption(new Option('-o, --output <format>', 'output format').choices(outputFormats).default('table'))
+    .option('--feature-gates <gates>', 'feature gates of Windlass in the cluster: A=true,B=false')
+    .option('-n, --namespace <namespace>', 'namespace of objects without one')
+    .option('--kubeconfig <file>', 'path of the kubeconfig file')
+    .option('--context <name>', 'context of the kubeconfig to use')
+    .option('--cluster <name>', 'cluster of the kubeconfig to use')
+    .option('--user <name>', 'user of the kubeconfig to use')
+    .option('-s, --server <address>', 'address and port of the API server')
+    .option('--token <token>', 'bearer token for the API server')
+    .option('--username <name>', 'user name for basic authentication')
+    .option('--password <password>', 'password for basic authentication')
+    .option('--as <user>', 'user to impersonate')
+    .addOption(new Option('--as-group <group>', 'group to impersonate; may be given several times').argParser(collect))
+    .option('--as-uid <uid>', 'UID to impersonate')
+    .option('--request-timeout <time>', 'how long to wait for one request, such as 30s; 0: the default')
+    .option('--certificate-authority <file>', 'CA certificate of the API server')
+    .option('--client-certificate <file>', 'client certificate')
+    .option('--client-key <file>', 'private key of the client certificate')
+    .option('--tls-server-name <name>', "expected server name in the API server's certificate")
+    .option('--insecure-skip-tls-verify', 'do not verify the certificate of the API server');
   for (const flag of withoutEffect) command.addOption(new Option(flag).hideHelp());
 }
 

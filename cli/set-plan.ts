@@ -106,9 +106,9 @@ function scaled({ created, deleted }: SetPreview): readonly PodPlan[] {
 }
 
 const deletedTexts = {
-  Named: 'it is named, in podsToDelete or by its label',
-  Surplus: 'there are more pods than replicas',
-  Leaving: 'it is held before its deletion already',
+  Named: 'named in podsToDelete or by its label',
+  Surplus: 'more pods than replicas',
+  Leaving: 'already held by the hook preDelete',
 } as const;
 
 function updated({ pod, road, turn }: PodPreview, { revision }: SetPreview): PodPlan {
@@ -138,13 +138,13 @@ function inPlaceReason(containers: readonly (readonly string[])[]): { readonly r
 function keptText(because: KeptReason, revision: string): string {
   switch (because) {
     case 'Arrived':
-      return `it is of revision ${revision}`;
+      return `already of revision ${revision}`;
     case 'Partition':
-      return 'the partition keeps it';
+      return 'kept by the partition';
     case 'OnDelete':
-      return 'type OnDelete leaves it to you';
+      return 'type OnDelete: updated when you delete it';
     case 'UnderWay':
-      return 'what has begun with it is finished first';
+      return 'an earlier change is finished first';
   }
 }
 
@@ -188,9 +188,11 @@ function pace({ spec }: CloneSet, pods: readonly PodPlan[]): readonly string[] {
   const grace = rollingUpdate.inPlaceUpdateStrategy?.gracePeriodSeconds ?? 0;
   const surge = rollingUpdate.maxSurge ?? cloneSetDefault.maxSurge;
   return [
-    ...(isUpdate && rollingUpdate.paused ? ['paused is true: nothing begins before it is false'] : []),
-    ...(impossible ? [`nothing is updated from pod ${impossible.pod} on: it may not be recreated`] : []),
-    ...(isUpdate && surge !== 0 && surge !== '0%' ? [`maxSurge ${surge}: new pods come first`] : []),
+    ...(isUpdate && rollingUpdate.paused ? ['paused is true: nothing starts until it is false'] : []),
+    ...(impossible
+      ? [`no pod is updated from ${impossible.pod} on: the podUpdatePolicy does not allow it to be recreated`]
+      : []),
+    ...(isUpdate && surge !== 0 && surge !== '0%' ? [`maxSurge ${surge}: new pods are created first`] : []),
     ...(isInPlace && grace > 0 ? [`each pod is out of service for ${grace} s before its containers change`] : []),
     ...(isInPlace && spec.lifecycle?.inPlaceUpdate ? ['each pod is held for the hook inPlaceUpdate first'] : []),
     ...(pods.some(({ action }) => action === 'delete' || action === 'recreate') && spec.lifecycle?.preDelete

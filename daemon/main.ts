@@ -253,7 +253,7 @@ shutdown.add({
     const late = systemClock.sleep(endOfStopsMs);
     pullReporter.end();
     await Promise.all([worker.stop(), Promise.race([stops.idle(), late])]);
-    if (stops.size > 0) log.warn({ stops: stops.size }, 'Ending in the middle of stops');
+    if (stops.size > 0) log.warn({ stops: stops.size }, 'Exiting with container stops in progress');
   },
 });
 if (reporter) shutdown.add({ name: 'reports', stop: () => reporter.stop() });

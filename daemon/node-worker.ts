@@ -72,7 +72,7 @@ export class NodeWorker {
         await this.#pollUntil(nodeUid, over);
       } catch (error) {
         if (over.aborted) return;
-        log.warn({ err: error, nodeUid }, 'The worker of this node has failed and is made anew');
+        log.warn({ err: error, nodeUid }, 'The worker of this node has failed and is recreated');
         await timeout(pauseMs, undefined, { signal: over }).catch(() => undefined);
         const lasted = performance.now() - startedAtMs > 2 * retryMs.most;
         pauseMs = lasted ? retryMs.first : Math.min(2 * pauseMs, retryMs.most);

@@ -69,7 +69,7 @@ export class PullReporter {
       const type = failureTypeOf(error);
       // it has moved on, and what stands there is newer
       if (type === 'Conflict' || type === 'Superseded') return;
-      this.#means.log.warn({ err: error }, 'Cannot say on the NodeImage how far pulls are');
+      this.#means.log.warn({ err: error }, 'Cannot report the progress of pulls in the NodeImage');
     } finally {
       this.#timer = undefined;
     }

@@ -51,7 +51,7 @@ export class Drains {
     const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     try {
       if (version !== undefined) await this.#slices.seen(uid, version, patience);
-      const what = `Services have let go of pod ${uid}`;
+      const what = `Services have stopped routing to pod ${uid}`;
       await this.#slices.until(() => this.#routing(uid).length === 0, { signal: patience, what });
       return [];
     } catch (error) {

@@ -128,7 +128,10 @@ export function nextVersionSteps(seen: SeenVersions): VersionSteps {
     setCurrent: false,
     wake: left.draining,
     terminate: [
-      ...orphaned.map((run) => ({ run, reason: `No worker of build ${run.build} polls any more: ${begunAnew(own)}` })),
+      ...orphaned.map((run) => ({
+        run,
+        reason: `No worker of build ${run.build} polls any longer: ${begunAnew(own)}`,
+      })),
       ...left.unversioned.map((run) => ({ run, reason: `${begunBy(run)} without worker versions: ${begunAnew(own)}` })),
     ],
     remove: mayChange ? deployment.idle.filter((build) => !used.has(build) && isGone(build)) : [],
@@ -189,18 +192,18 @@ function nobodyPolls(own: string): string {
 }
 
 function begunAnew(own: string): string {
-  return `the watcher begins this operation anew on build ${own}, from what is in the cluster`;
+  return `the watcher starts this operation again on build ${own}, from the state of the cluster`;
 }
 
 function begunBy({ build }: EngineRun): string {
-  return build === '' ? 'Begun by an earlier release' : `Begun by build ${build}`;
+  return build === '' ? 'Started by an earlier release' : `Started by build ${build}`;
 }
 
 function whyNotCurrent({ own, manages, deployment }: SeenVersions, isPolled: boolean): string {
   if (!isPolled) return nobodyPolls(own);
-  if (!manages) return 'the current version is left to others (--manage-worker-deployment=false)';
+  if (!manages) return 'the watcher does not set the current version (--manage-worker-deployment=false)';
   if (deployment.kind !== 'found') return 'the worker deployment does not exist yet';
-  return `the worker deployment is managed by "${deployment.managedBy}", and only that one may set the current version`;
+  return `the worker deployment is managed by "${deployment.managedBy}", and only that manager can set the current version`;
 }
 
 export interface EngineVersionsOptions {
@@ -306,7 +309,7 @@ async function passOver(
   } catch (error) {
     if (ended.aborted) return undefined;
     const text = error instanceof Error ? error.message : String(error);
-    sayOnce(memory, 'error', text, () => log.warn({ err: error }, 'Cannot look after the versions of the workers'));
+    sayOnce(memory, 'error', text, () => log.warn({ err: error }, 'Cannot reconcile the versions of the workers'));
     return text;
   }
 }
@@ -326,7 +329,7 @@ async function look(
   memory.isNoneCurrent = isSupported && currentBuild(deployment) === undefined;
   if (memory.isNoneCurrent) memory.silentLooks.clear(); // these looks follow each other too soon to count
   sayOnce(memory, 'support', isSupported ? undefined : deployment.why, (why) =>
-    log.info(`Temporal does not version workers, so operations of other builds are begun anew: ${why}`),
+    log.info(`Temporal does not version workers, so operations of other builds are started again: ${why}`),
   );
 
   const asksForPinned = isSupported && types.length > 0;
@@ -373,7 +376,8 @@ async function carryOut(
     restart(run.workflowId);
     await delay(spacingMs);
   }
-  if (terminate.length > 0) log.info({ build: own, count: terminate.length }, 'Began operations of other builds anew');
+  if (terminate.length > 0)
+    log.info({ build: own, count: terminate.length }, 'Started operations of other builds again');
 
   const sinceMs = performance.now() - wakeAgainMs;
   const listed = new Set(steps.wake.map(({ runId }) => runId));
@@ -386,7 +390,8 @@ async function carryOut(
     woken.set(run.runId, performance.now());
     await delay(spacingMs);
   }
-  if (wake.length > 0) log.info({ build: own, count: wake.length }, 'Woke operations that are pinned to other builds');
+  if (wake.length > 0)
+    log.info({ build: own, count: wake.length }, 'Signalled operations that are pinned to other builds to hand over');
 
   for (const build of steps.remove) {
     if (ended.aborted) return;

@@ -52,7 +52,7 @@ async function ofTerm<T>(
   what: 'read' | 'write' = 'read',
 ): Promise<T> {
   const term = termOfWork(termNow());
-  const hindrance = () => (term?.isLeading() ? undefined : new NotLeading('this watcher does not lead'));
+  const hindrance = () => (term?.isLeading() ? undefined : new NotLeading('this watcher is not the leader'));
   const hindered = hindrance();
   if (what === 'write' && hindered) throw hindered;
   // A reading that begins after the term is its caller's affair, and harmless.

@@ -86,7 +86,7 @@ export class Leader {
   readonly #stop = new AbortController();
   #term: HeldTerm | undefined;
   #holding: Promise<void> = Promise.resolve();
-  #standbyReason: string | undefined = 'it has not campaigned yet';
+  #standbyReason: string | undefined = 'it has not tried to acquire the lease yet';
   /** Until when the lease is left to others, and why. */
   #abstention: { readonly untilMs: number; readonly reason: string } | undefined;
 
@@ -144,7 +144,7 @@ export class Leader {
   async resign(reason: string): Promise<void> {
     const term = this.#term;
     if (!term?.isLeading()) return;
-    this.#options.log.warn({ identity: this.#options.identity, reason }, 'gives the lease back');
+    this.#options.log.warn({ identity: this.#options.identity, reason }, 'releasing the lease');
     this.#abstention = { untilMs: this.#clock.now() + 3 * this.#leaseSeconds * 1000, reason };
     term.end(reason);
     await this.#holding;
@@ -157,7 +157,7 @@ export class Leader {
       await this.#look(this.#own, { deadlineMs: 2000 });
       if (this.#own.holder === this.#options.identity) await this.#write('', { deadlineMs: 2000 });
     } catch (error) {
-      this.#options.log.warn({ err: error }, 'cannot give the lease back: the next leader waits for it to run out');
+      this.#options.log.warn({ err: error }, 'cannot release the lease: the next leader waits until it expires');
     }
   }
 
@@ -166,7 +166,7 @@ export class Leader {
     const limits = { signal, deadlineMs: this.#renewDeadlineMs };
     const { untilMs = 0, reason = '' } = this.#abstention ?? {};
     const abstainsMs = untilMs - this.#clock.now();
-    if (abstainsMs > 0) return { reason: `it has given the lease back: ${reason}`, endsInMs: abstainsMs };
+    if (abstainsMs > 0) return { reason: `it has released the lease: ${reason}`, endsInMs: abstainsMs };
     try {
       for (const { owner, lease } of this.#foreign) {
         await this.#look(lease, limits);
@@ -394,7 +394,7 @@ const monotonicClock: Clock = {
 
 function checked(times: LeaseTimes): LeaseTimes {
   const { leaseDurationSeconds, renewDeadlineSeconds, retryPeriodSeconds } = times;
-  if (!Number.isInteger(leaseDurationSeconds)) throw new RangeError('leaseDurationSeconds must be a whole number');
+  if (!Number.isInteger(leaseDurationSeconds)) throw new RangeError('leaseDurationSeconds must be an integer');
   if (!(renewDeadlineSeconds < leaseDurationSeconds)) {
     throw new RangeError('renewDeadlineSeconds must be less than leaseDurationSeconds');
   }

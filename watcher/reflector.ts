@@ -178,8 +178,8 @@ export class Reflector<T extends KubeObject> {
         const pauseMs = Math.max(this.#backOff.next(), asked * 1000);
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
         // about a resource that nobody uses the server may well have nothing to say
-        if (isSilence(error)) log.info(fields, 'the server is silent, looking again');
-        else log.warn(fields, 'cannot follow the server');
+        if (isSilence(error)) log.info(fields, 'no data from the API server, watching again');
+        else log.warn(fields, 'cannot list or watch');
         const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
         await sleep(pauseMs, undefined, { signal: woken }).catch(() => {});
       }
@@ -302,7 +302,7 @@ export class Reflector<T extends KubeObject> {
       this.#backOff.reset();
     }
     // A server that ends watches at once and without a word would otherwise be asked without pause.
-    if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before it said anything');
+    if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before its first event');
   }
 
   #heard(): void {

@@ -168,8 +168,7 @@ export class StuckRuns {
       pageSize: most,
     })) {
       if (found.length === most) {
-        if (!this.#isTruncated)
-          log.warn({ query }, `More than ${most} operations are stuck: only ${most} are looked at`);
+        if (!this.#isTruncated) log.warn({ query }, `More than ${most} operations are stuck: only ${most} are handled`);
         this.#isTruncated = true;
         return found;
       }
@@ -195,8 +194,9 @@ export class StuckRuns {
     const freed = [...before.values()].filter((run) => !isSame(run, this.#known.get(run.workflowId)));
     for (const { workflowId, runId, workflowType, problems, begunAnew } of stuck) {
       const fields = { operationId: workflowId, runId, workflowType, problems };
-      if (begunAnew === build) log.error(fields, 'A workflow task fails again and again, also after a new beginning');
-      else log.warn(fields, 'A workflow task fails again and again');
+      if (begunAnew === build)
+        log.error(fields, 'A workflow task keeps failing, also after its operation was started again');
+      else log.warn(fields, 'A workflow task keeps failing');
     }
     for (const run of freed) this.#goesOn(run);
     return stuck.length + freed.length > 0;
@@ -205,7 +205,7 @@ export class StuckRuns {
   /** The workflow task has succeeded, or the run has ended. */
   #goesOn({ workflowId, runId }: StuckRun): void {
     if (this.#known.get(workflowId)?.runId === runId) this.#known.delete(workflowId);
-    this.#options.log.info({ operationId: workflowId, runId }, 'The workflow task does not fail any more');
+    this.#options.log.info({ operationId: workflowId, runId }, 'The workflow task no longer fails');
   }
 
   /** Begins those anew that have been stuck for long enough. */
@@ -218,9 +218,9 @@ export class StuckRuns {
     for (const { workflowId, runId, problems } of due) {
       if (!mayAct()) return;
       if (this.#known.get(workflowId)?.runId !== runId) continue;
-      log.warn({ operationId: workflowId, runId, problems }, 'A stuck operation is terminated and begins anew');
+      log.warn({ operationId: workflowId, runId, problems }, 'A stuck operation is terminated and started again');
       const seconds = Math.round(patienceMs / 1000);
-      const reason = `Stuck for ${seconds} s: ${problems.join(', ')}; it begins anew, once for build ${build}`;
+      const reason = `Stuck for ${seconds} s: ${problems.join(', ')}; it is started again, once for build ${build}`;
       beginAnew({ workflowId, runId, reason });
       this.#known.delete(workflowId);
       await pause(restMs);

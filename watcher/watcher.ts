@@ -97,7 +97,7 @@ export class Watcher {
       silentAfterMs: config.engineSilentSeconds * 1000,
       stuck: (workflowId, shown) => this.#stuckRuns.trouble(workflowId, shown),
       onError: (operationId, error, retryInMs) =>
-        log.warn({ operationId, err: error, retryInMs }, 'Cannot tell Temporal of an operation'),
+        log.warn({ operationId, err: error, retryInMs }, 'Cannot start or signal an operation'),
       onSilence: (silent) => {
         log.warn({ silent }, silent ? 'Temporal does not answer' : 'Temporal answers again');
         this.#wantAll();
@@ -275,7 +275,7 @@ export class Watcher {
     const canWork = this.#working.some(({ needs }) => needs.size > 0);
     const isUseless = !canWork || heardMsAgo > seconds * 1000;
     if (!isUseless || performance.now() - begunAtMs < seconds * 1000) return;
-    void leader.resign?.(`for ${seconds} s it could not follow any resource`);
+    void leader.resign?.(`it could not list or watch any resource for ${seconds} s`);
   }
 
   /** Finds what Temporal has lost: operations that were ended by hand, or all of them with its database. */
@@ -382,7 +382,7 @@ export class Watcher {
       shareOf: (key) => namespaceOf(key, needs),
       onError: (key, error, retryInMs) => {
         if (error instanceof NotLeading) return;
-        log.warn({ queue: name, key, err: error, retryInMs: Math.round(retryInMs) }, 'A pass failed');
+        log.warn({ queue: name, key, err: error, retryInMs: Math.round(retryInMs) }, 'A reconcile failed');
       },
     });
     metrics.trackQueue(name, () => queue.depth);

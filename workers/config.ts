@@ -288,7 +288,7 @@ function temporalTls(read: <Value>(option: Option<Value>) => Value | undefined):
 function refuseContradictions({ leaderElection, webhook, temporal }: Config): void {
   const { leaseDurationSeconds: lease, renewDeadlineSeconds: renew, retryPeriodSeconds: retry } = leaderElection;
   if (!Number.isInteger(lease)) {
-    throw refusal('--leader-election-lease-duration', `${lease}s`, 'of whole seconds');
+    throw refusal('--leader-election-lease-duration', `${lease}s`, 'that is an integer number of seconds');
   }
   if (renew >= lease) {
     const limit = `shorter than --leader-election-lease-duration (${lease}s)`;
@@ -332,6 +332,6 @@ function helpText(role: Role): string {
     `${flag.padEnd(width)}${does}`,
     `${' '.repeat(width)}  ${form}`,
   ]);
-  const ignored = `Flags of OpenKruise without a meaning here are accepted and named in the log: ${ignoredFlags.join(' ')}`;
+  const ignored = `Flags of OpenKruise that have no effect here are accepted and logged: ${ignoredFlags.join(' ')}`;
   return [`windlass ${role}: options, with [default] and environment`, '', ...lines, '', ignored, ''].join('\n');
 }

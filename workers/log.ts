@@ -33,7 +33,7 @@ export function createLogger(
     destination,
   );
   if (config.ignoredFlags.length > 0) {
-    log.info({ flags: config.ignoredFlags }, 'Flags without a meaning for this role are ignored');
+    log.info({ flags: config.ignoredFlags }, 'Flags that have no effect on this role are ignored');
   }
   return log;
 }

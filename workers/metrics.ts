@@ -86,7 +86,7 @@ export function createMetrics(role: Role): Metrics {
   const reflectors = new Map<string, WatchedReflector>();
   new Gauge({
     name: 'windlass_cache_age_seconds',
-    help: 'Seconds since the API server was last heard about a resource.',
+    help: 'Seconds since the last data about a resource from the API server.',
     labelNames: ['resource'],
     registers,
     collect() {
@@ -95,7 +95,7 @@ export function createMetrics(role: Role): Metrics {
   });
   new Gauge({
     name: 'windlass_cache_synced',
-    help: '1 when a resource has been listed; 0 while what needs it cannot work.',
+    help: '1 when the cache of a resource is synced, 0 while it is not and what needs the resource cannot work.',
     labelNames: ['resource'],
     registers,
     collect() {
@@ -104,7 +104,7 @@ export function createMetrics(role: Role): Metrics {
   });
   new Gauge({
     name: 'windlass_cache_skipped_objects',
-    help: 'Objects of a resource that are too large to be read and are skipped.',
+    help: 'Objects of a resource that are skipped because they are too large.',
     labelNames: ['resource'],
     registers,
     collect() {
@@ -115,7 +115,7 @@ export function createMetrics(role: Role): Metrics {
   countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
   countReflectors(
     'windlass_reflector_lists_total',
-    'Whole lists; more than one means lost continuity.',
+    'Full lists; more than one means that a watch could not be resumed.',
     ({ lists }) => lists,
   );
 
@@ -139,7 +139,7 @@ export function createMetrics(role: Role): Metrics {
   const queues = new Map<string, () => number>();
   new Gauge({
     name: 'windlass_queue_depth',
-    help: 'Things that wait in a queue of this process.',
+    help: 'Depth of a queue of this process.',
     labelNames: ['queue'],
     registers,
     collect() {
@@ -154,24 +154,24 @@ export function createMetrics(role: Role): Metrics {
   });
   const waiting = new Gauge({
     name: 'windlass_operation_waiting_seconds',
-    help: 'How long the operation that has waited longest has waited, by kind and reason.',
+    help: 'How long the longest-waiting operation has been waiting, by kind and reason.',
     labelNames: ['kind', 'reason'],
     registers,
   });
   const versionCurrent = new Gauge({
     name: 'windlass_worker_version_current',
-    help: "1 while new operations come to workers of the leading watcher's own build.",
+    help: '1 while the current version of the workers is the one of the leading watcher.',
     registers,
   });
   const versionRuns = new Gauge({
     name: 'windlass_worker_version_runs',
-    help: 'Runs of operations that are not on the current version of the workers, by what keeps them.',
+    help: 'Workflow runs that are not on the current version of the workers, by state.',
     labelNames: ['state'],
     registers,
   });
   const versionDraining = new Gauge({
     name: 'windlass_worker_version_draining',
-    help: '1 while another version of the workers still has runs.',
+    help: '1 while another version of the workers still has workflow runs.',
     registers,
   });
 
@@ -208,32 +208,32 @@ export function createMetrics(role: Role): Metrics {
     isLeader: new Gauge({ name: 'kruise_manager_is_leader', help: '1 in the watcher that leads, else 0.', registers }),
     kubeRequests: new Counter({
       name: 'windlass_kube_requests_total',
-      help: 'Requests to the API server; status 0: no answer.',
+      help: 'Requests to the API server; status 0 means no answer.',
       labelNames: ['verb', 'resource', 'status'],
       registers,
     }),
     activitySeconds: new Histogram({
       name: 'windlass_activity_seconds',
-      help: 'Time that activity attempts took, by name and outcome.',
+      help: 'Duration of activity attempts, by name and outcome.',
       labelNames: ['activity', 'outcome'],
       buckets: activityBuckets,
       registers,
     }),
     stuckOperations: new Gauge({
       name: 'windlass_operations_stuck',
-      help: 'Operations whose workflow task fails again and again, by workflow type.',
+      help: 'Operations whose workflow task keeps failing, by workflow type.',
       labelNames: ['workflow_type'],
       registers,
     }),
     largePayloads: new Counter({
       name: 'windlass_large_payloads_total',
-      help: 'Payloads to Temporal of more than 4 KB, by operation. More than 64 KB are refused.',
+      help: 'Payloads to Temporal larger than 4 KB, by operation. Those larger than 64 KB are refused.',
       labelNames: ['operation'],
       registers,
     }),
     webhookSeconds: new Histogram({
       name: 'windlass_webhook_seconds',
-      help: 'Time to answer admission and conversion, by path and outcome.',
+      help: 'Duration of admission and conversion requests, by path and outcome.',
       labelNames: ['path', 'outcome'],
       buckets: webhookBuckets,
       registers,

@@ -42,9 +42,9 @@ function option<Value>(
   return { flag, env: extra.env ?? [], default: byDefault, roles: extra.roles ?? roles, description, ...form };
 }
 
-const text: Form<string> = { expects: 'a text that is not empty', parse: (given) => given || undefined };
+const text: Form<string> = { expects: 'a string that is not empty', parse: (given) => given || undefined };
 
-const textOrNothing: Form<string> = { expects: 'a text', parse: (given) => given };
+const textOrNothing: Form<string> = { expects: 'a string', parse: (given) => given };
 
 const file: Form<string> = {
   expects: 'the path of one file',
@@ -86,12 +86,12 @@ const number: Form<number> = {
 };
 
 const wholeNumber: Form<number> = {
-  expects: 'a whole number; below 0: as many as make sense',
+  expects: 'an integer; below 0: the default of this option',
   parse: (given) => (/^-?\d{1,9}$/.test(given) ? Number(given) : undefined),
 };
 
 const secondsOfAMonth: Form<number> = {
-  expects: 'whole seconds from 0 to 2678400',
+  expects: 'an integer number of seconds from 0 to 2678400',
   parse: (given) => (/^\d{1,7}$/.test(given) && Number(given) <= 2_678_400 ? Number(given) : undefined),
 };
 
@@ -115,7 +115,7 @@ const ageUnits: Readonly<Record<string, number>> = { s: 1, h: 3600, d: 86_400, m
 
 /** OpenKruise's form of CERTS_RENEW_BEFORE, where `m` is a month; seconds and hours are ours, for short-lived trials. */
 const ageSeconds: Form<number> = {
-  expects: 'a whole number with s, h, d, m (30 days) or y (365 days) such as 180d',
+  expects: 'an integer with s, h, d, m (30 days) or y (365 days) such as 180d',
   parse(given) {
     const found = /^([1-9]\d*)([shdmy])$/.exec(given);
     return found ? Number(found[1]) * (ageUnits[found[2] ?? ''] ?? 0) : undefined;
@@ -142,53 +142,65 @@ const admission: readonly Role[] = ['webhook', 'all'];
 
 /** The options that mean the same for every role; a role that is not listed accepts an option without using it. */
 export const options = {
-  kubeconfig: option('kubeconfig', file, undefined, 'Access to the API server; absent: as a pod of the cluster', {
+  kubeconfig: option('kubeconfig', file, undefined, 'Kubeconfig file; absent: in-cluster configuration', {
     env: ['KUBECONFIG'],
   }),
-  kubernetesServiceHost: option('kubernetes-service-host', text, undefined, 'The API server, as pods are told of it', {
+  kubernetesServiceHost: option('kubernetes-service-host', text, undefined, 'Host of the API server (in-cluster)', {
     env: ['KUBERNETES_SERVICE_HOST'],
   }),
-  kubernetesServicePort: option('kubernetes-service-port', port, '443', 'Port of the API server, likewise', {
+  kubernetesServicePort: option('kubernetes-service-port', port, '443', 'Port of the API server (in-cluster)', {
     env: ['KUBERNETES_SERVICE_PORT'],
   }),
-  namespace: option('namespace', textOrNothing, '', 'The one namespace to work in; empty: all'),
+  namespace: option('namespace', textOrNothing, '', 'The only namespace to watch; empty: all'),
   podNamespace: option('pod-namespace', text, 'kruise-system', 'Namespace of Windlass itself', {
     env: ['POD_NAMESPACE'],
   }),
-  featureGates: option('feature-gates', textOrNothing, '', 'Features on and off: A=true,B=false'),
-  logLevel: option('log-level', logLevel, 'info', 'Least level of the log, which is JSON on standard output'),
-  kubeQps: option('rest-config-qps', number, '0', 'Requests to the API server a second; 0: 200 (a daemon: 20)'),
-  kubeBurst: option('rest-config-burst', number, '0', 'Requests to the API server at once; 0: twice the rate'),
+  featureGates: option('feature-gates', textOrNothing, '', 'Feature gates to set: A=true,B=false'),
+  logLevel: option('log-level', logLevel, 'info', 'Lowest level of the log, which is JSON on standard output'),
+  kubeQps: option('rest-config-qps', number, '0', 'Requests to the API server per second; 0: 200 (daemon: 20)'),
+  kubeBurst: option('rest-config-burst', number, '0', 'Burst of requests to the API server; 0: twice the rate'),
 
-  temporalAddress: option('temporal-address', hostAndPort, '127.0.0.1:7233', 'Temporal', withTemporal),
-  temporalNamespace: option('temporal-namespace', text, 'default', "Temporal's namespace", withTemporal),
+  temporalAddress: option(
+    'temporal-address',
+    hostAndPort,
+    '127.0.0.1:7233',
+    'Address of the Temporal frontend',
+    withTemporal,
+  ),
+  temporalNamespace: option('temporal-namespace', text, 'default', 'Namespace in Temporal', withTemporal),
   temporalTls: option(
     'temporal-tls',
     switchOnOff,
     'false',
-    'TLS to Temporal, also without the files below',
+    'Use TLS to Temporal; implied by the other --temporal-tls options',
     withTemporal,
   ),
   temporalTlsCaFile: option(
     'temporal-tls-ca-file',
     file,
     undefined,
-    "Authority of Temporal's certificate",
+    "CA certificate of Temporal's certificate",
     withTemporal,
   ),
   temporalTlsCertFile: option(
     'temporal-tls-cert-file',
     file,
     undefined,
-    'Certificate to show to Temporal',
+    'Client certificate for Temporal',
     withTemporal,
   ),
-  temporalTlsKeyFile: option('temporal-tls-key-file', file, undefined, 'Key of that certificate', withTemporal),
+  temporalTlsKeyFile: option(
+    'temporal-tls-key-file',
+    file,
+    undefined,
+    'Private key of the client certificate for Temporal',
+    withTemporal,
+  ),
   temporalTlsServerName: option(
     'temporal-tls-server-name',
     text,
     undefined,
-    'Name to expect of Temporal',
+    "Expected server name in Temporal's certificate",
     withTemporal,
   ),
   temporalApiKeyFile: option(
@@ -202,99 +214,183 @@ export const options = {
   metricsAddress: option('metrics-addr', listenAddress, ':8080', 'Serves /metrics', notOnNodes),
   healthProbeAddress: option('health-probe-addr', listenAddress, ':8000', 'Serves /healthz and /readyz', notOnNodes),
 
-  leaderElection: option('enable-leader-election', switchOnOff, 'true', 'Lead by lease; false: lead at once', leading),
-  leaderNamespace: option('leader-election-namespace', text, undefined, 'Absent: --pod-namespace', leading),
-  leaderId: option('leader-election-id', text, 'windlass-watcher', 'Name of the lease', leading),
-  leaderLock: option('leader-election-resource-lock', onlyLeases, 'leases', 'Kind of the lock', leading),
-  leaseDuration: option('leader-election-lease-duration', durationSeconds, '12s', 'A silent leader keeps it', leading),
-  renewDeadline: option('leader-election-renew-deadline', durationSeconds, '8s', 'A leader gives up after', leading),
-  retryPeriod: option('leader-election-retry-period', durationSeconds, '1s', 'Between attempts on the lease', leading),
-  fullPass: option('full-pass-period', durationSeconds, '60s', 'Between two looks at every object', leading),
+  leaderElection: option(
+    'enable-leader-election',
+    switchOnOff,
+    'true',
+    'Elect a leader by a Lease; false: lead without election',
+    leading,
+  ),
+  leaderNamespace: option(
+    'leader-election-namespace',
+    text,
+    undefined,
+    'Namespace of the Lease; absent: --pod-namespace',
+    leading,
+  ),
+  leaderId: option('leader-election-id', text, 'windlass-watcher', 'Name of the Lease', leading),
+  leaderLock: option(
+    'leader-election-resource-lock',
+    onlyLeases,
+    'leases',
+    'Resource of the leader election lock',
+    leading,
+  ),
+  leaseDuration: option(
+    'leader-election-lease-duration',
+    durationSeconds,
+    '12s',
+    'How long the Lease is held without renewal',
+    leading,
+  ),
+  renewDeadline: option(
+    'leader-election-renew-deadline',
+    durationSeconds,
+    '8s',
+    'A leader that cannot renew the Lease for this long stops leading',
+    leading,
+  ),
+  retryPeriod: option(
+    'leader-election-retry-period',
+    durationSeconds,
+    '1s',
+    'Time between attempts to acquire or renew the Lease',
+    leading,
+  ),
+  fullPass: option('full-pass-period', durationSeconds, '60s', 'Time between two reconciles of every object', leading),
   engineSilent: option(
     'engine-silent-after',
     durationSeconds,
     '60s',
-    'Objects report a silent Temporal after',
+    'Objects report EngineSilent after Temporal has not answered for this long',
     leading,
   ),
   manageWorkerDeployment: option(
     'manage-worker-deployment',
     switchOnOff,
     'true',
-    "Sets the current version of Temporal's worker deployment",
+    "Set the current version of Temporal's worker deployment",
     leading,
   ),
   engineStuck: option(
     'engine-stuck-after',
     durationSeconds,
     '300s',
-    'Operations whose workflow task keeps failing begin anew after',
+    'Operations are started again after their workflow task has failed for this long',
     leading,
   ),
 
-  nodeImageDelay: option('nodeimage-creation-delay', durationSeconds, '30s', 'A node is ready so long first', leading),
+  nodeImageDelay: option(
+    'nodeimage-creation-delay',
+    durationSeconds,
+    '30s',
+    'Delay between the readiness of a node and its NodeImage',
+    leading,
+  ),
   imageTagTtl: option(
     'default-ttlseconds-for-always-nodeimage',
     secondsOfAMonth,
     '300',
-    'Pulled tags stay on record so much longer',
+    'Added to the time that tags of jobs of type Always stay in a NodeImage',
     leading,
   ),
-  daemonConfigNamespace: option('daemon-config-namespace', text, 'kruise-daemon-config', 'Secrets for daemons', {
-    env: ['KRUISE_DAEMON_CONFIG_NS'],
-    roles: ['watcher', 'daemon', 'all'],
-  }),
+  daemonConfigNamespace: option(
+    'daemon-config-namespace',
+    text,
+    'kruise-daemon-config',
+    'Namespace of the pull Secrets for daemons',
+    {
+      env: ['KRUISE_DAEMON_CONFIG_NS'],
+      roles: ['watcher', 'daemon', 'all'],
+    },
+  ),
 
-  webhookHost: option('webhook-host', text, undefined, 'Admission by URL at this host; absent: by Service', {
+  webhookHost: option('webhook-host', text, undefined, 'Host of the webhook URL; absent: called by Service', {
     env: ['WEBHOOK_HOST'],
     roles: admission,
   }),
-  webhookPort: option('webhook-port', port, '9876', 'Port of admission and conversion', {
+  webhookPort: option('webhook-port', port, '9876', 'Port of the admission and conversion webhooks', {
     env: ['WEBHOOK_PORT'],
     roles: admission,
   }),
-  secretName: option('webhook-secret-name', text, 'kruise-webhook-certs', 'Secret that shares the certificates', {
-    env: ['SECRET_NAME'],
-    roles: admission,
-  }),
-  clientCa: option('client-ca', fileOrNone, '', 'Who may call admission: PEM file of authorities', {
-    roles: admission,
-  }),
-  serviceName: option('webhook-service-name', text, 'kruise-webhook-service', 'Service of admission', {
+  secretName: option(
+    'webhook-secret-name',
+    text,
+    'kruise-webhook-certs',
+    'Secret with the certificates of the webhook',
+    {
+      env: ['SECRET_NAME'],
+      roles: admission,
+    },
+  ),
+  clientCa: option(
+    'client-ca',
+    fileOrNone,
+    '',
+    'PEM file of the CAs of the clients that may call admission; empty: every client may',
+    {
+      roles: admission,
+    },
+  ),
+  serviceName: option('webhook-service-name', text, 'kruise-webhook-service', 'Service of the webhook', {
     env: ['SERVICE_NAME'],
     roles: admission,
   }),
-  renewBefore: option('webhook-certs-renew-before', ageSeconds, '180d', 'Renews certificates this long before', {
-    env: ['CERTS_RENEW_BEFORE'],
-    roles: admission,
-  }),
+  renewBefore: option(
+    'webhook-certs-renew-before',
+    ageSeconds,
+    '180d',
+    'How long before their end certificates are renewed',
+    {
+      env: ['CERTS_RENEW_BEFORE'],
+      roles: admission,
+    },
+  ),
   certLifetime: option('webhook-certs-lifetime', ageSeconds, '10y', 'How long new certificates are valid', {
     roles: admission,
   }),
-  initializeTimeout: option('webhook-initialize-timeout', durationSeconds, '60s', 'Ends when not ready by then', {
-    roles: admission,
-  }),
+  initializeTimeout: option(
+    'webhook-initialize-timeout',
+    durationSeconds,
+    '60s',
+    'Exits when not ready within this time',
+    {
+      roles: admission,
+    },
+  ),
 
   nodeName: option('node-name', text, undefined, 'Name of the Node of this daemon; required', {
     env: ['NODE_NAME'],
     ...onNodes,
   }),
-  socketLocation: option('socket-location', text, '/hostvarrun', 'Folder of the runtime sockets', onNodes),
-  socketFile: option('socket-file', textOrNothing, '', 'Runtime socket in it; empty: the known ones', onNodes),
-  pullWorkers: option('max-workers-for-pull-image', wholeNumber, '-1', 'Pulls at once; below 0: 8', onNodes),
+  socketLocation: option('socket-location', text, '/hostvarrun', 'Directory of the runtime sockets', onNodes),
+  socketFile: option(
+    'socket-file',
+    textOrNothing,
+    '',
+    'Runtime socket in --socket-location; empty: the known ones',
+    onNodes,
+  ),
+  pullWorkers: option('max-workers-for-pull-image', wholeNumber, '-1', 'Image pulls at one time; below 0: 8', onNodes),
   pluginConfigFile: option(
     'plugin-config-file',
     file,
     '/kruise/CredentialProviderPlugin.yaml',
-    'Credential plugins, as the kubelet is told of them; need not exist',
+    'Configuration of credential provider plugins, in the format of the kubelet; may be absent',
     onNodes,
   ),
-  pluginFolder: option('plugin-bin-dir', text, '/kruise/plugins', 'Folder of the credential plugins', onNodes),
+  pluginFolder: option(
+    'plugin-bin-dir',
+    text,
+    '/kruise/plugins',
+    'Directory of the credential provider plugins',
+    onNodes,
+  ),
   kubeletPluginConfigFile: option(
     'image-credential-provider-config',
     file,
     undefined,
-    "--plugin-config-file by the kubelet's name; has to exist",
+    "--plugin-config-file by the kubelet's name; must exist",
     onNodes,
   ),
   kubeletPluginFolder: option(
@@ -308,7 +404,7 @@ export const options = {
     'node-docker-config',
     file,
     undefined,
-    "Registry credentials of the node, like the kubelet's config.json",
+    "Registry credentials of the node, in the format of the kubelet's config.json",
     onNodes,
   ),
   daemonAddress: option('addr', listenAddress, ':10221', 'Serves /healthz, /readyz and /metrics', onNodes),

@@ -50,7 +50,7 @@ export function shutdownOnSignals({ log, process: self = process, ...options }: 
       await Promise.race([Promise.resolve(late.signal).then(step.stop), tooLate]);
       log.debug({ step: step.name, ms: Math.round(performance.now() - startedAtMs) }, 'Stopped');
     } catch (error) {
-      log.warn({ step: step.name, err: error }, `Cannot stop ${step.name} in order`);
+      log.warn({ step: step.name, err: error }, `Cannot stop ${step.name} gracefully`);
     } finally {
       clearTimeout(timer);
     }

@@ -156,7 +156,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
         takeIn(seen);
         hasLooked = true;
         for (const act of early.splice(0)) act();
-        if (isStale) await write('tidy up', nextReport(nodeImage, [], waitingNow()));
+        if (isStale) await write('clean up', nextReport(nodeImage, [], waitingNow()));
         isStale = false;
       }
       await condition(() => wantsLook || isQuiet() || mayHandOver());
@@ -219,7 +219,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
       tags.push(...part.tags);
       if (!part.more) return { tags, isAll: true };
       if (part.tags.length === 0) {
-        const message = `Cannot look at NodeImage "${nodeImage.name}": the answer holds no tag and says that there are more`;
+        const message = `Cannot read NodeImage "${nodeImage.name}": the answer has no tag although it announces more`;
         throw ApplicationFailure.nonRetryable(message, 'Invalid');
       }
     }
@@ -471,11 +471,11 @@ function pauserIn({ blockedBy }: WaitingFor): string {
   return blockedBy[0]?.replace(/^operator\//, '') || 'an operator';
 }
 
-/** Tells in an Event who steered it. Nothing depends on it, and nothing waits for it for long. */
+/** Emits an Event that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
 async function announce({ nodeImage }: PullOperation, command: OperatorCommand, by: string): Promise<void> {
   const { name, target, id } = command;
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
-  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
   const about = { kind: nodeImages.kind, namespace: '', ...nodeImage };
   const input = { about, command: name, by, key, ...(target === undefined ? {} : { target }) };
   await images.announceSteering.executeWithOptions(options, [input]).catch(() => undefined);

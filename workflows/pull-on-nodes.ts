@@ -65,7 +65,7 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
     );
     const key = `${workflowInfo().runId.slice(0, 8)}-${command.id}`;
     const about = { kind: imagePullJobs.kind, ...job };
-    const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+    const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
     await images.announceSteering
       .executeWithOptions(options, [{ about, command: name, by, key }])
       .catch(() => undefined);

@@ -134,12 +134,12 @@ export async function restartContainers(operation: RestartWork, told?: RestartWo
   });
 }
 
-/** Tells in an Event who steered the request. Nothing depends on it, and nothing waits for it for long. */
+/** Emits an Event that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
 async function announce({ request }: RestartOperation, command: OperatorCommand, by: string): Promise<void> {
   const { name, target, id } = command;
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
   // not by whom: Temporal refuses a task whose summary is long, and anybody may choose any name
-  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
   const input = { request, command: name, by, key, ...(target === undefined ? {} : { target }) };
   await kube.announceCommand.executeWithOptions(options, [input]).catch(() => undefined);
 }
@@ -264,7 +264,7 @@ async function recreate(
   function tell(): void {
     status = statusNow(status, progress, request.runtime, unseen);
     if (isMomentary(progress)) {
-      moment ??= after(momentMs, 'tell of a stop that is not over at once', () => {
+      moment ??= after(momentMs, 'report a stop that takes long', () => {
         moment = undefined;
         inbox.put({ kind: 'stopIsLong' });
       });
@@ -378,9 +378,7 @@ async function recreate(
         }
         case 'refused':
           inbox.put({ kind: 'refused', ...about, reason: why.reason, message: why.message });
-          after(refusedPauseMs(why.reason, refusals++), 'try again what was refused', () =>
-            inbox.put({ kind: 'tryAgain' }),
-          );
+          after(refusedPauseMs(why.reason, refusals++), 'retry after a refusal', () => inbox.put({ kind: 'tryAgain' }));
           break;
         case 'away':
           if (during === 'look') inbox.put({ kind: 'runtimeAway', message: why.message });
@@ -487,7 +485,7 @@ function showPhase({ request }: RestartOperation, { phase, waitingFor }: Reporte
   });
 }
 
-/** The API allows any number of seconds; a century is as good as for ever, and a timer can hold it. */
+/** Longer times are cut to 100 years: that is no deadline in effect, and within the range of a timer. */
 const longestMs = 100 * 365 * 24 * 3600 * 1000;
 
 /** Does something after a time, unless the workflow has ended by then or this has been cancelled. */

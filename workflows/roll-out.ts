@@ -149,7 +149,7 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
   function park(why: StepFailure): void {
     inbox.put({ kind: 'parked', waitingFor: refusalWaitOf(why) });
     const reason = why.kind === 'refused' ? why.reason : 'Invalid';
-    void sleep(refusedPauseMs(reason, refusals++), { summary: 'try again what was refused' }).then(() =>
+    void sleep(refusedPauseMs(reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
       inbox.put({ kind: 'changed', change: undefined }),
     );
   }
@@ -162,7 +162,7 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
     current?.scope.cancel();
     current = undefined;
     if (progress.awaitsFacts && !progress.end)
-      void sleep(factsMs, { summary: 'see what the object asks for' }).then(() => inbox.put({ kind: 'noFacts' }));
+      void sleep(factsMs, { summary: 'read the object' }).then(() => inbox.put({ kind: 'noFacts' }));
     if (!wanted) return;
 
     const scope = new CancellationScope();
@@ -206,7 +206,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
         inbox.put({ kind: 'refused', waitingFor: refusalWaitOf(outcome.why) });
         const reason = outcome.why.kind === 'refused' ? outcome.why.reason : 'Invalid';
         const pauseMs = refusedPauseMs(reason, refusals++);
-        const summary = 'try again what was refused';
+        const summary = 'retry after a refusal';
         await condition(() => operator.retries() !== retriesBefore, pauseMs, { summary });
         continue;
       }
@@ -248,8 +248,8 @@ type WriteOutcome =
 /** What a roll-out waits for when a step of it was refused. */
 function refusalWaitOf(why: StepFailure): WaitingFor {
   const reason = why.kind === 'refused' ? refusalWait(why.reason) : 'Parked';
-  const message = why.kind === 'nodeSilent' ? 'nobody has answered in time' : why.message;
-  const unblock = `It is tried again by itself, or at once after the signal retry; ${message}`;
+  const message = why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
+  const unblock = `It is retried automatically, or at once after the signal retry; ${message}`;
   return { reason, blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
 }
 
@@ -265,7 +265,7 @@ function show(progress: RollOutProgress, shown: string): string {
   return next;
 }
 
-/** Tells in an Event who steered the roll-out. Nothing depends on it, and nothing waits for it for long. */
+/** Emits an Event that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
 async function announce(
   { kind, target }: RollOutOperation,
   { id, name, target: pod }: OperatorCommand,
@@ -274,7 +274,7 @@ async function announce(
 ): Promise<void> {
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
   // not by whom: Temporal refuses a task whose summary is long, and anybody may choose any name
-  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
   const input = { kind, target, command: name, by, key };
   const more = { ...(pod !== undefined && { pod }), ...(refused !== undefined && { refused }) };
   await kube.announceRollOutCommand.executeWithOptions(options, [{ ...input, ...more }]).catch(() => undefined);

@@ -263,7 +263,7 @@ type Loose = { readonly [Field in keyof TerminationStatus]: TerminationStatus[Fi
 async function announce({ pod }: SidecarOperation, command: OperatorCommand, by: string): Promise<void> {
   const { name, target, id } = command;
   const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
-  const options = { summary: `tell of ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
+  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
   const input = { pod, command: name, by, key, ...(target === undefined ? {} : { target }) };
   await kube.announceOnPod.executeWithOptions(options, [input]).catch(() => undefined);
 }

@@ -65,7 +65,7 @@ async function lookAtNewest(runtime: ContainerRuntime, means: LookMeans, input: 
   const { pod, container, notContainerId, minStartedSeconds } = input;
   const newest = newestByName(await runtime.listContainers({ podUid: pod.uid })).get(container);
   if (newest === undefined || newest.id === notContainerId) {
-    return waiting(input, 'ContainerNotFound', 'the kubelet has not made a new instance yet');
+    return waiting(input, 'ContainerNotFound', 'the kubelet has not created a new instance yet');
   }
   const containerId = newest.id;
   if (newest.state !== 'running') {

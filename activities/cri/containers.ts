@@ -69,7 +69,7 @@ const freshMs = 10_000;
 export function containerActivities(means: ContainerActivityMeans): NodeActivities {
   return {
     async 'node.v1.lookAtContainers'({ pod, runtime: name, containers }) {
-      const attempted = `Cannot look at the containers of pod "${qualifiedName(pod)}"`;
+      const attempted = `Cannot list the containers of pod "${qualifiedName(pod)}"`;
       try {
         const found = await findRuntime(means.runtimes, name, pod.uid);
         if (found.kind === 'absent' && found.final) return { kind: 'noRuntime', message: whyOf(found.message) };
@@ -190,7 +190,7 @@ async function checkAndStop(
   const found = await findToStop(means, input, attempted, readOrderOf);
   if ('kind' in found) return found;
   // Nobody waits any more: the stop was called off before it began, and now it must not.
-  if (!run.wanted()) throw unreachable(attempted, 'nobody waits for it any more');
+  if (!run.wanted()) throw unreachable(attempted, 'nothing waits for it any more');
 
   const { graceSeconds, preStop, killing, component } = found.order;
   const about = { ...found.order.about, pod: pod.name, container, containerId };
@@ -213,7 +213,7 @@ async function checkAndStop(
       report: run.report,
     },
   );
-  means.log.info({ ...about, result }, result.kind === 'stopped' ? 'Container has stopped' : 'Cannot stop container');
+  means.log.info({ ...about, result }, result.kind === 'stopped' ? 'Container stopped' : 'Cannot stop container');
   return result;
 }
 
@@ -301,7 +301,7 @@ function orderIn(
   const order = request.spec.containers.find((listed) => listed.name === container);
   if (order === undefined) throw invalid(attempted, `${name} does not list it`);
   if (instance.labels[criLabel.podNamespace] !== request.metadata.namespace) {
-    throw invalid(attempted, `${name} is of another namespace than the container`);
+    throw invalid(attempted, `${name} is in another namespace than the container`);
   }
   const { preStop, ports = [] } = order;
   const graceSeconds = request.spec.strategy?.terminationGracePeriodSeconds ?? podGraceSeconds(instance);

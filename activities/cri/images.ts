@@ -296,7 +296,7 @@ async function findOnNode(
   signal: AbortSignal,
   withinMs: number,
 ): Promise<FoundCredentials> {
-  const troubles = ['the credentials of the node did not come in time'];
+  const troubles = ['the credentials of the node were not received in time'];
   const late: FoundCredentials = { keyrings: [], troubles, remembered: false };
   const { promise, resolve } = Promise.withResolvers<FoundCredentials>();
   const giveUp = () => resolve(late);
@@ -317,7 +317,7 @@ async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promi
     const free = folder === undefined ? undefined : await means.freeBytes(folder);
     if (free === undefined || free >= leastFreeBytes) return undefined;
     const [left, least] = [free, leastFreeBytes].map((bytes) => `${Math.floor(bytes / 1024 / 1024)} MiB`);
-    return `only ${left} are left in ${folder}, and a pull is begun with ${least} at least`;
+    return `only ${left} are free in ${folder}, and a pull needs at least ${least}`;
   } catch (error) {
     if (error instanceof CriError) return undefined; // the pull itself will tell better
     throw error;
@@ -338,7 +338,8 @@ async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRe
   const keyrings: Keyring[] = [];
   const denied: string[] = [];
   for (const { name, secret } of secrets) {
-    if (secret === 'denied') denied.push(`Secret "${name}" may not be read: grant that to the daemon`);
+    if (secret === 'denied')
+      denied.push(`the daemon is not allowed to read Secret "${name}": grant it get on that Secret`);
     else if (secret !== undefined) keyrings.push(keyringOf(name, secret));
   }
   return { keyrings, denied };

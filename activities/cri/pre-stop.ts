@@ -49,7 +49,7 @@ async function toHookRequest(
   means: Pick<HookMeans, 'podIp'>,
 ): Promise<HookRequest> {
   const host = httpGet.host || (await means.podIp());
-  if (!host) throw new HookError('the runtime names no IP of the pod');
+  if (!host) throw new HookError('the runtime reports no IP address of the pod');
   const path = httpGet.path ?? '';
   return {
     scheme: httpGet.scheme?.toLowerCase() === 'https' ? 'https' : 'http',

@@ -46,7 +46,7 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   const leftMs = isTold(live) ? 0 : kubeletAwayMs(means.pods.lastOutage());
   if (leftMs > 0) {
     const seconds = Math.ceil(leftMs / 1_000);
-    const why = `the API server was away, and the kubelet gets ${seconds} s more to see the change of the pod`;
+    const why = `the API server was unreachable; waiting ${seconds} s longer for the kubelet to see the change of the pod`;
     throw unreachable(attemptOf(input), why);
   }
   await means.clock.sleep(kubeletSeesMs);
@@ -107,7 +107,7 @@ export async function checkStale(means: RefreshMeans, input: RefreshInput): Prom
   const isStale = staleContainers(pod).some(
     (stale) => stale.name === input.container && stale.containerID === containerID,
   );
-  if (!isStale) throw superseded(attempted, 'its environment is not to be refreshed any more');
+  if (!isStale) throw superseded(attempted, 'its environment no longer needs a refresh');
   return pod;
 }
 

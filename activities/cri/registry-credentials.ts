@@ -44,7 +44,7 @@ export function keyringOf(name: string, secret: PullSecret): Keyring {
 /** Reads the credentials in the text of a file like Docker's `config.json`. Throws `MalformedSecret`. */
 export function dockerConfigKeyring(name: string, text: string): Keyring {
   const config = parsed(text);
-  if (config === undefined) throw new MalformedSecret(`${name} is no JSON object`);
+  if (config === undefined) throw new MalformedSecret(`${name} is not a JSON object`);
   return { entries: entriesOf(name, objectOr(config.auths)) };
 }
 
@@ -81,7 +81,7 @@ function authOf(name: string, { username, password, auth, identitytoken }: JsonO
   if (typeof auth !== 'string' || auth === '') return undefined;
   const text = Buffer.from(auth, 'base64').toString('utf8');
   const colon = text.indexOf(':');
-  if (colon < 0) throw new MalformedSecret(`${name} has an auth that is no "user:password" in base64`);
+  if (colon < 0) throw new MalformedSecret(`${name} has an auth that is not "user:password" in base64`);
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
 }
 

@@ -111,7 +111,7 @@ async function seeGone(stop: Stop, means: StopMeans): Promise<string | undefined
     const seen = await glance(stop);
     if (seen === 'gone') return undefined;
     if (seen === 'runs' && means.clock.monotonicMs() - startedAtMs > seeGoneMs) {
-      return `runtime says that it stopped the container, and still shows it ${seeGoneMs / 1_000}s later`;
+      return `runtime reported the container as stopped, but still lists it ${seeGoneMs / 1_000}s later`;
     }
     if (seen instanceof CriError) await whenSeen(stop, seen, means);
     else await means.clock.sleep(pauseMs);

@@ -40,7 +40,7 @@ export function advanceActivity(dependencies: AdvanceDependencies): (input: Adva
     try {
       life = await ConfirmedLife.begin(options);
       const holder = queueOf(kind);
-      if (!holder) throw new Error('this watcher does not lead');
+      if (!holder) throw new Error('this watcher is not the leader');
       return await holder.hand(target.uid, permit, life);
     } catch (error) {
       const { cancelled } = options;

@@ -37,7 +37,7 @@ export function recordOrdersActivity({
   return async ({ kind, target, orders }) => {
     const attempted = `Cannot write the orders for ${kind} "${qualifiedName(target)}"`;
     const resource = resourceOf(kind);
-    if (!resource) throw ApplicationFailure.nonRetryable(`${attempted}: nothing rolls out that kind`, 'Invalid');
+    if (!resource) throw ApplicationFailure.nonRetryable(`${attempted}: no controller rolls out that kind`, 'Invalid');
     const { namespace, name, uid } = target;
     try {
       const outcome = await despiteConflicts(async () => {

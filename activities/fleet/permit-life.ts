@@ -71,8 +71,8 @@ export class ConfirmedLife implements PermitLife {
     const sentAtMs = performance.now();
     const answer = await confirm(heartbeatTimeoutMs / 3);
     if (answer === 'counts' && this.isAlive()) this.#untilMs = sentAtMs + heartbeatTimeoutMs;
-    if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was taken back'));
-    if (answer === 'gone') this.#end.abort(new Error('Temporal has given the activity to another attempt'));
+    if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
+    if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
   }
 
   #confirmLater(): void {

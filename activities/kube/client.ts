@@ -159,7 +159,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
 export function pathOf(resource: Resource, ref: Partial<NameRef> = {}, subresource?: string): string {
   for (const name of [ref.namespace || undefined, ref.name]) {
     if (name === undefined || isPathSegment(name)) continue;
-    const message = `${resource.plural} "${name}" not found: nothing can have this name`;
+    const message = `${resource.plural} "${name}" not found: it is not a valid name`;
     throw new KubeError({ status: 404, reason: 'NotFound', message });
   }
   const root = resource.group === '' ? '/api' : `/apis/${resource.group}`;
@@ -340,7 +340,7 @@ class HttpKubeClient implements KubeClient {
       const answer = await this.#ask(call, watchdog.signal);
       if (answer.status !== 200) throw await this.#refusal(call, answer);
 
-      const silent = () => noAnswer(nameOf(call), `silent for ${inSeconds(silenceMs)}`, 'Silent');
+      const silent = () => noAnswer(nameOf(call), `no data for ${inSeconds(silenceMs)}`, 'Silent');
       watchdog.expectWithin(silenceMs, silent);
       for await (const line of lines(answer.body, () => watchdog.heard())) yield parseEvent(nameOf(call), line);
     } catch (error) {
@@ -587,7 +587,7 @@ async function* lines(body: AsyncIterable<Buffer>, onChunk: () => void): AsyncGe
       if (begunBytes > longestWatchLine) throw new TooLarge(`an event is longer than ${longestWatchLine} bytes`);
     }
   }
-  if (begunBytes > 0) throw new Error('the watch broke off in the middle of an event');
+  if (begunBytes > 0) throw new Error('the watch ended in the middle of an event');
 }
 
 function parseEvent<T extends KubeObject>(request: string, line: string): WatchEvent<T> {

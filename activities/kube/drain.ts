@@ -96,7 +96,7 @@ export function drainActivities({
       component: eventComponent.recreate,
       type: 'Warning',
       reason: 'NotDrained',
-      message: `Going on although Services still route to this pod after ${patienceMs / 1000} s: ${services.join(', ')}`,
+      message: `Continuing although Services still route to this pod after ${patienceMs / 1000} s: ${services.join(', ')}`,
       at: now(),
     });
   }

@@ -45,7 +45,7 @@ export function environmentActivities({ kube }: { readonly kube: Pick<KubeClient
           ...(liveNode && { node: { name: liveNode.metadata.name, uid: liveNode.metadata.uid } }),
         };
       } catch (error) {
-        throw toFailure(error, `Cannot look at the environment of pod "${qualifiedName(pod)}"`);
+        throw toFailure(error, `Cannot read the environment of pod "${qualifiedName(pod)}"`);
       }
     },
   };

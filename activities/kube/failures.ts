@@ -73,7 +73,7 @@ export function toKubeError(request: string, status: number, body: string, retry
 
 /** The error that an event of type ERROR in a watch stands for. */
 export function watchError(request: string, object: unknown): KubeError {
-  if (!isStatus(object)) return noAnswer(request, 'the watch ended with an error that says nothing');
+  if (!isStatus(object)) return noAnswer(request, 'the watch ended with an error without a message');
   return new KubeError({ ...refusalOf(object, object.code ?? 0, undefined), request });
 }
 

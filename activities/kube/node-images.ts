@@ -85,7 +85,7 @@ export function nodeImageActivities({
         const tags = nextPart(left, lookBytes - jsonBytes({ ...look, tags: [], more: true }));
         return { ...look, tags, more: tags.length < left.length };
       } catch (error) {
-        throw toFailure(error, `Cannot look at NodeImage "${nodeImage.name}"`);
+        throw toFailure(error, `Cannot read NodeImage "${nodeImage.name}"`);
       }
     },
 

@@ -54,7 +54,7 @@ export function pullJobActivities({
         if (live === undefined) return 'gone';
         return isFinished(live) ? 'finished' : 'open';
       } catch (error) {
-        throw toFailure(error, `Cannot look at ImagePullJob "${qualifiedName(job)}"`);
+        throw toFailure(error, `Cannot read ImagePullJob "${qualifiedName(job)}"`);
       }
     },
 

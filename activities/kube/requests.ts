@@ -122,7 +122,7 @@ export function requestActivities({
         lastSeen.keep(live);
         return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
       } catch (error) {
-        throw toFailure(error, `Cannot look at ${crr.kind} "${qualifiedName(request)}"`);
+        throw toFailure(error, `Cannot read ${crr.kind} "${qualifiedName(request)}"`);
       }
     },
 

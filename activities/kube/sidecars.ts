@@ -77,7 +77,7 @@ export function sidecarActivities({
           status: world.pod ? cutStatus(terminationStatusOf(world.pod)) : {},
         };
       } catch (error) {
-        throw toFailure(error, `Cannot look at the sidecars of pod "${qualifiedName(pod)}"`);
+        throw toFailure(error, `Cannot read the sidecars of pod "${qualifiedName(pod)}"`);
       }
     },
 
@@ -96,7 +96,7 @@ export function sidecarActivities({
     },
 
     async reportSidecars({ pod, status }) {
-      const attempted = `Cannot write on pod "${qualifiedName(pod)}" what the end of its sidecars waits for`;
+      const attempted = `Cannot write the state of the sidecar termination of pod "${qualifiedName(pod)}"`;
       const text = Object.keys(status).length === 0 ? null : JSON.stringify(status);
       try {
         const live = await found<Pod>(kube.get(kubeResource.pods, pod));
@@ -136,7 +136,7 @@ export function sidecarActivities({
 
   async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld): Promise<void> {
     switch (step.kind) {
-      // said first: whoever dies after the act does not find it due again
+      // The Event goes first: after the act the step is no longer due, and a crash in between would lose the Event.
       case 'swapImages':
         await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap');
         return await swapImages(pod, step.containers);

@@ -37,7 +37,7 @@ export async function planManifests(objects: readonly ManifestObject[], options:
   const sets = objects.filter(({ object }) => isCloneSet(object));
   const others = objects.filter(({ object }) => !isCloneSet(object));
   if (sets.length === 0) throw new CommandFailed('no CloneSet among the objects given');
-  const notes = others.map(({ object }) => `left out ${nameOf(object)}: only CloneSets are planned`);
+  const notes = others.map(({ object }) => `skipped ${nameOf(object)}: only CloneSets are planned`);
 
   const plans: SetPlan[] = [];
   const failures: string[] = [];
@@ -81,11 +81,11 @@ async function planOne(manifest: JsonObject, options: PlanOptions): Promise<SetP
   const converted = convertCloneSet(after, apiVersionOf(cloneSets));
   const before = live && convertCloneSet(live, apiVersionOf(cloneSets))?.object;
   if (converted === undefined)
-    throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not known`);
+    throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not supported`);
   const set = asCloneSet(converted.object, before, ref);
   const { world, notes } = await lookAround(set, { kube, gates, nowMs: now() });
   const preview = previewSet(world);
-  if (preview === undefined) throw new CommandFailed(`${id}: spec.selector cannot be understood`);
+  if (preview === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
   return setPlan({
     set,
     before,
@@ -104,7 +104,7 @@ async function planOne(manifest: JsonObject, options: PlanOptions): Promise<SetP
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
       const isUntried = error.status === 0 || error.status >= 500 || isMissingRight(error);
-      if (isUntried) return { notes: [`not tried on the API server, checked here only: ${error.message}`] };
+      if (isUntried) return { notes: [`no dry run on the API server, checked by the plugin only: ${error.message}`] };
       const causes = error.causes.map(({ field = '', message = '' }) => ({ path: field, message }));
       refuse(id, causes);
       throw new CommandFailed(`${id} would be refused: ${describeFailure(error)}`);

@@ -87,9 +87,9 @@ export function explainSet({
     operation,
     commands: commandsFor(set, waits, { operation, means, readAs }),
     notes: [
-      ...(situation ? [] : ['the template has not been recorded yet: no watcher has looked at it']),
+      ...(situation ? [] : ['no ControllerRevision of the template yet: no watcher has reconciled the CloneSet']),
       ...(observedGeneration === undefined || observedGeneration < generation
-        ? [`the status is of generation ${observedGeneration ?? 'none'}, the set of ${generation}`]
+        ? [`status.observedGeneration is ${observedGeneration ?? 'absent'}, metadata.generation is ${generation}`]
         : []),
       ...terminatingNotes(world),
       ...notes,
@@ -181,9 +181,9 @@ function stepsOf(situation: Situation, roads: readonly PodPreview[]): readonly E
       );
     if (pod.isSpecified) return about(2, 'to be deleted', '');
     if (pod.state && !['Normal', 'Updated', 'PreparingNormal'].includes(pod.state))
-      return about(3, pod.state, 'held by a hook, or on its way');
+      return about(3, pod.state, 'held by a lifecycle hook, or in transition');
     const road = roads.find((found) => found.pod === pod.name);
-    const down = pod.isAvailable ? '' : `not available since ${downSince(pod) ?? 'long'}`;
+    const down = pod.isAvailable ? '' : `unavailable (since ${downSince(pod) ?? 'unknown'})`;
     if (road?.turn !== undefined)
       return about(100 + rank(pod), `waits, batch ${road.turn}`, [roadText(road), down].filter(Boolean).join('; '));
     if (isAtGoal(scene, pod)) return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, 'updated', down);
@@ -216,7 +216,7 @@ function terminatingNotes({ pods, nowMs }: CloneSetWorld): readonly string[] {
   if (first === undefined) return [];
   const held = first.metadata.finalizers?.join(', ');
   return [
-    `pod ${first.metadata.name} should have ended at ${first.metadata.deletionTimestamp}` +
+    `pod ${first.metadata.name} should have terminated by ${first.metadata.deletionTimestamp}` +
       `${held ? `, and has finalizers ${held}` : ''}${late.length > 1 ? `; so should ${late.length - 1} more` : ''}`,
   ];
 }
@@ -252,25 +252,25 @@ function commandsFor(
     const look =
       pod === undefined
         ? []
-        : [{ command: `kubectl -n ${namespace} describe pod ${pod}`, effect: `why ${pod} is not ready` }];
+        : [{ command: `kubectl -n ${namespace} describe pod ${pod}`, effect: `shows why ${pod} is not ready` }];
     const logs =
       pod === undefined
         ? []
-        : [{ command: `kubectl -n ${namespace} logs ${pod} --all-containers`, effect: `what ${pod} says` }];
-    const skip = pod === undefined ? [] : [signal('skip', `leaves ${pod} out`, pod)];
+        : [{ command: `kubectl -n ${namespace} logs ${pod} --all-containers`, effect: `shows the logs of ${pod}` }];
+    const skip = pod === undefined ? [] : [signal('skip', `skips ${pod}`, pod)];
     switch (wait.reason as CloneSetWaitReason) {
       case 'Paused':
-        return [patch({ paused: false }, 'goes on')];
+        return [patch({ paused: false }, 'continues')];
       case 'PausedByOperator':
-        return [signal('resume', 'goes on')];
+        return [signal('resume', 'continues')];
       case 'PartitionReached':
-        return [patch({ partition: 0 }, 'updates the pods that are left')];
+        return [patch({ partition: 0 }, 'updates the remaining pods')];
       case 'BudgetSpent':
       case 'NotReady':
       case 'BatchNotReady':
         return [...look, ...logs];
       case 'BudgetRoundsToZero':
-        return [patch({ maxUnavailable: 1 }, 'one pod at a time')];
+        return [patch({ maxUnavailable: 1 }, 'updates one pod at a time')];
       case 'ContainersNotSwapped':
       case 'NotScheduled':
       case 'Terminating':
@@ -282,19 +282,19 @@ function commandsFor(
         return [patch({ podUpdatePolicy: 'InPlaceIfPossible' }, 'recreates these pods')];
       case 'ImageNotReady':
         return [
-          { command: `kubectl -n ${namespace} get imagepulljobs`, effect: 'how far the images have come' },
+          { command: `kubectl -n ${namespace} get imagepulljobs`, effect: 'shows the progress of the pre-download' },
           {
             command: `kubectl -n ${namespace} annotate clone ${name} ${windlassAnnotation.prefetch}-`,
-            effect: 'goes on without waiting for images',
+            effect: 'continues without waiting for images',
           },
         ];
       case 'Undone':
-        return [signal('resume', 'takes the undo back')];
+        return [signal('resume', 'ends the undo')];
       case 'Skipped':
       case 'Aborted':
-        return [signal('retry', 'goes on')];
+        return [signal('retry', 'continues')];
       case 'Parked':
-        return [signal('retry', 'tries it again'), ...skip];
+        return [signal('retry', 'retries it'), ...skip];
       case 'EngineStuck':
         return stuckCommands(operation.workflowId, means);
       default:
@@ -305,12 +305,12 @@ function commandsFor(
   const isRolling = mayRun(operation) && (operation.kind === 'found' || isUpdating(set));
   const steering = isRolling
     ? [
-        ...(isPaused ? [] : [signal('pause', 'no further pod is disturbed')]),
-        signal('abort', 'stops where it is'),
-        signal('undo', 'takes the pods that were changed back'),
+        ...(isPaused ? [] : [signal('pause', 'disrupts no further pod')]),
+        signal('abort', 'stops the roll-out where it is'),
+        signal('undo', 'returns updated pods to the previous revision'),
         {
           command: `kubectl -n ${namespace} annotate clone ${name} windlass.io/command=pause`,
-          effect: 'the same, for those who may not signal workflows; other commands likewise',
+          effect: 'the same without permission to signal workflows; other commands likewise',
         },
       ]
     : [];

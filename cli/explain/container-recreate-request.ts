@@ -45,11 +45,11 @@ async function explainRequest(request: ContainerRecreateRequest, means: ExplainM
     commands: isOpen && operation && mayRun(operation) ? commandsFor(request, operation.workflowId, means) : [],
     notes: [
       ...(podUid === undefined
-        ? [`it has no label ${crrLabel.podUid}: admission has not seen it, so nothing runs`]
+        ? [`it has no label ${crrLabel.podUid}: the webhook has not processed it, so no operation runs`]
         : []),
-      ...(isOpen && request.status === undefined ? ['it has no status: no watcher has looked at it yet'] : []),
+      ...(isOpen && request.status === undefined ? ['it has no status: no watcher has reconciled it yet'] : []),
       ...(request.status?.observedGeneration !== undefined && request.status.observedGeneration < generation
-        ? [`the status is of generation ${request.status.observedGeneration}, the request of ${generation}`]
+        ? [`status.observedGeneration is ${request.status.observedGeneration}, metadata.generation is ${generation}`]
         : []),
     ],
   };
@@ -61,7 +61,7 @@ function summaryOf({ spec, status }: ContainerRecreateRequest): string {
   const end = [findCondition(status?.conditions, 'Complete'), findCondition(status?.conditions, 'Failed')].find(
     (condition) => condition?.status === 'True',
   );
-  const phase = status?.phase || 'not begun';
+  const phase = status?.phase || 'not started';
   const why = end ? ` (${end.type}: ${end.reason}${status?.message ? `, ${status.message}` : ''})` : '';
   return `${phase}${why}, ${done} of ${spec.containers.length} containers of pod ${spec.podName} restarted`;
 }
@@ -70,7 +70,7 @@ function stepOf({ status, spec }: ContainerRecreateRequest, container: string): 
   const step = `restart ${container}@${spec.podName}`;
   const state = status?.containerRecreateStates?.find(({ name }) => name === container);
   if (state === undefined) return { step, state: status?.phase === 'Completed' ? 'Left out' : 'Pending', detail: '' };
-  const stopped = state.phase === 'Recreating' && state.isKilled ? 'stopped; the new one is awaited' : '';
+  const stopped = state.phase === 'Recreating' && state.isKilled ? 'stopped; waiting for the new instance' : '';
   return { step, state: state.phase, detail: state.message || stopped };
 }
 
@@ -89,33 +89,41 @@ function commandsFor(
   const blocker = wait?.blockedBy[0]?.split('/')[1];
   const container = wait?.blockedBy[0]?.startsWith('container/') ? blocker : undefined;
   const isPaused = wait?.reason === ('Paused' satisfies RecreateWaitReason);
-  const logs = { command: `kubectl -n ${namespace} logs ${podName} -c ${container}`, effect: 'what it says' };
+  const logs = {
+    command: `kubectl -n ${namespace} logs ${podName} -c ${container}`,
+    effect: `shows the logs of ${container}`,
+  };
   return distinct([
     ...(wait?.reason === 'Queued' && blocker !== undefined
-      ? [{ command: `kubectl kruise -n ${namespace} explain crr/${blocker}`, effect: 'the request in front' }]
+      ? [
+          {
+            command: `kubectl kruise -n ${namespace} explain crr/${blocker}`,
+            effect: 'explains the request ahead in the queue',
+          },
+        ]
       : []),
     ...(wait?.reason === 'ContainerNotReady' && container !== undefined ? [logs] : []),
     ...(wait?.reason === 'ContainerNotFound' || wait?.reason === 'PodFinished'
-      ? [{ command: `kubectl -n ${namespace} describe pod ${podName}`, effect: 'why it does not start' }]
+      ? [{ command: `kubectl -n ${namespace} describe pod ${podName}`, effect: 'shows why it does not start' }]
       : []),
     ...(wait?.reason === 'NodeSilent'
       ? [
           {
             command: `kubectl describe node ${request.metadata.labels?.[crrLabel.nodeName] ?? ''}`,
-            effect: 'how the node is',
+            effect: 'shows the state of the node',
           },
         ]
       : []),
     ...(wait?.reason === 'EngineStuck' ? stuckCommands(workflowId, { engine }) : []),
     ...(wait?.reason === 'Denied' || wait?.reason === 'Parked'
-      ? [signal('retry', 'tries what was refused at once')]
+      ? [signal('retry', 'retries at once what was refused')]
       : []),
-    isPaused ? signal('resume', 'goes on') : signal('pause', 'no further container is stopped'),
-    ...(container === undefined ? [] : [signal('skip', `leaves ${container} out`, container)]),
+    isPaused ? signal('resume', 'continues') : signal('pause', 'stops no further container'),
+    ...(container === undefined ? [] : [signal('skip', `skips ${container}`, container)]),
     signal('abort', 'ends the request; what has not been stopped stays as it is'),
     {
       command: `kubectl -n ${namespace} annotate crr ${name} windlass.io/command=abort`,
-      effect: 'the same, for those who may not signal workflows; other commands likewise',
+      effect: 'the same without permission to signal workflows; other commands likewise',
     },
   ]);
 }

@@ -28,7 +28,7 @@ export function kindOf(word: string): AskedKind {
     if (named.length > 0) return { explainer, versions: named };
   }
   const known = explainers.map(({ versions: [{ plural }], shortNames }) => [plural, ...shortNames].join(', '));
-  throw new CommandFailed(`"${word}" cannot be explained; what can: ${known.join('; ')}`);
+  throw new CommandFailed(`"${word}" cannot be explained; supported: ${known.join('; ')}`);
 }
 
 /** The object of `KIND/NAME` or `KIND NAME`. */

@@ -12,7 +12,7 @@ export async function askEngine(
     const report = await engine.report(workflowId);
     return report === undefined ? { kind: 'none', workflowId } : { kind: 'found', ...report };
   } catch (error) {
-    return { kind: 'notAsked', workflowId, why: `Temporal could not be asked: ${describeFailure(error)}` };
+    return { kind: 'notAsked', workflowId, why: `Cannot query Temporal: ${describeFailure(error)}` };
   }
 }
 
@@ -39,8 +39,8 @@ export function stuckCommands(
 ): readonly HelpfulCommand[] {
   const flags = `${engine === undefined ? '' : `${engine.flags} `}--workflow-id ${workflowId}`;
   return [
-    { command: `temporal workflow show --detailed ${flags}`, effect: 'why its workflow task fails' },
-    { command: `temporal workflow terminate ${flags}`, effect: 'begins it anew; all progress is in the cluster' },
+    { command: `temporal workflow show --detailed ${flags}`, effect: 'shows why its workflow task fails' },
+    { command: `temporal workflow terminate ${flags}`, effect: 'starts it again; all progress is kept in the cluster' },
   ];
 }
 

@@ -24,7 +24,7 @@ function waitText({ reason, blockedBy, blockedCount, since, unblock }: Explained
   return [
     `${reason}${since === undefined ? '' : `, since ${since} (${formatAge(nowMs - Date.parse(since))})`}`,
     ...(blockedBy.length > 0 ? [`  by: ${blockedBy.join(', ')}${more}`] : []),
-    `  what helps: ${unblock}`,
+    `  to unblock: ${unblock}`,
   ].join('\n');
 }
 
@@ -49,9 +49,9 @@ function operationText(operation: ExplainedOperation, nowMs: number): string {
   const head = `Operation ${operation.workflowId}`;
   switch (operation.kind) {
     case 'notAsked':
-      return `${head}: not known; ${operation.why}`;
+      return `${head}: unknown; ${operation.why}`;
     case 'none':
-      return `${head}: Temporal knows of no run`;
+      return `${head}: Temporal has no run of it`;
     case 'found': {
       const { state, startedAt, endedAt, historyEvents, pending, history } = operation;
       const age = formatAge((endedAt === undefined ? nowMs : Date.parse(endedAt)) - Date.parse(startedAt));

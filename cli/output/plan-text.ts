@@ -33,15 +33,15 @@ function summaryText({ exists, summary, batches, batchSize, changes }: SetPlan):
     (action) => action !== 'kept' && summary[action] > 0,
   );
   if (moves.length === 0) {
-    if (!exists) return 'is new, without pods';
+    if (!exists) return 'new, without pods';
     return changes.length === 0 ? 'unchanged' : 'no pod changes';
   }
   const parts = [...moves, ...(summary.kept > 0 ? (['kept'] as const) : [])].map(
     (action) => `${summary[action]} ${actionTexts[action]}`,
   );
-  const inBatches = batches.length > 0 ? `; ${counted(batches.length, 'batch').replace('batchs', 'batches')}` : '';
+  const inBatches = batches.length > 0 ? `; ${counted(batches.length, 'batch', 'batches')}` : '';
   const size = batches.length > 1 ? ` of at most ${batchSize}` : '';
-  return `${exists ? '' : 'is new: '}${parts.join(', ')}${inBatches}${size}`;
+  return `${exists ? '' : 'new: '}${parts.join(', ')}${inBatches}${size}`;
 }
 
 function revisionText({ exists, revision }: SetPlan): string {

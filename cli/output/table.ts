@@ -13,8 +13,8 @@ export function renderTable(head: readonly string[], rows: readonly (readonly st
 }
 
 /** `1 pod`, `3 pods`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
 }
 
 /** A span of time in the form of kubectl's AGE: `45s`, `3m20s`, `25m`, `3h`, `2d`. */

@@ -33,7 +33,7 @@ export async function nodeCredentials(
   return {
     async find(repository) {
       const { keyrings, troubles, remembered } = await plugins.ask(repository);
-      for (const trouble of troubles) log.warn({ repository, trouble }, 'A credential plugin is of no use');
+      for (const trouble of troubles) log.warn({ repository, trouble }, 'A credential plugin failed');
       const own = await dockerConfig();
       return { keyrings: own === undefined ? keyrings : [...keyrings, own], troubles, remembered };
     },
@@ -57,7 +57,7 @@ export async function nodeCredentials(
     } catch (error) {
       if (!(error instanceof PluginConfigError)) throw error;
       throw new PluginConfigError(
-        `Cannot use the configuration of credential plugins ${file}: ${error.message}. Mend it, and start the daemon again`,
+        `Cannot use the configuration of credential plugins ${file}: ${error.message}. Fix it and restart the daemon`,
       );
     }
   }

@@ -37,7 +37,7 @@ export class PluginConfigError extends Error {
 export function parsePluginConfig(text: string): PluginConfig {
   const document = parseDocument(text, { prettyErrors: false });
   const config: unknown = document.errors.length > 0 ? undefined : document.toJS();
-  if (!isJsonObject(config)) throw new PluginConfigError('it is no YAML or JSON object');
+  if (!isJsonObject(config)) throw new PluginConfigError('it is not a YAML or JSON object');
   const problems: string[] = [];
   const version = /^kubelet\.config\.k8s\.io\/(v1|v1beta1|v1alpha1)$/;
   if (!version.test(textOr(config.apiVersion))) problems.push('apiVersion: expects kubelet.config.k8s.io/v1');
@@ -47,7 +47,7 @@ export function parsePluginConfig(text: string): PluginConfig {
   const read = providers.map((provider, at) => readPlugin(objectOr(provider), `providers[${at}]`, problems));
   const names = read.map(({ plugin }) => plugin.name);
   for (const [at, name] of names.entries()) {
-    if (names.indexOf(name) < at) problems.push(`providers[${at}].name: there is another of this name`);
+    if (names.indexOf(name) < at) problems.push(`providers[${at}].name: another provider has this name`);
   }
   if (problems.length > 0) throw new PluginConfigError(problems.join('; '));
   return {
@@ -64,20 +64,21 @@ function readPlugin(
   const refuse = (field: string, expects: string) => void problems.push(`${at}.${field}: expects ${expects}`);
   const name = textOr(given.name);
   if (name === '' || name === '.' || name === '..' || /[/\s]/.test(name)) {
-    refuse('name', 'the name of a file in the folder of plugins');
+    refuse('name', 'the name of a file in the directory of the plugins');
   }
   const apiVersion = textOr(given.apiVersion);
   if (!/^credentialprovider\.kubelet\.k8s\.io\/(v1|v1beta1|v1alpha1)$/.test(apiVersion)) {
     refuse('apiVersion', 'credentialprovider.kubelet.k8s.io/v1');
   }
   const matchImages = texts(given.matchImages);
-  if (!matchImages?.length || matchImages.some((place) => place === '')) refuse('matchImages', 'at least one place');
+  if (!matchImages?.length || matchImages.some((place) => place === ''))
+    refuse('matchImages', 'at least one pattern, and none that is empty');
   const defaultCacheMs = goDurationMs(textOr(given.defaultCacheDuration));
   if (defaultCacheMs === undefined) refuse('defaultCacheDuration', 'a duration such as 12h, not below 0');
   const args = texts(given.args ?? []);
-  if (args === undefined) refuse('args', 'a list of texts');
+  if (args === undefined) refuse('args', 'a list of strings');
   const env = variables(given.env ?? []);
-  if (env === undefined) refuse('env', 'a list of name and value');
+  if (env === undefined) refuse('env', 'a list of objects with name and value');
   const plugin: CredentialPlugin = {
     name,
     matchImages: matchImages ?? [],
@@ -87,7 +88,7 @@ function readPlugin(
     env: env ?? {},
   };
   if (given.tokenAttributes === undefined || given.tokenAttributes === null) return { plugin };
-  return { plugin, why: 'it needs the token of a pod, and images are pulled ahead of pods' };
+  return { plugin, why: 'it needs the service account token of a pod, and images are pre-downloaded without a pod' };
 }
 
 function textOr(value: Json | undefined): string {

@@ -144,16 +144,17 @@ interface ReadAnswer {
 
 function answerIn(output: string, apiVersion: string): ReadAnswer {
   const answer = parsed(output);
-  if (answer === undefined) throw new PluginError('printed no JSON object');
+  if (answer === undefined) throw new PluginError('did not print a JSON object');
   if (answer.kind !== 'CredentialProviderResponse' || answer.apiVersion !== apiVersion) {
-    throw new PluginError(`printed no CredentialProviderResponse of ${apiVersion}`);
+    throw new PluginError(`did not print a CredentialProviderResponse of ${apiVersion}`);
   }
   const keptAs = cacheKeyTypes.find((type) => type === answer.cacheKeyType);
-  if (keptAs === undefined) throw new PluginError(`printed no cacheKeyType (${cacheKeyTypes.join(', ')})`);
+  if (keptAs === undefined)
+    throw new PluginError(`printed an invalid cacheKeyType, which must be one of ${cacheKeyTypes.join(', ')}`);
   const { cacheDuration } = answer;
   const keptMs = typeof cacheDuration === 'string' ? goDurationMs(cacheDuration) : undefined;
   if (cacheDuration !== undefined && cacheDuration !== null && keptMs === undefined) {
-    throw new PluginError('printed a cacheDuration that is none');
+    throw new PluginError('printed an invalid cacheDuration');
   }
   const entries = Object.entries(objectOr(answer.auth)).flatMap(([pattern, entry]) => {
     const { username, password } = objectOr(entry);
@@ -206,13 +207,13 @@ async function printed(call: {
   child.stdout.on('data', (part: Buffer) => {
     parts.push(part);
     bytes += part.length;
-    if (bytes > mostBytes) fail('printed more than anybody reads');
+    if (bytes > mostBytes) fail(`printed more than ${mostBytes} bytes`);
   });
   child.stdin.on('error', () => undefined); // it need not read what it is told
   child.on('error', (error) => fail(`cannot be run (${'code' in error ? String(error.code) : error.name})`));
   child.on('close', (code, signal) => {
     if (code === 0) resolve(Buffer.concat(parts).toString('utf8'));
-    else fail(signal === null ? `exited with code ${code}` : `was ended by ${signal}`);
+    else fail(signal === null ? `exited with code ${code}` : `was terminated by ${signal}`);
   });
   child.stdin.end(call.input);
   try {

@@ -319,7 +319,7 @@ function streamed<Part>(
     const parts: Part[] = [];
     try {
       const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) });
-      if (!(made instanceof Readable)) throw new TypeError(`${call} answers no stream`);
+      if (!(made instanceof Readable)) throw new TypeError(`${call} did not return a stream`);
       made.on('data', (part: Part) => void parts.push(part));
       made.on('error', (error: ServiceError) => reject(toCriError(call, error, deadlineMs)));
       made.on('end', () => resolve(parts));

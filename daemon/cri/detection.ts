@@ -186,7 +186,7 @@ export class RuntimeDetector implements Runtimes {
       if (state.kind === 'usable') {
         log.info({ socket, runtime: state.runtime.name, version: state.version }, 'Container runtime is usable');
       } else if (state.kind === 'unusable') {
-        log.warn({ socket, failure: state.why }, 'Container runtime is of no use');
+        log.warn({ socket, failure: state.why }, 'Container runtime is not usable');
       }
     }
     if (this.#usable().length === 0) log.warn({}, this.#noneMessage());

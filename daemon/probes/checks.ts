@@ -24,7 +24,7 @@ export async function runCheck(check: Check, runtime: ProbeRuntime | undefined):
     const outcome = await checkOnce(check, runtime);
     if (outcome.kind !== 'failure' || !pace.wasHeldUp()) return outcome;
     // the time may have been up because nobody was here to see the answer
-    return { kind: 'none', why: 'the daemon was held up' };
+    return { kind: 'none', why: 'the daemon was delayed' };
   } finally {
     pace.end();
   }
@@ -58,7 +58,7 @@ async function checkOnce(check: Check, runtime: ProbeRuntime | undefined): Promi
   if (check.ip === '') return { kind: 'none', why: 'the pod has no IP yet' };
   if (httpGet) return await httpCheck(check, httpGet);
   if (tcpSocket) return await tcpCheck(check, Number(tcpSocket.port));
-  return { kind: 'none', why: 'a handler that is not known here' };
+  return { kind: 'none', why: 'unknown handler' };
 }
 
 /** NPP-24: the exit code decides. What the runtime could not do says nothing about the container. */

@@ -77,7 +77,7 @@ export class Reporter {
         this.#isDirty = true;
         const pauseMs = Math.max(this.#nextPauseMs(), retryAfterMs(error));
         this.trouble = error instanceof Error ? error.message : String(error);
-        log.warn({ err: error, pauseMs: Math.round(pauseMs) }, 'Cannot report what the probes have found');
+        log.warn({ err: error, pauseMs: Math.round(pauseMs) }, 'Cannot report the results of probes');
         await this.#pause(pauseMs);
       }
     }

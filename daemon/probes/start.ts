@@ -82,7 +82,7 @@ function observer(registry: Registry, size: () => number): (run: ProbeRun) => vo
   const registers = [registry];
   new Gauge({
     name: 'windlass_probes',
-    help: 'Probes of containers that this daemon makes.',
+    help: 'Probes that this daemon runs.',
     registers,
     collect() {
       this.set(size());
@@ -90,13 +90,13 @@ function observer(registry: Registry, size: () => number): (run: ProbeRun) => vo
   });
   const runs = new Counter({
     name: 'windlass_probe_runs_total',
-    help: 'Runs of probes, by handler and outcome.',
+    help: 'Probe runs, by handler and outcome.',
     labelNames: ['handler', 'outcome'],
     registers,
   });
   const lag = new Histogram({
     name: 'windlass_probe_lag_seconds',
-    help: 'How much later than due a run began.',
+    help: 'Delay of probe runs: how much later than due they started.',
     labelNames: ['handler'],
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
     registers,

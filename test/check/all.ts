@@ -31,7 +31,7 @@ export const checks: readonly Check[] = [
   { name: 'api and workflows/plan are pure', run: ({ sources }) => impurities(sources) },
   { name: 'options are read in one place', run: ({ sources }) => environmentProblems(sources) },
   { name: 'files are named after what they hold', run: ({ sources }) => fileNameProblems(sources) },
-  { name: 'no text is true on one machine only', run: ({ files }) => wordProblems(files) },
+  { name: 'no machine-specific paths or hosts', run: ({ files }) => wordProblems(files) },
   { name: 'every rule of a finished kind has its test', run: ruleCoverageProblems },
   { name: 'workflows can be bundled', run: () => bundleProblems(root) },
 ];

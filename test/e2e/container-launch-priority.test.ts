@@ -194,7 +194,7 @@ describe('the order in which containers start', () => {
     const { code, stderr } = await cluster.kubectl(['create', '-f', '-'], JSON.stringify(pod));
     expect(code).not.toBe(0);
     expect(stderr).toContain('spec.containers[0].env[0].value');
-    expect(stderr).toContain('must be a whole number, not "high"');
+    expect(stderr).toContain('must be an integer, not "high"');
   });
 
   it('CLP-24: goes on where the pod is when the watcher comes back', async () => {

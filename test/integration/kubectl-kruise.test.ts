@@ -116,7 +116,7 @@ describe('kubectl kruise plan', () => {
     const namespace = await windlass().cluster.newNamespace();
     const said = await kubectlKruise(['plan', '-n', namespace, '-f', '-'], stringify(manifest()));
     expect(said).toMatchObject({ code: 0, err: '' });
-    expect(said.out).toContain(`CloneSet ${namespace}/web: is new: 3 create`);
+    expect(said.out).toContain(`CloneSet ${namespace}/web: new: 3 create`);
   });
 
   it.each<[string, JsonObject]>([
@@ -162,7 +162,7 @@ describe('kubectl kruise explain', () => {
     const said = await kubectlKruise(['explain', 'clone/web', '-n', namespace]);
     expect(said).toMatchObject({ code: 0, err: '' });
     expect(said.out).toContain('3 of 3 pods updated, 3 of 3 available');
-    expect(said.out).toContain('say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
+    expect(said.out).toContain('set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
   });
 
   it('finds Temporal where the leading watcher says, and gives the status to those who may not read that', async () => {
@@ -199,7 +199,7 @@ describe('kubectl kruise explain', () => {
     }
     const said = await kubectlKruise(['explain', 'clone/web', '-n', namespace]);
     expect(said).toMatchObject({ code: 0, err: '' });
-    expect(said.out).toMatch(/Operation roll-out\/\S+: (Temporal knows of no run|(running|completed) for)/);
+    expect(said.out).toMatch(/Operation roll-out\/\S+: (Temporal has no run of it|(running|completed) for)/);
     const elsewhere = await kubectlKruise([
       'explain',
       'clone/web',
@@ -208,7 +208,7 @@ describe('kubectl kruise explain', () => {
       '--temporal-address',
       '127.0.0.1:1',
     ]);
-    expect(elsewhere.out).toContain('Temporal could not be asked');
+    expect(elsewhere.out).toContain('Cannot query Temporal');
 
     const rules = [
       { apiGroups: ['apps.kruise.io'], resources: ['clonesets'], verbs: ['get'] },
@@ -227,9 +227,9 @@ describe('kubectl kruise explain', () => {
     expect(asEve).toMatchObject({ code: 0, err: '' });
     expect(asEve.out).toContain('0 of 0 pods updated');
     expect(asEve.out).toContain(
-      'Cannot read ConfigMap "kruise-system/windlass-installation", which says where Temporal is',
+      'Cannot read ConfigMap "kruise-system/windlass-installation", which has the address of Temporal',
     );
-    expect(asEve.out).toContain('say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
+    expect(asEve.out).toContain('set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS');
   });
 
   it('explains a set with a Temporal that knows of no roll-out, and one that is not there', async () => {
@@ -239,9 +239,9 @@ describe('kubectl kruise explain', () => {
     await settle(cluster, set);
     const at = (address: string) =>
       kubectlKruise(['explain', 'clone/web', '-n', namespace, '--temporal-address', address]);
-    expect((await at(platform.temporalAddress)).out).toContain('Temporal knows of no run');
+    expect((await at(platform.temporalAddress)).out).toContain('Temporal has no run of it');
     const away = await at('127.0.0.1:1');
     expect(away.code).toBe(0);
-    expect(away.out).toContain('Temporal could not be asked');
+    expect(away.out).toContain('Cannot query Temporal');
   });
 });

@@ -35,7 +35,7 @@ describe('an operation that lacks a right waits, says which, and goes on when it
       request = await windlass().request({ pod, containers: ['app'], strategy });
       const { status } = await request.waitsFor('Denied');
       expect(status?.waitingFor?.unblock).toContain(
-        `Let ServiceAccount "kruise-system/windlass-worker" patch pods/status in namespace "${pod.ref.namespace}"`,
+        `Allow ServiceAccount "kruise-system/windlass-worker" to patch pods/status in namespace "${pod.ref.namespace}"`,
       );
       expect(node.stopsOf(pod)).toEqual([]);
     });
@@ -108,7 +108,7 @@ describe('an operation that lacks a right waits, says which, and goes on when it
         status: 'True',
         message: expect.stringContaining('windlass-watcher" cannot create resource "pods"'),
       });
-      const grant = `Denied: Let ServiceAccount "kruise-system/windlass-watcher" create pods in namespace "${namespace}"`;
+      const grant = `Denied: Allow ServiceAccount "kruise-system/windlass-watcher" to create pods in namespace "${namespace}"`;
       expect(status?.waitingFor?.unblock).toContain(grant);
     });
     await pods(3);

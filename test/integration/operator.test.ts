@@ -185,7 +185,7 @@ describe('an operator', () => {
     expect(pod.restartsOf('app')).toBe(1);
   });
 
-  it.concurrent('terminates the workflow: the request goes on in a new run', async () => {
+  it.concurrent('terminates the workflow: the request continues in a new run', async () => {
     const { node } = windlass();
     const { request, pod, ready } = await inTheMiddle(windlass());
 

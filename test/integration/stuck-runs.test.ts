@@ -83,7 +83,7 @@ async function closingReasonOf({ workflowId }: TestRequest, runId: string): Prom
 }
 
 function saysStuck({ waitingFor }: ContainerRecreateRequestStatus, anew: boolean): boolean {
-  return waitingFor?.reason === 'EngineStuck' && waitingFor.unblock.includes('although it was begun anew') === anew;
+  return waitingFor?.reason === 'EngineStuck' && waitingFor.unblock.includes('although it was started again') === anew;
 }
 
 describe('a run whose workflow task fails again and again', () => {
@@ -127,7 +127,7 @@ describe('a run whose workflow task fails again and again', () => {
     });
     expect(second.memo).toMatchObject({ build: 'test', begunAnew: 'test' });
     expect(await closingReasonOf(request, first.runId)).toMatch(
-      /^Stuck for 2 s: .*; it begins anew, once for build test$/,
+      /^Stuck for 2 s: .*; it is started again, once for build test$/,
     );
     await request.until('said to be stuck again', (status) => saysStuck(status, true));
 

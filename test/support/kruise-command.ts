@@ -11,7 +11,7 @@ export interface Said {
   readonly err: string;
 }
 
-const engineMissing = 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
+const engineMissing = 'set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
 
 /** Runs `kubectl kruise` in this process. */
 export async function kubectlKruise(

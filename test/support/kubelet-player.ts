@@ -463,7 +463,7 @@ export class NodePlayer {
     const live = await played?.read();
     const stale = live?.metadata.uid === pod.uid ? staleContainers(live) : [];
     if (!played || !stale.some(({ containerID }) => containerID === `${runtime}://${containerId}`)) {
-      const message = `Cannot stop container "${container}": its environment is not to be refreshed any more`;
+      const message = `Cannot stop container "${container}": its environment no longer needs a refresh`;
       throw ApplicationFailure.create({ type: 'Superseded', message, nonRetryable: true });
     }
     if (played.newest(container)?.id !== containerId) return { kind: 'alreadyGone' };

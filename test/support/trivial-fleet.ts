@@ -77,7 +77,7 @@ export function planTrivialFleet(
     return rest({ kind: 'allDone', summary, arrived: done });
   }
   const names = unavailable.map(({ name }) => `Pod/${name}`);
-  return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or mend these pods') });
+  return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
 }
 
 /** An operator may have taken the revision back. */

@@ -74,7 +74,7 @@ describe('the reason of a step that has failed', () => {
     expect(timedOut('HEARTBEAT')).toEqual({ kind: 'nodeSilent' });
     expect(timedOut('START_TO_CLOSE')).toEqual({
       kind: 'away',
-      message: 'It began and did not end in time: activity timeout',
+      message: 'It started but did not complete in time: activity timeout',
     });
   });
 

@@ -201,9 +201,11 @@ describe('validating admission of CloneSets', () => {
   });
 
   it('refuses with 500 when the API server cannot be asked, so that the user tries again', async () => {
-    const failing: PodTrials = { tryPod: () => Promise.reject(new LookUpFailed('Cannot try the pod template: away')) };
+    const failing: PodTrials = {
+      tryPod: () => Promise.reject(new LookUpFailed('Cannot check the pod template by a dry run: away')),
+    };
     const { status } = await ask(judge({ trials: failing }), { object: set('v1beta1') });
-    expect(status).toMatchObject({ code: 500, message: 'Cannot try the pod template: away' });
+    expect(status).toMatchObject({ code: 500, message: 'Cannot check the pod template by a dry run: away' });
   });
 
   it('warns in v1beta1 that claims are not kept', async () => {
@@ -257,7 +259,7 @@ describe('validating admission of CloneSets', () => {
     expect(await update([], ['web-a'])).toMatchObject({ allowed: true });
     expect(await update(['gone'], ['gone', 'web-a'])).toMatchObject({ allowed: true });
     expect((await update([], ['web-a', 'web-b', 'gone'])).status?.message).toBe(
-      'spec.scaleStrategy.podsToDelete: Invalid value: "web-b": the pod is not one of this CloneSet; ' +
+      'spec.scaleStrategy.podsToDelete: Invalid value: "web-b": the pod does not belong to this CloneSet; ' +
         'spec.scaleStrategy.podsToDelete: Invalid value: "gone": there is no such pod',
     );
     expect((await ask(judge({ cluster }), { object: named(['web-b']) })).status?.code).toBe(422);
@@ -329,7 +331,7 @@ describe('trials of pods', () => {
     expect(await attempt(client({ status: 0 }))).toEqual({ kind: 'accepted' });
     await expect(attempt(client({ status: 0 }, { status: 0 }))).rejects.toThrow(LookUpFailed);
     await expect(attempt(client({ status: 503, message: 'busy' }))).rejects.toThrow(
-      'Cannot try the pod template: busy',
+      'Cannot check the pod template by a dry run: busy',
     );
   });
 });

@@ -118,7 +118,7 @@ describe('admission of a pod', () => {
   });
 
   it('FG-12: what is no pod is refused as undecodable, with the path', async () => {
-    await expect(review({ kind: 'Pod' })).rejects.toThrow('request.object is no pod: it has no spec');
+    await expect(review({ kind: 'Pod' })).rejects.toThrow('request.object is not a pod: it has no spec');
     await expect(review(newPod([], { readinessGates: 7 }))).rejects.toThrow('spec.readinessGates is not a list');
     await expect(review(newPod([7 as unknown as object]))).rejects.toThrow(
       'metadata.ownerReferences[0] is not an object',
@@ -224,7 +224,7 @@ describe('admission of a pod that asks for an order', () => {
         allowed: false,
         status: {
           code: 422,
-          message: expect.stringContaining('KRUISE_CONTAINER_PRIORITY must be a whole number, not "high"'),
+          message: expect.stringContaining('KRUISE_CONTAINER_PRIORITY must be an integer, not "high"'),
           details: {
             causes: [{ field: 'spec.containers[0].env[0].value' }, { field: 'spec.containers[1].env[0].value' }],
           },

@@ -230,7 +230,7 @@ describe('a pass over the registrations', () => {
       signal,
     });
     await expect(pass).rejects.toThrow(
-      'Cannot register admission: ValidatingWebhookConfiguration "kruise-validating-webhook-configuration" is missing',
+      'Cannot write the webhook configurations: ValidatingWebhookConfiguration "kruise-validating-webhook-configuration" is missing',
     );
     expect(JSON.stringify(cluster.look(resource, { name }))).toContain(caBundle);
   });

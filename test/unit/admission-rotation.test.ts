@@ -107,7 +107,7 @@ describe('admission as a whole', () => {
     const cluster = new MemoryCluster();
     install(cluster);
     const admission = start(cluster);
-    await expect(admission.checkReady(AbortSignal.timeout(60_000))).rejects.toThrow('not been looked at yet');
+    await expect(admission.checkReady(AbortSignal.timeout(60_000))).rejects.toThrow('not been checked yet');
     await admission.ready;
     await admission.checkReady(AbortSignal.timeout(60_000));
 

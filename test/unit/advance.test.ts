@@ -70,7 +70,7 @@ describe('advanceActivity', () => {
     answerWith(async () => 'gone');
     await expect(run()).rejects.toMatchObject({
       type: 'Unreachable',
-      message: 'Cannot advance CloneSet "shop/web": Temporal has given the activity to another attempt',
+      message: 'Cannot advance CloneSet "shop/web": Temporal has started another attempt of the activity',
     });
     answerWith(noAnswer);
     await expect(run()).rejects.toMatchObject({ type: 'Unreachable', nonRetryable: false });
@@ -81,7 +81,7 @@ describe('advanceActivity', () => {
     const { run } = attempt();
     await expect(run(() => undefined)).rejects.toMatchObject({
       type: 'Unreachable',
-      message: 'Cannot advance CloneSet "shop/web": this watcher does not lead',
+      message: 'Cannot advance CloneSet "shop/web": this watcher is not the leader',
     });
   });
 

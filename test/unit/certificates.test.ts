@@ -107,7 +107,7 @@ describe('certificates that Windlass makes', () => {
     const kept = await made(longLived);
     const moved = certificatePolicy({ ...longLived, hosts: [...hosts, 'webhook.example.com'] });
     const step = stepAt(kept, moved, start);
-    expect(step).toEqual({ kind: 'newCertificate', because: 'it does not speak for "webhook.example.com"' });
+    expect(step).toEqual({ kind: 'newCertificate', because: 'it is not valid for "webhook.example.com"' });
     const next = await carryOut(step, kept, moved, start);
     expect(speaksFor(next.certificate, 'webhook.example.com')).toBe(true);
     expect(stepAt(next, moved, start)).toMatchObject({ kind: 'keep' });
@@ -218,7 +218,7 @@ describe('certificates that Windlass makes', () => {
       authorityKey: key.export({ type: 'pkcs1', format: 'pem' }).toString(),
     };
     const step = stepAt(kept, longLived, start);
-    expect(step).toEqual({ kind: 'newCertificate', because: 'no authority that is kept has signed it' });
+    expect(step).toEqual({ kind: 'newCertificate', because: 'none of the current authorities has signed it' });
     const next = await carryOut(step, kept, longLived, start);
     expect(next.authorities).toEqual(authorities);
     expect(stepAt(next, longLived, start)).toMatchObject({ kind: 'keep' });
@@ -326,7 +326,7 @@ describe('the Secret that replicas share', () => {
     const store = { name: 'Secret "a/b"', read: async () => ({ files: {}, changedAtMs: 0 }), write: async () => false };
     const keeper = ownCertificates({ store, policy: longLived, now: () => start });
     await expect(keeper.refresh(undefined, signal)).rejects.toThrow(
-      'Cannot keep certificates in Secret "a/b": others wrote first, 6 times in a row',
+      'Cannot write certificates to Secret "a/b": 6 conflicts in a row',
     );
   });
 

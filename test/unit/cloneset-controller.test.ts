@@ -202,7 +202,9 @@ describe('a step of the controller of CloneSets that fails', () => {
       ?.hand(one.set.metadata.uid, permit(), alive)
       .catch(() => undefined);
     await waitFor('the second attempt', () => met.length >= 2);
-    expect(controller.warnings.filter((text) => text.startsWith('Pass failed'))).toEqual(['Pass failed: etcd is away']);
+    expect(controller.warnings.filter((text) => text.startsWith('Reconcile failed'))).toEqual([
+      'Reconcile failed: etcd is away',
+    ]);
     expect(controller.failures).toEqual([]);
     expect(lists.map(({ plural }) => plural)).toContain('pods');
     for (const { body } of lists) expect(body).toMatchObject({ limit: expect.any(Number) });
@@ -303,7 +305,7 @@ describe('a step of the controller of CloneSets that fails', () => {
         status: 403,
         type: 'Denied',
         message: right,
-        grant: 'Let ServiceAccount "kruise-system/windlass-watcher" create pods',
+        grant: 'Allow ServiceAccount "kruise-system/windlass-watcher" to create pods',
       },
       { status: 403, type: 'Denied', message: quota, grant: '' },
       { status: 422, type: 'Invalid', message: policy, grant: '' },

@@ -142,7 +142,7 @@ describe('conversion of CloneSets', () => {
     expect(object.metadata).toMatchObject({ annotations });
     expect(JSON.stringify(object.spec)).not.toContain('imagePreDownload');
     expect(warnings).toEqual([
-      'annotation apps.kruise.io/image-predownload-min-updated-ready-pods is not a whole number and has no effect',
+      'annotation apps.kruise.io/image-predownload-min-updated-ready-pods is not an integer and has no effect',
     ]);
   });
 

@@ -298,7 +298,7 @@ describe('a roll-out that waits for its images', () => {
       reason: 'ImageNotReady',
       blockedBy: ['node/node-b'],
       blockedCount: 1,
-      unblock: expect.stringContaining('new images are on 2 of 3 nodes, and are to be on 3'),
+      unblock: expect.stringContaining('new images are on 2 of 3 nodes, and are needed on 3'),
     });
     for (const share of ['60%', '2', '0', '0%']) {
       expect(plan(given(share, two)).disruption).toMatchObject([{ kind: 'updatePod' }]);

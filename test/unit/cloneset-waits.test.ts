@@ -321,7 +321,7 @@ describe('what a CloneSet waits for', () => {
     expect(wait({ pods: fresh(4), more: often })).toMatchObject({
       unblock:
         `${cloneSetWaits.CannotCreate}; Denied: exceeded quota; ` +
-        'tried again within 5 minutes, and at once when the CloneSet changes',
+        'retried within 5 minutes, and at once when the CloneSet changes',
     });
     const update = { failures: { update: 'denied the request' } };
     expect(wait({ pods: pods('o', 5), permit: permit(), more: update })).toMatchObject({ reason: 'CannotUpdate' });

@@ -163,7 +163,7 @@ describe('the page of CloneSets', () => {
   };
 
   it('explains every wait, and no other', () => {
-    const cells = firstCells('What a set waits for');
+    const cells = firstCells('What a CloneSet waits for');
     expect(cells).toHaveLength(Object.keys(cloneSetWaits).length);
     expect(new Set(cells)).toEqual(new Set(Object.keys(cloneSetWaits)));
   });
@@ -311,8 +311,8 @@ describe.each(versions)('validateCloneSet in %s', (version) => {
 
   it('refuses a missing selector and template', () => {
     expect(told({ ...set(version), spec: {} })).toBe(
-      'spec.selector: Required value: says which pods are of this set; spec.template: Required value: says what the pods ' +
-        'are like',
+      'spec.selector: Required value: selects the pods of this CloneSet; spec.template: Required value: describes ' +
+        'the pods to create',
     );
     expect(told({ ...set(version), spec: null })).toMatch(/^spec: Required value/);
     expect(told({ ...set(version), spec: 7 })).toMatch(/^spec: Invalid value: 7: must be an object/);
@@ -325,7 +325,7 @@ describe.each(versions)('validateCloneSet in %s', (version) => {
     [{ matchLabels: { 'a b': 'c' } }, /^spec\.selector\.matchLabels: Invalid value: "a b": its name must consist/],
     [{ matchLabels: { 'Up.Per/a': 'c' } }, /its part before the slash must consist/],
     [{ matchLabels: { app: 'a b' } }, /^spec\.selector\.matchLabels\[app\]: Invalid value: "a b"/],
-    [{ matchLabels: { app: 7 } }, /^spec\.selector\.matchLabels\[app\]: Invalid value: 7: must be a text$/],
+    [{ matchLabels: { app: 7 } }, /^spec\.selector\.matchLabels\[app\]: Invalid value: 7: must be a string$/],
     [
       { matchExpressions: [{ key: 'app', operator: 'Is', values: [] }] },
       /^spec\.selector\.matchExpressions\[0\]\.operator: Unsupported value: "Is": supported values: "In", "NotIn", /,
@@ -392,7 +392,7 @@ describe.each(versions)('validateCloneSet in %s', (version) => {
   });
 
   it('refuses a pace at which nothing could ever be updated, percentages rounded up', () => {
-    const answer = new RegExp(`^${at}\\.maxUnavailable: Invalid value: .*: must come to at least one pod`);
+    const answer = new RegExp(`^${at}\\.maxUnavailable: Invalid value: .*: must resolve to at least one pod`);
     expect(told(paced(version, { maxUnavailable: 0, maxSurge: 0 }))).toMatch(answer);
     expect(told(paced(version, { maxUnavailable: '0%' }))).toMatch(answer);
     expect(told(paced(version, { maxUnavailable: 0 }))).toMatch(answer);
@@ -584,7 +584,9 @@ describe('validateCloneSetUpdate', () => {
     const before = paced('v1beta1', { maxUnavailable: 0 });
     const pruned = { ...before, spec: { ...specOf(before), scaleStrategy: {} } };
     expect(toldOfUpdate(before, pruned)).toBe('');
-    expect(toldOfUpdate(before, paced('v1beta1', { maxUnavailable: '0%' }))).toMatch('must come to at least one pod');
+    expect(toldOfUpdate(before, paced('v1beta1', { maxUnavailable: '0%' }))).toMatch(
+      'must resolve to at least one pod',
+    );
   });
 
   it('with InPlaceOnly takes changes of images alone, in v1alpha1', () => {
@@ -708,9 +710,13 @@ describe('named pods', () => {
     });
     const going = pod({ deletionTimestamp: '2026-11-21T06:00:00Z' });
     expect(namedPodProblem(named([]), 'web-1', going)?.message).toMatch('is being deleted already');
-    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [] }))?.message).toMatch('is not one of this');
+    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [] }))?.message).toMatch(
+      'does not belong to this',
+    );
     const other = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'other', controller: true };
-    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [other] }))?.message).toMatch('is not one of');
+    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [other] }))?.message).toMatch(
+      'does not belong to',
+    );
   });
 });
 

@@ -238,7 +238,7 @@ describe('lookAtContainers', () => {
     await expect(failureOf(lookAt({ runtimes: starting }))).resolves.toMatchObject({
       type: 'Unreachable',
       nonRetryable: false,
-      message: 'Cannot look at the containers of pod "shop/web-7": no usable container runtime',
+      message: 'Cannot list the containers of pod "shop/web-7": no usable container runtime',
     });
   });
 
@@ -285,7 +285,7 @@ describe('stopContainer', () => {
     clock.advance(11_000);
     await expect(stopped).resolves.toEqual({
       kind: 'failed',
-      message: 'runtime says that it stopped the container, and still shows it 10s later',
+      message: 'runtime reported the container as stopped, but still lists it 10s later',
     });
   });
 
@@ -432,7 +432,7 @@ describe('stopContainer', () => {
       type: 'Invalid',
       nonRetryable: true,
       message:
-        'Cannot stop container "app" of pod "shop/web-7": ContainerRecreateRequest "shop/restart-web" is of another ' +
+        'Cannot stop container "app" of pod "shop/web-7": ContainerRecreateRequest "shop/restart-web" is in another ' +
         'namespace than the container',
     });
     expect(stopsSent()).toEqual([]);
@@ -1089,7 +1089,7 @@ describe('refreshContainer', () => {
       lastOutage = () => ({ lastedMs, endedMs });
       const { message, type } = await failureOf(refresh());
       expect(type).toBe('Unreachable');
-      return /the API server was away, and the kubelet gets (\d+) s more to see the change of the pod/.exec(
+      return /the API server was unreachable; waiting (\d+) s longer for the kubelet to see the change of the pod/.exec(
         message,
       )?.[1];
     };

@@ -56,12 +56,12 @@ describe('launchOrder', () => {
       errors: [
         {
           path: 'spec.containers[0].env[1].value',
-          message: 'KRUISE_CONTAINER_PRIORITY must be a whole number, not "high"',
+          message: 'KRUISE_CONTAINER_PRIORITY must be an integer, not "high"',
         },
         { path: 'spec.containers[1].env[0].value' },
         {
           path: 'spec.containers[2].env[0].value',
-          message: 'KRUISE_CONTAINER_PRIORITY must be a whole number; it cannot come from elsewhere',
+          message: 'KRUISE_CONTAINER_PRIORITY must be an integer; valueFrom is not supported',
         },
         { path: 'spec.containers[3].env[0].value' },
       ],

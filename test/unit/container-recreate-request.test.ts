@@ -205,10 +205,10 @@ describe('validateRecreateSpec', () => {
     [{ ...good, strategy: { minStartedSeconds: -1 } }, 'spec.strategy.minStartedSeconds: must not be negative'],
     [
       { ...good, strategy: { minStartedSeconds: 2 ** 31 } },
-      'spec.strategy.minStartedSeconds: must be a number of 32 bits',
+      'spec.strategy.minStartedSeconds: must be a 32-bit integer',
     ],
-    [{ ...good, activeDeadlineSeconds: 1.5 }, 'spec.activeDeadlineSeconds: must be a whole number of seconds'],
-    [{ ...good, activeDeadlineSeconds: '60' }, 'spec.activeDeadlineSeconds: must be a whole number of seconds'],
+    [{ ...good, activeDeadlineSeconds: 1.5 }, 'spec.activeDeadlineSeconds: must be an integer number of seconds'],
+    [{ ...good, activeDeadlineSeconds: '60' }, 'spec.activeDeadlineSeconds: must be an integer number of seconds'],
     [{ ...good, activeDeadlineSeconds: 2 }, 'spec.activeDeadlineSeconds: must be at least 3'],
     [{ ...good, ttlSecondsAfterFinished: -1 }, 'spec.ttlSecondsAfterFinished: must not be negative'],
   ])('names the field of malformed spec %#', (spec, message) => {
@@ -527,7 +527,7 @@ describe('conversion', () => {
   ])('drops annotation %s with value %j and warns', (key, value) => {
     const object = request({}, { annotations: { [key]: value, other: 'stays' } }, 'v1alpha1');
     const { object: converted, warnings } = toV1beta1(object);
-    expect(warnings).toEqual([`annotation ${key} cannot be read and is dropped`]);
+    expect(warnings).toEqual([`annotation ${key} is invalid and is dropped`]);
     expect(converted).toEqual(request({}, { annotations: { other: 'stays' } }));
   });
 
@@ -828,7 +828,7 @@ describe('texts', () => {
       blockedBy: blockedBy.slice(0, 10),
       blockedCount: 12,
       since: 'now',
-      unblock: 'Wait for the request in front, or delete it',
+      unblock: 'Wait for the request ahead in the queue, or delete it',
     });
   });
 

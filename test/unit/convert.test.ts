@@ -110,8 +110,8 @@ describe('/convert', () => {
     expect(body.response.result).toEqual({
       status: 'Failure',
       message:
-        `Cannot convert to "${beta}": object 1 "shop/broken": "apps.kruise.io/v2" cannot become "${beta}"; ` +
-        'object 2: it is not an object; object 3 "d": kind "Deployment" of "apps/v1" is not converted here',
+        `Cannot convert to "${beta}": object 1 "shop/broken": "apps.kruise.io/v2" cannot be converted to "${beta}"; ` +
+        'object 2: it is not an object; object 3 "d": kind "Deployment" of "apps/v1" is not converted by this webhook',
     });
   });
 
@@ -127,9 +127,7 @@ describe('/convert', () => {
     const metadata = { name: 'a', annotations: { [crrAnnotation.unreadyAcquired]: 'yesterday' } };
     const warnings: string[] = [];
     await convert(review([request('a', alpha, { metadata })]), (warning) => void warnings.push(warning));
-    expect(warnings).toEqual([
-      `object 0 "a": annotation ${crrAnnotation.unreadyAcquired} cannot be read and is dropped`,
-    ]);
+    expect(warnings).toEqual([`object 0 "a": annotation ${crrAnnotation.unreadyAcquired} is invalid and is dropped`]);
   });
 
   it('refuses what is no ConversionReview', async () => {

@@ -131,22 +131,22 @@ describe('NP-13: a credential plugin', () => {
 
   it.each([
     ['exit 3', 'exited with code 3'],
-    ['kill -9 $$', 'was ended by SIGKILL'],
-    ['echo hunter2; echo hunter2 >&2', 'printed no JSON object'],
-    [`echo '{"kind":"hunter2"}'`, `printed no CredentialProviderResponse of ${apiVersion}`],
+    ['kill -9 $$', 'was terminated by SIGKILL'],
+    ['echo hunter2; echo hunter2 >&2', 'did not print a JSON object'],
+    [`echo '{"kind":"hunter2"}'`, `did not print a CredentialProviderResponse of ${apiVersion}`],
     [
       `echo '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1beta1"}'`,
-      `printed no CredentialProviderResponse of ${apiVersion}`,
+      `did not print a CredentialProviderResponse of ${apiVersion}`,
     ],
     [
       `echo '{"kind":"CredentialProviderResponse","apiVersion":"${apiVersion}"}'`,
-      'printed no cacheKeyType (Image, Registry, Global)',
+      'printed an invalid cacheKeyType, which must be one of Image, Registry, Global',
     ],
     [
       `echo '{"kind":"CredentialProviderResponse","apiVersion":"${apiVersion}","cacheKeyType":"Image","cacheDuration":"hunter2"}'`,
-      'printed a cacheDuration that is none',
+      'printed an invalid cacheDuration',
     ],
-    ['head -c 2000000 /dev/zero', 'printed more than anybody reads'],
+    ['head -c 2000000 /dev/zero', 'printed more than 1048576 bytes'],
   ])('that fails says how, and nothing that it printed: %s', async (does, how) => {
     script('ecr', does);
     const { asked } = world([plugin('ecr', { defaultCacheMs: 1_000 })]);
@@ -226,17 +226,17 @@ describe("NP-13: the kubelet's configuration of plugins", () => {
       [
         'apiVersion: expects kubelet.config.k8s.io/v1',
         'kind: expects CredentialProviderConfig',
-        'providers[0].name: expects the name of a file in the folder of plugins',
+        'providers[0].name: expects the name of a file in the directory of the plugins',
         'providers[0].apiVersion: expects credentialprovider.kubelet.k8s.io/v1',
-        'providers[0].matchImages: expects at least one place',
+        'providers[0].matchImages: expects at least one pattern, and none that is empty',
         'providers[0].defaultCacheDuration: expects a duration such as 12h, not below 0',
-        'providers[0].args: expects a list of texts',
-        'providers[0].env: expects a list of name and value',
-        'providers[2].name: there is another of this name',
+        'providers[0].args: expects a list of strings',
+        'providers[0].env: expects a list of objects with name and value',
+        'providers[2].name: another provider has this name',
       ].join('; '),
     );
     for (const text of ['', '[]', 'env: {value: hunter2', 'hunter2']) {
-      expect(() => parsePluginConfig(text)).toThrow('it is no YAML or JSON object');
+      expect(() => parsePluginConfig(text)).toThrow('it is not a YAML or JSON object');
     }
   });
 
@@ -281,7 +281,7 @@ describe('NP-13: the credentials of a node', () => {
     writeFileSync(file, JSON.stringify({ auths: { 'r.io': bob } }));
     const { keyrings } = await own.find('r.io/app');
     expect(keyrings).toEqual([keyring, { entries: [{ pattern: 'r.io', auth: bob }] }]);
-    expect(lines.join('\n')).toContain('is no JSON object');
+    expect(lines.join('\n')).toContain('is not a JSON object');
     expect(lines.join('\n')).not.toContain('hunter2');
   });
 

@@ -98,7 +98,7 @@ describe('F1: nextVersionSteps', () => {
       {
         run: old,
         reason:
-          'No worker of build old polls any more: the watcher begins this operation anew on build new, from what is in the cluster',
+          'No worker of build old polls any longer: the watcher starts this operation again on build new, from the state of the cluster',
       },
     ]);
     expect(afterLooks(4).wake).toEqual([]);
@@ -122,7 +122,7 @@ describe('F1: nextVersionSteps', () => {
     ];
     const { terminate } = stepsFor({ runs: [early, unpinned, ...others] });
     expect(terminate.map(({ run: { runId } }) => runId)).toEqual([early.runId, unpinned.runId]);
-    expect(terminate[0]?.reason).toMatch(/^Begun by an earlier release without worker versions: the watcher begins /);
+    expect(terminate[0]?.reason).toMatch(/^Started by an earlier release without worker versions: the watcher starts /);
     expect(stepsFor({ runs: [early], deployment: deployment('old') }).terminate).toEqual([]);
   });
 
@@ -263,7 +263,7 @@ describe('F1: keepVersions', () => {
     await waitFor('the version to be current', () => versions.acts.length > 0);
     await end();
     expect(lines.filter((line) => line === 'Worker versions: no worker of build new polls')).toHaveLength(1);
-    expect(lines.filter((line) => line === 'Cannot look after the versions of the workers')).toHaveLength(1);
+    expect(lines.filter((line) => line === 'Cannot reconcile the versions of the workers')).toHaveLength(1);
   });
 
   it('looks often while no version is current at all, and counts no such look against a version', async () => {

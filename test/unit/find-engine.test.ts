@@ -74,11 +74,13 @@ describe('findEngine', () => {
     const none = await findEngine(sources(undefined).all);
     expect(none).toEqual({
       missing: expect.stringMatching(
-        /^Cannot read ConfigMap "kruise-system\/windlass-installation", which says where Temporal is: .*; say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS$/,
+        /^Cannot read ConfigMap "kruise-system\/windlass-installation", which has the address of Temporal: .*; set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS$/,
       ),
     });
     const empty = await findEngine(sources({}).all);
-    expect(empty).toEqual({ missing: 'say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS' });
+    expect(empty).toEqual({
+      missing: 'set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
+    });
   });
 
   it('reaches a Service of the cluster by a forwarded port, and gives it back', async () => {
@@ -122,7 +124,7 @@ describe('findEngine', () => {
     );
     expect(await findEngine(all)).toEqual({
       missing: expect.stringContaining(
-        'Temporal is Service "temporal/frontend", and no port can be forwarded to it: pods is forbidden; say where',
+        'Temporal is Service "temporal/frontend", and no port can be forwarded to it: pods is forbidden; set the address',
       ),
     });
   });

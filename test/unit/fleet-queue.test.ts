@@ -351,7 +351,7 @@ describe('a permit', () => {
         reason: 'BudgetSpent',
         blockedBy: [`Pod/${broken?.name}`],
         blockedCount: 1,
-        unblock: 'Raise maxUnavailable, or mend these pods',
+        unblock: 'Raise maxUnavailable, or fix these pods',
         since,
       },
     });
@@ -430,7 +430,7 @@ describe('a permit', () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
     const earlier = queue.hand(uid, permit({ batch: 5 }), breath().life);
     const later = queue.hand(uid, permit({ batch: 1 }), breath().life);
-    await expect(earlier).rejects.toThrow('a later attempt has handed in another permit');
+    await expect(earlier).rejects.toThrow('a later attempt has brought another permit');
     await pass();
     expect(restarts(cluster)).toBe(1);
     for (const { name } of unready(cluster)) cluster.makeReady(uid, name, Date.now());

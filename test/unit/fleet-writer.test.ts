@@ -371,7 +371,7 @@ describe('the writer of CloneSets', () => {
     const { given, step, before } = update();
     const { act, events } = writer({ drained: afterDrain(before), isDrained: () => Promise.resolve(['web']) });
     await act(step, given);
-    expect(events()[0]).toBe('NotDrained: Going on although Services still route to this pod: web');
+    expect(events()[0]).toBe('NotDrained: Continuing although Services still route to this pod: web');
   });
 
   it.each([

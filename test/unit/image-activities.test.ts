@@ -255,7 +255,9 @@ describe('node.v1.pullImage', () => {
     expect(await pull()).toMatchObject({
       failure: 'notFound',
       final: false,
-      message: expect.stringMatching(/; Secret "[^"]+" may not be read: grant that to the daemon$/),
+      message: expect.stringMatching(
+        /; the daemon is not allowed to read Secret "[^"]+": grant it get on that Secret$/,
+      ),
     });
   });
 

@@ -526,7 +526,7 @@ describe('ImagePullJobs', () => {
       });
       await waitFor('the wait', () => jobIn(cluster, 'one')?.status?.waitingFor?.reason === 'SecretRefused');
       expect(jobIn(cluster, 'one')?.status?.waitingFor?.unblock).toMatch(
-        /^Let ServiceAccount "kruise-system\/windlass-watcher" create secrets in namespace "kruise-daemon-config"/,
+        /^Allow ServiceAccount "kruise-system\/windlass-watcher" to create secrets in namespace "kruise-daemon-config"/,
       );
       expect(asked(cluster, 'a')).toBe(false);
       isAllowed = true;

@@ -121,7 +121,7 @@ describe('the status of a list', () => {
     expect(listStatus(list, [], context).waitingFor).toMatchObject({
       reason: 'JobRefused',
       blockedBy: ['image/a:1'],
-      unblock: 'Mend the spec: activeDeadlineSeconds is too short',
+      unblock: 'Fix the spec: activeDeadlineSeconds is too short',
     });
     const denied = { reason: 'Denied', message: 'exceeded quota' } as const;
     expect(listStatus(list, [], { ...context, refusal: denied }).waitingFor?.unblock).toBe('exceeded quota');

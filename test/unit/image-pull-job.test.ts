@@ -167,7 +167,7 @@ describe('admission of a job', () => {
     expect(problems({ sandboxConfig })).toEqual([
       expect.objectContaining({
         path: 'spec.sandboxConfig',
-        message: expect.stringContaining('must not take more than 4096 bytes, and take 4224'),
+        message: expect.stringContaining('must not have more than 4096 bytes together, and have 4224'),
       }),
     ]);
     expect(problems({ sandboxConfig: { annotations: { a: 'é'.repeat(2_000) } } })).toEqual([]);

@@ -611,7 +611,7 @@ describe('refreshInPlace', () => {
   it.each([inPlaceAnnotation.state, inPlaceAnnotation.grace])('stops at an annotation nobody can read: %s', (key) => {
     expect(refresh(inPlacePod([main], { annotations: { [key]: '{' } }))).toEqual({
       kind: 'broken',
-      message: `Cannot go on with the update of pod "shop/web-1": annotation "${key}" cannot be read`,
+      message: `Cannot continue the update of pod "shop/web-1": annotation "${key}" cannot be read`,
     });
   });
 

@@ -89,7 +89,7 @@ describe('kubectl kruise explain cloneset', () => {
       blockedBy: ['pod/web-n2'],
       blockedCount: 1,
       since: '2026-11-21T06:12:44Z',
-      unblock: 'Mend these pods, or raise maxUnavailable or maxSurge',
+      unblock: 'Fix these pods, or raise maxUnavailable or maxSurge',
     };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop({ waitingFor }), engine });
     const signal =
@@ -103,14 +103,14 @@ describe('kubectl kruise explain cloneset', () => {
         'Waits for',
         '  BudgetSpent, since 2026-11-21T06:12:44Z (60s)',
         '    by: pod/web-n2',
-        '    what helps: Mend these pods, or raise maxUnavailable or maxSurge',
+        '    to unblock: Fix these pods, or raise maxUnavailable or maxSurge',
         '  NotReady, since 2026-11-21T06:12:44Z (60s)',
         '    by: pod/web-n2',
-        '    what helps: Look at the logs and readiness probes of these pods',
+        '    to unblock: Look at the logs and readiness probes of these pods',
         '',
         'Steps',
         '  STEP     STATE            DETAIL',
-        '  web-n2   updated          not available since 2026-11-21T06:12:44Z',
+        '  web-n2   updated          unavailable (since 2026-11-21T06:12:44Z)',
         '  web-o1   waits, batch 1   in place: main',
         '  web-o2   waits, batch 2   in place: main',
         '  web-o3   waits, batch 3   in place: main',
@@ -122,17 +122,17 @@ describe('kubectl kruise explain cloneset', () => {
         '  2026-11-21T06:11:00.000Z  pause by alice',
         '',
         'Commands',
-        '  # why web-n2 is not ready',
+        '  # shows why web-n2 is not ready',
         '  kubectl -n shop describe pod web-n2',
-        '  # what web-n2 says',
+        '  # shows the logs of web-n2',
         '  kubectl -n shop logs web-n2 --all-containers',
-        '  # no further pod is disturbed',
+        '  # disrupts no further pod',
         `  ${signal} --name pause`,
-        '  # stops where it is',
+        '  # stops the roll-out where it is',
         `  ${signal} --name abort`,
-        '  # takes the pods that were changed back',
+        '  # returns updated pods to the previous revision',
         `  ${signal} --name undo`,
-        '  # the same, for those who may not signal workflows; other commands likewise',
+        '  # the same without permission to signal workflows; other commands likewise',
         '  kubectl -n shop annotate clone web windlass.io/command=pause',
         '',
       ].join('\n'),
@@ -143,7 +143,7 @@ describe('kubectl kruise explain cloneset', () => {
     const said = await kubectlKruise(['explain', 'cloneset', 'web'], { cluster: shop() });
     expect(said.code).toBe(0);
     expect(said.out).toContain(
-      'Operation roll-out/set-uid: not known; say where Temporal is by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
+      'Operation roll-out/set-uid: unknown; set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS',
     );
     expect(said.out).toContain('  temporal workflow signal --workflow-id roll-out/set-uid --name pause');
   });
@@ -152,7 +152,7 @@ describe('kubectl kruise explain cloneset', () => {
     const engine = { ...engineOf({}), report: () => Promise.reject(new Error('14 UNAVAILABLE')) };
     const said = await kubectlKruise(['explain', 'clone/web'], { cluster: shop(), engine });
     expect(said.code).toBe(0);
-    expect(said.out).toContain('not known; Temporal could not be asked: 14 UNAVAILABLE');
+    expect(said.out).toContain('unknown; Cannot query Temporal: 14 UNAVAILABLE');
   });
 
   it.each([
@@ -225,8 +225,8 @@ describe('kubectl kruise explain cloneset', () => {
     const { notes, waits, steps } = JSON.parse(said.out);
     expect(notes).toEqual([
       `paused by alice at ${now}`,
-      `${newName} was taken back to ${oldName} by bob at ${now}`,
-      'left out by operators: web-n1',
+      `${newName} was undone to ${oldName} by bob at ${now}`,
+      'skipped by operators: web-n1',
     ]);
     expect(waits[0]).toMatchObject({ reason: 'PausedByOperator' });
     expect(steps.filter(({ state }: { state: string }) => state === 'done')).toHaveLength(3);
@@ -256,7 +256,7 @@ describe('kubectl kruise explain cloneset', () => {
         'Steps',
         '  5 pods done',
         '',
-        'Operation roll-out/set-uid: Temporal knows of no run',
+        'Operation roll-out/set-uid: Temporal has no run of it',
         '',
       ].join('\n'),
     );
@@ -269,9 +269,9 @@ describe('kubectl kruise explain cloneset', () => {
     const cluster = smallCluster([set, oldRevision, late]);
     const { notes } = JSON.parse((await kubectlKruise(['explain', 'clone/web', '-o', 'json'], { cluster })).out);
     expect(notes).toEqual([
-      'the template has not been recorded yet: no watcher has looked at it',
-      'the status is of generation 1, the set of 2',
-      'pod web-o9 should have ended at 2026-11-21T06:00:00Z, and has finalizers example.com/hold',
+      'no ControllerRevision of the template yet: no watcher has reconciled the CloneSet',
+      'status.observedGeneration is 1, metadata.generation is 2',
+      'pod web-o9 should have terminated by 2026-11-21T06:00:00Z, and has finalizers example.com/hold',
     ]);
   });
 
@@ -281,7 +281,7 @@ describe('kubectl kruise explain cloneset', () => {
     [['explain', 'clone/web', 'x'], 'one object must be specified, as KIND/NAME or KIND NAME'],
     [
       ['explain', 'deploy/web'],
-      '"deploy" cannot be explained; what can: clonesets, clone; containerrecreaterequests, crr',
+      '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr',
     ],
     [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets "none" not found'],
   ])('%j is an error with exit code 1', async (args, message) => {
@@ -403,25 +403,25 @@ describe('kubectl kruise explain crr', () => {
         'Waits for',
         '  ContainerNotReady, since 2026-11-21T06:03:44Z (10m)',
         '    by: container/app',
-        '    what helps: Look at the logs and the readiness probe of the new container',
+        '    to unblock: Look at the logs and the readiness probe of the new container',
         '',
         'Steps',
         '  STEP                STATE        DETAIL',
-        '  restart app@web     Recreating   stopped; the new one is awaited',
+        '  restart app@web     Recreating   stopped; waiting for the new instance',
         '  restart proxy@web   Pending',
         '',
         'Operation restart-containers/pod-uid: running for 3m, 17 events',
         '',
         'Commands',
-        '  # what it says',
+        '  # shows the logs of app',
         '  kubectl -n shop logs web -c app',
-        '  # no further container is stopped',
+        '  # stops no further container',
         `  ${signal} --name pause`,
-        '  # leaves app out',
+        '  # skips app',
         `  ${signal} --name skip --input '{"target":"app"}'`,
         '  # ends the request; what has not been stopped stays as it is',
         `  ${signal} --name abort`,
-        '  # the same, for those who may not signal workflows; other commands likewise',
+        '  # the same without permission to signal workflows; other commands likewise',
         '  kubectl -n shop annotate crr restart-web windlass.io/command=abort',
         '',
       ].join('\n'),
@@ -473,7 +473,7 @@ describe('kubectl kruise explain crr', () => {
         })
       ).out,
     );
-    expect(notes).toEqual(['it has no status: no watcher has looked at it yet']);
+    expect(notes).toEqual(['it has no status: no watcher has reconciled it yet']);
   });
 });
 

@@ -40,7 +40,7 @@ describe('parseManifest', () => {
 
   it('names the source of what it cannot read', () => {
     expect(() => parseManifest('a: [', 'x.yaml')).toThrow('Cannot read "x.yaml": ');
-    expect(() => parseManifest('a: b', 'x.yaml')).toThrow('Cannot read "x.yaml": a document is no object');
+    expect(() => parseManifest('a: b', 'x.yaml')).toThrow('Cannot read "x.yaml": a document is not an object');
   });
 });
 
@@ -162,7 +162,7 @@ describe('connectCluster', () => {
     [{ cluster: 'c3' }, 'it has no cluster "c3"'],
     [{ user: 'u3' }, 'it has no user "u3"'],
     [{ requestTimeout: 'soon' }, '--request-timeout="soon"'],
-    [{ asGroup: ['admins'] }, '--as-group and --as-uid go with --as only'],
+    [{ asGroup: ['admins'] }, '--as-group and --as-uid require --as'],
   ])('refuses %j', (flags, message) => {
     expect(() => connectCluster({ kubeconfig: file(), ...flags }, {})).toThrow(message);
   });

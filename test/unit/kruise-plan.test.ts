@@ -89,14 +89,14 @@ describe('kubectl kruise plan', () => {
         '  spec.updateStrategy.rollingUpdate.paused: true (new)',
         '',
         'Notes',
-        '  paused is true: nothing begins before it is false',
+        '  paused is true: nothing starts until it is false',
         '',
         'BATCH   POD      ACTION     WHY',
         '1       web-o1   recreate   spec.template.spec.hostNetwork needs a new pod',
         '2       web-o2   recreate   spec.template.spec.hostNetwork needs a new pod',
-        '-       web-o3   kept       the partition keeps it',
-        '-       web-o4   kept       the partition keeps it',
-        '-       web-o5   kept       the partition keeps it',
+        '-       web-o3   kept       kept by the partition',
+        '-       web-o4   kept       kept by the partition',
+        '-       web-o5   kept       kept by the partition',
         '',
       ].join('\n'),
     );
@@ -107,7 +107,7 @@ describe('kubectl kruise plan', () => {
     expect(said).toMatchObject({ code: 0, err: '' });
     expect(withoutHashes(said.out)).toBe(
       [
-        'CloneSet shop/web: is new: 5 create',
+        'CloneSet shop/web: new: 5 create',
         '',
         'Revision web-HASH',
         '',
@@ -163,7 +163,7 @@ describe('kubectl kruise plan', () => {
     const cluster = smallCluster([live as unknown as KubeObject]);
     const text = `${stringify(older)}---\n${stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name: 's' } })}`;
     const said = await kubectlKruise(['plan', '-f', '-', '-o', 'yaml'], { cluster, stdin: text });
-    expect(said.err).toBe('note: left out Service "s": only CloneSets are planned\n');
+    expect(said.err).toBe('note: skipped Service "s": only CloneSets are planned\n');
     expect(said.code).toBe(0);
     expect(said.out).toContain('path: spec.template.spec.containers[0].image');
     expect(cluster.calls).toContain('try to patch clonesets/web');
@@ -231,7 +231,7 @@ describe('kubectl kruise plan', () => {
     for (const status of [403, 500]) {
       const said = await plan(manifest(), [], shop({ refuse: () => new KubeError({ status, message }) }));
       expect(said.code).toBe(0);
-      expect(said.out).toContain(`not tried on the API server, checked here only: ${message}`);
+      expect(said.out).toContain(`no dry run on the API server, checked by the plugin only: ${message}`);
     }
   });
 

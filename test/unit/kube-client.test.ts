@@ -81,7 +81,7 @@ describe('pathOf', () => {
         expect.objectContaining({ status: 404, reason: 'NotFound', type: 'Superseded' }),
       );
     }
-    expect(() => pathOf(pods, { namespace: 'shop/pods', name: 'web' })).toThrow('nothing can have this name');
+    expect(() => pathOf(pods, { namespace: 'shop/pods', name: 'web' })).toThrow('it is not a valid name');
     expect(pathOf(pods, { namespace: '', name: 'web' })).toBe('/api/v1/pods/web');
   });
 });
@@ -483,7 +483,7 @@ describe('a watch', () => {
     [
       'ends in half a line',
       (server) => server.watches[0]?.endInHalfALine(),
-      { type: 'Unreachable', message: 'the watch broke off in the middle of an event' },
+      { type: 'Unreachable', message: 'the watch ended in the middle of an event' },
     ],
     [
       'sends what is not JSON',
@@ -530,7 +530,7 @@ describe('a watch', () => {
       }
     })();
     const error = await rejection(following);
-    expect(error).toMatchObject({ type: 'Unreachable', reason: 'Silent', message: 'silent for 1 s' });
+    expect(error).toMatchObject({ type: 'Unreachable', reason: 'Silent', message: 'no data for 1 s' });
     expect(bookmarks.length).toBe(5);
     await waitFor('the connection to close', () => server.openConnections === 0);
   });

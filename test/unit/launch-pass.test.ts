@@ -136,9 +136,9 @@ describe('a pass over an ordered pod', () => {
         reason: 'LaunchOrdered',
         message:
           'Containers start in this order, each when those before it are ready: db; app. ' +
-          'Until its turn a container shows CreateContainerConfigError, which is no failure',
+          'Until then a container shows CreateContainerConfigError, which is expected',
       },
-      { type: 'Normal', reason: 'LaunchReleased', message: 'Those before are ready: app may start' },
+      { type: 'Normal', reason: 'LaunchReleased', message: 'The containers before are ready: app may start' },
     ]);
   });
 

@@ -168,7 +168,7 @@ describe('the election', () => {
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock);
     expect(leader.isLeading()).toBe(false);
-    expect(leader.standbyReason).toBe('it has not campaigned yet');
+    expect(leader.standbyReason).toBe('it has not tried to acquire the lease yet');
     const term = await leader.campaign(forever);
     expect([leader.isLeading(), term.isLeading(), term.lost.aborted]).toEqual([true, true, false]);
     expect(leader.standbyReason).toBeUndefined();
@@ -242,11 +242,11 @@ describe('the election', () => {
     await clock.pass(60);
     await next;
     expect(leases.holder).toBe('one');
-    expect(first.log.join()).toContain('it has given the lease back: it could not follow any resource');
+    expect(first.log.join()).toContain('it has released the lease: it could not follow any resource');
     await first.leader.stop();
   });
 
-  it('passes on at once when the leader stops, which gives the lease back', async () => {
+  it('passes on at once when the leader stops, which releasing the lease', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const first = candidate(leases, 'one', clock);
@@ -339,7 +339,7 @@ describe('the election', () => {
     );
     expect(withTimes({ retryPeriodSeconds: 5 })).toThrow('retryPeriodSeconds must be above 0 and at most half');
     expect(withTimes({ retryPeriodSeconds: 0 })).toThrow('retryPeriodSeconds must be above 0');
-    expect(withTimes({ leaseDurationSeconds: 12.5 })).toThrow('leaseDurationSeconds must be a whole number');
+    expect(withTimes({ leaseDurationSeconds: 12.5 })).toThrow('leaseDurationSeconds must be an integer');
   });
 });
 

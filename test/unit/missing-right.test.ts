@@ -27,11 +27,11 @@ describe('a right that is missing', () => {
 
   it('is named so that a person knows what to grant to whom, and where', () => {
     expect(grantFor(inNamespace)).toBe(
-      'Let ServiceAccount "kruise-system/windlass-worker" patch pods/status in namespace "shop", ' +
-        'by a role that is bound to it (deploy/rbac has ours)',
+      'Allow ServiceAccount "kruise-system/windlass-worker" to patch pods/status in namespace "shop", ' +
+        'by a role bound to it (deploy/rbac has those of Windlass)',
     );
     expect(withGrant(everywhere)).toMatch(
-      /^Let user "ann" list nodeimages of apps\.kruise\.io in the whole cluster, by .*; nodeimages\.apps\.kruise\.io is/,
+      /^Allow user "ann" to list nodeimages of apps\.kruise\.io in the whole cluster, by .*; nodeimages\.apps\.kruise\.io is/,
     );
   });
 

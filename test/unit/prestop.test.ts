@@ -75,7 +75,7 @@ describe('a preStop hook', () => {
   it('CRR-42: httpGet fails when the pod has no IP that anybody knows', async () => {
     const { means: lost } = means({ podIp: async () => undefined });
     const hook = runPreStop({ handler: { httpGet: { port: 80 } }, ports: [] }, lost);
-    await expect(hook).rejects.toThrow('the runtime names no IP of the pod');
+    await expect(hook).rejects.toThrow('the runtime reports no IP address of the pod');
   });
 
   it('CRR-42: tcpSocket and an empty handler fail, as in the kubelet', async () => {

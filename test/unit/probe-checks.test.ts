@@ -211,7 +211,7 @@ describe('a probe by a command', () => {
       return { exitCode: 0 };
     });
     const outcome = runCheck({ probe: exec, containerId: 'app-1', ip: '', timeoutSeconds: 1 }, client);
-    expect(await outcome).toEqual({ kind: 'none', why: 'the daemon was held up' });
+    expect(await outcome).toEqual({ kind: 'none', why: 'the daemon was delayed' });
   });
 
   it('NPP-24: has failed when the runtime gives it up, and has no result when it cannot be run', async () => {

@@ -730,10 +730,10 @@ describe('commands', () => {
     expect(due(parked)).toEqual([]);
     expect(status(parked).waitingFor).toMatchObject({
       reason: 'Denied',
-      unblock: expect.stringMatching(/^Grant what is missing.*retry.*skip.*abort; no rights$/),
+      unblock: expect.stringMatching(/^Grant the missing permission.*retry.*skip.*abort; no rights$/),
     });
     const judged = played(inStop({ containers: ['app', 'proxy'] }), { ...refused, reason: 'Invalid' });
-    expect(status(judged).waitingFor).toMatchObject({ reason: 'Parked', unblock: expect.stringMatching(/^Mend/) });
+    expect(status(judged).waitingFor).toMatchObject({ reason: 'Parked', unblock: expect.stringMatching(/^Fix/) });
     expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
     expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
   });

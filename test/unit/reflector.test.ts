@@ -470,7 +470,7 @@ describe('when a watch breaks', () => {
     server.fault = (request) => (isWatch(request) ? { kind: 'answer', status: 200, body: '' } : undefined);
     const following = await follow({}, server);
     await waitFor('failures', () => following.reflector.counts.errors > 3);
-    expect(following.reflector.trouble).toBe('the watch ended before it said anything');
+    expect(following.reflector.trouble).toBe('the watch ended before its first event');
     expect(following.reflector.counts.lists).toBe(1);
   });
 });

@@ -264,7 +264,7 @@ describe('lookAtEnvironment', () => {
     for (const other of others) await expect(lookAt(other)).resolves.toEqual({ kind: 'gone' });
     await expect(lookAt(new KubeError({ status: 0, message: 'refused' }))).rejects.toMatchObject({
       type: 'Unreachable',
-      message: expect.stringContaining('Cannot look at the environment of pod "shop/web-1"'),
+      message: expect.stringContaining('Cannot read the environment of pod "shop/web-1"'),
     });
   });
 

@@ -48,7 +48,9 @@ describe('credentials of a pull', () => {
   it('NP-13: are read from a file like that of docker login, too', () => {
     const text = JSON.stringify({ auths: { 'r.io': ann }, credHelpers: { 'x.io': 'y' } });
     expect(credentialsFor('r.io/app', [dockerConfigKeyring('File "f"', text)])).toEqual([ann]);
-    expect(() => dockerConfigKeyring('File "f"', 'hunter2')).toThrow(new MalformedSecret('File "f" is no JSON object'));
+    expect(() => dockerConfigKeyring('File "f"', 'hunter2')).toThrow(
+      new MalformedSecret('File "f" is not a JSON object'),
+    );
   });
 
   it('NP-13: plugins stand for images by the same places', () => {

@@ -211,7 +211,7 @@ describe('lookAtRequest', () => {
     await expect(look()).rejects.toMatchObject({
       type: 'Unreachable',
       nonRetryable: false,
-      message: 'Cannot look at ContainerRecreateRequest "shop/crr-a": etcd is away',
+      message: 'Cannot read ContainerRecreateRequest "shop/crr-a": etcd is away',
     });
   });
 });

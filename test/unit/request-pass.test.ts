@@ -362,7 +362,7 @@ describe('those who wait', () => {
         blockedBy: ['crr/crr-a'],
         blockedCount: 1,
         since: '2026-01-01T00:00:05Z',
-        unblock: 'Wait for the request in front, or delete it',
+        unblock: 'Wait for the request ahead in the queue, or delete it',
       },
     });
     expect(writes).toHaveLength(2);

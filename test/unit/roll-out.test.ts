@@ -161,7 +161,7 @@ describe('a roll-out', () => {
     expect(detailsOf(told).split('\n\n')).toEqual([
       'Paused: revision web-2, 100 pods',
       `paused by ann at ${at}`,
-      'left out: web-a',
+      'skipped: web-a',
       `waits since ${at}: PausedByOperator (pod/web-a): do something`,
     ]);
   });
@@ -211,7 +211,7 @@ describe('a command', () => {
     const named = hearing(start, command('skip', { target: 'web-c' }), command('skip', { target: 'pod/web-d' }));
     expect(wantedPermit(named)).toMatchObject({ skip: ['web-c', 'web-d'] });
     expect(wantedPermit(hearing(named, command('retry')))).toMatchObject({ skip: [] });
-    expect(refusalOf(start, { name: 'skip', ...by })).toMatch(/names no pod/);
+    expect(refusalOf(start, { name: 'skip', ...by })).toMatch(/has no target/);
   });
 
   it('skip stays small enough for a history', () => {

@@ -70,7 +70,7 @@ describe('shutdownOnSignals', () => {
     await ended;
     expect(order).toEqual(['last']);
     expect(exits).toEqual([0]);
-    expect(lines.join('')).toMatch(/Cannot stop broken in order[\s\S]*Cannot stop stuck in order/);
+    expect(lines.join('')).toMatch(/Cannot stop broken gracefully[\s\S]*Cannot stop stuck gracefully/);
   });
 
   it('ends in time though every step is stuck, giving each that is left its turn', async () => {

@@ -217,7 +217,7 @@ describe('endSidecars', () => {
     const house = on({ marks: { proxy: 'sidecar' } });
     await house.endSidecars(step('requestStop', 'proxy'));
     expect(house.events()).toContain(
-      'Every container is marked as a sidecar, so all of them are ended as soon as they run',
+      'Every container is marked as a sidecar, so all of them are terminated as soon as they run',
     );
   });
 });
@@ -241,7 +241,7 @@ describe('reportSidecars', () => {
       await house.reportSidecars({ pod: ref, status: { waitingFor } });
     }
     expect(house.events()[0]).toBe(
-      'Sidecar [proxy] is not ended on a real node: it lacks the variable KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
+      'Sidecar [proxy] is not terminated on a real node: it lacks the environment variable KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
     );
     expect(house.events()).not.toContainEqual(expect.stringContaining('Stopping'));
   });

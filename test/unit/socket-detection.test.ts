@@ -130,7 +130,7 @@ describe('detection', () => {
     detect();
     await until(() => said.length === 2, 'it has said so');
     expect(said).toMatchObject([
-      { message: 'Container runtime is of no use', socket: join(run, 'containerd/containerd.sock') },
+      { message: 'Container runtime is not usable', socket: join(run, 'containerd/containerd.sock') },
       { message: expect.stringContaining('no usable container runtime') },
     ]);
     expect(said[0]?.failure).toMatch(

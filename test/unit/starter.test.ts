@@ -241,7 +241,7 @@ describe('Starter', () => {
     expect(silence).toEqual([]);
   });
 
-  it('starts nothing while this watcher does not lead', async () => {
+  it('starts nothing while this watcher is not the leader', async () => {
     const temporal = new FakeTemporal();
     const { starter } = starterOn(temporal, { mayStart: () => false });
     starter.want(wanted());

@@ -130,7 +130,7 @@ describe('StuckRuns', () => {
     expect([await count('restartContainers'), await count('pullImages')]).toEqual([1, 0]);
 
     await pass(2, run());
-    expect([changes(), logged]).toEqual([1, [['A workflow task fails again and again', workflowId]]]);
+    expect([changes(), logged]).toEqual([1, [['A workflow task keeps failing', workflowId]]]);
     await pass(3);
     expect([runs.trouble(workflowId), changes(), await count('restartContainers')]).toEqual([undefined, 2, 0]);
   });
@@ -140,7 +140,7 @@ describe('StuckRuns', () => {
     for (const minute of [0, 1, 2, 3, 4]) await pass(minute, run());
     expect(ended).toEqual([]);
     await pass(5, run());
-    const reason = `Stuck for 300 s: ${failed.join(', ')}; it begins anew, once for build new`;
+    const reason = `Stuck for 300 s: ${failed.join(', ')}; it is started again, once for build new`;
     expect(ended).toEqual([{ workflowId, runId: 'run-1', reason }]);
     expect([runs.trouble(workflowId), changes()]).toEqual([undefined, 2]);
   });
@@ -164,10 +164,10 @@ describe('StuckRuns', () => {
     for (const minute of [0, 10, 100]) await pass(minute, run({ begunAnew: 'new' }));
     expect(ended).toEqual([]);
     const { unblock } = runs.trouble(workflowId) ?? {};
-    expect(unblock).toContain('although it was begun anew');
+    expect(unblock).toContain('although it was started again');
     expect(unblock).toContain(`temporal workflow show --detailed --namespace shop --workflow-id ${workflowId}`);
     expect(unblock).toContain(terminate);
-    expect(logged).toEqual([['A workflow task fails again and again, also after a new beginning', workflowId]]);
+    expect(logged).toEqual([['A workflow task keeps failing, also after its operation was started again', workflowId]]);
   });
 
   it('begins anew again for another build', async () => {

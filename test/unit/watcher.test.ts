@@ -175,7 +175,7 @@ describe('the watcher', () => {
     await waitFor('the lease', () => watcher.isLeading);
   });
 
-  it('M3: gives the lease back when it can do nothing at all', async () => {
+  it('M3: releasing the lease when it can do nothing at all', async () => {
     const resigned: string[] = [];
     const term = newTerm();
     const { server, watcher } = await watcherOf([controllerOf(apples, async () => undefined)], {
@@ -187,7 +187,7 @@ describe('the watcher', () => {
     server.fault = () => ({ kind: 'drop' });
     for (const watch of [...server.watches]) watch.drop();
     await waitFor('the lease to be given back', () => resigned.length > 0);
-    expect(resigned[0]).toBe('for 0.1 s it could not follow any resource');
+    expect(resigned[0]).toBe('it could not list or watch any resource for 0.1 s');
     term.end();
   });
 

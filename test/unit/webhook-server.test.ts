@@ -250,7 +250,7 @@ describe('the admission server', () => {
     expect(aborted).toBe(true);
   });
 
-  it('aborts the work when the client has gone', async () => {
+  it('aborts the work when the client disconnected', async () => {
     const states = { begun: false, aborted: false };
     const never: Route = (_body, signal) =>
       new Promise((_, reject) => {
@@ -370,7 +370,7 @@ describe('the admission server', () => {
     for (const client of [undefined, stranger]) {
       const reply = await ask(served, { ...(client && { client }) });
       expect([reply.status, reply.json.reason]).toEqual([401, 'Unauthorized']);
-      expect(reply.json.message).toContain('Admission answers only callers with a client certificate of --client-ca');
+      expect(reply.json.message).toContain('Admission answers only clients with a certificate signed by --client-ca');
     }
     expect(asked).toBe(0);
     expect((await ask(served, { path: '/open' })).status).toBe(200);

@@ -131,7 +131,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
     if (stopping) throw new Error('Admission is being stopped');
     if (!upkeep.isRegistered || served.address === undefined || upkeep.served === undefined) {
       const trouble = upkeep.trouble ?? objects.trouble;
-      throw new Error(trouble ?? 'Certificates and registrations have not been looked at yet');
+      throw new Error(trouble ?? 'Certificates and webhook configurations have not been checked yet');
     }
     await askHealth(served.address, upkeep.served.bundle, signal);
   };
@@ -180,7 +180,7 @@ async function serveRoutes(
   };
   const server = createAdmissionServer(certificates, { routes, log, ...extras });
   const address = await server.listen({ port, ...(isIP(host) !== 0 && { host }) });
-  log.info({ address }, 'Admission listens');
+  log.info({ address }, 'Admission is listening');
   return { server, address };
 }
 
@@ -194,7 +194,7 @@ function unknownPathReporter(
     for (const path of paths) {
       if (known.has(path)) continue;
       known.add(path);
-      log.error({ path }, 'A registration sends to a path that this version does not serve');
+      log.error({ path }, 'A webhook configuration names a path that this version does not serve');
     }
   };
 }
@@ -229,7 +229,7 @@ function keeperOf({
       renewBeforeSeconds: webhook.renewBeforeSeconds,
     }),
     now,
-    onStep: ({ kind, because }) => log.info({ step: kind, because }, 'Certificates change'),
+    onStep: ({ kind, because }) => log.info({ step: kind, because }, 'Certificates changed'),
   });
 }
 
@@ -247,7 +247,8 @@ function routesOf(
     const fields = refused.errors.slice(0, 10).map(({ path }) => path);
     log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
   };
-  const onFailure = (request: AdmissionRequest, err: unknown) => log.error({ ...seen(request), err }, 'Cannot judge');
+  const onFailure = (request: AdmissionRequest, err: unknown) =>
+    log.error({ ...seen(request), err }, 'Admission review failed');
   const lookUps = lookUpsIn(client);
   const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
   const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });

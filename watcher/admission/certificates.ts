@@ -147,7 +147,8 @@ export function nextCertificateStep(situation: {
   }
 
   const dropAtMs = others.length === 0 ? Number.POSITIVE_INFINITY : kept.changedAtMs + policy.overlapSeconds * 1000;
-  if (nowMs >= dropAtMs) return { kind: 'dropAuthorities', because: 'nothing that they signed is served any more' };
+  if (nowMs >= dropAtMs)
+    return { kind: 'dropAuthorities', because: 'no certificate that they signed is served any more' };
   return { kind: 'keep', untilMs: Math.min(authorityDueAtMs, certificateDueAtMs, dropAtMs) };
 }
 
@@ -155,12 +156,12 @@ export function nextCertificateStep(situation: {
 function whyUnusable(kept: KeptCertificates, policy: CertificatePolicy, nowMs: number): string | undefined {
   const { certificate } = kept;
   const signer = kept.authorities.find((authority) => hasIssued(authority, certificate));
-  if (signer === undefined) return 'no authority that is kept has signed it';
+  if (signer === undefined) return 'none of the current authorities has signed it';
   if (endOf(signer) <= nowMs) return `its authority ended ${signer.validTo}`;
   if (endOf(certificate) <= nowMs) return `it ended ${certificate.validTo}`;
   if (!keyFits(certificate, kept.key)) return 'its key does not fit';
   const unnamed = policy.hosts.find((host) => !speaksFor(certificate, host));
-  return unnamed === undefined ? undefined : `it does not speak for "${unnamed}"`;
+  return unnamed === undefined ? undefined : `it is not valid for "${unnamed}"`;
 }
 
 /** Reads what a store keeps; undefined when there is nothing or when it cannot be read as certificates. */
@@ -303,7 +304,7 @@ export function ownCertificates({ store, policy, now, onStep }: KeeperOptions): 
         last = next;
         return served(next, nowMs);
       }
-      throw new Error(`Cannot keep certificates in ${store.name}: others wrote first, ${attempts} times in a row`);
+      throw new Error(`Cannot write certificates to ${store.name}: ${attempts} conflicts in a row`);
     },
   };
 }

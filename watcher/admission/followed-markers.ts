@@ -18,7 +18,7 @@ const mostNamespaces = 100;
 
 /** Begins to follow them. `onChange` is called when a namespace gets its first marker or loses its last one. */
 export function followMarkers({ client, log, onChange, trackReflector }: FollowOptions): FollowedMarkers {
-  const onError = (err: unknown) => log.warn({ err, kind: podProbeMarker.kind }, 'Cannot take over a change');
+  const onError = (err: unknown) => log.warn({ err, kind: podProbeMarker.kind }, 'Cannot apply a watch event');
   const cache = createCache<PodProbeMarker>({
     indexes: { namespace: ({ metadata }) => [metadata.namespace ?? ''] },
     onError,

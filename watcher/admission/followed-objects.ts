@@ -33,7 +33,7 @@ export class FollowedObjects {
     trim: (object: T) => T,
   ): () => T | undefined {
     const { client, log, onChange, trackReflector } = this.#options;
-    const onError = (err: unknown) => log.warn({ err, kind: resource.kind, name }, 'Cannot take over a change');
+    const onError = (err: unknown) => log.warn({ err, kind: resource.kind, name }, 'Cannot apply a watch event');
     const cache = createCache<T>({ onError });
     cache.onChange(onChange);
     const selection = { namespace, fieldSelector: `metadata.name=${name}` };

@@ -39,7 +39,7 @@ export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
         return unreadable ? { kind: 'refused', causes: [{ message: why }] } : { kind: 'unanswered', why };
       }
       if (status === 403 || status === 404 || status === 422) return { kind: 'unanswered', why };
-      throw new LookUpFailed(`Cannot try the pod template: ${why}`);
+      throw new LookUpFailed(`Cannot check the pod template by a dry run: ${why}`);
     }
   };
   return { tryPod: attempt };

@@ -223,7 +223,7 @@ export async function syncRegistrations(input: {
       problems.push(`${what} cannot be written: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  if (problems.length > 0) throw new Error(`Cannot register admission: ${problems.join('; ')}`);
+  if (problems.length > 0) throw new Error(`Cannot write the webhook configurations: ${problems.join('; ')}`);
   return { written, paths };
 }
 

@@ -201,7 +201,7 @@ async function serve(work: Work, request: IncomingMessage, response: ServerRespo
   const seconds = (performance.now() - startedAtMs) / 1000;
   work.options.observe?.(route === undefined ? 'other' : path, answer.outcome, seconds);
 
-  if (answer.status !== 200) work.options.log.debug({ path, status: answer.status }, 'Not answered');
+  if (answer.status !== 200) work.options.log.debug({ path, status: answer.status }, 'Request not answered');
   const text = JSON.stringify(answer.body);
   const unread = !request.complete;
   // Idle connections are for callers who ask what is served here.
@@ -246,8 +246,9 @@ interface Target {
 /** Why a caller without a valid certificate is not answered; undefined: it has one, or needs none. */
 function unauthenticated({ socket }: IncomingMessage, { clientCa }: AdmissionServerOptions): string | undefined {
   if (clientCa === undefined || (socket instanceof TLSSocket && socket.authorized)) return undefined;
-  const why = socket instanceof TLSSocket ? String(socket.authorizationError ?? 'none was shown') : 'none was shown';
-  return `Admission answers only callers with a client certificate of --client-ca: ${why}`;
+  const why =
+    socket instanceof TLSSocket ? String(socket.authorizationError ?? 'none was presented') : 'none was presented';
+  return `Admission answers only clients with a certificate signed by --client-ca: ${why}`;
 }
 
 async function answerTo(work: Work, request: IncomingMessage, { path, query, route }: Target): Promise<Answer> {
@@ -267,7 +268,7 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
   const deadline = new AbortController();
   const answerMs = deadlineMs(new URLSearchParams(query).get('timeout'), limits.answerMs);
   const timer = setTimeout(() => deadline.abort(new Error(`no answer within ${answerMs} ms`)), answerMs);
-  const gone = () => deadline.abort(new Error('the client has gone'));
+  const gone = () => deadline.abort(new Error('the client disconnected'));
   request.once('close', () => {
     if (!request.complete) gone();
   });

@@ -90,7 +90,7 @@ export class Upkeep {
         if (this.#stop.signal.aborted) return;
         restless += 1;
         this.#trouble = error instanceof Error ? error.message : String(error);
-        log.warn({ err: error, pauseMs: pause() }, 'Certificates and registrations are not as they should be');
+        log.warn({ err: error, pauseMs: pause() }, 'Cannot reconcile certificates and webhook configurations');
         await this.#rest(pause());
       }
     }
@@ -109,7 +109,8 @@ export class Upkeep {
     const trustedBefore = this.#seenEverywhere;
     this.#seenEverywhere = undefined;
     const { written } = await register(certificates.bundle, signal);
-    if (trustedBefore !== certificates.bundle) log.info({ written }, 'Registrations trust what is served');
+    if (trustedBefore !== certificates.bundle)
+      log.info({ written }, 'Webhook configurations trust the served certificates');
     this.#seenEverywhere = certificates.bundle;
     return { written, lookAgainAtMs: certificates.lookAgainAtMs };
   }

@@ -182,7 +182,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
         reject(reason);
       },
     };
-    this.#permits.get(uid)?.fail(new Error('a later attempt has handed in another permit'));
+    this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     this.#permits.set(uid, held);
     life.ended.addEventListener('abort', onEnded, { once: true });
     // somebody has commanded or changed something, and wants to know what comes of it
@@ -264,7 +264,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       const [failure] = failures;
       if (failure !== undefined) this.#tellFailure(uid, failure.error, retryInMs);
       else onPass?.('done');
-      // Whoever waits for the verdict must hear of what goes wrong all the time.
+      // Report persistent failures to the permit holder.
       const judged = this.#livingPermit(uid);
       const verdictInMs = judged && this.#judgeWait(judged, waitAfter((failure ?? first).error));
       return soonest([dueInMs, retryInMs, verdictInMs]);
@@ -434,7 +434,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   #tellFailure(uid: string, error: unknown, retryInMs: number): void {
     const { fleet, log, onPass } = this.#options;
     onPass?.('failed');
-    log.warn({ kind: fleet.kind, uid, err: error, retryInMs: Math.round(retryInMs) }, 'Pass failed');
+    log.warn({ kind: fleet.kind, uid, err: error, retryInMs: Math.round(retryInMs) }, 'Reconcile failed');
   }
 
   #livingPermit(uid: string): HeldPermit | undefined {

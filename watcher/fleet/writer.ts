@@ -500,7 +500,7 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
   }
 
   async #warnNotDrained(pod: Pod, services: readonly string[]): Promise<void> {
-    const message = `Going on although Services still route to this pod: ${services.join(', ')}`;
+    const message = `Continuing although Services still route to this pod: ${services.join(', ')}`;
     await this.#say(pod, { type: 'Warning', reason: 'NotDrained', message });
   }
 

@@ -207,8 +207,8 @@ async function publish(
 
 function description(podName: string): string {
   return (
-    `Each key lets containers of pod ${podName} start, in their order. They need it whenever they start again: ` +
-    'it goes with the pod, and comes back when it is deleted before'
+    `Each key lets containers of pod ${podName} start, in order. They need it at every restart: ` +
+    'it is deleted with the pod, and recreated when it is deleted earlier'
   );
 }
 
@@ -246,10 +246,10 @@ function progressOf(
     const order = prioritiesOf(containers).map((priority) => namesAt(priority).join(', '));
     const message =
       `Containers start in this order, each when those before it are ready: ${order.join('; ')}. ` +
-      'Until its turn a container shows CreateContainerConfigError, which is no failure';
+      'Until then a container shows CreateContainerConfigError, which is expected';
     return { type: 'Normal', reason: 'LaunchOrdered', message };
   }
-  const message = `Those before are ready: ${due.flatMap(namesAt).join(', ')} may start`;
+  const message = `The containers before are ready: ${due.flatMap(namesAt).join(', ')} may start`;
   return { type: 'Normal', reason: 'LaunchReleased', message };
 }
 
@@ -272,8 +272,8 @@ async function tellMissed(pod: Pod, world: LaunchPassDependencies): Promise<unde
   if (!wasMissed(pod) || world.told.has(uid)) return;
   world.told.add(uid);
   const message =
-    'Containers start without order: admission did not see this pod when it was created. ' +
-    'Make it anew once the webhook answers, outside of the namespaces that its registration leaves out';
+    'Containers start without order: the webhook did not see this pod when it was created. ' +
+    'Recreate it once the webhook is available, in a namespace that the webhook configuration does not exclude';
   await sayOf(pod, { type: 'Warning', reason: 'LaunchOrderMissed', message }, uid, world);
 }
 

@@ -301,8 +301,8 @@ async function tellOfRefresh(
 }
 
 /**
- * Whoever cannot be worked on says so: behind another request, or because Temporal does not go on with it. The deadline of a
- * request runs in the queue, too (CRR-13); the operation sees to it from its turn on.
+ * A request that cannot continue reports why: it is queued behind another one, or Temporal does not run its operation. The
+ * deadline of a request runs in the queue, too (CRR-13); once its turn has come, the operation enforces it.
  */
 async function writeWaits(
   { first, behind }: RequestQueue,
@@ -342,7 +342,7 @@ async function endInQueue(request: ContainerRecreateRequest, world: RequestPassD
   await writeEnd(request, world, {
     reason: 'DeadlineExceeded',
     text: recreateMessage.deadlineExceeded,
-    message: `The turn of this request did not come before activeDeadlineSeconds: no container of pod "${podName}" was recreated`,
+    message: `activeDeadlineSeconds passed while this request was queued: no container of pod "${podName}" was recreated`,
   });
 }
 
@@ -393,7 +393,7 @@ async function obeyInQueue(
         return await writeEnd(request, world, {
           reason: 'Aborted',
           text: recreateMessage.aborted(by),
-          message: `Aborted by ${by} before its turn came: no container of pod "${spec.podName}" was recreated`,
+          message: `Aborted by ${by} while it was queued: no container of pod "${spec.podName}" was recreated`,
         });
       case 'pause': {
         const unblock = `${recreateWaits.Paused}; paused by ${by}`;

@@ -208,7 +208,7 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
         } catch (error) {
           if (failureTypeOf(error) !== 'Invalid') throw error;
           refusals.add(refusalKey(job, node), now());
-          log.warn({ job: qualifiedName(metadataOf(job)), node, err: error }, 'Cannot write an image into a NodeImage');
+          log.warn({ job: qualifiedName(metadataOf(job)), node, err: error }, 'Cannot write an image to a NodeImage');
         }
       }),
     ]);
@@ -249,7 +249,7 @@ export function imagePullJobRunner(house: WatcherHouse, secretTimes: PullSecretT
 
   function refusedSecrets(error: unknown): string {
     const why = error instanceof Error ? error.message : String(error);
-    return grantFor(why) ?? `Let the watcher write Secrets of namespace "${secretNamespace}"; ${why}`;
+    return grantFor(why) ?? `Allow the watcher to write Secrets in namespace "${secretNamespace}"; ${why}`;
   }
 
   /**

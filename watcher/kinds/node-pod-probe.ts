@@ -230,7 +230,7 @@ export async function passOverPod(podUid: string, world: ProbeWorld, memory: Nod
   if (wanted === undefined) return;
   if (wanted.contested.length > 0) {
     const fields = { pod: pod.metadata.name, namespace: pod.metadata.namespace, conditions: wanted.contested };
-    world.log.warn(fields, 'Several probes claim one condition: the first has it');
+    world.log.warn(fields, 'Several probes set one pod condition: the first of them sets it');
   }
   const left = marksLeft(pod, { ...wanted, annotations: {} });
   if (left === undefined && !memory.mayLackAnnotations(podUid, wanted)) return;

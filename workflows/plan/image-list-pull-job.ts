@@ -159,7 +159,7 @@ export function listStatus(
       ? pullJobWait('Pulling', {
           blockedBy: open,
           since: now,
-          unblock: 'Nothing to do: these jobs pull; what one of them waits for stands in its status',
+          unblock: 'Nothing to do: these jobs are pulling; the status of each says what it waits for',
         })
       : pullJobWait('JobRefused', {
           blockedBy: (context.refused ?? []).map((image) => shortened(`image/${image}`, longestReference.whole)),
@@ -167,7 +167,7 @@ export function listStatus(
           unblock:
             context.refusal.reason === 'Denied'
               ? withGrant(context.refusal.message)
-              : `Mend the spec: ${context.refusal.message}`,
+              : `Fix the spec: ${context.refusal.message}`,
         });
   return {
     ...shared,

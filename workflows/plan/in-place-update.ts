@@ -527,5 +527,5 @@ function joined(earlier: readonly Json[], later: readonly Json[]): readonly Json
 }
 
 function broken(pod: string, key: string): InPlaceRefresh {
-  return { kind: 'broken', message: `Cannot go on with the update of ${pod}: annotation "${key}" cannot be read` };
+  return { kind: 'broken', message: `Cannot continue the update of ${pod}: annotation "${key}" cannot be read` };
 }

@@ -74,14 +74,14 @@ export const refreshRetryMs = { first: 3_000, most: 600_000 } as const;
 const mostMessageBytes = 700;
 
 const unblocking: Readonly<Record<RefreshTrouble | 'Paused' | 'ContainersStarting', string>> = {
-  Paused: 'Resume the operation',
+  Paused: 'Signal resume',
   NodeSilent: 'Bring back the daemon of the node, or delete the pod',
-  RuntimeUnreachable: 'Mend the container runtime of the node',
-  StopFailed: 'Mend the container runtime of the node, or delete the pod',
-  Denied: 'Grant the right: it is tried again by itself',
-  Parked: 'Mend the object, or what refuses it',
-  PodChanged: 'Nothing: the pod is looked at again',
-  ContainersStarting: 'Nothing: the kubelet starts the containers that have been stopped',
+  RuntimeUnreachable: 'Fix the container runtime of the node',
+  StopFailed: 'Fix the container runtime of the node, or delete the pod',
+  Denied: 'Grant the missing permission or quota: it is retried automatically',
+  Parked: 'Fix the rejected object or what rejects it',
+  PodChanged: 'Nothing to do: the pod is read again',
+  ContainersStarting: 'Nothing to do: the kubelet starts the containers that have been stopped',
 };
 
 /** Nothing done yet. */

@@ -68,9 +68,10 @@ export function ordersAfter(
     }
     case 'skip': {
       const names = command.target === undefined ? podsIn(scene.blockedBy) : podsIn([`pod/${podName(command.target)}`]);
-      if (names.length === 0) return { refused: 'it names no pod, and the roll-out waits for none' };
+      if (names.length === 0) return { refused: 'it has no target, and the roll-out does not wait for a pod' };
       const all = [...new Set([...(skip ?? []), ...names])];
-      if (jsonBytes(all) > mostSkipBytes) return { refused: 'no more pods can be left out; retry takes them up again' };
+      if (jsonBytes(all) > mostSkipBytes)
+        return { refused: 'no more pods can be skipped; retry includes the skipped pods again' };
       return obeyed({ ...kept, skip: all });
     }
   }

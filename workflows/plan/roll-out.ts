@@ -185,7 +185,11 @@ function changed(progress: RollOutProgress, change: RollOutChanged | undefined):
     return waitingFor || isParked || awaitsFacts || end ? askedAnew(known) : known;
   }
   const batch = { ...firstBatch(change, progress.batch.startedAtMs), number: progress.batch.number };
-  return askedAnew({ ...known, batch, log: withLine(progress.log, `revision ${change.revision} is wanted now`) });
+  return askedAnew({
+    ...known,
+    batch,
+    log: withLine(progress.log, `revision ${change.revision} is now the update revision`),
+  });
 }
 
 function versionOf(orders: RollOutOrders | undefined): number {
@@ -286,7 +290,7 @@ function isSameLeave(one: Leave, other: Leave): boolean {
 
 /** What the permit is for, as people read it in the history. */
 export function permitText({ batch, facts }: RollOutProgress, { paused, revision, undo, milestone }: Permit): string {
-  if (paused) return 'disrupt nothing, and tell how far it has come';
+  if (paused) return 'disrupt nothing, report progress';
   const pods = milestone === undefined ? 'all pods' : `up to ${Math.min(milestone, facts.replicas)} pods`;
   return `batch ${batch.number}: ${pods} ${undo ? 'back to' : 'of'} ${revision}`;
 }
@@ -312,12 +316,12 @@ export function detailsOf(progress: RollOutProgress): string {
   const given = [
     ['paused', orders?.paused],
     ['aborted', orders?.aborted],
-    [`taken back to ${orders?.undo?.to}`, orders?.undo],
+    [`undone to ${orders?.undo?.to}`, orders?.undo],
   ] as const;
   return [
     `${phaseOf(progress)}: revision ${revision}, ${facts.replicas} pods`,
     ...given.flatMap(([what, order]) => (order ? [`${what} by ${order.by || 'an operator'} at ${order.at}`] : [])),
-    ...(orders && isSaying(orders) && orders.skip ? [`left out: ${orders.skip.join(', ')}`] : []),
+    ...(orders && isSaying(orders) && orders.skip ? [`skipped: ${orders.skip.join(', ')}`] : []),
     ...(waitingFor ? [waitText(waitingFor)] : []),
     ...log,
   ].join('\n\n');

@@ -159,7 +159,7 @@ async function sender(name: CommandName, fromEnd: () => number): Promise<string>
   const { workflowId, runId, historyLength } = workflowInfo();
   await Promise.resolve(); // by now all signals of this task have been heard
   try {
-    return await temporal.identifySignal.executeWithOptions({ summary: `who sent ${name}` }, [
+    return await temporal.identifySignal.executeWithOptions({ summary: `find the sender of ${name}` }, [
       { workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() },
     ]);
   } catch {

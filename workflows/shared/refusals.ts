@@ -39,5 +39,7 @@ export function reasonOf(error: unknown): StepFailure {
 /** Who never begins, or no longer reports, is silent. Who has begun and takes too long is there. */
 function timedOut({ timeoutType, message }: TimeoutFailure): StepFailure {
   const isSilence = timeoutType === 'SCHEDULE_TO_START' || timeoutType === 'HEARTBEAT';
-  return isSilence ? { kind: 'nodeSilent' } : { kind: 'away', message: `It began and did not end in time: ${message}` };
+  return isSilence
+    ? { kind: 'nodeSilent' }
+    : { kind: 'away', message: `It started but did not complete in time: ${message}` };
 }

@@ -39,7 +39,7 @@ export async function untilAllowed<T>(
       const why = reasonOf(error);
       if (why.kind === 'superseded' && handling.superseded) return handling.superseded();
       const reason: RefusalReason = why.kind === 'refused' ? why.reason : 'Invalid';
-      const message = why.kind === 'nodeSilent' ? 'nobody has answered in time' : why.message;
+      const message = why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
       setCurrentDetails(`${refusalWait(reason)}: ${message}`);
       await handling.refused?.({ reason, message });
       const pauseMs = refusedPauseMs(reason, refusals);

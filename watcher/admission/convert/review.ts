@@ -56,9 +56,10 @@ function convertOne(conversions: readonly Conversion[], object: unknown, desired
   const conversion = conversions.find(
     ({ resource }) => resource.kind === object.kind && groupOf(object.apiVersion) === resource.group,
   );
-  if (conversion === undefined) return `kind "${object.kind}" of "${object.apiVersion}" is not converted here`;
+  if (conversion === undefined)
+    return `kind "${object.kind}" of "${object.apiVersion}" is not converted by this webhook`;
   try {
-    return conversion.convert(object, desired) ?? `"${object.apiVersion}" cannot become "${desired}"`;
+    return conversion.convert(object, desired) ?? `"${object.apiVersion}" cannot be converted to "${desired}"`;
   } catch (error) {
     if (isTooDeep(error)) throw error;
     return error instanceof Error ? error.message : String(error);

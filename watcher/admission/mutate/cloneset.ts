@@ -12,7 +12,8 @@ export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
       case 'CREATE':
       case 'UPDATE': {
         const object = objectOf(request);
-        if (cloneSetVersion(object) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
+        if (cloneSetVersion(object) === undefined)
+          throw new MalformedBody('request.object is not a CloneSet of apps.kruise.io');
         if (isBeingDeleted(request)) return { kind: 'allowed' };
         return { kind: 'allowed', object: defaultCloneSet(object, gates, request.oldObject) };
       }

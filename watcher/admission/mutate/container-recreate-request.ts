@@ -49,7 +49,8 @@ async function admit(
   { lookUps, signal, knowsCaller }: RecreateTrust & { readonly lookUps: LookUps; readonly signal: AbortSignal },
 ): Promise<Verdict> {
   const version = recreateVersion(object);
-  if (version === undefined) throw new MalformedBody(`request.object is no ContainerRecreateRequest of ours`);
+  if (version === undefined)
+    throw new MalformedBody(`request.object is not a ContainerRecreateRequest of apps.kruise.io`);
   const draft = defaultRecreateRequest(object);
   const problems = validateRecreateSpec(draft.spec, version);
   if (problems.length > 0 || !isJsonObject(draft.spec)) return refuseSpec(problems, version);

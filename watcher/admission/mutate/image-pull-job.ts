@@ -49,7 +49,7 @@ function review(
     case 'UPDATE': {
       const object = objectOf(request);
       if (servedVersion(object, nodeImages) === undefined) {
-        throw new MalformedBody(`request.object is no ${request.kind.kind} of ours`);
+        throw new MalformedBody(`request.object is not a ${request.kind.kind} of apps.kruise.io`);
       }
       // on its way out it only loses its finalizer, which must be possible with the gate off, too
       if (isBeingDeleted(request)) return { kind: 'allowed' };

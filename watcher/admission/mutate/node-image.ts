@@ -13,7 +13,7 @@ export function reviewNodeImage(gates: Pick<FeatureGates, 'KruiseDaemon'>, now: 
       case 'UPDATE': {
         const given = objectOf(request);
         if (servedVersion(given, nodeImages) === undefined) {
-          throw new MalformedBody('request.object is no NodeImage of ours');
+          throw new MalformedBody('request.object is not a NodeImage of apps.kruise.io');
         }
         if (isBeingDeleted(request)) return { kind: 'allowed' };
         if (!gates.KruiseDaemon) {

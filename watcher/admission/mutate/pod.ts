@@ -45,7 +45,7 @@ export function reviewPod(
   return async (request) => {
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
-    if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is no pod: it has no spec');
+    if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is not a pod: it has no spec');
     const surroundings = { gates, namespace: request.namespace, markers, newName: generatedName };
     try {
       return { kind: 'allowed', object: await runChain(steps, pod, surroundings) };
@@ -146,18 +146,18 @@ function readPod(pod: JsonObject): NewPod {
 
 function listAt(path: string, value: Json | undefined): readonly Json[] {
   if (value === undefined || value === null) return [];
-  if (!isJsonList(value)) throw new MalformedBody(`request.object is no pod: ${path} is not a list`);
+  if (!isJsonList(value)) throw new MalformedBody(`request.object is not a pod: ${path} is not a list`);
   return value;
 }
 
 function objectAt(path: string, value: Json): JsonObject {
-  if (!isJsonObject(value)) throw new MalformedBody(`request.object is no pod: ${path} is not an object`);
+  if (!isJsonObject(value)) throw new MalformedBody(`request.object is not a pod: ${path} is not an object`);
   return value;
 }
 
 function textAt(path: string, value: Json | undefined): string {
   if (value !== undefined && typeof value !== 'string') {
-    throw new MalformedBody(`request.object is no pod: ${path} is not a text`);
+    throw new MalformedBody(`request.object is not a pod: ${path} is not a string`);
   }
   return value ?? '';
 }

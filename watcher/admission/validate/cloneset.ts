@@ -50,7 +50,8 @@ export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Revie
       after: JsonObject,
       before: JsonObject | undefined,
     ): Promise<Verdict> {
-      if (cloneSetVersion(after) === undefined) throw new MalformedBody('request.object is no CloneSet of ours');
+      if (cloneSetVersion(after) === undefined)
+        throw new MalformedBody('request.object is not a CloneSet of apps.kruise.io');
       if (isBeingDeleted(request)) return { kind: 'allowed' };
       const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
       // The API server takes more than ten seconds to try a pod of 20,000 volumes.

@@ -188,7 +188,7 @@ function failureText(
 ): string {
   const minutes = Math.ceil(retriedWithinMs / 60_000);
   const told = `${type === undefined ? '' : `${type}: `}${withGrant(shortened(message, longestMessageBytes))}`;
-  return minutes <= 1 ? told : `${told}; tried again within ${minutes} minutes, and at once when the CloneSet changes`;
+  return minutes <= 1 ? told : `${told}; retried within ${minutes} minutes, and at once when the CloneSet changes`;
 }
 
 /** So that what follows it is told, too. */
@@ -318,7 +318,7 @@ const underWayTexts: Readonly<Partial<Record<InPlaceWait['reason'], string>>> = 
   NotResized: 'not resized',
   EnvironmentNotRefreshed: 'not restarted with the new environment',
   NotReported: 'not reported by the daemon of the node',
-  NotObserved: 'not seen yet by the kubelet',
+  NotObserved: 'not yet seen by the kubelet',
   BatchNotReady: 'not ready',
 };
 
@@ -328,7 +328,7 @@ function imageNotReady({ update }: Situation): Wait | undefined {
   if (update.stop.kind !== 'imageNotReady') return undefined;
   const { missing, failed, ready, wanted } = update.stop.prefetch;
   const nodes = missing.length + ready.length;
-  const detail = `new images are on ${ready.length} of ${nodes} nodes, and are to be on ${wanted}`;
+  const detail = `new images are on ${ready.length} of ${nodes} nodes, and are needed on ${wanted}`;
   const failures = failed.length === 0 ? '' : `; they could not be pulled on ${failed.slice(0, 3).join(', ')}`;
   const unblock = `${cloneSetWaits.ImageNotReady}; ${detail}${failures}`;
   const blockedBy = missing.map((node) => `node/${node}`);
