@@ -48,6 +48,12 @@ interface Listed {
   readonly phase?: string;
 }
 
+interface Page {
+  readonly items: readonly object[];
+  readonly resourceVersion: string;
+  readonly continue: string;
+}
+
 /** A list call, as the API server got it. */
 interface Call extends ListOptions {
   readonly path: string;
@@ -110,13 +116,15 @@ async function remove(
     gates = both,
     server = apiServer([oldObject]),
     request = {},
-  }: { gates?: string; server?: ReturnType<typeof apiServer>; request?: object } = {},
+    readMs,
+  }: { gates?: string; server?: ReturnType<typeof apiServer>; request?: object; readMs?: number } = {},
 ): Promise<Answer & { readonly refusals: readonly RefusedDeletion[] }> {
   const refusals: RefusedDeletion[] = [];
   const review = reviewDeletion(kind, {
     gates: parseFeatureGates(gates),
     dependants: dependantsIn(server.client),
     onRefused: (refused) => refusals.push(refused),
+    ...(readMs !== undefined && { readMs }),
   });
   const body = {
     apiVersion: 'admission.k8s.io/v1',
@@ -327,6 +335,23 @@ describe('deletion of a Namespace', () => {
       refusal(`${words} ${label}=Cascading and active pods 20>0`),
     );
     expect(server.calls.map(({ limit }) => limit)).toEqual([500, 63, 8, 8, 8]);
+  });
+
+  it('DP-9: a list that does not end refuses in time, by what has been found', async () => {
+    const silent = (page: Page) => {
+      const server = lists([], []);
+      const list = (_: Resource, { continue: next, signal }: ListOptions = {}) =>
+        next === undefined && page.items.length > 0
+          ? Promise.resolve(page)
+          : new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+      return { ...server, client: { ...server.client, list } as typeof server.client };
+    };
+    const item = { metadata: { name: 'x' } };
+    const cut = { items: [item, item], resourceVersion: '1', continue: '2' };
+    const ofNone = await remove(Namespace, namespace, { server: silent({ ...cut, items: [] }), readMs: 20 });
+    expect(ofNone).toMatchObject(refusal(`${words} list pods error: no answer within 0.02 s`));
+    const ofSome = await remove(Namespace, namespace, { server: silent(cut), readMs: 20 });
+    expect(ofSome).toMatchObject(refusal(`${words} ${label}=Cascading and active pods 2>0`));
   });
 
   it('does nothing for a review that somebody has made up', async () => {

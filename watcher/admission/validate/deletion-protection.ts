@@ -21,6 +21,8 @@ export interface DeletionProtection {
   readonly dependants: Dependants;
   /** Called at each refusal, also of a dry run. */
   readonly onRefused?: (refused: RefusedDeletion) => void;
+  /** How long everything that is read for one deletion may take. Absent: 8 s, as the API server waits for 10 s. */
+  readonly readMs?: number;
 }
 
 /** A deletion that was refused, as it is logged and counted. */
@@ -35,7 +37,10 @@ export interface RefusedDeletion {
 }
 
 /** Keeps protected objects of a kind from being deleted. Every other request about them passes (DP-1). */
-export function reviewDeletion(kind: ProtectedKind, { gates, dependants, onRefused }: DeletionProtection): Review {
+export function reviewDeletion(
+  kind: ProtectedKind,
+  { gates, dependants, onRefused, readMs = usualReadMs }: DeletionProtection,
+): Review {
   return async (request, signal) => {
     const { operation, subResource, oldObject } = request;
     if (operation !== 'DELETE' || subResource !== '' || oldObject === undefined) return { kind: 'allowed' };
@@ -44,11 +49,27 @@ export function reviewDeletion(kind: ProtectedKind, { gates, dependants, onRefus
     return verdictOf(judgement);
   };
 
-  async function judgeWithDependants(object: JsonObject, signal: AbortSignal): Promise<Decided> {
+  async function judgeWithDependants(object: JsonObject, asked: AbortSignal): Promise<Decided> {
     const judgement = judgeDeletion(kind, object, gates);
     if (judgement.kind !== 'undecided') return judgement;
+    // Earlier than the review itself: the answer then says what took too long.
+    const late = new Error(`no answer within ${readMs / 1000} s`);
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(late), readMs);
+    try {
+      return await judgeByDependants(judgement.by, object, AbortSignal.any([asked, deadline.signal]));
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async function judgeByDependants(
+    by: 'podsAndClaims' | 'customResources',
+    object: JsonObject,
+    signal: AbortSignal,
+  ): Promise<Decided> {
     const allowed = { kind: 'allowed', warnings: [] } as const;
-    switch (judgement.by) {
+    switch (by) {
       case 'podsAndClaims':
         return (await keptByContents(object, signal)) ?? allowed;
       case 'customResources':
@@ -141,6 +162,7 @@ function refusedDeletion(
 }
 
 const longestName = 253;
+const usualReadMs = 8_000;
 
 function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
