@@ -130,7 +130,7 @@ export function judgeDeletion(kind: ProtectedKind, object: JsonObject, gates: Pr
   if (!isAbsent(metadata.labels) && !isJsonObject(metadata.labels)) {
     return { kind: 'unreadable', message: 'metadata.labels is not an object' };
   }
-  // DP-3: it goes already, and whatever still holds it must be able to let go.
+  // DP-3: it is being deleted already, and its finalizers must come off.
   if (!isAbsent(metadata.deletionTimestamp)) return { kind: 'allowed', warnings: [] };
   const allowed = { kind: 'allowed', warnings: protectionWarnings(kind, object, gates) } as const;
   const value = labelOf(object);

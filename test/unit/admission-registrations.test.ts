@@ -217,7 +217,7 @@ describe('the webhooks of deletion protection', () => {
   const namesOf = ({ webhooks = [] }: WebhookConfiguration) => webhooks.map(({ name }) => name);
 
   it.each(deletionOnlyKinds.filter(({ registered }) => registered === 'always'))(
-    'DP-1, DP-3: $webhook is asked about deletions of labelled objects that do not go yet, and about nothing else',
+    'DP-1, DP-3: $webhook is asked about deletions of labelled objects that are not being deleted yet, and about nothing else',
     (kind) => {
       const { clientConfig, ...rest } = validating.webhooks?.find(({ name }) => name === kind.webhook) ?? {};
       expect(rest).toEqual(deletionWebhook(kind));

@@ -180,7 +180,7 @@ describe('protection from deletion', () => {
     expect(await remove(Deployment, annotated)).toMatchObject({ allowed: true });
   });
 
-  it.each(allKinds)('DP-3: $webhook lets an object go that goes already', async (kind) => {
+  it.each(allKinds)('DP-3: $webhook lets an object pass that is being deleted already', async (kind) => {
     for (const value of ['Always', 'Cascading']) {
       const going = object(kind, value, { spec: { replicas: 3 } }, { deletionTimestamp: '2026-01-01T00:00:00Z' });
       expect(await remove(kind, going)).toMatchObject({ allowed: true, refusals: [] });
@@ -229,7 +229,7 @@ describe('protection from deletion', () => {
     ['with a spec that is none', { spec: 'x' }],
   ])('DP-13: an object %s is answered with 400', async (_, broken) => {
     const { status } = await remove(Deployment, { ...object(Deployment, 'Cascading'), ...broken } as JsonObject);
-    expect(status).toMatchObject({ code: 400, message: expect.stringContaining('Cannot judge the deletion') });
+    expect(status).toMatchObject({ code: 400, message: expect.stringContaining('Cannot review the deletion') });
   });
 
   it('tells who was refused what, and keeps it short', async () => {

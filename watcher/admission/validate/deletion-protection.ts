@@ -119,7 +119,7 @@ function verdictOf(judgement: Decided): Verdict {
     case 'refused':
       return { kind: 'refused', code: 403, reason: '', message: judgement.message, errors: [] };
     case 'unreadable':
-      return { kind: 'refused', code: 400, message: `Cannot judge the deletion: ${judgement.message}`, errors: [] };
+      return { kind: 'refused', code: 400, message: `Cannot review the deletion: ${judgement.message}`, errors: [] };
   }
 }
 
