@@ -46,12 +46,6 @@ beforeAll(async () => {
   await windlass().platform.install(both);
   await useGates(both);
 });
-afterAll(async () => {
-  // Also takes away what the gates have added, so that the next file finds what the manifests say.
-  await windlass().restartWebhook([]);
-  await windlass().platform.install();
-});
-
 /** Starts admission with these gates, and waits until the API server asks it as they say. */
 async function useGates(gates: string): Promise<void> {
   await windlass().restartWebhook([`--feature-gates=${gates}`]);
@@ -87,12 +81,12 @@ const newDeployment = (namespace: string, value: string | undefined, replicas: n
 const newService = (namespace: string, value: string | undefined) =>
   made(kubeResource.services, namespace, value, { spec: { ports: [{ port: 80 }] } });
 
-const workloads: readonly (readonly [what: string, webhook: string, resource: Resource, more?: object])[] = [
-  ['Deployment', protectedKinds.Deployment.webhook, deployments],
+const workloads: readonly (readonly [what: string, webhook: string, resource: Resource, more: object])[] = [
+  ['Deployment', protectedKinds.Deployment.webhook, deployments, {}],
   ['StatefulSet', protectedKinds.StatefulSet.webhook, statefulSets, { serviceName: 'w' }],
-  ['ReplicaSet', protectedKinds.ReplicaSet.webhook, replicaSets],
-  ['CloneSet in v1beta1', protectedKinds.CloneSet.webhook, cloneSets],
-  ['CloneSet in v1alpha1', protectedKinds.CloneSet.webhook, cloneSetsV1alpha1],
+  ['ReplicaSet', protectedKinds.ReplicaSet.webhook, replicaSets, {}],
+  ['CloneSet in v1beta1', protectedKinds.CloneSet.webhook, cloneSets, {}],
+  ['CloneSet in v1alpha1', protectedKinds.CloneSet.webhook, cloneSetsV1alpha1, {}],
 ];
 
 /** What a user is told who deletes something: `gone`, or the status and the text. */
@@ -142,8 +136,7 @@ describe('the deletion of a workload', () => {
 
   it.each(workloads)(
     'DP-2, DP-3: of a %s that goes is let through, and so is what lets go of it',
-    async (_, webhook, ...of) => {
-      const [resource, more] = of;
+    async (_, webhook, resource, more) => {
       const namespace = await windlass().cluster.newNamespace();
       const object = await made(resource, namespace, undefined, workloadSpec(0, more));
       await patch(object, { metadata: { finalizers: ['example.test/keep'] } });
@@ -268,7 +261,7 @@ describe('the deletion of a Namespace', () => {
       containers: [{ name: 'app', image: 'busybox:1.36' }],
     };
     const pods = await Promise.all([0, 1, 2].map(() => made(kubeResource.pods, namespace, undefined, { spec })));
-    await bindClaim(namespace);
+    const volume = await bindClaim(namespace);
     const active = (count: number) => refusal(webhook, `${words} ${label}=Cascading and active pods ${count}>0`);
     expect(await tryToRemove(...object)).toEqual(active(3));
     expect(await tryToRemove(...object, { dryRun: true })).toEqual(active(3));
@@ -296,13 +289,15 @@ describe('the deletion of a Namespace', () => {
     expect(await tryToRemove(...object)).toBe('gone');
     // DP-3: a second deletion, and what the namespace controller does.
     await relabel(object, 'Always');
-    expect(await tryToRemove(...object)).not.toMatchObject({ status: 403 });
+    const again = await tryToRemove(...object);
+    expect(again === 'gone' || again.status).not.toBe(403);
     await Promise.all([second, claim].map((held) => patch(held, { metadata: { finalizers: null } })));
     await waitFor('the namespace to go', async () => (await find(object)) === undefined);
+    await cluster.kube.delete(...volume);
   });
 
-  /** A claim and a volume that is made for it, when the controller has bound them. */
-  async function bindClaim(namespace: string): Promise<void> {
+  /** Makes a claim and the volume for it, waits until the controller has bound them, and answers the volume. */
+  async function bindClaim(namespace: string): Promise<Made> {
     const { cluster } = windlass();
     const name = `claim-${randomUUID().slice(0, 8)}`;
     const common = { accessModes: ['ReadWriteOnce'], storageClassName: '' };
@@ -328,6 +323,7 @@ describe('the deletion of a Namespace', () => {
       });
       return see(status)?.phase === 'Bound';
     });
+    return [volumes, { name }];
   }
 });
 
@@ -413,6 +409,12 @@ describe('the deletion of a CustomResourceDefinition', () => {
 });
 
 describe('the label while the gate is off', () => {
+  // Takes away what the gates have added, so that the next file finds what the manifests say.
+  afterAll(async () => {
+    await windlass().restartWebhook([]);
+    await windlass().platform.install();
+  });
+
   it('is ignored with a warning, and Services and Ingresses have no webhook', async () => {
     const { cluster } = windlass();
     const registered = async () => {
