@@ -3,14 +3,12 @@
 import {
   type CloneSetVersion,
   cloneSetDefault,
-  cloneSetMark,
   cloneSetVersion,
   noProgressDeadline,
   parsePrefetchShare,
   podUpdatePolicies,
 } from './cloneset.ts';
 import { cloneSetLimitProblems } from './cloneset-limits.ts';
-import type { FeatureGates } from './feature-gates.ts';
 import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from './field-problem.ts';
 import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from './int-or-percent.ts';
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from './json.ts';
@@ -475,20 +473,4 @@ export function cloneSetWarnings(after: JsonObject, before?: JsonObject): readon
     'spec.scaleStrategy.enablePVCReuse is false, so the PVCs of a pod are deleted when the pod vanishes, for ' +
       'example by eviction; in v1alpha1 they are kept unless disablePVCReuse is set',
   ];
-}
-
-/** Why the set may not be deleted now; undefined: it may (gate ResourcesDeletionProtection). */
-export function deletionRefusal(
-  set: JsonObject,
-  gates: Pick<FeatureGates, 'ResourcesDeletionProtection'>,
-): string | undefined {
-  const { labels, deletionTimestamp } = objectOr(set.metadata);
-  if (!gates.ResourcesDeletionProtection || !isAbsent(deletionTimestamp)) return undefined;
-  const protection = objectOr(labels)[cloneSetMark.deleteProtection];
-  const words = `forbidden by ResourcesProtectionDeletion for ${cloneSetMark.deleteProtection}`;
-  if (protection === 'Always') return `${words}=Always`;
-  const { replicas } = objectOr(set.spec);
-  return protection === 'Cascading' && typeof replicas === 'number' && replicas > 0
-    ? `${words}=Cascading and replicas ${replicas}>0`
-    : undefined;
 }

@@ -83,8 +83,6 @@ export const cloneSetMark = {
   deletionCost: 'controller.kubernetes.io/pod-deletion-cost',
   /** Label of a set in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. Means nothing in v1beta1. */
   excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
-  /** Label of a set: who may delete it, `Always` nobody, `Cascading` nobody while it wants pods (gate). */
-  deleteProtection: 'policy.kruise.io/delete-protection',
 } as const;
 
 /** Labels of a ControllerRevision, value `true`: what has been decided about pulling its images ahead (CS-101). */

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { cloneSetWaits } from '../api/cloneset.ts';
 import { recreateWaits } from '../api/container-recreate-request.ts';
+import type { DeletionRefusalReason, ProtectedKind } from '../api/deletion-protection.ts';
 import { failureTypes } from '../api/failure.ts';
 import { pullJobWaits } from '../api/image-pull-job.ts';
 import { terminationWaits } from '../api/job-sidecar-termination.ts';
@@ -22,6 +23,11 @@ export interface Metrics {
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
   /** Operations whose workflow task fails again and again, in the watcher that leads. */
   readonly stuckOperations: Gauge<'workflow_type'>;
+  /**
+   * Counts a deletion that protection has refused, under OpenKruise's names. Services and Ingresses have none there: they are
+   * in `webhookSeconds`.
+   */
+  countDeletionRefusal(kind: ProtectedKind, reason: DeletionRefusalReason): void;
   /** Payloads over the 4 KB that they should have at most. */
   readonly largePayloads: Counter<'operation'>;
   /** Reports what a reflector has heard, and how long ago, whenever the metrics are read. */
@@ -182,6 +188,41 @@ export function createMetrics(role: Role): Metrics {
     versionDraining.set(draining + orphaned > 0 ? 1 : 0);
   }
 
+  const namespaceRefusals = new Counter({
+    name: 'namespace_deletion_protection',
+    help: 'Deletions of namespaces that protection has refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const definitionRefusals = new Counter({
+    name: 'crd_deletion_protection',
+    help: 'Deletions of CustomResourceDefinitions that protection has refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const workloadRefusals = new Counter({
+    name: 'workload_deletion_protection',
+    help: 'Deletions of workloads that protection has refused, by kind and reason.',
+    labelNames: ['group', 'kind', 'reason'],
+    registers,
+  });
+
+  function countDeletionRefusal({ cascading, group, kind }: ProtectedKind, reason: DeletionRefusalReason): void {
+    switch (cascading) {
+      case 'podsAndClaims':
+        namespaceRefusals.inc({ reason });
+        break;
+      case 'customResources':
+        definitionRefusals.inc({ reason });
+        break;
+      case 'replicas':
+        workloadRefusals.inc({ group, kind, reason });
+        break;
+      case 'nothing':
+        break;
+    }
+  }
+
   /** By kind and label value: when a series was last above 0. */
   const phases = new Map<string, Map<string, number>>();
   const reasons = new Map<string, Map<string, number>>();
@@ -238,6 +279,7 @@ export function createMetrics(role: Role): Metrics {
       buckets: webhookBuckets,
       registers,
     }),
+    countDeletionRefusal,
     trackReflector: (resource, reflector) => void reflectors.set(resource, reflector),
     trackQueue: (queue, depth) => void queues.set(queue, depth),
     reportVersions,

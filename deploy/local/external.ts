@@ -60,6 +60,7 @@ export async function startExternal(instance: Instance, options: ExternalOptions
           kubeconfig: options.kubeconfig,
           webhookUrl: `https://${host}:${rolePorts.admission}`,
           cacheFolder: join(instance.folder, 'control-plane/kubectl'),
+          featureGates: instanceFeatureGates(instance),
         }),
       ),
       options.temporalAddress

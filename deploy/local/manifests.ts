@@ -1,8 +1,10 @@
 // What `deploy/` holds for a cluster, applied to one whose API server reaches the webhook by URL.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { gatedKinds } from '../../api/deletion-protection.ts';
+import { featureGateNames, parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ApiServer, call, find } from './api-server.ts';
 import { filesIn } from './files.ts';
 import { repository } from './instance.ts';
@@ -22,6 +24,8 @@ export interface Replacement {
  * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
  * webhook; here it is a URL from the first moment, because a registration must not name both. For the same reason
  * registrations that somebody else has made are replaced before: server-side apply would merge them with ours.
+ * Of `deploy/rbac-gates`, whose files are named after feature gates, those are applied whose gate is on, and what the others
+ * hold is taken away.
  */
 export async function applyManifests({
   api,
@@ -29,6 +33,7 @@ export async function applyManifests({
   webhookUrl,
   apiServerAddress,
   cacheFolder,
+  featureGates = '',
   root = repository,
 }: {
   readonly api: ApiServer;
@@ -37,17 +42,21 @@ export async function applyManifests({
   /** From which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
   readonly apiServerAddress?: string;
   readonly cacheFolder: string;
+  /** As the roles get them. Absent: the defaults. */
+  readonly featureGates?: string;
   /** The folder whose `deploy` is applied. Absent: that of this checkout. */
   readonly root?: string;
 }): Promise<void> {
   const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress, root);
-  const items = [...manifestsIn(root, 'rbac', 'crds', 'webhooks'), ...policies].map((object) =>
+  const byGate = gateManifests(featureGates, root);
+  const items = [...manifestsIn(root, 'rbac', 'crds', 'webhooks'), ...byGate.applied, ...policies].map((object) =>
     reachByUrl(object, webhookUrl),
   );
   // Namespaces first: kubectl keeps the order.
   items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
   if (items.length === 0) return;
   for (const item of items) await replaceRegistration(api, item);
+  for (const item of byGate.removed) await removeRight(api, item);
   await run(
     toolPath('kubectl'),
     [
@@ -61,6 +70,31 @@ export async function applyManifests({
     ],
     { env: { KUBECONFIG: kubeconfig }, input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items }) },
   );
+}
+
+/** The rights that take a feature gate: those that these gates turn on, and the others. */
+export function gateManifests(
+  featureGates: string,
+  root = repository,
+): { readonly applied: readonly Manifest[]; readonly removed: readonly Manifest[] } {
+  const gates = parseFeatureGates(featureGates);
+  const of = (on: boolean) =>
+    featureGateNames
+      .filter((gate) => gates[gate] === on)
+      .flatMap((gate) => manifestsOf(join(root, 'deploy', 'rbac-gates', `${gate}.yaml`)));
+  return { applied: of(true), removed: of(false) };
+}
+
+const rightPaths: Readonly<Record<string, string>> = {
+  ClusterRole: '/apis/rbac.authorization.k8s.io/v1/clusterroles',
+  ClusterRoleBinding: '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+};
+
+async function removeRight(api: ApiServer, { kind, metadata }: Manifest): Promise<void> {
+  const collection = rightPaths[String(kind)];
+  if (collection === undefined || !isObject(metadata)) return;
+  const path = `${collection}/${String(metadata.name)}`;
+  if ((await find(api, path)) !== undefined) await call(api, 'DELETE', path);
 }
 
 /** Replaces each `clientConfig.service` by the URL with the same path. */
@@ -79,7 +113,7 @@ export function reachByUrl(object: Manifest, url: string): Manifest {
 /**
  * What of a registration has to be replaced as a whole before the manifest can be applied: the conversion of a CRD that
  * goes through a Service or that the manifest does not have, and webhooks that go through a Service or that the manifest
- * does not name. OpenKruise leaves both. Empty: server-side apply does the rest, and what the webhook process has written
+ * does not name and the webhook process does not add. OpenKruise leaves both. Empty: server-side apply does the rest, and what the webhook process has written
  * (its caBundle) stays.
  */
 export function registrationReplacements(present: Manifest, wanted: Manifest): readonly Replacement[] {
@@ -90,7 +124,7 @@ export function registrationReplacements(present: Manifest, wanted: Manifest): r
     return [{ op: 'add', path: '/spec/conversion', value: after ?? { strategy: 'None' } }];
   }
   const [before, after] = [webhooksOf(present), webhooksOf(wanted)];
-  const names = after.map(({ name }) => name);
+  const names = [...after.map(({ name }) => name), ...gatedKinds.map(({ webhook }) => webhook)];
   const isOurs = before.every((webhook) => names.includes(webhook.name) && !namesService(webhook));
   return isOurs ? [] : [{ op: 'add', path: '/webhooks', value: after }];
 }
@@ -123,9 +157,16 @@ function manifestsIn(root: string, ...folders: readonly string[]): readonly Mani
     filesIn(join(root, 'deploy', folder))
       .filter((file) => file.endsWith('.yaml'))
       .sort((a, b) => a.localeCompare(b))
-      .flatMap((file) => parseAllDocuments(readFileSync(file, 'utf8')).map((document) => document.toJS() as unknown))
-      .filter(isObject),
+      .flatMap(manifestsOf),
   );
+}
+
+/** Of one file; none when there is no such file. */
+function manifestsOf(file: string): readonly Manifest[] {
+  if (!existsSync(file)) return [];
+  return parseAllDocuments(readFileSync(file, 'utf8'))
+    .map((document) => document.toJS() as unknown)
+    .filter(isObject);
 }
 
 /** Absent also where it says that there is none. */

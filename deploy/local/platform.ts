@@ -317,6 +317,7 @@ async function applyRoleManifests(instance: Instance, progress: Progress, source
         ...{ api, kubeconfig, webhookUrl },
         apiServerAddress: instance.addresses.controlPlane,
         cacheFolder: join(folder, 'control-plane/kubectl'),
+        featureGates: instanceFeatureGates(instance),
       }),
     ),
   );

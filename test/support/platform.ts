@@ -21,8 +21,11 @@ export interface TestPlatform {
   readonly webhookClientCa: string;
   /** One JSON object a line for each call of Windlass's roles. */
   readonly auditLog: string;
-  /** Applies everything below `deploy/` that a cluster needs; admission is then expected at this machine. */
-  install(): Promise<void>;
+  /**
+   * Applies everything below `deploy/` that a cluster needs with these feature gates; admission is then expected at this
+   * machine. Absent: the defaults.
+   */
+  install(featureGates?: string): Promise<void>;
   /** Writes a kubeconfig with a token of the role's own ServiceAccount, bound to a node if one is given, and answers where. */
   accessOf(role: Role, node?: { readonly name: string }): Promise<string>;
   /** Ends a part with KILL. */
@@ -48,7 +51,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     webhookClientCa: webhookClientAuthority(instance),
     auditLog: join(now.folder, 'audit.log'),
     // nobody listens on this port: the webhook of a test writes its own as soon as it runs
-    install: () =>
+    install: (featureGates = '') =>
       withApi(instance, (api) =>
         applyManifests({
           api,
@@ -56,6 +59,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
           webhookUrl: `https://${now.machine}:9`,
           apiServerAddress: instance.addresses.controlPlane,
           cacheFolder: join(now.folder, 'roles', 'kubectl-cache'),
+          featureGates,
         }),
       ),
     accessOf: (role, node) => accessOf(instance, role, node),

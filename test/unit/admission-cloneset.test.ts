@@ -2,15 +2,18 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
 import { KubeError } from '../../activities/kube/failures.ts';
+import { protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { JsonObject } from '../../api/json.ts';
 import { installation, kubeResource } from '../../api/well-known.ts';
+import { dependantsIn } from '../../watcher/admission/dependants.ts';
 import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
 import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
 import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/pod-trial.ts';
 import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server.ts';
 import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
+import { reviewDeletion } from '../../watcher/admission/validate/deletion-protection.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const noSignal = new AbortController().signal;
@@ -82,10 +85,13 @@ function trials(trial: Trial = { kind: 'accepted' }): PodTrials & { readonly ask
 }
 
 function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCluster } = {}): Review {
+  const gates = parseFeatureGates(options.gates);
+  const client = (options.cluster ?? new MemoryCluster()).client();
   return reviewCloneSet({
-    gates: parseFeatureGates(options.gates),
-    lookUps: lookUpsIn((options.cluster ?? new MemoryCluster()).client()),
+    gates,
+    lookUps: lookUpsIn(client),
     trials: options.trials ?? trials(),
+    deletion: reviewDeletion(protectedKinds.CloneSet, { gates, dependants: dependantsIn(client) }),
   });
 }
 
@@ -275,6 +281,30 @@ describe('validating admission of CloneSets', () => {
       message: 'forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always',
     });
   });
+
+  it.each([
+    ['', 'Always', '"Always" gives no protection from deletion: feature gate ResourcesDeletionProtection is off'],
+    [
+      'ResourcesDeletionProtection=true',
+      'always',
+      '"always" gives no protection from deletion: only Always and Cascading do',
+    ],
+  ])(
+    'with gates "%s" warns that label delete-protection=%s does nothing, whenever it sees it',
+    async (gates, value, text) => {
+      const labelled = set('v1beta1', {}, { labels: { 'policy.kruise.io/delete-protection': value } });
+      const warnings = [`metadata.labels[policy.kruise.io/delete-protection]: ${text}`];
+      const review = judge({ gates });
+      expect(await ask(review, { object: labelled })).toMatchObject({ allowed: true, warnings });
+      const update = { operation: 'UPDATE', object: labelled, oldObject: set('v1beta1') };
+      expect(await ask(review, update)).toMatchObject({ allowed: true, warnings });
+      expect(await ask(review, { operation: 'DELETE', oldObject: labelled })).toMatchObject({
+        allowed: true,
+        warnings,
+      });
+      expect(await ask(review, { object: set('v1beta1') })).not.toHaveProperty('warnings');
+    },
+  );
 
   it('refuses to read what is no CloneSet, or an update without what was', async () => {
     await expect(ask(judge(), { object: { apiVersion: 'apps/v1' } })).rejects.toThrow(MalformedBody);

@@ -2,11 +2,13 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch, type Operation } from 'rfc6902';
+import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { carryOut, certificatePolicy } from '../../watcher/admission/certificates.ts';
 import { conversions } from '../../watcher/admission/convert/conversions.ts';
 import { conversionRoute } from '../../watcher/admission/convert/review.ts';
+import { dependantsIn } from '../../watcher/admission/dependants.ts';
 import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
 import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
 import {
@@ -17,6 +19,7 @@ import { podPath, reviewPod } from '../../watcher/admission/mutate/pod.ts';
 import { admissionRoute } from '../../watcher/admission/review.ts';
 import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server.ts';
 import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
+import { reviewDeletion } from '../../watcher/admission/validate/deletion-protection.ts';
 import { bundleOf } from '../../watcher/admission/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
@@ -100,6 +103,28 @@ function reviewOf(object: object, operation: string): object {
   return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request };
 }
 
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget', listKind: 'WidgetList' },
+    versions: [{ name: 'v1', served: true, storage: true }],
+  },
+};
+
+/** The deletion of a protected object that the API server has. */
+function deletionOf(
+  { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
+  rest: object,
+): object {
+  const labels = { 'policy.kruise.io/delete-protection': 'Cascading' };
+  const oldObject = { apiVersion, kind, metadata: { name: 'web', uid: 'uid-web', labels }, ...rest };
+  const review = reviewOf(oldObject, 'CREATE') as { readonly request: object };
+  return { ...review, request: { ...review.request, operation: 'DELETE', object: null, oldObject } };
+}
+
 const conversion = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'ConversionReview',
@@ -121,6 +146,12 @@ const originals: readonly (readonly [path: string, body: object])[] = [
   [cloneSetDefaultsPath, reviewOf(cloneSetAlpha, 'UPDATE')],
   [cloneSetPath, reviewOf(cloneSet, 'CREATE')],
   [cloneSetPath, reviewOf(cloneSetAlpha, 'UPDATE')],
+  [protectedKinds.Namespace.path, deletionOf({ apiVersion: 'v1', kind: 'Namespace' }, {})],
+  [protectedKinds.CustomResourceDefinition.path, deletionOf(definition, { spec: definition.spec })],
+  [
+    protectedKinds.Deployment.path,
+    deletionOf({ apiVersion: 'apps/v1', kind: 'Deployment' }, { spec: { replicas: 3 } }),
+  ],
   ['/convert', conversion],
   ['/convert', { ...conversion, request: { ...conversion.request, objects: [cloneSet, cloneSetAlpha] } }],
 ];
@@ -199,7 +230,14 @@ beforeAll(async () => {
   const cluster = new MemoryCluster();
   cluster.put(kubeResource.pods, pod);
   cluster.put(kubeResource.nodes, { metadata: { name: 'node-1' } });
-  const gates = parseFeatureGates('');
+  const labels = { 'policy.kruise.io/delete-protection': 'Cascading' };
+  cluster.put(kubeResource.namespaces, { metadata: { name: 'web', uid: 'uid-web', labels } });
+  cluster.put(kubeResource.customResourceDefinitions, {
+    ...definition,
+    metadata: { name: 'web', uid: 'uid-web', labels },
+  });
+  const gates = parseFeatureGates('ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true');
+  const protection = { gates, dependants: dependantsIn(cluster.client()) };
   const policy = certificatePolicy({ hosts: ['localhost'], lifetimeSeconds: 3600, renewBeforeSeconds: 60 });
   const kept = await carryOut({ kind: 'startAnew', because: 'test' }, undefined, policy, Date.now());
   const certificate = { certificate: bundleOf([kept.certificate]), key: kept.key };
@@ -220,8 +258,15 @@ beforeAll(async () => {
         gates,
         lookUps: lookUpsIn(cluster.client()),
         trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
+        deletion: reviewDeletion(protectedKinds.CloneSet, protection),
       }),
       { whenFailed: 'refuse' },
+    ),
+    ...Object.fromEntries(
+      deletionOnlyKinds.map((kind) => [
+        kind.path,
+        admissionRoute(reviewDeletion(kind, protection), { whenFailed: 'refuse' }),
+      ]),
     ),
     '/convert': conversionRoute(conversions),
   };

@@ -22,6 +22,7 @@ const mostCpuMs = 1_500;
 
 const signal = new AbortController().signal;
 const gates = parseFeatureGates();
+const deletion = () => ({ kind: 'allowed' }) as const;
 const accepting: PodTrials = { tryPod: () => Promise.resolve({ kind: 'accepted' }) };
 
 async function cpuMsOf(work: () => unknown): Promise<number> {
@@ -134,7 +135,12 @@ describe('the cost of a review', () => {
 
     const defaulted = await answerTo(reviewCloneSetDefaults(gates), update);
     expect(defaulted.cpuMs).toBeLessThan(mostCpuMs);
-    const judge = reviewCloneSet({ gates, lookUps: lookUpsIn(new MemoryCluster().client()), trials: accepting });
+    const judge = reviewCloneSet({
+      gates,
+      lookUps: lookUpsIn(new MemoryCluster().client()),
+      trials: accepting,
+      deletion,
+    });
     const judged = await answerTo(judge, update);
     expect(judged.cpuMs).toBeLessThan(mostCpuMs);
     expect(judged.response.allowed).toBe(true);
@@ -199,7 +205,12 @@ describe('text and lists of a tenant meet only linear work', () => {
       }),
     ],
   ])('H2: %s of a CloneSet', async (_, object) => {
-    const judge = reviewCloneSet({ gates, lookUps: lookUpsIn(new MemoryCluster().client()), trials: accepting });
+    const judge = reviewCloneSet({
+      gates,
+      lookUps: lookUpsIn(new MemoryCluster().client()),
+      trials: accepting,
+      deletion,
+    });
     const bodyBytes = JSON.stringify(object).length;
     for (const request of [{ object }, { operation: 'UPDATE', object, oldObject: set({}) }]) {
       const defaulted = await answerTo(reviewCloneSetDefaults(gates), request);

@@ -19,6 +19,7 @@ function request(operation: AdmissionRequest['operation'], object?: object, oldO
     uid: 'r',
     operation,
     kind: { group: '', kind: '' },
+    subResource: '',
     namespace: 'shop',
     name: '',
     dryRun: false,

@@ -36,6 +36,7 @@ const cloneSetReview = reviewCloneSet({
   gates,
   lookUps: lookUpsIn(new MemoryCluster().client()),
   trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
+  deletion: () => ({ kind: 'allowed' }),
 });
 
 interface Case {

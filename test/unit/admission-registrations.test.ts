@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { applyPatch } from 'rfc6902';
 import { parseAllDocuments } from 'yaml';
 import { KubeError } from '../../activities/kube/failures.ts';
+import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import { kubeResource } from '../../api/well-known.ts';
 import { cloneSetDefaultsPath } from '../../watcher/admission/mutate/cloneset.ts';
 import { recreateRequestPath } from '../../watcher/admission/mutate/container-recreate-request.ts';
@@ -13,6 +14,7 @@ import {
   type CustomResourceDefinition,
   configurationPatch,
   definitionPatch,
+  deletionWebhook,
   podsToChangeCondition,
   podWebhookName,
   type Registration,
@@ -70,8 +72,13 @@ describe('registrations', () => {
     expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
     const pullPaths = [imagePullJobPath, imageListPullJobPath, nodeImagePath];
     expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath, cloneSetDefaultsPath, ...pullPaths]);
-    expect(validating.webhooks?.map(({ name }) => name)).toEqual(['vcloneset.kb.io', 'vpodprobemarker.kb.io']);
-    expect(registeredPaths(validating)).toEqual([cloneSetPath, podProbeMarkerPath]);
+    const deletions = deletionOnlyKinds.filter(({ registered }) => registered === 'always');
+    expect(validating.webhooks?.map(({ name }) => name)).toEqual([
+      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
+      ...['vbuiltindeployment.kb.io', 'vbuiltinstatefulset.kb.io', 'vbuiltinreplicaset.kb.io'],
+    ]);
+    const deletionPaths = deletions.map(({ path }) => path);
+    expect(registeredPaths(validating)).toEqual([cloneSetPath, podProbeMarkerPath, ...deletionPaths]);
     expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [podsToChangeCondition] });
     for (const strict of [...(shipped.webhooks?.slice(1) ?? []), ...(validating.webhooks ?? [])]) {
       expect(strict).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
@@ -80,7 +87,10 @@ describe('registrations', () => {
   });
 
   it('L2, M8: every webhook of a kind of ours lets through what is deleted, and what the suite writes beside the spec', () => {
-    const ofKinds = [...(shipped.webhooks ?? []).slice(1), ...(validating.webhooks ?? [])];
+    const names = deletionOnlyKinds.map(({ webhook }) => webhook);
+    const all = [...(shipped.webhooks ?? []).slice(1), ...(validating.webhooks ?? [])];
+    // Those that judge deletions alone see no update; each is compared as a whole further down.
+    const ofKinds = all.filter(({ name }) => !names.includes(name));
     expect(ofKinds.length).toBeGreaterThan(6);
     for (const { name, matchConditions = [] } of ofKinds) {
       const expressions = Object.fromEntries(
@@ -199,6 +209,72 @@ describe('registrations', () => {
     expect(definitionPatch(crd, byUrl)).toEqual([]);
     expect(definitionPatch(definition({ strategy: 'None' }), byUrl)).toEqual([]);
     expect(definitionPatch(definition(undefined), byUrl)).toEqual([]);
+  });
+});
+
+describe('the webhooks of deletion protection', () => {
+  const on: RegistrationWish = { ...byService, deletionProtection: true };
+  const namesOf = ({ webhooks = [] }: WebhookConfiguration) => webhooks.map(({ name }) => name);
+
+  it.each(deletionOnlyKinds.filter(({ registered }) => registered === 'always'))(
+    'DP-1, DP-3: $webhook is asked about deletions of labelled objects that are not being deleted yet, and about nothing else',
+    (kind) => {
+      const { clientConfig, ...rest } = validating.webhooks?.find(({ name }) => name === kind.webhook) ?? {};
+      expect(rest).toEqual(deletionWebhook(kind));
+      expect(clientConfig?.service?.path).toBe(kind.path);
+      expect(rest).toMatchObject({
+        failurePolicy: 'Fail',
+        rules: [{ operations: ['DELETE'], resources: [expect.not.stringContaining('/')] }],
+        objectSelector: { matchExpressions: [{ key: 'policy.kruise.io/delete-protection', operator: 'Exists' }] },
+      });
+    },
+  );
+
+  it('those of Service and Ingress are added with the gate, once, and taken away without it', () => {
+    const added = patched(validating, on);
+    expect(namesOf(added)).toEqual([...namesOf(validating), 'vservice.kb.io', 'vingress.kb.io']);
+    expect(added.webhooks?.at(-1)).toEqual({
+      ...deletionWebhook(protectedKinds.Ingress),
+      clientConfig: {
+        service: { name: 'kruise-webhook-service', namespace: 'kruise-system', path: '/validate-ingress', port: 443 },
+        caBundle,
+      },
+    });
+    expect(configurationPatch(added, on)).toEqual([]);
+    expect(namesOf(patched(added, byService))).toEqual(namesOf(validating));
+    expect(namesOf(patched(shipped, on))).toEqual(namesOf(shipped));
+  });
+
+  it('those of Service and Ingress are removed wherever they stand, and the others still written', () => {
+    const [first, ...others] = patched(validating, on).webhooks ?? [];
+    if (!first) throw new Error('no webhooks');
+    const mixed = { ...validating, webhooks: [...others.slice(-2), first, ...others.slice(0, -2)] };
+    const away = patched(mixed, byUrl);
+    expect(namesOf(away)).toEqual(namesOf(validating));
+    expect(away.webhooks?.every(({ clientConfig }) => clientConfig.url?.startsWith('https://10.88.0.1:9876/'))).toBe(
+      true,
+    );
+  });
+
+  it('what an administrator has changed of those of Service and Ingress stays', () => {
+    const added = patched(validating, on);
+    const webhooks = added.webhooks?.map((webhook) => ({ ...webhook, timeoutSeconds: 3 }));
+    expect(configurationPatch({ ...added, ...(webhooks && { webhooks }) }, on)).toEqual([]);
+  });
+
+  it('FG-22: with external certificates it is an error that those of Service and Ingress are missing', async () => {
+    const pass = (configuration: WebhookConfiguration) => {
+      const resource = kubeResource.validatingWebhookConfigurations;
+      const registrations = [
+        { resource, name: configuration.metadata.name, required: true, seen: () => configuration },
+      ];
+      const client = { patch: () => Promise.reject(new Error('may not')) };
+      return syncRegistrations({ registrations, wish: on, mayWrite: false, client, signal });
+    };
+    await expect(pass(patched(validating, byService))).rejects.toThrow(
+      'lacks vservice.kb.io and vingress.kb.io, which gate ResourcesDeletionProtection needs',
+    );
+    await expect(pass(patched(validating, on))).resolves.toMatchObject({ written: 0 });
   });
 });
 

@@ -16,7 +16,6 @@ import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
 import {
   changesPods,
   cloneSetWarnings,
-  deletionRefusal,
   namedPodProblem,
   newlyNamedPods,
   probeProblems,
@@ -25,11 +24,13 @@ import {
   validateCloneSetUpdate,
 } from '../../api/cloneset-validation.ts';
 import { describeErrors } from '../../api/container-recreate-request.ts';
+import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
 import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/json.ts';
 import type { Pod } from '../../api/pod.ts';
 import { specSchema, specSchemaV1alpha1, statusSchema } from '../../api/schema/cloneset.ts';
 
 const versions = ['v1alpha1', 'v1beta1'] as const satisfies readonly CloneSetVersion[];
+const protection = { ResourcesDeletionProtection: true, DeletionProtectionForCRDCascadingGate: false };
 const gates = { TemplateNoDefaults: false, DefaultHostNetworkHostPortsInPodTemplates: false } as const;
 
 // ------------------------------------------------------------------------------------------------------------ builders
@@ -644,7 +645,7 @@ describe('validation of anything', () => {
         cloneSetWarnings(after, before);
         changesPods(before, after);
         probeProblems(after, templateProbe(after, 'dry'), []);
-        deletionRefusal(after, { ResourcesDeletionProtection: true });
+        judgeDeletion(protectedKinds.CloneSet, after, protection);
         defaultCloneSet(after, gates, before);
       }),
       { numRuns: 2_000 },
@@ -803,30 +804,33 @@ describe('cloneSetWarnings', () => {
   });
 });
 
-describe('deletionRefusal', () => {
-  const on = { ResourcesDeletionProtection: true };
+describe('the deletion of a set', () => {
   const labelled = (value: string, replicas?: number, metadata: JsonObject = {}) =>
     set('v1beta1', { replicas }, { labels: { 'policy.kruise.io/delete-protection': value }, ...metadata });
+  const refusal = (object: JsonObject, gatesOn = protection) => {
+    const judged = judgeDeletion(protectedKinds.CloneSet, object, gatesOn);
+    return judged.kind === 'refused' ? judged.message : undefined;
+  };
 
   it('keeps a set that is never to be deleted', () => {
-    expect(deletionRefusal(labelled('Always', 0), on)).toBe(
+    expect(refusal(labelled('Always', 0))).toBe(
       'forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Always',
     );
   });
 
   it('keeps a set that wants pods', () => {
-    expect(deletionRefusal(labelled('Cascading', 3), on)).toBe(
+    expect(refusal(labelled('Cascading', 3))).toBe(
       'forbidden by ResourcesProtectionDeletion for policy.kruise.io/delete-protection=Cascading and replicas 3>0',
     );
-    expect(deletionRefusal(labelled('Cascading', 0), on)).toBeUndefined();
-    expect(deletionRefusal(labelled('Cascading'), on)).toBeUndefined();
+    expect(refusal(labelled('Cascading', 0))).toBeUndefined();
+    expect(refusal(labelled('Cascading'))).toBeUndefined();
   });
 
   it('lets everything else go: another value, a set on its way out, the gate off', () => {
-    expect(deletionRefusal(labelled('always', 3), on)).toBeUndefined();
-    expect(deletionRefusal(set(), on)).toBeUndefined();
-    expect(deletionRefusal(labelled('Always', 3, { deletionTimestamp: 'now' }), on)).toBeUndefined();
-    expect(deletionRefusal(labelled('Always', 3), { ResourcesDeletionProtection: false })).toBeUndefined();
+    expect(refusal(labelled('always', 3))).toBeUndefined();
+    expect(refusal(set())).toBeUndefined();
+    expect(refusal(labelled('Always', 3, { deletionTimestamp: 'now' }))).toBeUndefined();
+    expect(refusal(labelled('Always', 3), { ...protection, ResourcesDeletionProtection: false })).toBeUndefined();
   });
 });
 

@@ -229,6 +229,23 @@ describe('registrationReplacements', () => {
   });
 });
 
+describe('webhooks that come with a feature gate', () => {
+  it('stay when the manifests are applied again, unless OpenKruise left them', () => {
+    const ours = { name: 'vcloneset.kb.io', clientConfig: { url: 'https://host/validate' } };
+    const wanted = { kind: 'ValidatingWebhookConfiguration', webhooks: [ours] };
+    const added = { name: 'vservice.kb.io', clientConfig: { url: 'https://host/validate-service' } };
+    const present = (...webhooks: readonly object[]) => ({ kind: wanted.kind, webhooks });
+    expect(registrationReplacements(present(ours, added), wanted)).toEqual([]);
+    const left = {
+      ...added,
+      clientConfig: { service: { name: 'kruise-webhook-service', namespace: 'kruise-system' } },
+    };
+    expect(registrationReplacements(present(ours, left), wanted)).toEqual([
+      { op: 'add', path: '/webhooks', value: [ours] },
+    ]);
+  });
+});
+
 describe('createProgress', () => {
   it('writes plain lines where there is no terminal', async () => {
     const lines: string[] = [];

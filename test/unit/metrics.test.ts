@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { deletionRefusalReasons, protectedKinds } from '../../api/deletion-protection.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 
 describe('createMetrics', () => {
@@ -126,6 +127,25 @@ describe('createMetrics', () => {
     expect(text).not.toContain('reason="Paused"');
     metrics.reportOperations('CloneSet', [{ phase: 'Updating' }], 3_700_000);
     expect(await metrics.registry.metrics()).toContain('kind="CloneSet",phase="Updating",role="watcher"} 1');
+  });
+
+  it('M5: counts refused deletions under names that alerts know, by kind and reason and by nothing that users write', async () => {
+    const metrics = createMetrics('webhook');
+    for (const kind of Object.values(protectedKinds)) {
+      for (const reason of deletionRefusalReasons) metrics.countDeletionRefusal(kind, reason);
+    }
+    metrics.countDeletionRefusal(protectedKinds.Namespace, 'ActivePods');
+    const text = await metrics.registry.metrics();
+    expect(text).toContain('namespace_deletion_protection{reason="ActivePods",role="webhook"} 2');
+    expect(text).toContain('crd_deletion_protection{reason="GateOff",role="webhook"} 1');
+    expect(text).toContain(
+      'workload_deletion_protection{group="apps.kruise.io",kind="CloneSet",reason="Replicas",role="webhook"} 1',
+    );
+    expect(text).not.toMatch(/kind="(Service|Ingress)"/);
+    const labels = [...text.matchAll(/_deletion_protection{([^}]*)}/g)].flatMap(([, all = '']) => [
+      ...all.matchAll(/(\w+)=/g),
+    ]);
+    expect(new Set(labels.map(([, name]) => name))).toEqual(new Set(['group', 'kind', 'reason', 'role']));
   });
 
   it('keeps the processes of a test apart', async () => {

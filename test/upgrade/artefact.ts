@@ -31,7 +31,7 @@ export const inArtefact = {
   /** How the roles are started: the release's own `rolePart`. */
   rolePart: 'role-part.mjs',
   lock: 'package-lock.json',
-  manifests: ['crds', 'network', 'rbac', 'webhooks'].map((folder) => join('deploy', folder)),
+  manifests: ['crds', 'network', 'rbac', 'rbac-gates', 'webhooks'].map((folder) => join('deploy', folder)),
 } as const;
 
 const artefacts = join(repository, 'test/upgrade');

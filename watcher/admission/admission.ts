@@ -3,12 +3,14 @@ import { type AddressInfo, isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { KubeClient } from '../../activities/kube/client.ts';
+import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
 import { installation, kubeResource } from '../../api/well-known.ts';
 import { type CertificateKeeper, certificatePolicy, externalCertificates, ownCertificates } from './certificates.ts';
 import { conversions } from './convert/conversions.ts';
 import { conversionRoute, definitionName } from './convert/review.ts';
+import { dependantsIn } from './dependants.ts';
 import { type FollowedMarkers, followMarkers } from './followed-markers.ts';
 import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
 import { lookUpsIn } from './look-ups.ts';
@@ -42,6 +44,7 @@ import {
 } from './server.ts';
 import { Upkeep } from './upkeep.ts';
 import { cloneSetPath, reviewCloneSet } from './validate/cloneset.ts';
+import { type RefusedDeletion, reviewDeletion } from './validate/deletion-protection.ts';
 import { podProbeMarkerPath, reviewPodProbeMarker } from './validate/pod-probe-marker.ts';
 
 /** Admission and conversion, put together. Everything that it needs from outside comes in here. */
@@ -68,6 +71,8 @@ export interface AdmissionOptions {
   readonly clientCa?: string;
   readonly log: Logger;
   readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
+  /** Told of each deletion that protection has refused. */
+  readonly onDeletionRefused?: (refused: RefusedDeletion) => void;
   readonly limits?: Partial<ServerLimits>;
   /** Told of each watch that is followed, and of how long ago it was heard last. */
   readonly trackReflector?: FollowOptions['trackReflector'];
@@ -107,7 +112,10 @@ export function startAdmission(options: AdmissionOptions): Admission {
       await Promise.all([objects.synced(), markers?.synced()]);
       const address = addressOf(options, served.address);
       const alsoPods = markers?.podsOfThem() ?? [];
-      const wish = { address, bundle, allPods: featureGates.KruisePodReadinessGate, alsoPods };
+      const wish = {
+        ...{ address, bundle, allPods: featureGates.KruisePodReadinessGate, alsoPods },
+        deletionProtection: featureGates.ResourcesDeletionProtection,
+      };
       const mayWrite = !featureGates.EnableExternalCerts;
       const pass = await syncRegistrations({ registrations, wish, mayWrite, client, signal });
       reportUnknown(pass.paths);
@@ -234,7 +242,7 @@ function keeperOf({
 }
 
 function routesOf(
-  { client, featureGates, log, clientCa, podNamespace }: AdmissionOptions,
+  { client, featureGates, log, clientCa, podNamespace, onDeletionRefused }: AdmissionOptions,
   markers: FollowedMarkers | undefined,
 ): AdmissionServerOptions['routes'] {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
@@ -250,7 +258,16 @@ function routesOf(
   const onFailure = (request: AdmissionRequest, err: unknown) =>
     log.error({ ...seen(request), err }, 'Admission review failed');
   const lookUps = lookUpsIn(client);
-  const cloneSet = reviewCloneSet({ gates: featureGates, lookUps, trials: podTrialsIn(client) });
+  const onRefused = (refused: RefusedDeletion) => {
+    const { kind, ...rest } = refused;
+    log.info({ event: 'DeletionProtection', kind: kind.kind, ...rest }, 'Deletion refused');
+    onDeletionRefused?.(refused);
+  };
+  const protection = { gates: featureGates, dependants: dependantsIn(client), onRefused };
+  const cloneSet = reviewCloneSet({
+    ...{ gates: featureGates, lookUps, trials: podTrialsIn(client) },
+    deletion: reviewDeletion(protectedKinds.CloneSet, protection),
+  });
   const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
   const trust = { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace };
   const pod = reviewPod(featureGates, podChain, markers?.inNamespace);
@@ -262,6 +279,12 @@ function routesOf(
     [imagePullJobPath]: strictly(reviewImagePullJob(featureGates)),
     [imageListPullJobPath]: strictly(reviewImageListPullJob(featureGates)),
     [nodeImagePath]: strictly(reviewNodeImage(featureGates)),
+    ...Object.fromEntries(
+      deletionOnlyKinds.map((kind) => [
+        kind.path,
+        admissionRoute(reviewDeletion(kind, protection), { whenFailed: 'refuse', onFailure }),
+      ]),
+    ),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
     [podPath]: admissionRoute(pod, { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
     [installation.conversionPath]: {

@@ -2,12 +2,14 @@ import { isIPv6 } from 'node:net';
 import type { Operation } from 'rfc6902';
 import type { KubeClient } from '../../activities/kube/client.ts';
 import { launchMark } from '../../api/container-launch-priority.ts';
+import { deleteProtectionLabel, gatedKinds, type ProtectedKind } from '../../api/deletion-protection.ts';
 import type { KubeObject, Resource } from '../../api/meta.ts';
+import { kubeResource } from '../../api/well-known.ts';
 
 /**
  * Where the API server learns of admission and conversion: two webhook configurations and the CRDs. Manifests bring
- * them; Windlass writes into them only how it is reached and whom to trust (`clientConfig`), and for the pod webhook
- * one match condition. Every other field belongs to whoever installed it.
+ * them; Windlass writes into them only how it is reached and whom to trust (`clientConfig`), for the pod webhook one match
+ * condition, and the webhooks that exist only with a feature gate. Every other field belongs to whoever installed it.
  */
 
 /** How the API server reaches admission. */
@@ -56,6 +58,8 @@ export interface RegistrationWish {
   readonly allPods: boolean;
   /** Which new pods to send besides, as CEL expressions of which one has to hold. */
   readonly alsoPods?: readonly string[];
+  /** Gate ResourcesDeletionProtection: Services and Ingresses have webhooks. Absent: they have none. */
+  readonly deletionProtection?: boolean;
 }
 
 export const podWebhookName = 'mpod.kb.io';
@@ -76,19 +80,70 @@ export const podsToChangeCondition: MatchCondition = {
     `variable.name == '${launchMark.env}'))))`,
 };
 
+/** What the webhook of a kind says that judges deletions and nothing else, without how it is reached. */
+export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {
+  return {
+    name: webhook,
+    admissionReviewVersions: ['v1', 'v1beta1'],
+    sideEffects: 'None',
+    failurePolicy: 'Fail',
+    timeoutSeconds: 10,
+    rules: [{ apiGroups: [group], apiVersions: versions, resources: [plural], operations: ['DELETE'], scope }],
+    // No other deletion waits for an answer.
+    objectSelector: { matchExpressions: [{ key: deleteProtectionLabel, operator: 'Exists' }] },
+    matchConditions: [
+      { name: 'not-being-deleted', expression: 'oldObject == null || !has(oldObject.metadata.deletionTimestamp)' },
+    ],
+  };
+}
+
 /** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
 export function configurationPatch(configuration: WebhookConfiguration, wish: RegistrationWish): Operation[] {
-  return (configuration.webhooks ?? []).flatMap((webhook, index) => {
+  const webhooks = configuration.webhooks ?? [];
+  const removed = wish.deletionProtection ? [] : webhooks.flatMap(({ name }, index) => (isGated(name) ? [index] : []));
+  const changes = webhooks.flatMap((webhook, index) => {
+    if (removed.includes(index)) return [];
     const path = `/webhooks/${index}`;
-    const changes: Operation[] = [];
+    const operations: Operation[] = [];
     const clientConfig = wantedClientConfig(webhook.clientConfig, wish);
     if (clientConfig !== undefined) {
-      changes.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
+      operations.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
     }
-    if (webhook.name === podWebhookName) changes.push(...podConditionPatch(webhook.matchConditions, path, wish));
+    if (webhook.name === podWebhookName) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
     // Webhooks are addressed by place: the name says that it is still the one that was looked at.
-    return changes.length === 0 ? [] : [{ op: 'test', path: `${path}/name`, value: webhook.name }, ...changes];
+    return operations.length === 0 ? [] : [nameTest(webhook.name, index), ...operations];
   });
+  const added = missingWebhooks(configuration, wish).map((kind): Operation => {
+    const clientConfig = wantedClientConfig({ service: { name: '', namespace: '', path: kind.path } }, wish);
+    return { op: 'add', path: '/webhooks/-', value: { ...deletionWebhook(kind), clientConfig } };
+  });
+  const isFirst = configuration.webhooks === undefined && added.length > 0;
+  return [
+    ...changes,
+    ...(isFirst ? [{ op: 'add', path: '/webhooks', value: [] } as const] : []),
+    ...added,
+    // From the end, so that the places of the others still hold.
+    ...removed.toReversed().flatMap((index): Operation[] => {
+      return [nameTest(webhooks[index]?.name, index), { op: 'remove', path: `/webhooks/${index}` }];
+    }),
+  ];
+}
+
+function nameTest(name: string | undefined, index: number): Operation {
+  return { op: 'test', path: `/webhooks/${index}/name`, value: name };
+}
+
+function isGated(name: string): boolean {
+  return gatedKinds.some(({ webhook }) => webhook === name);
+}
+
+/** The kinds that are to have a webhook by their gate, and have none. */
+function missingWebhooks(
+  { kind, webhooks = [] }: WebhookConfiguration,
+  { deletionProtection }: RegistrationWish,
+): readonly ProtectedKind[] {
+  if (!deletionProtection || kind !== kubeResource.validatingWebhookConfigurations.kind) return [];
+  return gatedKinds.filter(({ webhook }) => !webhooks.some(({ name }) => name === webhook));
 }
 
 /** The JSON patch that a CRD needs; empty when it says what is wished, or when its conversion is not ours to set. */
@@ -212,6 +267,10 @@ export async function syncRegistrations(input: {
     if (!mayWrite) {
       const trusted = trustedBundles(object).every((bundle) => bundle.trim() === wish.bundle.trim());
       if (!trusted) problems.push(`caBundle of ${what} does not match the external caBundle`);
+      const missing = isDefinition(object) ? [] : missingWebhooks(object, wish).map(({ webhook }) => webhook);
+      if (missing.length > 0) {
+        problems.push(`${what} lacks ${missing.join(' and ')}, which gate ResourcesDeletionProtection needs`);
+      }
       continue;
     }
     const patch = isDefinition(object) ? definitionPatch(object, wish) : configurationPatch(object, wish);

@@ -13,9 +13,11 @@ export interface AdmissionRequest {
   readonly uid: string;
   readonly operation: AdmissionOperation;
   readonly kind: { readonly group: string; readonly kind: string };
+  /** Empty for the object itself. */
+  readonly subResource: string;
   /** Empty for objects of the cluster. */
   readonly namespace: string;
-  /** Empty while the API server has not made one up yet. */
+  /** Empty while the API server has not made one up yet, and for each object of a `deletecollection`. */
   readonly name: string;
   readonly dryRun: boolean;
   /** Who asks the API server, as that says. */
@@ -35,6 +37,8 @@ export type Verdict =
 export interface Refused {
   readonly kind: 'refused';
   readonly code: 400 | 403 | 422 | 500;
+  /** Absent: the one that belongs to the code. Empty: none, where clients know the refusal so. */
+  readonly reason?: '';
   /** One line for people. Absent: the errors in one line. */
   readonly message?: string;
   readonly errors: readonly (FieldError | FieldProblem)[];
@@ -95,6 +99,7 @@ function parseReview(body: unknown): { readonly apiVersion: string; readonly req
       uid: request.uid,
       operation,
       kind: { group: textOr(kind.group, ''), kind: textOr(kind.kind, '') },
+      subResource: textOr(request.subResource, ''),
       namespace: textOr(request.namespace, ''),
       name: textOr(request.name, ''),
       dryRun: request.dryRun === true,
@@ -164,7 +169,7 @@ function statusOf(request: AdmissionRequest, refused: Refused): object {
   return {
     status: 'Failure',
     code: refused.code,
-    reason: reasons[refused.code],
+    reason: refused.reason ?? reasons[refused.code],
     message: messageOf(refused),
     details: {
       name: request.name,

@@ -3,7 +3,6 @@ import { cloneSetLimitProblems } from '../../../api/cloneset-limits.ts';
 import {
   changesPods,
   cloneSetWarnings,
-  deletionRefusal,
   namedPodProblem,
   newlyNamedPods,
   probeProblems,
@@ -11,7 +10,7 @@ import {
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../../api/cloneset-validation.ts';
-import type { FeatureGates } from '../../../api/feature-gates.ts';
+import { type ProtectionGates, protectedKinds, protectionWarnings } from '../../../api/deletion-protection.ts';
 import type { FieldProblem } from '../../../api/field-problem.ts';
 import { isJsonObject, type JsonObject, objectOr } from '../../../api/json.ts';
 import { installation } from '../../../api/well-known.ts';
@@ -20,16 +19,18 @@ import type { PodTrials } from '../pod-trial.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from '../review.ts';
 import { MalformedBody } from '../server.ts';
 
-export const cloneSetPath = '/validate-apps-kruise-io-cloneset';
+export const cloneSetPath = protectedKinds.CloneSet.path;
 
 export interface CloneSetJudge {
-  readonly gates: Pick<FeatureGates, 'ResourcesDeletionProtection'>;
+  readonly gates: ProtectionGates;
   readonly lookUps: Pick<LookUps, 'pod'>;
   readonly trials: PodTrials;
+  /** Judges deletions: `reviewDeletion` of the kind. */
+  readonly deletion: Review;
 }
 
 /** Checks new and changed sets, and keeps protected ones from being deleted. */
-export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Review {
+export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJudge): Review {
   return async (request, signal) => {
     switch (request.operation) {
       case 'CREATE':
@@ -37,10 +38,8 @@ export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Revie
       case 'UPDATE':
         if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
         return await judge(request, objectOf(request), request.oldObject);
-      case 'DELETE': {
-        const message = request.oldObject && deletionRefusal(request.oldObject, gates);
-        return message === undefined ? { kind: 'allowed' } : { kind: 'refused', code: 403, message, errors: [] };
-      }
+      case 'DELETE':
+        return await deletion(request, signal);
       case 'CONNECT':
         return { kind: 'allowed' };
     }
@@ -63,7 +62,8 @@ export function reviewCloneSet({ gates, lookUps, trials }: CloneSetJudge): Revie
       ]);
       const problems = [...seen, ...named, ...tried.problems];
       if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
-      return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...tried.warnings] };
+      const ofLabel = protectionWarnings(protectedKinds.CloneSet, after, gates);
+      return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...tried.warnings] };
     }
 
     async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
