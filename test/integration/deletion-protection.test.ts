@@ -382,7 +382,7 @@ describe('the deletion of a CustomResourceDefinition', () => {
     await waitFor('the definition to go', async () => (await find(definition)) === undefined);
   });
 
-  it('DP-11a: is refused with the error of the list while the right to it is missing', async () => {
+  it('DP-11a: is refused with the error of the list while the right to it is missing, and judged once that is granted', async () => {
     const { platform } = windlass();
     const { definition } = await newKind('Cascading');
     await platform.install(protection);
@@ -396,6 +396,13 @@ describe('the deletion of a CustomResourceDefinition', () => {
           `.*windlass-webhook.* cannot (get|list) resource`,
       ),
     );
+
+    await platform.install(both);
+    const active = refusal(webhook, `${words} ${label}=Cascading and active CRs 2>0`);
+    await waitFor('the right to be there again', async (see) => {
+      const answer = see(await tryToRemove(...definition));
+      return answer !== 'gone' && answer.message === active.message;
+    });
     await removed(definition);
   });
 
