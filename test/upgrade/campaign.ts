@@ -2,7 +2,7 @@
 import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { type RoleSource, replaceRoles } from '../../deploy/local/platform.ts';
-import { createProgress } from '../../deploy/local/progress.ts';
+import { createProgress, type Progress } from '../../deploy/local/progress.ts';
 import { auditPosition } from '../chaos/audit-record.ts';
 import { type Result, runScenario, summary } from '../chaos/campaign.ts';
 import { type Random, randomFrom } from '../chaos/random.ts';
@@ -70,7 +70,7 @@ async function runUpgrade(
   { name, way, step }: Upgrade,
   versions: Versions,
   random: Random,
-  progress: Change['progress'],
+  progress: Progress,
 ): Promise<Result> {
   const instance = findInstance(process.env.WINDLASS_INSTANCE ?? '');
   if (!instance) throw new Error('The cluster of the upgrade is down');

@@ -1,5 +1,5 @@
 // The present version as if a later one had other workflow code.
-import { copyFileSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { repository } from '../../deploy/local/instance.ts';
 import { run } from '../../deploy/local/run.ts';
@@ -10,8 +10,7 @@ export async function incompatibleVersion(present: Version): Promise<Version> {
   const folder = join(repository, '.windlass/versions/incompatible');
   const part = `${folder}.${process.pid}`;
   rmSync(part, { recursive: true, force: true });
-  mkdirSync(part, { recursive: true });
-  for (const file of readdirSync(present.bundles)) copyFileSync(join(present.bundles, file), join(part, file));
+  cpSync(present.bundles, part, { recursive: true });
   const writer = join(import.meta.dirname, 'write-incompatible-workflows.ts');
   // modules are named by their path from the working directory
   await run(process.execPath, [writer, join(part, 'workflows.js')], { cwd: repository });

@@ -5,6 +5,7 @@ import { endDrained } from '../../deploy/local/draining.ts';
 import { repository } from '../../deploy/local/instance.ts';
 import { readParts, removePart, startPart } from '../../deploy/local/parts.ts';
 import { type ReplaceablePart, type ReplaceOptions, replaceableParts, status } from '../../deploy/local/platform.ts';
+import type { Progress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 import { toolPath } from '../../deploy/local/tools.ts';
 import { describeDeployment } from '../../workers/worker-versions.ts';
@@ -33,7 +34,7 @@ export interface Change {
   readonly step: number;
   readonly random: Random;
   readonly report: Report;
-  readonly progress: Parameters<typeof endDrained>[1];
+  readonly progress: Progress;
   replace(version: Version, options?: ReplaceOptions): Promise<void>;
 }
 
