@@ -6,11 +6,11 @@
 //   variable KRUISE_CONTAINER_BARRIER, metadata.name of generated names           admission, when the pod is created
 //   ConfigMap <pod>-barrier                                                       the watcher, gone with the pod
 //   annotations container-launch-priority-completed, windlass.io/container-launch the watcher
-import type { FieldError } from './failure.ts';
-import { launchBarrierEnv } from './in-place-update.ts';
-import type { KubeObject, ObjectMeta } from './meta.ts';
-import type { ContainerStatus, EnvVar, Pod } from './pod.ts';
-import type { WaitingFor } from './waiting-for.ts';
+import type { FieldError } from './core/failure.ts';
+import type { KubeObject, ObjectMeta } from './core/meta.ts';
+import type { ContainerStatus, EnvVar, Pod } from './core/pod.ts';
+import type { WaitingFor } from './engine/waiting-for.ts';
+import { launchBarrierEnv } from './in-place/in-place-update.ts';
 
 /** What users write, and what is written back. */
 export const launchMark = {

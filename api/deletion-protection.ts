@@ -1,6 +1,6 @@
+import { isAbsent, isJsonObject, type JsonObject, listOr, objectOr } from './base/json.ts';
+import { apiVersionOf, type Resource } from './core/meta.ts';
 import { type FeatureGates, gateRefusal } from './feature-gates.ts';
-import { isAbsent, isJsonObject, type JsonObject, listOr, objectOr } from './json.ts';
-import { apiVersionOf, type Resource } from './meta.ts';
 
 /**
  * A label that keeps objects from being deleted, always or while something depends on them. Everything is judged on DELETE

@@ -9,13 +9,14 @@
 //                                                               the workflow, by the cluster worker; in the first
 //                                                               annotation EngineSilent, EngineStuck: the watcher
 //   annotation windlass.io/command                              the user; the watcher takes it off
-import type { ContainerRecreateRequest } from './container-recreate-request.ts';
-import type { EventText } from './event.ts';
-import { isJsonList, isJsonObject } from './json.ts';
-import type { OwnerReference } from './meta.ts';
-import type { Container, ContainerStatus, Pod, PodCondition } from './pod.ts';
-import type { WaitingFor } from './waiting-for.ts';
-import { sidecarTerminatedCondition } from './well-known.ts';
+
+import { isJsonList, isJsonObject } from './base/json.ts';
+import type { ContainerRecreateRequest } from './container-recreate-request/types.ts';
+import type { EventText } from './core/event.ts';
+import type { OwnerReference } from './core/meta.ts';
+import type { Container, ContainerStatus, Pod, PodCondition } from './core/pod.ts';
+import { sidecarTerminatedCondition } from './core/well-known.ts';
+import type { WaitingFor } from './engine/waiting-for.ts';
 
 /** What users write on containers, and what is written back on the pod. */
 export const terminationMark = {

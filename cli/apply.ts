@@ -1,6 +1,6 @@
 // What `kubectl apply` makes of an object that exists: a three-way merge of what was applied last, what is there, and what
 // is applied now. Lists of custom resources are replaced as a whole.
-import { entryOf, isJsonObject, type Json, type JsonObject, sameJson } from '../api/json.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject, sameJson } from '../api/base/json.ts';
 
 /** Where kubectl keeps what was applied last. */
 export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration';

@@ -1,17 +1,18 @@
 // What the planner of CloneSets is to see, read from the API server with the rights of the user.
-import type { KubeClient, ListOptions } from '../activities/kube/client.ts';
-import { KubeError } from '../activities/kube/failures.ts';
-import { type CloneSet, cloneSetMark, prefetchShare } from '../api/cloneset.ts';
+
+import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
+import { type CloneSet, cloneSetMark, prefetchShare } from '../api/cloneset/types.ts';
+import { formatSelector } from '../api/core/label-selector.ts';
+import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { Pod } from '../api/core/pod.ts';
+import { kubeResource } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { isJsonList, isJsonObject, objectOr } from '../api/json.ts';
-import { formatSelector } from '../api/label-selector.ts';
-import type { KubeObject, Resource } from '../api/meta.ts';
-import { type NodeImage, nodeImages } from '../api/node-image.ts';
-import type { Pod } from '../api/pod.ts';
-import type { ControllerRevision } from '../api/revision.ts';
-import { ordersOf, type RollOutOrders } from '../api/roll-out-orders.ts';
-import { kubeResource } from '../api/well-known.ts';
-import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/world.ts';
+import type { ControllerRevision } from '../api/fleet/revision.ts';
+import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
+import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
+import type { KubeClient, ListOptions } from '../kube/client.ts';
+import { KubeError } from '../kube/failures.ts';
+import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/input.ts';
 import { attempt } from './failure.ts';
 
 export interface LookOptions {

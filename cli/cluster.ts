@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { delimiter } from 'node:path';
-import { createKubeClient, type KubeClient } from '../activities/kube/client.ts';
-import { type Access, type Credentials, credentialsOf, loadKubeconfig } from '../activities/kube/credentials.ts';
-import type { Kubeconfig, KubeconfigUser } from '../activities/kube/kubeconfig.ts';
+import { createKubeClient, type KubeClient } from '../kube/client.ts';
+import { type Access, type Credentials, credentialsOf, loadKubeconfig } from '../kube/credentials.ts';
+import type { Kubeconfig, KubeconfigUser } from '../kube/kubeconfig.ts';
 import { CommandFailed } from './failure.ts';
 
 /** kubectl's own flags about the cluster and the user, under its names. */

@@ -1,5 +1,5 @@
-import { CredentialsError } from '../activities/kube/credentials.ts';
-import { KubeError } from '../activities/kube/failures.ts';
+import { CredentialsError } from '../kube/credentials.ts';
+import { KubeError } from '../kube/failures.ts';
 
 /** Something that the user has to know, in one or several lines; the command ends with 1. */
 export class CommandFailed extends Error {

@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import type { Client } from '@temporalio/client';
-import { readRecord } from '../api/installation-record.ts';
-import type { KubeObject } from '../api/meta.ts';
-import type { TemporalPlace } from '../api/temporal-place.ts';
-import { installation, kubeResource } from '../api/well-known.ts';
+import type { KubeObject } from '../api/core/meta.ts';
+import { installation, kubeResource } from '../api/core/well-known.ts';
+import { readRecord } from '../api/engine/installation-record.ts';
+import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import type { Cluster } from './cluster.ts';
 import { describeFailure } from './failure.ts';
 import { type OperationEngine, operationEngine } from './operation.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments, type Tags } from 'yaml';
-import { isJsonList, isJsonObject, type JsonObject } from '../api/json.ts';
+import { isJsonList, isJsonObject, type JsonObject } from '../api/base/json.ts';
 import { CommandFailed } from './failure.ts';
 
 /** An object of a manifest, and where it was found. */

@@ -1,7 +1,7 @@
 // Operations as Temporal tells of them, in a few lines. Only this file knows what a history looks like.
 import type { Client, WorkflowHandle } from '@temporalio/client';
-import { isJsonObject } from '../api/json.ts';
-import { changedSignal } from '../api/operations.ts';
+import { isJsonObject } from '../api/base/json.ts';
+import { changedSignal } from '../api/engine/operations.ts';
 
 /** What is asked of Temporal. */
 export interface OperationEngine {

@@ -1,6 +1,6 @@
-import { type CloneSet, cloneSetDefault } from '../api/cloneset.ts';
-import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/json.ts';
-import { diffJson, formatPath } from '../api/json-diff.ts';
+import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/base/json.ts';
+import { diffJson, formatPath } from '../api/base/json-diff.ts';
+import { type CloneSet, cloneSetDefault } from '../api/cloneset/types.ts';
 import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
 import { describeCause } from '../workflows/plan/cloneset/waits.ts';
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as timeout } from 'node:timers/promises';
-import type { KubeClient } from '../activities/kube/client.ts';
-import { isAlreadyExists, KubeError } from '../activities/kube/failures.ts';
-import { containerFieldPath, type Event, type EventText } from '../api/event.ts';
-import { type PodRef, qualifiedName } from '../api/refs.ts';
-import { kubeResource } from '../api/well-known.ts';
+import { containerFieldPath, type Event, type EventText } from '../api/core/event.ts';
+import { type PodRef, qualifiedName } from '../api/core/refs.ts';
+import { kubeResource } from '../api/core/well-known.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { isAlreadyExists, KubeError } from '../kube/failures.ts';
 
 /** What waits at most. When the API server is away for long, the oldest news is worth least. */
 const longestQueue = 500;

@@ -3,7 +3,7 @@ import type { ActivityInterceptorsFactory, NativeConnection, WorkerOptions } fro
 import { Worker } from '@temporalio/worker';
 import type { NodeActivities } from '../activities/cri/contract.ts';
 import type { PullActivities } from '../activities/cri/pull-contract.ts';
-import { queues } from '../api/operations.ts';
+import { queues } from '../api/engine/operations.ts';
 
 const retryMs = { first: 500, most: 10_000 } as const;
 

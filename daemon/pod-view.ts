@@ -1,11 +1,16 @@
 import type { PodView } from '../activities/cri/await.ts';
-import type { KubeClient } from '../activities/kube/client.ts';
-import { isGone } from '../activities/kube/failures.ts';
+import type { Pod } from '../api/core/pod.ts';
+import type { PodRef } from '../api/core/refs.ts';
+import { kubeResource, sidecarSetHashAnnotation } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { envReferences, inPlaceAnnotation, inPlaceReadinessGate, isReportedOn } from '../api/in-place-update.ts';
-import type { Pod } from '../api/pod.ts';
-import type { PodRef } from '../api/refs.ts';
-import { kubeResource, sidecarSetHashAnnotation } from '../api/well-known.ts';
+import {
+  envReferences,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  isReportedOn,
+} from '../api/in-place/in-place-update.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { isGone } from '../kube/failures.ts';
 import { isHeldByUpdate } from './in-place-gate/opening.ts';
 
 /** The part of a watch cache that is needed here. */

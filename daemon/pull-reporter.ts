@@ -1,10 +1,10 @@
 import { bytesText } from '../activities/cri/image-runtime.ts';
 import type { PullReport } from '../activities/cri/images.ts';
-import type { KubeClient } from '../activities/kube/client.ts';
-import { failureTypeOf } from '../api/failure.ts';
-import { jsonPointer } from '../api/json.ts';
-import { findTagStatus, type ImageTagStatus, type NodeImage, nodeImages } from '../api/node-image.ts';
-import type { NodeRef } from '../api/refs.ts';
+import { jsonPointer } from '../api/base/json.ts';
+import { failureTypeOf } from '../api/core/failure.ts';
+import type { NodeRef } from '../api/core/refs.ts';
+import { findTagStatus, type ImageTagStatus, type NodeImage, nodeImages } from '../api/node-image/types.ts';
+import type { KubeClient } from '../kube/client.ts';
 
 /** A pull is told of for the first time when it is so old, and all of a node are so often at most. */
 const everyMs = 10_000;

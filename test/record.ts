@@ -7,6 +7,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
+import { kubeResource } from '../api/core/well-known.ts';
 import {
   changedSignal,
   pullImagesType,
@@ -15,8 +16,7 @@ import {
   restartContainersType,
   rollOutType,
   terminateSidecarsType,
-} from '../api/operations.ts';
-import { kubeResource } from '../api/well-known.ts';
+} from '../api/engine/operations.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
 import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';

@@ -1,16 +1,16 @@
 import type { PermitHolder } from '../activities/fleet/advance.ts';
-import type { KubeObject, Resource } from '../api/meta.ts';
+import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { Cache, IndexFunction } from '../kube/cache.ts';
+import type { KubeWriter } from '../kube/fence.ts';
+import type { KeyedQueue, PassResult } from '../kube/keyed-queue.ts';
+import type { Term } from '../kube/leader.ts';
 import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics, OperationState } from '../workers/metrics.ts';
-import type { Cache, IndexFunction } from './cache.ts';
-import type { KubeWriter } from './fence.ts';
-import type { KeyedQueue, PassResult } from './keyed-queue.ts';
-import type { Term } from './leader.ts';
 import type { Starter } from './starter.ts';
 
 /** What the watcher gives to each kind. */
-export interface WatcherHouse {
+export interface ControllerContext {
   /** Each write first makes sure that this process leads; else it throws NotLeading. */
   readonly kube: KubeWriter;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble'>;
@@ -49,9 +49,9 @@ export interface Controller {
   readonly fleet?: { readonly kind: string; readonly queue: () => PermitHolder | undefined };
   /** Its operations, for the metrics. */
   operations?(): { readonly kind: string; readonly states: readonly OperationState[] };
-  /** Ends what does not end with the queues of the house. */
+  /** Ends what does not end with the queues of the context. */
   stop?(): Promise<void>;
 }
 
 /** Makes the controller of a kind. It listens to its caches at once, and acts only while leading. */
-export type ControllerOf = (house: WatcherHouse) => Controller;
+export type ControllerOf = (context: ControllerContext) => Controller;

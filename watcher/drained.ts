@@ -1,8 +1,8 @@
-import type { KubeObject } from '../api/meta.ts';
-import type { Pod } from '../api/pod.ts';
-import { kubeResource } from '../api/well-known.ts';
-import type { Cache } from './cache.ts';
-import type { WatcherHouse } from './controller.ts';
+import type { KubeObject } from '../api/core/meta.ts';
+import type { Pod } from '../api/core/pod.ts';
+import { kubeResource } from '../api/core/well-known.ts';
+import type { Cache } from '../kube/cache.ts';
+import type { ControllerContext } from './controller.ts';
 
 /** What is read of an EndpointSlice: which pods it names, and whether it calls them ready. */
 export interface EndpointSlice extends KubeObject {
@@ -31,7 +31,7 @@ export class Drains {
   readonly #slices: Cache<EndpointSlice>;
   readonly #services: Cache<Service>;
 
-  constructor({ cache }: Pick<WatcherHouse, 'cache'>) {
+  constructor({ cache }: Pick<ControllerContext, 'cache'>) {
     this.#slices = cache<EndpointSlice>(kubeResource.endpointSlices, {
       [byPod]: ({ endpoints }) => (endpoints ?? []).flatMap(({ targetRef }) => targetRef?.uid ?? []),
     });

@@ -1,12 +1,13 @@
 /** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
-import type { KubeClient } from '../activities/kube/client.ts';
-import { jsonPointer } from '../api/json.ts';
-import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/meta.ts';
-import { type CommandName, parseCommandText, unreadableCommandEvent } from '../api/operations.ts';
-import { eventComponent, windlassAnnotation } from '../api/well-known.ts';
-import { tellEvent } from './events.ts';
-import type { PassResult } from './keyed-queue.ts';
-import { unlessMovedOn } from './moved-on.ts';
+
+import { jsonPointer } from '../api/base/json.ts';
+import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/core/meta.ts';
+import { eventComponent, windlassAnnotation } from '../api/core/well-known.ts';
+import { type CommandName, parseCommandText, unreadableCommandEvent } from '../api/engine/operations.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { tellEvent } from '../kube/events.ts';
+import type { PassResult } from '../kube/keyed-queue.ts';
+import { unlessMovedOn } from '../kube/moved-on.ts';
 import type { Starter, WantedOperation } from './starter.ts';
 
 /** Whom a command is passed on to. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Client } from '@temporalio/client';
-import { installation } from '../api/well-known.ts';
+import { installation } from '../api/core/well-known.ts';
+import { Leader, type Term } from '../kube/leader.ts';
 import type { RoleProcess, StartedPart } from '../workers/role-process.ts';
-import { Leader, type Term } from './leader.ts';
 import { Watcher, type WatcherDependencies } from './watcher.ts';
 
 /** Starts the watcher in this process. Temporal may be away: healing and holds do not need it. */

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { type EngineTrouble, engineSilent } from '../api/engine-trouble.ts';
-import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/operations.ts';
-import { KeyedQueue } from './keyed-queue.ts';
+import { type EngineTrouble, engineSilent } from '../api/engine/engine-trouble.ts';
+import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/engine/operations.ts';
+import { KeyedQueue } from '../kube/keyed-queue.ts';
 
 /** An operation that should be running. */
 export interface WantedOperation {

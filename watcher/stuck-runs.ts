@@ -10,7 +10,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { type EngineTrouble, engineStuck, isEngineReason } from '../api/engine-trouble.ts';
+import { type EngineTrouble, engineStuck, isEngineReason } from '../api/engine/engine-trouble.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
 import type { Starter } from './starter.ts';

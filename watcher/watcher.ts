@@ -6,20 +6,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { PermitHolder } from '../activities/fleet/advance.ts';
-import type { KubeClient } from '../activities/kube/client.ts';
-import { apiVersionOf, type KubeObject, type Resource } from '../api/meta.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../api/core/meta.ts';
+import { createCache, type IndexFunction, type WritableCache } from '../kube/cache.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { fenced, inTerm, NotLeading, termOfWork } from '../kube/fence.ts';
+import { KeyedQueue, type PassResult } from '../kube/keyed-queue.ts';
+import type { Leader, Term } from '../kube/leader.ts';
+import { Reflector } from '../kube/reflector.ts';
 import type { Config } from '../workers/config.ts';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
-import { createCache, type IndexFunction, type WritableCache } from './cache.ts';
-import type { Controller, ControllerOf, WatcherHouse } from './controller.ts';
+import type { Controller, ControllerContext, ControllerOf } from './controller.ts';
 import { controllers } from './controllers.ts';
 import { keepVersions, versionTimes, type WorkerVersions } from './engine-versions.ts';
-import { fenced, inTerm, NotLeading, termOfWork } from './fence.ts';
 import type { WorkFleets } from './fleet/work.ts';
-import { KeyedQueue, type PassResult } from './keyed-queue.ts';
-import type { Leader, Term } from './leader.ts';
-import { Reflector } from './reflector.ts';
 import { Starter } from './starter.ts';
 import { StuckRuns } from './stuck-runs.ts';
 import { trimOf } from './trim.ts';
@@ -36,7 +36,7 @@ export interface WatcherDependencies {
   readonly workFleets: WorkFleets;
   /** The versions of the cluster worker; absent: nobody looks after them. */
   readonly versions?: WorkerVersions;
-  readonly config: WatcherHouse['config'] &
+  readonly config: ControllerContext['config'] &
     Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'engineStuckSeconds' | 'manageWorkerDeployment'>;
   readonly log: Logger;
   readonly metrics: Metrics;

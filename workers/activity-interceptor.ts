@@ -1,7 +1,7 @@
 import type { Context, Info } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
-import { failureTypes, isFailureType } from '../api/failure.ts';
+import { failureTypes, isFailureType } from '../api/core/failure.ts';
 import type { Logger } from './log.ts';
 
 /** How an attempt ended, as the metrics count it: closed, so that the number of series is bounded. */

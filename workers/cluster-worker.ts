@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
-import type { KubeClient } from '../activities/kube/client.ts';
 import { drainActivities } from '../activities/kube/drain.ts';
 import { environmentActivities } from '../activities/kube/environment.ts';
 import { nodeImageActivities } from '../activities/kube/node-images.ts';
@@ -10,7 +9,8 @@ import { pullJobActivities } from '../activities/kube/pull-jobs.ts';
 import { requestActivities } from '../activities/kube/requests.ts';
 import { sidecarActivities } from '../activities/kube/sidecars.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
-import { queues } from '../api/operations.ts';
+import { queues } from '../api/engine/operations.ts';
+import type { KubeClient } from '../kube/client.ts';
 import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';

@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander';
+import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { type FeatureGates, parseFeatureGates } from '../api/feature-gates.ts';
-import type { TemporalPlace } from '../api/temporal-place.ts';
 import { environmentOf, ignoredFlags, type Option, options, type Role } from './options.ts';
 
 export type { Role } from './options.ts';

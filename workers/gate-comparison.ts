@@ -2,12 +2,12 @@
 // another has to carry out.
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { KubeClient } from '../activities/kube/client.ts';
-import { eventBody } from '../api/event.ts';
+import { eventBody } from '../api/core/event.ts';
+import type { KubeObject } from '../api/core/meta.ts';
+import { eventComponent, installation, kubeResource } from '../api/core/well-known.ts';
+import { differingGates, readRecord } from '../api/engine/installation-record.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import { differingGates, readRecord } from '../api/installation-record.ts';
-import type { KubeObject } from '../api/meta.ts';
-import { eventComponent, installation, kubeResource } from '../api/well-known.ts';
+import type { KubeClient } from '../kube/client.ts';
 import type { Logger } from './log.ts';
 
 export interface GateComparison {

@@ -6,8 +6,8 @@ import {
   type PayloadCodec,
   type SerializationContext,
 } from '@temporalio/common';
-import { unreadablePayload } from '../api/unreadable-payload.ts';
-import { payloadBytes } from '../workflows/plan/size.ts';
+import { unreadablePayload } from '../api/engine/unreadable-payload.ts';
+import { payloadBytes } from '../workflows/plan/text-size.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 

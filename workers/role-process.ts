@@ -1,4 +1,4 @@
-import { createKubeClient, type KubeClient } from '../activities/kube/client.ts';
+import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { type Config, loadConfig, type Role } from './config.ts';
 import { compareFeatureGates } from './gate-comparison.ts';
 import { type Check, serveHealth } from './health.ts';

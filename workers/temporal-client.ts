@@ -1,7 +1,7 @@
 // Clients of Temporal. Nothing here loads the native part of the SDK, which only workers need.
 import { readFile } from 'node:fs/promises';
 import { Client, Connection } from '@temporalio/client';
-import type { TemporalPlace } from '../api/temporal-place.ts';
+import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { dataConverterFor, type PayloadObserver } from './payload-limit.ts';
 
 /**

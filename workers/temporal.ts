@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
-import { searchAttributes } from '../api/operations.ts';
-import type { TemporalPlace } from '../api/temporal-place.ts';
+import { searchAttributes } from '../api/engine/operations.ts';
+import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import type { Logger } from './log.ts';
 import { connectionOptions } from './temporal-client.ts';
 

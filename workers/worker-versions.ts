@@ -5,7 +5,7 @@
 import { hostname } from 'node:os';
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import { changedSignal, handOverSignal, queues } from '../api/operations.ts';
+import { changedSignal, handOverSignal, queues } from '../api/engine/operations.ts';
 import type { Deployment, EngineRun, Poller, WorkerVersions } from '../watcher/engine-versions.ts';
 
 /** The name of the worker deployment whose versions the cluster workers are. */

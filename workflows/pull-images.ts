@@ -10,9 +10,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
-import { referenceOf } from '../api/familiar-image.ts';
-import { sameJson } from '../api/json.ts';
-import { nodeImages, pullMessage } from '../api/node-image.ts';
+import { sameJson } from '../api/base/json.ts';
+import { referenceOf } from '../api/core/familiar-image.ts';
 import {
   changedSignal,
   commandNames,
@@ -20,8 +19,9 @@ import {
   parsePullChanged,
   pullImagesId,
   searchAttributes,
-} from '../api/operations.ts';
-import type { WaitingFor } from '../api/waiting-for.ts';
+} from '../api/engine/operations.ts';
+import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { nodeImages, pullMessage } from '../api/node-image/types.ts';
 import {
   backOffsOf,
   begun,
@@ -39,8 +39,8 @@ import {
   pullKey,
   reportOf,
   type TagReport,
-} from './plan/pull-images.ts';
-import { shortened, summaryBytes } from './plan/size.ts';
+} from './plan/images/pull-images.ts';
+import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look, nodeSilenceMs, pullOnNode } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';

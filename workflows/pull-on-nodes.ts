@@ -1,7 +1,7 @@
 import { CancellationScope, condition, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { imagePullJobs } from '../api/image-pull-job.ts';
-import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/operations.ts';
-import { shortened, summaryBytes } from './plan/size.ts';
+import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/engine/operations.ts';
+import { imagePullJobs } from '../api/image-pull-job/types.ts';
+import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';

@@ -1,8 +1,8 @@
 import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
-import { refusalWait } from '../api/failure.ts';
-import { type RefreshOperation, searchAttributes } from '../api/operations.ts';
-import type { News } from './plan/recreate-containers.ts';
+import { refusalWait } from '../api/core/failure.ts';
+import { type RefreshOperation, searchAttributes } from '../api/engine/operations.ts';
+import type { News } from './plan/recreate/recreate-containers.ts';
 import {
   heardOfRefresh,
   newRefresh,
@@ -12,7 +12,7 @@ import {
   type RefreshProgress,
   type StaleInstance,
 } from './plan/refresh-environment.ts';
-import { fitting } from './plan/size.ts';
+import { fitting } from './plan/text-size.ts';
 import { look, onNode } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Operator } from './shared/operator.ts';

@@ -10,7 +10,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { RequestLook } from '../activities/kube/requests.ts';
-import { crr } from '../api/container-recreate-request.ts';
+import { timestamp, whenPassed } from '../api/base/time.ts';
+import { crr } from '../api/container-recreate-request/types.ts';
 import {
   changedSignal,
   commandNames,
@@ -20,8 +21,7 @@ import {
   type RestartWork,
   restartContainersId,
   searchAttributes,
-} from '../api/operations.ts';
-import { timestamp, whenPassed } from '../api/time.ts';
+} from '../api/engine/operations.ts';
 import {
   type Action,
   allNamed,
@@ -36,7 +36,7 @@ import {
   started,
   statusOf,
   waitingSince,
-} from './plan/recreate-containers.ts';
+} from './plan/recreate/recreate-containers.ts';
 import {
   overwritten,
   type ReportedStatus,
@@ -44,7 +44,7 @@ import {
   sameStatus,
   statusDelta,
   withDelta,
-} from './plan/recreate-report.ts';
+} from './plan/recreate/report.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';

@@ -9,7 +9,8 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { refusalWait } from '../api/failure.ts';
+import { timestamp } from '../api/base/time.ts';
+import { refusalWait } from '../api/core/failure.ts';
 import {
   changedSignal,
   parseRollOutChanged,
@@ -17,12 +18,10 @@ import {
   rollOutCommandNames,
   rollOutId,
   searchAttributes,
-} from '../api/operations.ts';
-import { type RollOutOrders, readOrders } from '../api/roll-out-orders.ts';
-import { timestamp } from '../api/time.ts';
-import type { WaitingFor } from '../api/waiting-for.ts';
-import type { Permit } from './plan/fleet-permit.ts';
-import { refusedPauseMs } from './plan/refused-pause.ts';
+} from '../api/engine/operations.ts';
+import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
+import type { Permit } from './plan/fleet/permit.ts';
 import {
   type Batch,
   begun,
@@ -36,8 +35,9 @@ import {
   refusalOf,
   unrecordedOrders,
   wantedPermit,
-} from './plan/roll-out.ts';
-import { shortened } from './plan/size.ts';
+} from './plan/fleet/roll-out.ts';
+import { refusedPauseMs } from './plan/refused-pause.ts';
+import { shortened } from './plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';

@@ -8,21 +8,21 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
-import { refusalWait } from '../api/failure.ts';
-import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
+import { timestamp } from '../api/base/time.ts';
+import { refusalWait } from '../api/core/failure.ts';
 import {
   changedSignal,
   commandNames,
   type SidecarOperation,
   searchAttributes,
   terminateSidecarsId,
-} from '../api/operations.ts';
-import { timestamp } from '../api/time.ts';
+} from '../api/engine/operations.ts';
+import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
-import { waitingSince } from './plan/recreate-containers.ts';
+import { waitingSince } from './plan/recreate/recreate-containers.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
-import { shortened } from './plan/size.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
+import { shortened } from './plan/text-size.ts';
 import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import {

@@ -1,5 +1,5 @@
-import type { Pod } from '../../api/pod.ts';
-import type { PodRef } from '../../api/refs.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { PodRef } from '../../api/core/refs.ts';
 import type { Clock } from './attempt.ts';
 import type { AwaitResult, NodeActivities, NodeProgress } from './contract.ts';
 import { whyOf } from './refusals.ts';

@@ -5,11 +5,11 @@ import {
   isCompleted,
   killingEvent,
   recreateDefault,
-} from '../../api/container-recreate-request.ts';
-import type { EventText } from '../../api/event.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
-import { crrLabel, eventComponent } from '../../api/well-known.ts';
+} from '../../api/container-recreate-request/types.ts';
+import type { EventText } from '../../api/core/event.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type ObjectRef, type PodRef, qualifiedName } from '../../api/core/refs.ts';
+import { crrLabel, eventComponent } from '../../api/core/well-known.ts';
 import {
   type Attempt,
   type Clock,

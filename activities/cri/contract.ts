@@ -1,4 +1,4 @@
-import type { ObjectRef, PodRef } from '../../api/refs.ts';
+import type { ObjectRef, PodRef } from '../../api/core/refs.ts';
 
 /** The order that an act serves, and the pod that it is about. Both are checked by UID on the node. */
 export interface RequestTarget {

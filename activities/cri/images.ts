@@ -1,10 +1,16 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { type FamiliarImage, referenceOf } from '../../api/familiar-image.ts';
-import { normalizedImage } from '../../api/image-reference.ts';
-import { sameJson } from '../../api/json.ts';
-import { findTag, imageEntry, mostImageSecrets, type NodeImage, type PullSecretRef } from '../../api/node-image.ts';
-import type { NodeRef } from '../../api/refs.ts';
-import { shortened } from '../../workflows/plan/size.ts';
+import { sameJson } from '../../api/base/json.ts';
+import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.ts';
+import { normalizedImage } from '../../api/core/image-reference.ts';
+import type { NodeRef } from '../../api/core/refs.ts';
+import {
+  findTag,
+  imageEntry,
+  mostImageSecrets,
+  type NodeImage,
+  type PullSecretRef,
+} from '../../api/node-image/types.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
 import { bytesText, type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
 import type { PullActivities, PullInput, PullProgress, PullResult } from './pull-contract.ts';

@@ -1,4 +1,4 @@
-import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
+import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 
 /** A GET whose answer does not matter, as a preStop hook makes it. */
 export interface HookRequest {

@@ -1,5 +1,5 @@
-import type { FamiliarImage } from '../../api/familiar-image.ts';
-import type { NodeRef } from '../../api/refs.ts';
+import type { FamiliarImage } from '../../api/core/familiar-image.ts';
+import type { NodeRef } from '../../api/core/refs.ts';
 import type { PullFailure } from './image-runtime.ts';
 
 /** One attempt to have one image on the node. */

@@ -1,10 +1,17 @@
 /** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
-import type { EventText } from '../../api/event.ts';
-import { type EnvReference, envReferences, isObserved, staleContainers, stateOf } from '../../api/in-place-update.ts';
-import { entryOf, isJsonList, isJsonObject, type Json } from '../../api/json.ts';
-import type { ContainerPort, LifecycleHandler, Pod } from '../../api/pod.ts';
-import { type PodRef, qualifiedName } from '../../api/refs.ts';
-import { eventComponent } from '../../api/well-known.ts';
+
+import { entryOf, isJsonList, isJsonObject, type Json } from '../../api/base/json.ts';
+import type { EventText } from '../../api/core/event.ts';
+import type { ContainerPort, LifecycleHandler, Pod } from '../../api/core/pod.ts';
+import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import {
+  type EnvReference,
+  envReferences,
+  isObserved,
+  staleContainers,
+  stateOf,
+} from '../../api/in-place/in-place-update.ts';
 import type { Clock } from './attempt.ts';
 import type { PodView } from './await.ts';
 import type { NodeActivities } from './contract.ts';

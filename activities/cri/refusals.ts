@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { shortened } from '../../workflows/plan/size.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
 
 /** The runtime comes back within seconds or not for long, so a long back-off would only cost time. */
 const runtimeRetryMs = 1_000;

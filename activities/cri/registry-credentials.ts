@@ -1,8 +1,8 @@
 // Which credentials a registry gets to see: the kubelet's rules, on Secrets of the two Docker types, files of the same
 // form, and what plugins answer (NP-13).
 
-import { parseImageReference } from '../../api/image-reference.ts';
-import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { parseImageReference } from '../../api/core/image-reference.ts';
 import type { RegistryAuth } from './image-runtime.ts';
 import { pathMatch } from './path-match.ts';
 

@@ -1,6 +1,6 @@
-import { leastGraceSeconds } from '../../api/container-recreate-request.ts';
-import type { EventText } from '../../api/event.ts';
-import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
+import { leastGraceSeconds } from '../../api/container-recreate-request/types.ts';
+import type { EventText } from '../../api/core/event.ts';
+import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 import type { Clock } from './attempt.ts';
 import type { NodeProgress, PreStopOutcome, StopResult } from './contract.ts';
 import { type HookMeans, runPreStop } from './pre-stop.ts';

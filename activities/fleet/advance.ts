@@ -1,8 +1,8 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
-import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
-import type { PermitLife } from '../../watcher/fleet/permit.ts';
-import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
-import { shortened } from '../../workflows/plan/size.ts';
+import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
 import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
 
 /** Failures travel through histories. */

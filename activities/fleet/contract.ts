@@ -1,4 +1,4 @@
-import type { Verdict } from '../../workflows/plan/fleet-permit.ts';
+import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
 import type { AdvanceInput } from './advance.ts';
 import type { RecordedOrders, RecordOrdersInput } from './orders.ts';
 

@@ -1,10 +1,10 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { despiteConflicts } from '../../api/conflicts.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
-import { ordersAnnotation, ordersOf, type RollOutOrders } from '../../api/roll-out-orders.ts';
-import type { KubeClient } from '../kube/client.ts';
-import { toFailure } from '../kube/failures.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import { ordersAnnotation, ordersOf, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { toFailure } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 
 const seenWithinMs = 5_000;
 

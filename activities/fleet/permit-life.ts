@@ -1,4 +1,4 @@
-import type { PermitLife } from '../../watcher/fleet/permit.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
 
 /** What Temporal says when asked whether an attempt still counts. */
 export type Confirmation = 'counts' | 'cancelled' | 'gone';

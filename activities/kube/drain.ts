@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { KubeObject } from '../../api/meta.ts';
-import { type PodRef, qualifiedName } from '../../api/refs.ts';
-import { eventComponent, kubeResource } from '../../api/well-known.ts';
-import type { KubeClient } from './client.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
+import { eventComponent, kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, toFailure } from '../../kube/failures.ts';
 import { recordEvent } from './events.ts';
-import { isGone, toFailure } from './failures.ts';
 
 /** Looking after the traffic of a pod that has been made unready. */
 export interface DrainActivities {

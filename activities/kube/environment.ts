@@ -1,13 +1,13 @@
-import { staleContainers } from '../../api/in-place-update.ts';
-import type { Node } from '../../api/node.ts';
-import type { RefreshOperation } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type NodeRef, qualifiedName } from '../../api/refs.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Node } from '../../api/core/node.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type NodeRef, qualifiedName } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { RefreshOperation } from '../../api/engine/operations.ts';
+import { staleContainers } from '../../api/in-place/in-place-update.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, toFailure } from '../../kube/failures.ts';
 import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
-import { nextPart } from '../../workflows/plan/size.ts';
-import type { KubeClient } from './client.ts';
-import { isGone, toFailure } from './failures.ts';
+import { nextPart } from '../../workflows/plan/text-size.ts';
 
 /** Instances in one look: no more are looked at at once, and their names and IDs fit into a history event. */
 const mostInstances = { count: 20, bytes: 3_500 } as const;

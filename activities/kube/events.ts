@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { eventBody, type NewEvent } from '../../api/event.ts';
-import { failureTypeOf } from '../../api/failure.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { KubeClient } from './client.ts';
+import { eventBody, type NewEvent } from '../../api/core/event.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
 
 /**
  * Tells people what has happened to an object. Nothing depends on it, so a failure to tell is swallowed; only with

@@ -1,14 +1,16 @@
-import { despiteConflicts } from '../../api/conflicts.ts';
-import { referenceOf } from '../../api/familiar-image.ts';
-import { fnv1a } from '../../api/fnv.ts';
-import { sameJson } from '../../api/json.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image.ts';
-import type { PullOperation } from '../../api/operations.ts';
-import type { NodeRef } from '../../api/refs.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
-import { eventComponent } from '../../api/well-known.ts';
+import { fnv1a } from '../../api/base/fnv.ts';
+import { sameJson } from '../../api/base/json.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { referenceOf } from '../../api/core/familiar-image.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { NodeRef } from '../../api/core/refs.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import type { PullOperation } from '../../api/engine/operations.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, toFailure } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   knownWait,
   mergedStatus,
@@ -16,11 +18,9 @@ import {
   type OpenTag,
   openTagsOf,
   type TagReport,
-} from '../../workflows/plan/pull-images.ts';
-import { nextPart } from '../../workflows/plan/size.ts';
-import type { KubeClient } from './client.ts';
+} from '../../workflows/plan/images/pull-images.ts';
+import { nextPart } from '../../workflows/plan/text-size.ts';
 import { recordEvent } from './events.ts';
-import { isGone, toFailure } from './failures.ts';
 
 /** The most that one look answers as JSON, all of it counted, so that it fits into a history event. */
 const lookBytes = 3_900;

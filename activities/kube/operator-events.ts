@@ -1,9 +1,9 @@
-import { fleetResource } from '../../api/fleet-kinds.ts';
-import { apiVersionOf, type Resource } from '../../api/meta.ts';
-import { type CommandName, commandEvent, refusedCommandEvent } from '../../api/operations.ts';
-import type { ObjectRef } from '../../api/refs.ts';
-import { eventComponent } from '../../api/well-known.ts';
-import type { KubeClient } from './client.ts';
+import { apiVersionOf, type Resource } from '../../api/core/meta.ts';
+import type { ObjectRef } from '../../api/core/refs.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import { type CommandName, commandEvent, refusedCommandEvent } from '../../api/engine/operations.ts';
+import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { recordEvent } from './events.ts';
 
 export interface OperatorEventActivities {

@@ -1,14 +1,14 @@
-import { withCondition } from '../../api/conditions.ts';
-import { despiteConflicts } from '../../api/conflicts.ts';
-import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '../../api/image-pull-job.ts';
-import { sameJson } from '../../api/json.ts';
-import { nodeImages } from '../../api/node-image.ts';
-import type { CommandName } from '../../api/operations.ts';
-import { type ObjectRef, qualifiedName } from '../../api/refs.ts';
-import { timestamp } from '../../api/time.ts';
-import { eventComponent } from '../../api/well-known.ts';
-import type { KubeClient } from './client.ts';
-import { isGone, toFailure } from './failures.ts';
+import { sameJson } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
+import { withCondition } from '../../api/core/conditions.ts';
+import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import type { CommandName } from '../../api/engine/operations.ts';
+import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '../../api/image-pull-job/types.ts';
+import { nodeImages } from '../../api/node-image/types.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, toFailure } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** Whether a job still goes on. */

@@ -1,6 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
-import { findCondition } from '../../api/conditions.ts';
-import { despiteConflicts } from '../../api/conflicts.ts';
+import { sameJson } from '../../api/base/json.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { timestamp } from '../../api/base/time.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
@@ -9,30 +10,33 @@ import {
   preRecreateGrace,
   recreateCondition,
   recreateDefault,
-} from '../../api/container-recreate-request.ts';
-import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
-import { sameJson } from '../../api/json.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { Node } from '../../api/node.ts';
-import type { CommandName, RestartOperation } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/pod-readiness.ts';
-import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/refs.ts';
-import { timestamp } from '../../api/time.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
+} from '../../api/container-recreate-request/types.ts';
+import { findCondition } from '../../api/core/conditions.ts';
+import type { Node } from '../../api/core/node.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/core/pod-readiness.ts';
+import { type NodeRef, type ObjectRef, type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import {
   crrLabel,
   crrUnreadyFinalizer,
   eventComponent,
   kubeResource,
   windlassAnnotation,
-} from '../../api/well-known.ts';
-import { type ContainerBefore, type RecreateOrder, skipperOf } from '../../workflows/plan/recreate-containers.ts';
-import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate-report.ts';
-import { nextPart, shortened, waitWithin } from '../../workflows/plan/size.ts';
-import type { KubeClient } from './client.ts';
+} from '../../api/core/well-known.ts';
+import type { CommandName, RestartOperation } from '../../api/engine/operations.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, toFailure } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
+import {
+  type ContainerBefore,
+  type RecreateOrder,
+  skipperOf,
+} from '../../workflows/plan/recreate/recreate-containers.ts';
+import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
+import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { recordEvent } from './events.ts';
-import { isGone, toFailure } from './failures.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */

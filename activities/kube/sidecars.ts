@@ -1,6 +1,11 @@
-import { despiteConflicts } from '../../api/conflicts.ts';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
-import type { EventText } from '../../api/event.ts';
+import { timestamp } from '../../api/base/time.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import type { EventText } from '../../api/core/event.ts';
+import { isVirtual, type Node } from '../../api/core/node.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
+import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/core/well-known.ts';
+import type { CommandName } from '../../api/engine/operations.ts';
 import {
   isTerminationRequest,
   missingMarkEvent,
@@ -14,13 +19,9 @@ import {
   terminationRequestName,
   terminationStatusOf,
 } from '../../api/job-sidecar-termination.ts';
-import { isVirtual, type Node } from '../../api/node.ts';
-import type { CommandName } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type PodRef, qualifiedName } from '../../api/refs.ts';
-import { timestamp } from '../../api/time.ts';
-import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/well-known.ts';
-import { fitting, shortened, waitWithin } from '../../workflows/plan/size.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isAlreadyExists, isGone, toFailure } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   nextTermination,
   phaseToWrite,
@@ -28,9 +29,8 @@ import {
   type SidecarStep,
   type SidecarWorld,
 } from '../../workflows/plan/terminate-sidecars.ts';
-import type { KubeClient } from './client.ts';
+import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { recordEvent } from './events.ts';
-import { isAlreadyExists, isGone, toFailure } from './failures.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** The bytes of each part of a look: more does not fit into a history event, and nobody reads more. */

@@ -1,5 +1,5 @@
 import { type TSchemaOptions, Type } from 'typebox';
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../base/json.ts';
 
 // Pieces that the schemas of several kinds share. Every list and string has a bound, because the API server estimates
 // the cost of CEL rules from the largest object that the schema allows.
@@ -91,7 +91,7 @@ export function conditions(description: string) {
   );
 }
 
-/** What an operation waits for, in the shape of `api/waiting-for.ts`. */
+/** What an operation waits for, in the shape of `api/engine/waiting-for.ts`. */
 export function waitingFor() {
   return Type.Object(
     {

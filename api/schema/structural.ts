@@ -6,7 +6,7 @@
 //   anyOf of X and null                 nullable                   Unknown, Any            preserve-unknown-fields
 //   anyOf of integer and string         int-or-string              allOf of objects        one object
 //   exclusiveMinimum: n                 minimum: n, exclusive      additionalProperties: false   nothing, as unknown fields go
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../json.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 
 /** A schema as `openAPIV3Schema` of a CustomResourceDefinition takes it. */
 export type StructuralSchema = JsonObject;

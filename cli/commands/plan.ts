@@ -1,14 +1,15 @@
 // `kubectl kruise plan`: what applying these manifests would do, pod by pod, told by the code that would do it.
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { isGone, KubeError } from '../../activities/kube/failures.ts';
-import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../../api/cloneset.ts';
-import { convertCloneSet } from '../../api/cloneset-conversion.ts';
-import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
-import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset-validation.ts';
-import type { FieldError } from '../../api/failure.ts';
+
+import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
+import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../../api/cloneset/types.ts';
+import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
+import type { FieldError } from '../../api/core/failure.ts';
+import { apiVersionOf, type KubeObject } from '../../api/core/meta.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
-import { apiVersionOf, type KubeObject } from '../../api/meta.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone, KubeError } from '../../kube/failures.ts';
 import { previewSet } from '../../workflows/plan/cloneset/preview.ts';
 import { applyPatch, mergePatch } from '../apply.ts';
 import { lookAround } from '../cloneset-look.ts';

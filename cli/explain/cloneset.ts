@@ -1,3 +1,4 @@
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import {
   type CloneSet,
   type CloneSetVersion,
@@ -8,23 +9,22 @@ import {
   cloneSetsV1alpha1,
   cloneSetVersion,
   type RollingUpdate,
-} from '../../api/cloneset.ts';
-import { convertCloneSet } from '../../api/cloneset-conversion.ts';
-import { isEngineReason } from '../../api/engine-trouble.ts';
-import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
-import { apiVersionOf } from '../../api/meta.ts';
-import { rollOutId } from '../../api/operations.ts';
-import { ordersOf } from '../../api/roll-out-orders.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+} from '../../api/cloneset/types.ts';
+import { apiVersionOf } from '../../api/core/meta.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { isEngineReason } from '../../api/engine/engine-trouble.ts';
+import { rollOutId } from '../../api/engine/operations.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
 import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
-import { isAtGoal } from '../../workflows/plan/cloneset/goal.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
+import { isAtGoal } from '../../workflows/plan/cloneset/scene.ts';
 import { allWaits, describeCause, type Situation } from '../../workflows/plan/cloneset/waits.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
-import { ordersFor } from '../../workflows/plan/roll-out-orders.ts';
+import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { lookAround } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
 import type {

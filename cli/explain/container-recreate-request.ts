@@ -1,4 +1,3 @@
-import { findCondition } from '../../api/conditions.ts';
 import {
   type ContainerRecreateRequest,
   convertRecreateRequest,
@@ -6,10 +5,11 @@ import {
   crrV1alpha1,
   isCompleted,
   type RecreateWaitReason,
-} from '../../api/container-recreate-request.ts';
-import { apiVersionOf } from '../../api/meta.ts';
-import { restartContainersId } from '../../api/operations.ts';
-import { crrLabel } from '../../api/well-known.ts';
+} from '../../api/container-recreate-request/types.ts';
+import { findCondition } from '../../api/core/conditions.ts';
+import { apiVersionOf } from '../../api/core/meta.ts';
+import { crrLabel } from '../../api/core/well-known.ts';
+import { restartContainersId } from '../../api/engine/operations.ts';
 import { attempt } from '../failure.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';

@@ -1,4 +1,4 @@
-import type { Resource } from '../../api/meta.ts';
+import type { Resource } from '../../api/core/meta.ts';
 import { CommandFailed } from '../failure.ts';
 import { cloneSetExplainer } from './cloneset.ts';
 import { recreateRequestExplainer } from './container-recreate-request.ts';

@@ -1,6 +1,6 @@
-import type { KubeClient } from '../../activities/kube/client.ts';
+import type { Resource } from '../../api/core/meta.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import type { Resource } from '../../api/meta.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import type { OperationEngine, OperationReport } from '../operation.ts';
 
 /** Something that an operation waits for. */

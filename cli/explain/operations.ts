@@ -1,4 +1,4 @@
-import type { CommandName } from '../../api/operations.ts';
+import type { CommandName } from '../../api/engine/operations.ts';
 import { describeFailure } from '../failure.ts';
 import type { ExplainedOperation, ExplainMeans, HelpfulCommand } from './explanation.ts';
 

@@ -1,6 +1,6 @@
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { JsonObject } from '../../api/json.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 import type { ObjectToRead } from './explanation.ts';
 
 /** The object in the first of the versions in which the API server has it: a cluster may serve only some of them. */

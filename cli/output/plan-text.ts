@@ -1,4 +1,4 @@
-import type { Json } from '../../api/json.ts';
+import type { Json } from '../../api/base/json.ts';
 import type { FieldChange, PodAction, PodPlan, SetPlan } from '../set-plan.ts';
 import { counted, indented, renderTable } from './table.ts';
 

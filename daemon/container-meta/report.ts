@@ -10,9 +10,9 @@ import {
   type RuntimeContainer,
   restartCountOf,
 } from '../../activities/cri/runtime.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import { type ContainerMeta, containersMetaOf, isReportedOn } from '../../api/in-place-update.ts';
-import type { ContainerStatus, Pod } from '../../api/pod.ts';
+import { type ContainerMeta, containersMetaOf, isReportedOn } from '../../api/in-place/in-place-update.ts';
 
 export type ReportGates = Pick<FeatureGates, 'InPlaceUpdateEnvFromMetadata'>;
 

@@ -1,6 +1,8 @@
 import { type ContainerRuntime, findRuntime, type Runtimes } from '../../activities/cri/runtime.ts';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { failureTypeOf } from '../../api/failure.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { qualifiedName } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import {
   type ContainerMeta,
   envHash,
@@ -8,11 +10,9 @@ import {
   formatContainersMeta,
   inPlaceAnnotation,
   startedEnvHash,
-} from '../../api/in-place-update.ts';
-import type { Pod } from '../../api/pod.ts';
-import { qualifiedName } from '../../api/refs.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { KeyedQueue, PassResult } from '../../watcher/keyed-queue.ts';
+} from '../../api/in-place/in-place-update.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { KeyedQueue, PassResult } from '../../kube/keyed-queue.ts';
 import type { PodCache } from '../pod-view.ts';
 import { type Entry, entriesOf, isReportDue, type ReportGates, runtimeOf } from './report.ts';
 

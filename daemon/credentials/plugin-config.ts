@@ -3,8 +3,8 @@
  * of variables may be secrets, so no error quotes any.
  */
 import { parseDocument } from 'yaml';
-import { goDurationMs } from '../../api/go-duration.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../../api/json.ts';
+import { goDurationMs } from '../../api/base/go-duration.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 
 /** A program that is asked for the credentials of a registry. */
 export interface CredentialPlugin {

@@ -5,8 +5,8 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { isForImage, type Keyring } from '../../activities/cri/registry-credentials.ts';
-import { goDurationMs } from '../../api/go-duration.ts';
-import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
+import { goDurationMs } from '../../api/base/go-duration.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { CredentialPlugin } from './plugin-config.ts';
 
 /** As the kubelet has it. */

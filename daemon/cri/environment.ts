@@ -1,7 +1,7 @@
 // The environment of a container is full of secrets. Only the variables that are asked for leave this file, and nothing
 // of it is logged.
 import { CriError } from '../../activities/cri/runtime.ts';
-import { isJsonList, isJsonObject, type Json } from '../../api/json.ts';
+import { isJsonList, isJsonObject, type Json } from '../../api/base/json.ts';
 import type { Call } from './client.ts';
 
 type Environment = ReadonlyMap<string, string>;

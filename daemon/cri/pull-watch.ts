@@ -5,7 +5,7 @@
  */
 import type { PullBytes, PullWatch } from '../../activities/cri/image-runtime.ts';
 import { repositoryOf } from '../../activities/cri/registry-credentials.ts';
-import { isJsonObject, listOr, objectOr } from '../../api/json.ts';
+import { isJsonObject, listOr, objectOr } from '../../api/base/json.ts';
 
 /** Where blobs come from, as far as containerd notes it down: a repository without the port of its registry. */
 export interface Place {

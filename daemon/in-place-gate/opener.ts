@@ -1,9 +1,9 @@
 import { criLabel, type Runtimes } from '../../activities/cri/runtime.ts';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { failureTypeOf } from '../../api/failure.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { KeyedQueue, PassResult } from '../../watcher/keyed-queue.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { KeyedQueue, PassResult } from '../../kube/keyed-queue.ts';
 import { runtimeOf } from '../container-meta/report.ts';
 import type { PodCache } from '../pod-view.ts';
 import { hasSwapped, isOpeningDue, openingPatch } from './opening.ts';

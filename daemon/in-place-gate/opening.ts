@@ -10,6 +10,9 @@
  * the end of the pass before, in which the containers were swapped. So all that has to be known is that they are.
  */
 import { containerHashOf, newestByName, type RuntimeContainer } from '../../activities/cri/runtime.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
+import type { Pod, PodCondition } from '../../api/core/pod.ts';
 import {
   containersOf,
   type InPlaceState,
@@ -18,10 +21,7 @@ import {
   isInGrace,
   plainHash,
   stateOf,
-} from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Pod, PodCondition } from '../../api/pod.ts';
-import { timestamp } from '../../api/time.ts';
+} from '../../api/in-place/in-place-update.ts';
 
 /**
  * Whether nothing is left of the pod's update but that its containers start with their new images: it is out of service for

@@ -3,7 +3,7 @@ import { type IncomingMessage, type RequestOptions, request as requestHttp } fro
 import { request as requestHttps } from 'node:https';
 import { connect } from 'node:net';
 import { CriError } from '../../activities/cri/runtime.ts';
-import type { Probe } from '../../api/probe.ts';
+import type { Probe } from '../../api/core/probe.ts';
 import { outputBytes, type ProbeRuntime } from './runtime.ts';
 import type { Outcome } from './verdict.ts';
 

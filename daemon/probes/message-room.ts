@@ -1,6 +1,6 @@
-import { fairShares } from '../../api/fair-shares.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { ContainerProbeState, NodePodProbeStatus } from '../../api/node-pod-probe.ts';
+import { fairShares } from '../../api/base/fair-shares.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { ContainerProbeState, NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
 
 /** Bytes of all messages of a node: list and results are one object, which the API server limits. */
 const messageRoom = 384 * 1024;

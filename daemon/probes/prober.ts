@@ -5,8 +5,11 @@
  */
 
 import { CriError } from '../../activities/cri/runtime.ts';
-import type { EventText } from '../../api/event.ts';
-import { sameJson } from '../../api/json.ts';
+import { sameJson } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
+import type { EventText } from '../../api/core/event.ts';
+import { handlerHash, type Probe, type ProbePace, paceOf } from '../../api/core/probe.ts';
+import type { PodRef } from '../../api/core/refs.ts';
 import {
   type ContainerProbe,
   type ContainerProbeState,
@@ -15,10 +18,7 @@ import {
   type PodProbe,
   type ProbeVerdict,
   probeEvent,
-} from '../../api/node-pod-probe.ts';
-import { handlerHash, type Probe, type ProbePace, paceOf } from '../../api/probe.ts';
-import type { PodRef } from '../../api/refs.ts';
-import { timestamp } from '../../api/time.ts';
+} from '../../api/node-pod-probe/types.ts';
 import { runCheck } from './checks.ts';
 import { type Instance, Instances } from './instances.ts';
 import type { ProbeRuntime } from './runtime.ts';

@@ -1,5 +1,5 @@
-import { failureTypeOf } from '../../api/failure.ts';
-import type { NodePodProbeStatus } from '../../api/node-pod-probe.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
+import type { NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
 import type { ProbeClock } from './schedule.ts';
 
 /** What comes within this time of a write goes out together. */

@@ -1,8 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { isTooLarge } from '../../api/failure.ts';
-import { type NodePodProbe, type NodePodProbeStatus, nodePodProbe } from '../../api/node-pod-probe.ts';
-import { eventComponent } from '../../api/well-known.ts';
+import { isTooLarge } from '../../api/core/failure.ts';
+import { eventComponent } from '../../api/core/well-known.ts';
+import { type NodePodProbe, type NodePodProbeStatus, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { EventSender } from '../event-sender.ts';
 import { withinMessageRoom } from './message-room.ts';
 import { type ProbeRun, Prober } from './prober.ts';

@@ -1,6 +1,7 @@
 // When results of a probe count, and when they are worth telling: no I/O here, and time comes as a number.
-import { longestProbeMessage, notRunningMessage, type ProbeVerdict } from '../../api/node-pod-probe.ts';
-import type { ProbePace } from '../../api/probe.ts';
+
+import type { ProbePace } from '../../api/core/probe.ts';
+import { longestProbeMessage, notRunningMessage, type ProbeVerdict } from '../../api/node-pod-probe/types.ts';
 
 /** How one run of a probe ended. */
 export type Outcome =

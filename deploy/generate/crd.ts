@@ -1,7 +1,7 @@
-import { isJsonObject, type JsonObject } from '../../api/json.ts';
+import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
+import { installation } from '../../api/core/well-known.ts';
 import type { KindDefinition, KindVersion, PrinterColumn } from '../../api/schema/kind.ts';
 import { type StructuralSchema, toStructural, withoutField, withoutLimits } from '../../api/schema/structural.ts';
-import { installation } from '../../api/well-known.ts';
 
 /** The CustomResourceDefinition of a kind, ready to be applied; the webhook adds its own CA bundle to it. */
 export function crdOf(kind: KindDefinition): JsonObject {

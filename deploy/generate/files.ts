@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
+import { kinds } from '../../api/kinds.ts';
 import type { KindDefinition } from '../../api/schema/kind.ts';
-import { kinds } from '../../api/schema/kinds.ts';
 import { crdOf } from './crd.ts';
 import { featureGateReference, referenceOf } from './reference.ts';
 

@@ -1,5 +1,5 @@
+import { isJsonList, isJsonObject } from '../../api/base/json.ts';
 import { type FeatureGate, featureGateNames, featureGateTable } from '../../api/feature-gates.ts';
-import { isJsonList, isJsonObject } from '../../api/json.ts';
 import type { KindDefinition } from '../../api/schema/kind.ts';
 import type { StructuralSchema } from '../../api/schema/structural.ts';
 import { fieldsOf, type ReferenceField, schemaOf } from './crd.ts';

@@ -150,7 +150,7 @@ function withoutSourceTexts(bundle: string): string {
 
 /** Its name changes with everything that goes into the bundles, and with how they are made. */
 function currentFolder(dist: string): string {
-  const folders = ['api', 'workflows', 'activities', 'workers', 'watcher', 'daemon', 'deploy/roles'];
+  const folders = ['api', 'kube', 'workflows', 'activities', 'workers', 'watcher', 'daemon', 'deploy/roles'];
   const sources = globSync(
     folders.map((folder) => `${folder}/**/*.{ts,proto}`),
     { cwd: root },

@@ -1,5 +1,5 @@
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { benchNamespace } from './cluster.ts';
 import type { Figure } from './figures.ts';
 

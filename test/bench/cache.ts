@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Pod } from '../../api/pod.ts';
-import { createCache } from '../../watcher/cache.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { createCache } from '../../kube/cache.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { type Figure, single } from './figures.ts';
 

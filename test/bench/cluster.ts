@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import { crr, isCompleted } from '../../api/container-recreate-request.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { restartContainersId } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import { crr, isCompleted } from '../../api/container-recreate-request/types.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { restartContainersId } from '../../api/engine/operations.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
-import { type Cache, createCache } from '../../watcher/cache.ts';
-import { Reflector } from '../../watcher/reflector.ts';
+import { type Cache, createCache } from '../../kube/cache.ts';
+import { createKubeClient, type KubeClient } from '../../kube/client.ts';
+import { Reflector } from '../../kube/reflector.ts';
 import { makeUnversionedCurrent } from '../support/current-version.ts';
 import { type Journey, stepsOf } from './steps.ts';
 

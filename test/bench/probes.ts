@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Node } from '../../api/node.ts';
-import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
-import { podProbeMarker } from '../../api/pod-probe-marker.ts';
-import type { Probe } from '../../api/probe.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Node } from '../../api/core/node.ts';
+import type { Probe } from '../../api/core/probe.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { measureStolen } from '../support/stolen.ts';
 import { type BenchCluster, benchNamespace } from './cluster.ts';

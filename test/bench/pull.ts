@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pull-job.ts';
-import { type NodeImage, nodeImages } from '../../api/node-image.ts';
+import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pull-job/types.ts';
+import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { createCriClient } from '../../daemon/cri/client.ts';
 import { type Image, pushImages } from '../../deploy/local/images.ts';
 import { findInstance } from '../../deploy/local/instance.ts';

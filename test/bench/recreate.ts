@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { crr } from '../../api/container-recreate-request.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { crr } from '../../api/container-recreate-request/types.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { type BenchCluster, relistMs } from './cluster.ts';
 import { type Figure, sample, single } from './figures.ts';
 import type { Journey } from './steps.ts';

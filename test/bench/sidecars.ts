@@ -1,5 +1,5 @@
-import type { ContainerStatus, Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { type BenchCluster, benchNamespace } from './cluster.ts';
 import { type Figure, sample } from './figures.ts';
 

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isGone } from '../../activities/kube/failures.ts';
 import {
   type ContainerRecreateRequest,
   crr,
   isCompleted,
   recreateMessage,
-} from '../../api/container-recreate-request.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { restartContainersId } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+} from '../../api/container-recreate-request/types.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { restartContainersId } from '../../api/engine/operations.ts';
 import { logFile } from '../../deploy/local/parts.ts';
+import { isGone } from '../../kube/failures.ts';
 import { createNamespace } from '../support/cluster.ts';
 import { recordedHistory } from '../support/history.ts';
 import { waitFor } from '../support/wait.ts';

@@ -1,8 +1,8 @@
 // The watch of the API server, recorded without a hole: a version is told exactly once and in order, so "before" and
 // "after" do not depend on any clock.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { KubeClient, Selection } from '../../activities/kube/client.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { KubeClient, Selection } from '../../kube/client.ts';
 
 /** What follows some objects. */
 export interface Follower<T extends KubeObject> {

@@ -1,14 +1,15 @@
 // Images that are pulled for jobs on every node from a registry that answers when it is let.
+
+import type { KubeObject } from '../../api/core/meta.ts';
+import { installation, kubeResource, pullSecretAnnotation } from '../../api/core/well-known.ts';
+import { pullImagesId, pullOnNodesId } from '../../api/engine/operations.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
   imageListPullJobs,
   imagePullJobs,
-} from '../../api/image-pull-job.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image.ts';
-import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
-import { installation, kubeResource, pullSecretAnnotation } from '../../api/well-known.ts';
+} from '../../api/image-pull-job/types.ts';
+import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { nodePlace } from '../../deploy/local/instance.ts';
 import { reachableByNodes } from '../e2e/reachable-registry.ts';
 import { type Gate, newGate } from '../support/gate.ts';

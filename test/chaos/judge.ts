@@ -1,9 +1,9 @@
 // The verdict, from what the witnesses say: pod versions out of a watch, the runtime's own list and events, what the
 // containers wrote down, and only then our own status. Pure, so that the judge can be judged.
-import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request.ts';
-import type { Pod } from '../../api/pod.ts';
-import { heldKeys } from '../../api/pod-readiness.ts';
-import { crrLabel, podReadinessGate } from '../../api/well-known.ts';
+import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { heldKeys } from '../../api/core/pod-readiness.ts';
+import { crrLabel, podReadinessGate } from '../../api/core/well-known.ts';
 import { containersOf, type PodVersion } from './pod-record.ts';
 import type { RuntimeInstance } from './runtime-record.ts';
 

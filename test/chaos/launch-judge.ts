@@ -1,6 +1,6 @@
 // The verdict about the order in which the containers of one pod started. Pure, so that the judge can be judged.
 import { barrierKey, type LaunchBarrier, launchMark } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { Pod } from '../../api/core/pod.ts';
 
 /** What is known about one pod that launches its containers in order. */
 export interface LaunchEvidence {

@@ -1,8 +1,9 @@
 // Pods whose containers start in order, each as soon as the one before it is let become ready.
+
+import type { JsonObject } from '../../api/base/json.ts';
 import { barrierName, type LaunchBarrier, launchMark } from '../../api/container-launch-priority.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import { ObjectRecord } from './follow.ts';

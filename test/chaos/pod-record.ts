@@ -1,7 +1,8 @@
 // The first witness: every version of every pod that is looked at, as the API server's watch tells them.
-import type { KubeClient } from '../../activities/kube/client.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { type Follower, follow } from './follow.ts';
 
 /** The label by which pods are chosen for the record. */

@@ -1,12 +1,12 @@
 // A CloneSet that is made for one scenario, with a recorded watch of all of its pods: what the verdict rests on.
 import { randomUUID } from 'node:crypto';
-import { isGone } from '../../activities/kube/failures.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { rollOutId } from '../../api/operations.ts';
-import { isActive, type Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import { isActive, type Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { rollOutId } from '../../api/engine/operations.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { isGone } from '../../kube/failures.ts';
 import { createNamespace, unlessThere } from '../support/cluster.ts';
 import { type FleetWatch, isServing, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';

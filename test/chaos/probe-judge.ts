@@ -1,7 +1,8 @@
 // The verdict about the results of probes, from what every version of a pod has shown. Pure, so that the judge can be
 // judged.
-import type { ContainerProbeState } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
+
+import type { Pod } from '../../api/core/pod.ts';
+import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
 
 /** What is known about one probe of one pod, since its first result was there. */
 export interface ProbeEvidence {

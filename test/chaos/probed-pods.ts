@@ -1,9 +1,9 @@
 // Pods that are probed for what the test decides, and what is shown of that.
-import type { JsonObject } from '../../api/json.ts';
-import { type NodePodProbe, nodePodProbe, probeKey } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
-import { podProbeMarker } from '../../api/pod-probe-marker.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type NodePodProbe, nodePodProbe, probeKey } from '../../api/node-pod-probe/types.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import { ObjectRecord } from './follow.ts';

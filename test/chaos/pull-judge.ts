@@ -1,8 +1,8 @@
 // The verdict about pulls, from what the witnesses say: the log of the registry, the events and the list of the runtime,
 // and every version of our own objects. Pure, so that the judge can be judged.
-import { findCondition } from '../../api/conditions.ts';
-import type { ImagePullJob } from '../../api/image-pull-job.ts';
-import { type ImageTagStatus, outcomeOf } from '../../api/node-image.ts';
+import { findCondition } from '../../api/core/conditions.ts';
+import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
+import { type ImageTagStatus, outcomeOf } from '../../api/node-image/types.ts';
 import type { RegistryCall } from '../support/test-registry.ts';
 
 /** What is known about one image on one node, on which it was not before. */

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isGone } from '../../activities/kube/failures.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { isGone } from '../../kube/failures.ts';
 import { createNamespace, unlessThere } from '../support/cluster.ts';
 import { patienceMs, untilDone, type World } from './world.ts';
 

@@ -2,9 +2,9 @@
 // a container in its preStop or before it becomes ready, and containers write down there what happens to them.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { unlessThere } from '../support/cluster.ts';
 import { containersOf, recordedLabel } from './pod-record.ts';
 import { patienceMs, untilDone, type World } from './world.ts';

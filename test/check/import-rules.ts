@@ -1,7 +1,18 @@
 import type { SourceFile } from './source.ts';
 
 /** A part of the project that the import rules speak of: a folder, or a folder within one. */
-type Area = 'api' | 'plan' | 'workflows' | 'activities' | 'watcher' | 'workers' | 'daemon' | 'cli' | 'deploy' | 'test';
+type Area =
+  | 'api'
+  | 'kube'
+  | 'plan'
+  | 'workflows'
+  | 'activities'
+  | 'watcher'
+  | 'workers'
+  | 'daemon'
+  | 'cli'
+  | 'deploy'
+  | 'test';
 
 interface Rule {
   /** May be imported as it is. */
@@ -13,22 +24,32 @@ interface Rule {
 /** Who may import whom, besides its own area. Wiring (see `isWiring`) stands outside this table. */
 const rules: Readonly<Record<Area, Rule>> = {
   api: { values: [], types: [] },
+  kube: { values: ['api'], types: [] },
   plan: { values: ['api'], types: [] },
   workflows: { values: ['api', 'plan'], types: ['activities', 'watcher'] },
-  activities: { values: ['api', 'plan'], types: ['workflows', 'watcher', 'workers'] },
-  watcher: { values: ['api', 'plan'], types: ['workflows', 'activities', 'workers'] },
-  daemon: { values: ['api', 'plan', 'activities'], types: ['workflows', 'watcher', 'workers'] },
-  cli: { values: ['api', 'plan', 'activities'], types: ['workflows', 'watcher'] },
-  deploy: { values: ['api', 'plan', 'activities', 'workers'], types: ['workflows', 'watcher', 'daemon'] },
-  workers: { values: ['api', 'plan', 'workflows', 'activities', 'watcher'], types: ['daemon'] },
+  activities: { values: ['api', 'kube', 'plan'], types: ['workflows', 'watcher', 'workers'] },
+  watcher: { values: ['api', 'kube', 'plan'], types: ['workflows', 'activities', 'workers'] },
+  daemon: { values: ['api', 'kube', 'plan', 'activities'], types: ['workflows', 'watcher', 'workers'] },
+  cli: { values: ['api', 'kube', 'plan', 'activities'], types: ['workflows', 'watcher'] },
+  deploy: { values: ['api', 'kube', 'plan', 'activities', 'workers'], types: ['workflows', 'watcher', 'daemon'] },
+  workers: { values: ['api', 'kube', 'plan', 'workflows', 'activities', 'watcher'], types: ['daemon'] },
   test: {
-    values: ['api', 'plan', 'workflows', 'activities', 'watcher', 'workers', 'daemon', 'cli', 'deploy'],
+    values: ['api', 'kube', 'plan', 'workflows', 'activities', 'watcher', 'workers', 'daemon', 'cli', 'deploy'],
     types: [],
   },
 };
 
 /** `workers/` and the `main.ts` files put the parts together, so they may import any part that runs in a cluster. */
-const wiringMayImport: readonly Area[] = ['api', 'plan', 'workflows', 'activities', 'watcher', 'workers', 'daemon'];
+const wiringMayImport: readonly Area[] = [
+  'api',
+  'kube',
+  'plan',
+  'workflows',
+  'activities',
+  'watcher',
+  'workers',
+  'daemon',
+];
 
 /** Every import that points the wrong way. */
 export function importProblems(sources: readonly SourceFile[]): readonly string[] {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import type { ControllerRevision } from '../../api/revision.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { runScenario, summary } from '../chaos/campaign.ts';
 import { randomFrom, seedFrom } from '../chaos/random.ts';
 import { rollOutTrial } from '../chaos/scenarios/roll-outs.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { inPlaceReadinessGate } from '../../api/in-place-update.ts';
-import { type JsonObject, listOr, objectOr } from '../../api/json.ts';
-import { rollOutId, searchAttributes } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { ordersOf } from '../../api/roll-out-orders.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { rollOutId, searchAttributes } from '../../api/engine/operations.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isServing, watchFleet } from '../support/fleet-watch.ts';
 import type { TestPlatform } from '../support/platform.ts';

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
+import type { Pod } from '../../api/core/pod.ts';
 import {
   containersMetaOf,
   expectedEnvHash,
@@ -10,8 +11,7 @@ import {
   parseState,
   plainHash,
   unfinishedContainers,
-} from '../../api/in-place-update.ts';
-import type { Pod } from '../../api/pod.ts';
+} from '../../api/in-place/in-place-update.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

@@ -1,11 +1,11 @@
 import type { Client } from '@temporalio/client';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { rollOutId } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { ordersOf } from '../../api/roll-out-orders.ts';
-import { kubeResource, windlassAnnotation } from '../../api/well-known.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
+import { rollOutId } from '../../api/engine/operations.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import type { Cluster } from '../support/cluster.ts';
 import { type FleetWatch, watchFleet } from '../support/fleet-watch.ts';
 import { waitFor } from '../support/wait.ts';

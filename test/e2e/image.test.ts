@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import { windlassImage } from '../../deploy/images/windlass.ts';
 import { pushImages } from '../../deploy/local/images.ts';
 import { controlPlanePorts, findInstance, instanceName, repository } from '../../deploy/local/instance.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import type { Event } from '../../api/event.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import { terminateSidecarsId } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import type { Event } from '../../api/core/event.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { terminateSidecarsId } from '../../api/engine/operations.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

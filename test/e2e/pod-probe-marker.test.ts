@@ -1,9 +1,9 @@
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createKubeClient } from '../../activities/kube/client.ts';
-import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
-import type { PodProbeMarker } from '../../api/pod-probe-marker.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import type { PodProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import { createKubeClient } from '../../kube/client.ts';
 import { type See, waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { CloneSet } from '../../api/cloneset.ts';
-import type { Event } from '../../api/event.ts';
-import type { ImagePullJob } from '../../api/image-pull-job.ts';
-import type { ControllerRevision } from '../../api/revision.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import type { CloneSet } from '../../api/cloneset/types.ts';
+import type { Event } from '../../api/core/event.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import type { KubeObject } from '../../api/meta.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 

@@ -3,11 +3,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { request } from 'undici';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { usageOf } from '../bench/processes.ts';
 import { type Random, randomFrom } from '../chaos/random.ts';
 import { waitFor } from '../support/wait.ts';

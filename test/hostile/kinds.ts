@@ -1,12 +1,13 @@
 // What is made hostile, kind by kind: an ordinary object of each, which one value then spoils.
-import { cloneSets } from '../../api/cloneset.ts';
-import { crr } from '../../api/container-recreate-request.ts';
-import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Resource } from '../../api/meta.ts';
-import { fakeNodeImageLabel, nodeImages } from '../../api/node-image.ts';
-import { podProbeMarker } from '../../api/pod-probe-marker.ts';
-import { kinds } from '../../api/schema/kinds.ts';
+
+import type { JsonObject } from '../../api/base/json.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
+import { crr } from '../../api/container-recreate-request/types.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { kinds } from '../../api/kinds.ts';
+import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { type HostileValue, hostileValues } from './values.ts';
 
 /** A kind whose objects people write. */

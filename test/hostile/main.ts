@@ -3,10 +3,11 @@
  * object at a time and then 200 at once, beside forty well-behaved neighbours, on a cluster of its own. A number draws so
  * many values of each kind; `CHAOS_SEED=` repeats a draw. Exits with 1 when anybody else was the worse for it.
  */
-import { createKubeClient } from '../../activities/kube/client.ts';
+
 import { findInstance } from '../../deploy/local/instance.ts';
 import { down, rolePorts, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
+import { createKubeClient } from '../../kube/client.ts';
 import { seedFrom } from '../chaos/random.ts';
 import { localCluster } from '../e2e/local-cluster.ts';
 import { patient } from '../support/patience.ts';

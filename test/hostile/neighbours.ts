@@ -1,11 +1,12 @@
 // Well-behaved objects of every kind, beside which others are hostile.
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
-import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pull-job.ts';
-import type { Pod } from '../../api/pod.ts';
-import { podProbeMarker } from '../../api/pod-probe-marker.ts';
-import { kubeResource } from '../../api/well-known.ts';
+
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pull-job/types.ts';
+import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { waitFor } from '../support/wait.ts';
 import { container } from './kinds.ts';
 

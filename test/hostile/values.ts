@@ -1,6 +1,6 @@
 // The largest, deepest, longest and oddest values that a field may be given, from the schema of its kind.
 import type { TSchema } from 'typebox';
-import type { Json, JsonObject } from '../../api/json.ts';
+import type { Json, JsonObject } from '../../api/base/json.ts';
 
 /** Where a field is: names of fields, `0` for the first item of a list, and `key` for a value of a map. */
 export type FieldPath = readonly string[];

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import proto from '@temporalio/proto';
-import { changedSignal, queues } from '../../api/operations.ts';
+import { changedSignal, queues } from '../../api/engine/operations.ts';
 import { type ActivityName, activityResults } from '../../workflows/shared/results.ts';
 import { type OperationType, type PlayedOperations, startPlayedOperations } from '../support/played-operations.ts';
 import { type Treatment, treatedUid, treatments } from '../support/treatments.ts';

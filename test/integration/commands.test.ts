@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import { changedSignal, pullImagesId, restartContainersId, terminateSidecarsId } from '../../api/engine/operations.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
-import { changedSignal, pullImagesId, restartContainersId, terminateSidecarsId } from '../../api/operations.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
 import { newGate } from '../support/gate.ts';
 import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';

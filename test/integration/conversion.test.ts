@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { pathOf } from '../../activities/kube/client.ts';
+import type { JsonObject } from '../../api/base/json.ts';
 import {
   type ContainerRecreateRequest,
   crr,
   crrV1alpha1,
   preRecreateGrace,
-} from '../../api/container-recreate-request.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Resource } from '../../api/meta.ts';
-import { crrAnnotation } from '../../api/well-known.ts';
+} from '../../api/container-recreate-request/types.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import { crrAnnotation } from '../../api/core/well-known.ts';
+import { pathOf } from '../../kube/client.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { useWindlass } from './windlass.ts';
 

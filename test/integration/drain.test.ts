@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { findCondition } from '../../api/conditions.ts';
-import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request.ts';
-import type { Pod } from '../../api/pod.ts';
-import { heldKeys } from '../../api/pod-readiness.ts';
-import { crrAnnotation, crrUnreadyFinalizer, podReadinessGate } from '../../api/well-known.ts';
+import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
+import { findCondition } from '../../api/core/conditions.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { heldKeys } from '../../api/core/pod-readiness.ts';
+import { crrAnnotation, crrUnreadyFinalizer, podReadinessGate } from '../../api/core/well-known.ts';
 import { newGate } from '../support/gate.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { isAtRest, type TestRequest } from '../support/requests.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { servedBy } from '../support/cluster.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { startJob } from '../support/jobs.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { commandNames } from '../../api/operations.ts';
+import { commandNames } from '../../api/engine/operations.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';

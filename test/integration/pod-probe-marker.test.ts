@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type PodProbeMarker, podProbeMarker, serverlessAnnotation } from '../../api/pod-probe-marker.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import { type PodProbeMarker, podProbeMarker, serverlessAnnotation } from '../../api/pod-probe-marker/types.ts';
 import { marker } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';

@@ -1,17 +1,17 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullResult } from '../../activities/cri/pull-contract.ts';
+import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/core/well-known.ts';
+import { pullImagesId, pullOnNodesId } from '../../api/engine/operations.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
   type ImagePullJobSpec,
   imageListPullJobs,
   imagePullJobs,
-} from '../../api/image-pull-job.ts';
-import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image.ts';
-import { pullImagesId, pullOnNodesId } from '../../api/operations.ts';
-import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/well-known.ts';
-import type { Secret } from '../../watcher/kinds/pull-secrets.ts';
+} from '../../api/image-pull-job/types.ts';
+import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
+import type { Secret } from '../../watcher/kinds/node-image/pull-secrets.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { newGate } from '../support/gate.ts';
 import { payloadsOf } from '../support/history.ts';

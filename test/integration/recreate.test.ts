@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request.ts';
-import { crrAnnotation, crrLabel } from '../../api/well-known.ts';
+import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
+import { crrAnnotation, crrLabel } from '../../api/core/well-known.ts';
 import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';

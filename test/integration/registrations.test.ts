@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { loadKubeconfig } from '../../activities/kube/credentials.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { CustomResourceDefinition, WebhookConfiguration } from '../../watcher/admission/registrations.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { loadKubeconfig } from '../../kube/credentials.ts';
+import type { CustomResourceDefinition, WebhookConfiguration } from '../../watcher/admission/server/registrations.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { type TestPlatform, testPlatform } from '../support/platform.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { type Role, roles } from '../../deploy/local/roles.ts';
+import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Node } from '../../api/node.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Node } from '../../api/core/node.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { newGate } from '../support/gate.ts';
 import { marks, startJob } from '../support/jobs.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';

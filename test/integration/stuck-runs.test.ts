@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { bundleWorkflowCode, Worker, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
-import type { ContainerRecreateRequestStatus } from '../../api/container-recreate-request.ts';
-import { changedSignal, queues } from '../../api/operations.ts';
+import type { ContainerRecreateRequestStatus } from '../../api/container-recreate-request/types.ts';
+import { changedSignal, queues } from '../../api/engine/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';

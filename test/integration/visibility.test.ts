@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import { searchAttributes } from '../../api/operations.ts';
+import { searchAttributes } from '../../api/engine/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';

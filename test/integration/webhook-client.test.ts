@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { kubeResource } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { ensureAuthority, ensureCertificate } from '../../deploy/local/certificates.ts';
 import { webhookClientAuthority } from '../../deploy/local/control-plane.ts';
 import { findInstance, instanceName } from '../../deploy/local/instance.ts';

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { isGone } from '../../activities/kube/failures.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import { rollOutId } from '../../api/operations.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { rollOutId } from '../../api/engine/operations.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { isGone } from '../../kube/failures.ts';
 import type { StepName } from './judge.ts';
 
 export const scaleNamespace = 'scale';

@@ -6,15 +6,15 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
-import { createKubeClient } from '../../activities/kube/client.ts';
-import { cloneSets } from '../../api/cloneset.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { findInstance, repository } from '../../deploy/local/instance.ts';
 import { podsPerNode } from '../../deploy/local/kwok.ts';
 import { partReady, startPart } from '../../deploy/local/parts.ts';
 import { down, status, up } from '../../deploy/local/platform.ts';
 import { createProgress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
+import { createKubeClient } from '../../kube/client.ts';
 import { temporalClient } from '../../workers/temporal-client.ts';
 import { withSection } from '../bench/document.ts';
 import { machine } from '../bench/figures.ts';

@@ -1,25 +1,31 @@
-import { type CloneSet, type CloneSetSpec, prefetchShare, type RollingUpdate } from '../../api/cloneset.ts';
+import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
+import { type CloneSet, type CloneSetSpec, prefetchShare, type RollingUpdate } from '../../api/cloneset/types.ts';
+import type { KubeObject, ObjectMeta } from '../../api/core/meta.ts';
+import { isActive, type Pod, type PodCondition } from '../../api/core/pod.ts';
+import { isControlledBy } from '../../api/core/refs.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
-import { type ImagePullJob, isFinished } from '../../api/image-pull-job.ts';
-import { isJsonObject, type JsonObject, objectOr } from '../../api/json.ts';
-import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/lifecycle.ts';
-import type { KubeObject, ObjectMeta } from '../../api/meta.ts';
-import { findTag, findTagStatus, type ImageTag, type ImageTagStatus, type NodeImage } from '../../api/node-image.ts';
-import { isActive, type Pod, type PodCondition } from '../../api/pod.ts';
-import { isControlledBy } from '../../api/refs.ts';
-import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/revision.ts';
-import { timestamp } from '../../api/time.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
+import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/fleet/revision.ts';
+import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
+import {
+  findTag,
+  findTagStatus,
+  type ImageTag,
+  type ImageTagStatus,
+  type NodeImage,
+} from '../../api/node-image/types.ts';
+import { limitsOf } from '../../workflows/plan/cloneset/counts.ts';
 import { countedPods, type FleetPod, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
-import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/goal.ts';
-import { limitsOf } from '../../workflows/plan/cloneset/numbers.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/input.ts';
 import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
+import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/scene.ts';
+import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import type { Permit } from '../../workflows/plan/fleet/permit.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
-import type { Permit } from '../../workflows/plan/fleet-permit.ts';
-import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
-import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
+import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
 import { cloneSet, template } from './cloneset-world.ts';
 import { type NodeStep, PodOnNode, StoppedInService } from './pod-on-node.ts';
 import { endedTag, nodeImage, tagOf } from './pull-objects.ts';

@@ -1,16 +1,16 @@
-import type { CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdate } from '../../api/cloneset.ts';
+import type { CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdate } from '../../api/cloneset/types.ts';
+import type { ObjectMeta } from '../../api/core/meta.ts';
+import type { Pod, PodCondition } from '../../api/core/pod.ts';
+import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
-import { type InPlaceState, noWork } from '../../api/in-place-update.ts';
-import type { LifecycleState } from '../../api/lifecycle.ts';
-import type { ObjectMeta } from '../../api/meta.ts';
-import type { Pod, PodCondition } from '../../api/pod.ts';
-import type { PodTemplate } from '../../api/pod-template.ts';
-import { type ControllerRevision, newRevision, revisionLabels } from '../../api/revision.ts';
+import type { LifecycleState } from '../../api/fleet/lifecycle.ts';
+import { type ControllerRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
+import { type InPlaceState, noWork } from '../../api/in-place/in-place-update.ts';
 import { countedPods, type FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
-import { type Scene, sceneOf } from '../../workflows/plan/cloneset/goal.ts';
+import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/input.ts';
 import { chooseRevisions, ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/world.ts';
-import type { Permit } from '../../workflows/plan/fleet-permit.ts';
+import { type Scene, sceneOf } from '../../workflows/plan/cloneset/scene.ts';
+import type { Permit } from '../../workflows/plan/fleet/permit.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createKubeClient, type KubeClient } from '../../activities/kube/client.ts';
-import { isAlreadyExists, isGone } from '../../activities/kube/failures.ts';
-import type { Event } from '../../api/event.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Node } from '../../api/node.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Event } from '../../api/core/event.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Node } from '../../api/core/node.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { createKubeClient, type KubeClient } from '../../kube/client.ts';
+import { isAlreadyExists, isGone } from '../../kube/failures.ts';
 import { patient } from './patience.ts';
 import type { TestPlatform } from './platform.ts';
 import { waitFor } from './wait.ts';

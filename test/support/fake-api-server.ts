@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Credentials } from '../../activities/kube/credentials.ts';
-import type { KubeObject } from '../../api/meta.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Credentials } from '../../kube/credentials.ts';
 
 /** What goes wrong with one request. */
 export type Fault =

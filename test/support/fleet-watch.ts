@@ -1,6 +1,6 @@
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { isActive, type Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { isActive, type Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
 
 /** How a fleet was after one event: who judges it sees every state that there was. */
 export interface FleetMoment {

@@ -1,7 +1,7 @@
-import { inPlaceAnnotation, inPlaceReadinessGate, launchBarrierEnv } from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Container, ContainerStatus, Pod, PodCondition } from '../../api/pod.ts';
-import { type NewRevision, newRevision, revisionLabels } from '../../api/revision.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Container, ContainerStatus, Pod, PodCondition } from '../../api/core/pod.ts';
+import { type NewRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate, launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
 
 /** A container of a template, as JSON. */
 export function templateContainer(name: string, image: string, overrides: JsonObject = {}): JsonObject {

@@ -1,6 +1,6 @@
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { terminationRequest } from '../../api/job-sidecar-termination.ts';
-import type { ContainerStatus, Pod } from '../../api/pod.ts';
 import { createdAt } from './recreate-requests.ts';
 
 /** How one container of a job's pod is. */

@@ -1,14 +1,14 @@
 import type { WorkflowHandle } from '@temporalio/client';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import type { EnvVar, Pod } from '../../api/core/pod.ts';
+import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
+import { terminateSidecarsId } from '../../api/engine/operations.ts';
 import {
   type TerminationStatus,
   terminationMark,
   terminationRequestName,
   terminationStatusOf,
 } from '../../api/job-sidecar-termination.ts';
-import { terminateSidecarsId } from '../../api/operations.ts';
-import type { EnvVar, Pod } from '../../api/pod.ts';
-import { kubeResource, windlassAnnotation } from '../../api/well-known.ts';
 import type { NodePlayer, PlayedPod } from './kubelet-player.ts';
 import { waitFor } from './wait.ts';
 import type { Windlass } from './windlass.ts';

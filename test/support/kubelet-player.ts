@@ -10,8 +10,12 @@ import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
 import type { PullActivities, PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
-import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request.ts';
-import { referenceOf } from '../../api/familiar-image.ts';
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request/types.ts';
+import { referenceOf } from '../../api/core/familiar-image.ts';
+import type { Container, EnvVar, Pod } from '../../api/core/pod.ts';
+import type { NodeRef, PodRef } from '../../api/core/refs.ts';
+import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
+import { queues } from '../../api/engine/operations.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
@@ -19,11 +23,7 @@ import {
   inPlaceReadinessGate,
   plainHash,
   staleContainers,
-} from '../../api/in-place-update.ts';
-import { queues } from '../../api/operations.ts';
-import type { Container, EnvVar, Pod } from '../../api/pod.ts';
-import type { NodeRef, PodRef } from '../../api/refs.ts';
-import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+} from '../../api/in-place/in-place-update.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';

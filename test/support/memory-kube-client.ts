@@ -1,8 +1,8 @@
 import { applyPatch, type Operation } from 'rfc6902';
-import type { KubeClient, ListOptions, WatchEvent, WatchOptions } from '../../activities/kube/client.ts';
-import { pathOf } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { KubeClient, ListOptions, WatchEvent, WatchOptions } from '../../kube/client.ts';
+import { pathOf } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 
 /** One call, as `verb plural/name`. */
 export type CallLog = string[];

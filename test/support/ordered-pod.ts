@@ -1,5 +1,5 @@
 import { barrierEnv } from '../../api/container-launch-priority.ts';
-import type { ContainerStatus, Pod } from '../../api/pod.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { createdAt } from './recreate-requests.ts';
 
 /** How one container of an ordered pod is. Absent: it has not started. */

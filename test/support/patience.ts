@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { KubeClient, NameRef } from '../../activities/kube/client.ts';
-import { isAlreadyExists, isGone, KubeError } from '../../activities/kube/failures.ts';
+import type { KubeClient, NameRef } from '../../kube/client.ts';
+import { isAlreadyExists, isGone, KubeError } from '../../kube/failures.ts';
 
 /** Whether an answer says that somebody took too long, as everybody may on a machine that stalls. */
 export function isLate(answer: string): boolean {

@@ -13,7 +13,7 @@ import {
   restartContainersId,
   rollOutId,
   terminateSidecarsId,
-} from '../../api/operations.ts';
+} from '../../api/engine/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';

@@ -1,7 +1,7 @@
 import { containerHashAnnotation, criLabel, type RuntimeContainer } from '../../activities/cri/runtime.ts';
-import { inPlaceReadinessGate, plainHash } from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Pod, PodCondition } from '../../api/pod.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Pod, PodCondition } from '../../api/core/pod.ts';
+import { inPlaceReadinessGate, plainHash } from '../../api/in-place/in-place-update.ts';
 import { hasSwapped, isOpeningDue, openingPatch } from '../../daemon/in-place-gate/opening.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
 

@@ -1,7 +1,7 @@
-import type { NodePodProbe } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
-import type { MarkerProbe, PodProbeMarker } from '../../api/pod-probe-marker.ts';
-import type { Probe } from '../../api/probe.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { Probe } from '../../api/core/probe.ts';
+import type { NodePodProbe } from '../../api/node-pod-probe/types.ts';
+import type { MarkerProbe, PodProbeMarker } from '../../api/pod-probe-marker/types.ts';
 
 const createdAt = '2026-01-01T00:00:00Z';
 

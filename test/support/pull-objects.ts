@@ -1,5 +1,5 @@
-import type { ImageListPullJob, ImagePullJob, ImagePullJobSpec } from '../../api/image-pull-job.ts';
-import type { ImageTag, ImageTagStatus, NodeImage } from '../../api/node-image.ts';
+import type { ImageListPullJob, ImagePullJob, ImagePullJobSpec } from '../../api/image-pull-job/types.ts';
+import type { ImageTag, ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
 
 /** When everything in these tests was created. */
 export const bornAt = '2026-11-21T10:00:00Z';

@@ -1,8 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
-import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
-import { type ImageTag, type NodeImage, nodeImages } from '../../api/node-image.ts';
 import {
   changedSignal,
   type PullJobOperation,
@@ -10,7 +8,9 @@ import {
   pullOnNodesId,
   pullOnNodesType,
   queues,
-} from '../../api/operations.ts';
+} from '../../api/engine/operations.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { type ImageTag, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { type Gate, newGate } from './gate.ts';
 import { NodePlayer } from './kubelet-player.ts';
 import { waitFor as waitForShortly } from './wait.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { KubeObject } from '../../api/meta.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 
 /** An object, or a list of objects, recorded from a real OpenKruise: the name of a file in test/recorded, without `.json`. */
 export function recorded<T extends KubeObject | readonly KubeObject[]>(name: string): T {

@@ -1,11 +1,11 @@
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { RestartOperation } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { crrLabel, podReadinessGate } from '../../api/well-known.ts';
-import { type Cache, createCache } from '../../watcher/cache.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { crrLabel, podReadinessGate } from '../../api/core/well-known.ts';
+import type { RestartOperation } from '../../api/engine/operations.ts';
+import { type Cache, createCache } from '../../kube/cache.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 import type { MemoryCluster } from './memory-kube-client.ts';
 
 /** What of an object a test names; the rest has defaults. */

@@ -5,14 +5,14 @@
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { type RequestLook, requestActivities } from '../../activities/kube/requests.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { timestamp } from '../../api/base/time.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
   crr,
-} from '../../api/container-recreate-request.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import { timestamp } from '../../api/time.ts';
-import { kubeResource } from '../../api/well-known.ts';
+} from '../../api/container-recreate-request/types.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import {
   type Action,
   type Command,
@@ -26,14 +26,14 @@ import {
   started,
   statusOf,
   waitingSince,
-} from '../../workflows/plan/recreate-containers.ts';
+} from '../../workflows/plan/recreate/recreate-containers.ts';
 import {
   type ReportedStatus,
   reportedBefore,
   sameStatus,
   statusDelta,
   withDelta,
-} from '../../workflows/plan/recreate-report.ts';
+} from '../../workflows/plan/recreate/report.ts';
 import { MemoryCluster } from './memory-kube-client.ts';
 import { createdAt, gatedPod, operationFor, originalId, plainClient } from './recreate-requests.ts';
 

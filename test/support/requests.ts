@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, WorkflowHandle } from '@temporalio/client';
-import { type Condition, findCondition } from '../../api/conditions.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestSpec,
@@ -8,9 +7,10 @@ import {
   crr,
   crrV1alpha1,
   isCompleted,
-} from '../../api/container-recreate-request.ts';
-import { restartContainersId } from '../../api/operations.ts';
-import type { ObjectRef } from '../../api/refs.ts';
+} from '../../api/container-recreate-request/types.ts';
+import { type Condition, findCondition } from '../../api/core/conditions.ts';
+import type { ObjectRef } from '../../api/core/refs.ts';
+import { restartContainersId } from '../../api/engine/operations.ts';
 import type { Cluster, SeenEvent } from './cluster.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import { type See, type WaitOptions, waitFor } from './wait.ts';

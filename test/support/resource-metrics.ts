@@ -3,11 +3,11 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import type { Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { ensureAuthority, ensureCertificate } from '../../deploy/local/certificates.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { isServing } from './fleet-watch.ts';
 
 /** The resource metrics API of a cluster, which says what a test wants it to say. */

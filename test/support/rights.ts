@@ -1,5 +1,5 @@
 /** Rights of Windlass that an administrator takes away by mistake, and gives back. */
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';
 

@@ -1,3 +1,6 @@
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { timestamp } from '../../api/base/time.ts';
+import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/core/pod.ts';
 import {
   type ContainerMeta,
   expectedEnvHash,
@@ -5,11 +8,8 @@ import {
   inPlaceAnnotation,
   plainHash,
   staleContainers,
-} from '../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
-import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/pod.ts';
-import { timestamp } from '../../api/time.ts';
-import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
+} from '../../api/in-place/in-place-update.ts';
+import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 
 /** One running instance of a container: what it was started with, whatever the pod says by now. */
 export interface Instance {

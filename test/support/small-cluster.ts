@@ -1,9 +1,9 @@
-import type { KubeClient, ListOptions, NameRef, WriteOptions } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { apiVersionOf, type KubeObject, type Resource } from '../../api/meta.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { apiVersionOf, type KubeObject, type Resource } from '../../api/core/meta.ts';
 import { mergePatch } from '../../cli/apply.ts';
 import type { Cluster } from '../../cli/cluster.ts';
+import type { KubeClient, ListOptions, NameRef, WriteOptions } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 
 /** Tells what the API server says to a write; undefined: it takes it. */
 export type Refuse = (object: JsonObject) => KubeError | undefined;

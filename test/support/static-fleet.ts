@@ -1,11 +1,12 @@
 // A CloneSet with its revisions and pods in a real API server, all of them just objects: nobody keeps them.
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
+
+import type { JsonObject } from '../../api/base/json.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type ControllerRevision, newRevision } from '../../api/revision.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { newPod } from '../../workflows/plan/cloneset/pods.ts';
 import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
 import type { Cluster } from './cluster.ts';

@@ -1,8 +1,9 @@
 // Why a connection to a Service is not made: what the kernel and kube-proxy know of it while it is tried.
-import type { KubeClient } from '../../activities/kube/client.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
+
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
 
 /** A connection to a Service, from a node. */
 export interface ServiceConnection {

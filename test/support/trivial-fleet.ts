@@ -1,8 +1,8 @@
-import type { RollOutOrders } from '../../api/roll-out-orders.ts';
-import type { FleetKind, Seen } from '../../watcher/fleet/permit.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
-import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet-permit.ts';
-import { ordersFor, permitUnder } from '../../workflows/plan/roll-out-orders.ts';
+import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
+import { ordersFor, permitUnder } from '../../workflows/plan/fleet/roll-out-orders.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
 export interface TrivialFleet {

@@ -3,10 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { pino } from 'pino';
-import { KubeError } from '../../activities/kube/failures.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
-import { cloneSets } from '../../api/cloneset.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
 import {
   changedSignal,
   commandEvent,
@@ -16,8 +15,9 @@ import {
   rollOutId,
   rollOutType,
   searchAttributes,
-} from '../../api/operations.ts';
-import { ordersOf } from '../../api/roll-out-orders.ts';
+} from '../../api/engine/operations.ts';
+import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import type { FleetWork } from '../../watcher/fleet/work.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';

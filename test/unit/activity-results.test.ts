@@ -4,7 +4,7 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure, type TimeoutType }
 import { containerActivities } from '../../activities/cri/containers.ts';
 import { imageActivities } from '../../activities/cri/images.ts';
 import type { FleetActivities } from '../../activities/fleet/contract.ts';
-import type { KubeClient } from '../../activities/kube/client.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { clusterActivities } from '../../workers/cluster-worker.ts';
 import { reasonOf } from '../../workflows/shared/refusals.ts';
 import { type ActivityName, activityResults, checkedResult } from '../../workflows/shared/results.ts';

@@ -1,19 +1,23 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
-import { KubeError } from '../../activities/kube/failures.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { installation, kubeResource } from '../../api/well-known.ts';
-import { dependantsIn } from '../../watcher/admission/dependants.ts';
-import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
-import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
-import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/pod-trial.ts';
-import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review.ts';
-import { type Answer, MalformedBody } from '../../watcher/admission/server.ts';
-import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
-import { reviewDeletion } from '../../watcher/admission/validate/deletion-protection.ts';
+import { KubeError } from '../../kube/failures.ts';
+import {
+  cloneSetDefaultsPath,
+  cloneSetPath,
+  reviewCloneSet,
+  reviewCloneSetDefaults,
+} from '../../watcher/admission/cloneset.ts';
+import { reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
+import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
+import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
+import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/review/pod-trial.ts';
+import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review/review.ts';
+import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const noSignal = new AbortController().signal;

@@ -2,25 +2,26 @@ import { Agent, request as httpsRequest } from 'node:https';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch, type Operation } from 'rfc6902';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { carryOut, certificatePolicy } from '../../watcher/admission/certificates.ts';
-import { conversions } from '../../watcher/admission/convert/conversions.ts';
-import { conversionRoute } from '../../watcher/admission/convert/review.ts';
-import { dependantsIn } from '../../watcher/admission/dependants.ts';
-import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
-import { cloneSetDefaultsPath, reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
 import {
-  recreateRequestPath,
-  reviewRecreateRequest,
-} from '../../watcher/admission/mutate/container-recreate-request.ts';
-import { podPath, reviewPod } from '../../watcher/admission/mutate/pod.ts';
-import { admissionRoute } from '../../watcher/admission/review.ts';
-import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server.ts';
-import { cloneSetPath, reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
-import { reviewDeletion } from '../../watcher/admission/validate/deletion-protection.ts';
-import { bundleOf } from '../../watcher/admission/x509.ts';
+  cloneSetDefaultsPath,
+  cloneSetPath,
+  reviewCloneSet,
+  reviewCloneSetDefaults,
+} from '../../watcher/admission/cloneset.ts';
+import { recreateRequestPath, reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
+import { conversions } from '../../watcher/admission/conversions.ts';
+import { conversionRoute } from '../../watcher/admission/convert.ts';
+import { reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
+import { podPath, reviewPod } from '../../watcher/admission/pod.ts';
+import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
+import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
+import { admissionRoute } from '../../watcher/admission/review/review.ts';
+import { carryOut, certificatePolicy } from '../../watcher/admission/server/certificates.ts';
+import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server/server.ts';
+import { bundleOf } from '../../watcher/admission/server/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 // Reviews as the API server sends them, then bent: a field or a whole branch is replaced by something else, or goes.

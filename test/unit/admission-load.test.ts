@@ -1,19 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
-import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset-validation.ts';
-import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request.ts';
+import { goDurationMs } from '../../api/base/go-duration.ts';
+import { parsePercent } from '../../api/base/int-or-percent.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { canonicalResource } from '../../api/base/quantity.ts';
+import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
+import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request/types.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { goDurationMs } from '../../api/go-duration.ts';
-import { parsePercent } from '../../api/int-or-percent.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { canonicalResource } from '../../api/quantity.ts';
-import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
-import { reviewCloneSetDefaults } from '../../watcher/admission/mutate/cloneset.ts';
-import { reviewPod } from '../../watcher/admission/mutate/pod.ts';
-import type { PodTrials } from '../../watcher/admission/pod-trial.ts';
-import { admissionRoute, type Review } from '../../watcher/admission/review.ts';
-import type { Answer } from '../../watcher/admission/server.ts';
-import { reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
+import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
+import { reviewPod } from '../../watcher/admission/pod.ts';
+import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
+import type { PodTrials } from '../../watcher/admission/review/pod-trial.ts';
+import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
+import type { Answer } from '../../watcher/admission/server/server.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 // What a request may cost is judged in CPU time of this process, several times what it takes: linear work of a few

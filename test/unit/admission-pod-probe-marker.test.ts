@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
+import type { JsonObject } from '../../api/base/json.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { type PodProbeMarker, podProbeMarker, serverlessAnnotation } from '../../api/pod-probe-marker.ts';
-import { type FollowedMarkers, followMarkers } from '../../watcher/admission/followed-markers.ts';
-import { podChain, reviewPod } from '../../watcher/admission/mutate/pod.ts';
-import type { AdmissionRequest, Verdict } from '../../watcher/admission/review.ts';
-import { reviewPodProbeMarker } from '../../watcher/admission/validate/pod-probe-marker.ts';
+import { type PodProbeMarker, podProbeMarker, serverlessAnnotation } from '../../api/pod-probe-marker/types.ts';
+import { podChain, reviewPod } from '../../watcher/admission/pod.ts';
+import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
+import { type FollowedMarkers, followMarkers } from '../../watcher/admission/review/followed-markers.ts';
+import type { AdmissionRequest, Verdict } from '../../watcher/admission/review/review.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { execProbe, marker, probe } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
+import type { JsonObject } from '../../api/base/json.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { type ChainStep, runChain } from '../../watcher/admission/chain.ts';
-import { type PodSurroundings, podChain, reviewPod } from '../../watcher/admission/mutate/pod.ts';
-import { admissionRoute } from '../../watcher/admission/review.ts';
-import type { Answer } from '../../watcher/admission/server.ts';
+import { type PodSurroundings, podChain, reviewPod } from '../../watcher/admission/pod.ts';
+import { type ChainStep, runChain } from '../../watcher/admission/review/chain.ts';
+import { admissionRoute } from '../../watcher/admission/review/review.ts';
+import type { Answer } from '../../watcher/admission/server/server.ts';
 
 const signal = new AbortController().signal;
 const ours = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'u', controller: true };

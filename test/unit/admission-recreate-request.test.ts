@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch, type Operation } from 'rfc6902';
-import { KubeError } from '../../activities/kube/failures.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { type LookUps, lookUpsIn } from '../../watcher/admission/look-ups.ts';
-import { reviewRecreateRequest } from '../../watcher/admission/mutate/container-recreate-request.ts';
-import { admissionRoute } from '../../watcher/admission/review.ts';
-import { type Answer, MalformedBody } from '../../watcher/admission/server.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
+import { type LookUps, lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
+import { admissionRoute } from '../../watcher/admission/review/review.ts';
+import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const noSignal = new AbortController().signal;

@@ -1,16 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { kinds } from '../../api/schema/kinds.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { lookUpsIn } from '../../watcher/admission/look-ups.ts';
-import { reviewRecreateRequest } from '../../watcher/admission/mutate/container-recreate-request.ts';
-import { reviewImageListPullJob, reviewImagePullJob } from '../../watcher/admission/mutate/image-pull-job.ts';
-import { reviewNodeImage } from '../../watcher/admission/mutate/node-image.ts';
-import { reviewPod } from '../../watcher/admission/mutate/pod.ts';
-import { admissionRoute, type Review } from '../../watcher/admission/review.ts';
-import { reviewCloneSet } from '../../watcher/admission/validate/cloneset.ts';
-import { reviewPodProbeMarker } from '../../watcher/admission/validate/pod-probe-marker.ts';
+import { kinds } from '../../api/kinds.ts';
+import { reviewCloneSet } from '../../watcher/admission/cloneset.ts';
+import { reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
+import { reviewImageListPullJob, reviewImagePullJob } from '../../watcher/admission/image-pull-job.ts';
+import { reviewNodeImage } from '../../watcher/admission/node-image.ts';
+import { reviewPod } from '../../watcher/admission/pod.ts';
+import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
+import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
+import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 // A refusal has one form whatever the kind: every problem at once, each with its path, once as causes and once in one line.

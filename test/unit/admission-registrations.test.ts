@@ -2,14 +2,15 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { applyPatch } from 'rfc6902';
 import { parseAllDocuments } from 'yaml';
-import { KubeError } from '../../activities/kube/failures.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { cloneSetDefaultsPath } from '../../watcher/admission/mutate/cloneset.ts';
-import { recreateRequestPath } from '../../watcher/admission/mutate/container-recreate-request.ts';
-import { imageListPullJobPath, imagePullJobPath } from '../../watcher/admission/mutate/image-pull-job.ts';
-import { nodeImagePath } from '../../watcher/admission/mutate/node-image.ts';
-import { podPath } from '../../watcher/admission/mutate/pod.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { cloneSetDefaultsPath, cloneSetPath } from '../../watcher/admission/cloneset.ts';
+import { recreateRequestPath } from '../../watcher/admission/container-recreate-request.ts';
+import { imageListPullJobPath, imagePullJobPath } from '../../watcher/admission/image-pull-job.ts';
+import { nodeImagePath } from '../../watcher/admission/node-image.ts';
+import { podPath } from '../../watcher/admission/pod.ts';
+import { podProbeMarkerPath } from '../../watcher/admission/pod-probe-marker.ts';
 import {
   type CustomResourceDefinition,
   configurationPatch,
@@ -22,9 +23,7 @@ import {
   registeredPaths,
   syncRegistrations,
   type WebhookConfiguration,
-} from '../../watcher/admission/registrations.ts';
-import { cloneSetPath } from '../../watcher/admission/validate/cloneset.ts';
-import { podProbeMarkerPath } from '../../watcher/admission/validate/pod-probe-marker.ts';
+} from '../../watcher/admission/server/registrations.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(

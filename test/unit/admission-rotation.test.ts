@@ -3,12 +3,12 @@ import { request as httpsRequest } from 'node:https';
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
+import type { Resource } from '../../api/core/meta.ts';
+import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { Resource } from '../../api/meta.ts';
-import { installation, kubeResource } from '../../api/well-known.ts';
 import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
-import { podPath } from '../../watcher/admission/mutate/pod.ts';
-import { certificatesIn, hasIssued } from '../../watcher/admission/x509.ts';
+import { podPath } from '../../watcher/admission/pod.ts';
+import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { waitFor } from '../support/wait.ts';
 

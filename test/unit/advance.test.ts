@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { CancelledFailure } from '@temporalio/common';
 import { advanceActivity, type PermitHolder } from '../../activities/fleet/advance.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
-import type { PermitLife } from '../../watcher/fleet/permit.ts';
-import type { Verdict } from '../../workflows/plan/fleet-permit.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'fleet-1' };
 const permit = { revision: 'new', paused: false, skip: [], batch: 3 };

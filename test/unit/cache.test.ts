@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { KubeObject } from '../../api/meta.ts';
-import { type Change, compareVersions, createCache, type WritableCache } from '../../watcher/cache.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import { type Change, compareVersions, createCache, type WritableCache } from '../../kube/cache.ts';
 
 interface Thing extends KubeObject {
   readonly owner?: string;

@@ -3,7 +3,7 @@ import { createPrivateKey, generateKeyPairSync, webcrypto } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { BasicConstraintsExtension, X509CertificateGenerator } from '@peculiar/x509';
 import fc from 'fast-check';
-import { kubeResource } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import {
   type CertificatePolicy,
   type CertificateStep,
@@ -14,8 +14,8 @@ import {
   nextCertificateStep,
   ownCertificates,
   readKept,
-} from '../../watcher/admission/certificates.ts';
-import { secretStore } from '../../watcher/admission/secret-store.ts';
+} from '../../watcher/admission/server/certificates.ts';
+import { secretStore } from '../../watcher/admission/server/secret-store.ts';
 import {
   bundleOf,
   certificatesIn,
@@ -24,7 +24,7 @@ import {
   issueCertificate,
   keyFits,
   speaksFor,
-} from '../../watcher/admission/x509.ts';
+} from '../../watcher/admission/server/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 const day = 86_400_000;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ContainerProbeState } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
 import { type ProbeEvidence, probeViolations } from '../chaos/probe-judge.ts';
 
 const conditionType = 'chaos.example/up';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ImagePullJob } from '../../api/image-pull-job.ts';
-import type { ImageTagStatus } from '../../api/node-image.ts';
+import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
+import type { ImageTagStatus } from '../../api/node-image/types.ts';
 import { jobViolations, type PullEvidence, pullViolations } from '../chaos/pull-judge.ts';
 import type { RegistryCall } from '../support/test-registry.ts';
 

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { type CloneSet, cloneSets } from '../../api/cloneset.ts';
-import { engineStuck } from '../../api/engine-trouble.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { PermitLife } from '../../watcher/fleet/permit.ts';
-import { cloneSetController } from '../../watcher/kinds/cloneset.ts';
+import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { engineStuck } from '../../api/engine/engine-trouble.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import {
   claim,
   cloneSet,
@@ -16,10 +16,10 @@ import {
   permit,
   pod,
 } from '../support/cloneset-world.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { type SeenCall, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
 
 const drain = 'example.com/drain';
 const running: RunningController[] = [];
@@ -32,7 +32,7 @@ afterEach(async () => {
 async function run(
   set: CloneSet,
   pods: readonly Pod[],
-  options: Omit<HouseOptions, 'now'> = {},
+  options: Omit<ControllerContextOptions, 'now'> = {},
 ): Promise<RunningController> {
   const { cluster = new MemoryCluster() } = options;
   cluster.put(cloneSets, set as never);
@@ -51,7 +51,9 @@ function statusIn({ cluster }: RunningController): CloneSet['status'] {
 describe('the controller of CloneSets', () => {
   it('EngineStuck: a set says why its roll-out does not go on', async () => {
     const stuck = engineStuck({ workflowId: 'roll-out/set-uid', temporalNamespace: 'default', wasBegunAnew: false });
-    const starter: HouseOptions['starter'] = { trouble: (id) => (id === 'roll-out/set-uid' ? stuck : undefined) };
+    const starter: ControllerContextOptions['starter'] = {
+      trouble: (id) => (id === 'roll-out/set-uid' ? stuck : undefined),
+    };
     const cluster = new MemoryCluster();
     cluster.put(kubeResource.controllerRevisions, oldRevision as never);
     const controller = await run(cloneSet({ replicas: 1 }), [pod('web-a')], { cluster, starter });

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { CloneSetVersion } from '../../api/cloneset.ts';
-import { convertCloneSet } from '../../api/cloneset-conversion.ts';
-import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/json.ts';
+import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
+import type { CloneSetVersion } from '../../api/cloneset/types.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
 const beta = 'apps.kruise.io/v1beta1';

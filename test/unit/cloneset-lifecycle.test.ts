@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { isAllHooked, isHooked, type Lifecycle, marksMissing, marksOn } from '../../api/lifecycle.ts';
+import { isAllHooked, isHooked, type Lifecycle, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
 import {
   beforeDelete,
   beforeUpdate,
@@ -9,7 +9,7 @@ import {
   nextState,
   stateWithoutUpdate,
   whileHeldBeforeDelete,
-} from '../../workflows/plan/lifecycle.ts';
+} from '../../workflows/plan/fleet/lifecycle.ts';
 import { earlier, now, type PodFacts, pod } from '../support/cloneset-world.ts';
 
 const drain = 'example.com/drain';

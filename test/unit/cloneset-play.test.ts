@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { RollingUpdate } from '../../api/cloneset.ts';
+import type { RollingUpdate } from '../../api/cloneset/types.ts';
 import type { FeatureGate } from '../../api/feature-gates.ts';
-import type { Lifecycle } from '../../api/lifecycle.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { type Cast, CloneSetPlay } from '../support/cloneset-play.ts';
 
 const guard = { labelsHandler: { guard: 'on' }, finalizersHandler: ['example.com/drain'] };

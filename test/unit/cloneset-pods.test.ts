@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { PodTemplate } from '../../api/core/pod-template.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { PodTemplate } from '../../api/pod-template.ts';
 import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../workflows/plan/cloneset/pods.ts';
 import {
   claim,

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import type { CloneSet, InPlaceUpdateStrategy } from '../../api/cloneset.ts';
+import type { CloneSet, InPlaceUpdateStrategy } from '../../api/cloneset/types.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
 import type { FeatureGate } from '../../api/feature-gates.ts';
-import { defaultPullJob, type ImagePullJob, validatePullJob } from '../../api/image-pull-job.ts';
-import type { ImageTagStatus, NodeImage } from '../../api/node-image.ts';
-import { type ControllerRevision, shortHash } from '../../api/revision.ts';
-import { ordersAnnotation } from '../../api/roll-out-orders.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { type ControllerRevision, shortHash } from '../../api/fleet/revision.ts';
+import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
+import { defaultPullJob, type ImagePullJob, validatePullJob } from '../../api/image-pull-job/types.ts';
+import type { ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
-import { meantNodes } from '../../workflows/plan/image-pull-job.ts';
+import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
 import {
   cloneSet,
   earlier,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ordersAnnotation, type RollOutOrders } from '../../api/roll-out-orders.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { isUpdateLeft, rollOutFacts } from '../../workflows/plan/cloneset/roll-out.ts';
 import {

@@ -1,9 +1,9 @@
 // Rules of CloneSets that several decisions together keep.
 import { describe, expect, it } from '@jest/globals';
-import { formatGrace, formatState, type InPlaceGrace, noWork } from '../../api/in-place-update.ts';
-import type { Lifecycle } from '../../api/lifecycle.ts';
-import type { Pod } from '../../api/pod.ts';
-import { revisionLabels } from '../../api/revision.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
+import { revisionLabels } from '../../api/fleet/revision.ts';
+import { formatGrace, formatState, type InPlaceGrace, noWork } from '../../api/in-place/in-place-update.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {

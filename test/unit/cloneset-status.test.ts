@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { CloneSetCondition, CloneSetStatus } from '../../api/cloneset.ts';
+import type { CloneSetCondition, CloneSetStatus } from '../../api/cloneset/types.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { chooseRevisions, forgottenRevisions } from '../../workflows/plan/cloneset/revisions.ts';
 import { cloneSetStatus, isNews } from '../../workflows/plan/cloneset/status.ts';

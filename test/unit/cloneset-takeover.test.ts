@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import type { CloneSet } from '../../api/cloneset.ts';
+import type { CloneSet } from '../../api/cloneset/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import type { Pod } from '../../api/pod.ts';
-import type { ControllerRevision } from '../../api/revision.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
 import { recorded } from '../support/recorded.ts';
 
 const newName = 'web-8b47cf55';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { formatGrace, formatState } from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Lifecycle } from '../../api/lifecycle.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
+import { formatGrace, formatState } from '../../api/in-place/in-place-update.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { planRefresh } from '../../workflows/plan/cloneset/refresh.ts';
 import { planUpdate } from '../../workflows/plan/cloneset/update.ts';

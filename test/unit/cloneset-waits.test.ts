@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { cloneSetWaits } from '../../api/cloneset.ts';
-import { engineSilent, engineStuck } from '../../api/engine-trouble.ts';
-import { formatState, type InPlaceState, noWork } from '../../api/in-place-update.ts';
-import type { Lifecycle } from '../../api/lifecycle.ts';
-import type { Pod } from '../../api/pod.ts';
-import type { RollOutOrders } from '../../api/roll-out-orders.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { cloneSetWaits } from '../../api/cloneset/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
+import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { formatState, type InPlaceState, noWork } from '../../api/in-place/in-place-update.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
 import {

@@ -2,6 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
+import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import { specSchema, specSchemaV1alpha1, statusSchema } from '../../api/cloneset/schema.ts';
 import {
   type CloneSetSpec,
   type CloneSetVersion,
@@ -11,8 +14,7 @@ import {
   cloneSetWaits,
   progressMessage,
   updatesInPlace,
-} from '../../api/cloneset.ts';
-import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
+} from '../../api/cloneset/types.ts';
 import {
   changesPods,
   cloneSetWarnings,
@@ -22,12 +24,10 @@ import {
   templateProbe,
   validateCloneSet,
   validateCloneSetUpdate,
-} from '../../api/cloneset-validation.ts';
-import { describeErrors } from '../../api/container-recreate-request.ts';
+} from '../../api/cloneset/validate.ts';
+import { describeErrors } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
-import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/json.ts';
-import type { Pod } from '../../api/pod.ts';
-import { specSchema, specSchemaV1alpha1, statusSchema } from '../../api/schema/cloneset.ts';
 
 const versions = ['v1alpha1', 'v1beta1'] as const satisfies readonly CloneSetVersion[];
 const protection = { ResourcesDeletionProtection: true, DeletionProtectionForCRDCascadingGate: false };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { despiteConflicts } from '../../api/conflicts.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 
 const conflict = () => new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
 

@@ -8,8 +8,9 @@ import { type ContainerActivityMeans, containerActivities } from '../../activiti
 import type { NodeProgress, StopResult } from '../../activities/cri/contract.ts';
 import type { HookRequest } from '../../activities/cri/pre-stop.ts';
 import type { ContainerRuntime } from '../../activities/cri/runtime.ts';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import type { EventText } from '../../api/event.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import type { EventText } from '../../api/core/event.ts';
+import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
@@ -19,8 +20,7 @@ import {
   inPlaceReadinessGate,
   noWork,
   plainHash,
-} from '../../api/in-place-update.ts';
-import type { ContainerStatus, Pod } from '../../api/pod.ts';
+} from '../../api/in-place/in-place-update.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';

@@ -8,7 +8,7 @@ import {
   launchOrder,
   launchStatusOf,
 } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { nextLaunch } from '../../workflows/plan/container-launch-priority.ts';
 import { type OrderedPod, orderedPod } from '../support/ordered-pod.ts';
 import '../support/property-seed.ts';

@@ -7,14 +7,14 @@ import {
   type RuntimeContainer,
   restartCountAnnotation,
 } from '../../activities/cri/runtime.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { containersMetaOf, envHash, inPlaceAnnotation } from '../../api/in-place-update.ts';
-import type { Container, ContainerStatus, Pod } from '../../api/pod.ts';
-import { kubeResource, sidecarSetHashAnnotation } from '../../api/well-known.ts';
+import type { Container, ContainerStatus, Pod } from '../../api/core/pod.ts';
+import { kubeResource, sidecarSetHashAnnotation } from '../../api/core/well-known.ts';
+import { containersMetaOf, envHash, inPlaceAnnotation } from '../../api/in-place/in-place-update.ts';
 import { ContainerMetaReporter } from '../../daemon/container-meta/reporter.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
-import { createCache, type WritableCache } from '../../watcher/cache.ts';
-import type { PassResult } from '../../watcher/keyed-queue.ts';
+import { createCache, type WritableCache } from '../../kube/cache.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { PassResult } from '../../kube/keyed-queue.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { recorded } from '../support/recorded.ts';
 

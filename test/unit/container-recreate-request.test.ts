@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
+import { isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { specSchema, statusSchema } from '../../api/container-recreate-request/schema.ts';
 import {
   type ContainerRecreateRequestSpec,
   convertRecreateRequest,
@@ -22,11 +24,9 @@ import {
   toV1beta1,
   validateRecreateSpec,
   validateRecreateUpdate,
-} from '../../api/container-recreate-request.ts';
-import { isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
-import type { Node } from '../../api/node.ts';
-import type { Container, ContainerStatus, Pod, PodStatus } from '../../api/pod.ts';
-import { specSchema, statusSchema } from '../../api/schema/container-recreate-request.ts';
+} from '../../api/container-recreate-request/types.ts';
+import type { Node } from '../../api/core/node.ts';
+import type { Container, ContainerStatus, Pod, PodStatus } from '../../api/core/pod.ts';
 
 const versions: readonly RecreateVersion[] = ['v1alpha1', 'v1beta1'];
 

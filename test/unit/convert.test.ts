@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { crrAnnotation } from '../../api/well-known.ts';
-import { conversions } from '../../watcher/admission/convert/conversions.ts';
-import { conversionRoute, definitionName } from '../../watcher/admission/convert/review.ts';
-import { type Answer, MalformedBody } from '../../watcher/admission/server.ts';
+import { crrAnnotation } from '../../api/core/well-known.ts';
+import { conversions } from '../../watcher/admission/conversions.ts';
+import { conversionRoute, definitionName } from '../../watcher/admission/convert.ts';
+import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
 const beta = 'apps.kruise.io/v1beta1';

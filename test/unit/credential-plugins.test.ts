@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { goDurationMs } from '../../api/go-duration.ts';
+import { goDurationMs } from '../../api/base/go-duration.ts';
 import { nodeCredentials } from '../../daemon/credentials/node-credentials.ts';
 import { type CredentialPlugin, parsePluginConfig } from '../../daemon/credentials/plugin-config.ts';
 import { CredentialPlugins } from '../../daemon/credentials/plugins.ts';

@@ -13,8 +13,8 @@ import {
   type X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-import { createKubeClient } from '../../activities/kube/client.ts';
-import { loadCredentials } from '../../activities/kube/credentials.ts';
+import { createKubeClient } from '../../kube/client.ts';
+import { loadCredentials } from '../../kube/credentials.ts';
 
 let folder = '';
 beforeEach(() => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError, noAnswer } from '../../activities/kube/failures.ts';
-import type { Event } from '../../api/event.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { Event } from '../../api/core/event.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { EventSender } from '../../daemon/event-sender.ts';
+import { KubeError, noAnswer } from '../../kube/failures.ts';
 
 const pod = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const killing = { type: 'Normal', reason: 'Killing', message: 'Stopping container app' } as const;

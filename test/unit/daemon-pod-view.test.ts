@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { inPlaceAnnotation } from '../../api/in-place-update.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { inPlaceAnnotation } from '../../api/in-place/in-place-update.ts';
 import { podView, trimPod } from '../../daemon/pod-view.ts';
-import { createCache } from '../../watcher/cache.ts';
+import { createCache } from '../../kube/cache.ts';
+import { KubeError } from '../../kube/failures.ts';
 
 function pod(uid: string, overrides: { resourceVersion?: string; ready?: boolean } = {}): Pod {
   const { resourceVersion = '1', ready = false } = overrides;

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { CriError, criLabel, type RuntimeContainer } from '../../activities/cri/runtime.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { NodePodProbe, NodePodProbeStatus, PodProbe } from '../../api/node-pod-probe.ts';
-import type { Probe } from '../../api/probe.ts';
+import type { Probe } from '../../api/core/probe.ts';
+import type { NodePodProbe, NodePodProbeStatus, PodProbe } from '../../api/node-pod-probe/types.ts';
 import { type ProbeRun, Prober, type ProberOptions } from '../../daemon/probes/prober.ts';
 import { Reporter } from '../../daemon/probes/reporter.ts';
 import type { ProbeRuntime } from '../../daemon/probes/runtime.ts';
 import { Schedule } from '../../daemon/probes/schedule.ts';
 import { Turns } from '../../daemon/probes/turns.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { nodeList } from '../support/pod-probes.ts';
 import { FakeClock } from '../support/probe-clock.ts';
 

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import type { ListOptions } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { deletionOnlyKinds, type ProtectedKind, protectedKinds } from '../../api/deletion-protection.ts';
 import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
 import { gateManifests } from '../../deploy/local/manifests.ts';
-import { dependantsIn } from '../../watcher/admission/dependants.ts';
-import { admissionRoute } from '../../watcher/admission/review.ts';
-import { type RefusedDeletion, reviewDeletion } from '../../watcher/admission/validate/deletion-protection.ts';
+import type { ListOptions } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { type RefusedDeletion, reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
+import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
+import { admissionRoute } from '../../watcher/admission/review/review.ts';
 
 const label = 'policy.kruise.io/delete-protection';
 const words = `forbidden by ResourcesProtectionDeletion for`;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import type { KubeObject } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { createCache, type WritableCache } from '../../watcher/cache.ts';
-import type { WatcherHouse } from '../../watcher/controller.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { createCache, type WritableCache } from '../../kube/cache.ts';
+import type { ControllerContext } from '../../watcher/controller.ts';
 import { Drains, type EndpointSlice, type Service, serviceLabel } from '../../watcher/drained.ts';
 
 const never = new AbortController().signal;
@@ -36,7 +36,7 @@ function cluster({ publishNotReadyAddresses = false } = {}) {
   const services = createCache<Service>({ onError });
   const service = { apiVersion: 'v1', kind: 'Service', metadata: meta('web', '1'), spec: { publishNotReadyAddresses } };
   services.replace([service], '1');
-  const cache: WatcherHouse['cache'] = (resource, indexes = {}) => {
+  const cache: ControllerContext['cache'] = (resource, indexes = {}) => {
     const found = resource === kubeResource.services ? services : slices;
     const asked = found as unknown as WritableCache<never>;
     for (const [name, of] of Object.entries(indexes)) asked.addIndex(name, of as never);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import type { FailureType } from '../../api/core/failure.ts';
 import {
   isAlreadyExists,
   isGone,
@@ -8,8 +9,7 @@ import {
   toFailure,
   toKubeError,
   watchError,
-} from '../../activities/kube/failures.ts';
-import type { FailureType } from '../../api/failure.ts';
+} from '../../kube/failures.ts';
 
 const request = 'PATCH /api/v1/namespaces/shop/pods/web-7';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { FairLine, mostOfOneShare } from '../../api/fair-line.ts';
+import { FairLine, mostOfOneShare } from '../../api/base/fair-line.ts';
 
 const anybody = { share: () => true };
 

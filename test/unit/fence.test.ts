@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createKubeClient, type Fence, type KubeClient } from '../../activities/kube/client.ts';
-import { crr } from '../../api/container-recreate-request.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { fenced, inTerm, type KubeWriter, NotLeading } from '../../watcher/fence.ts';
-import type { Term } from '../../watcher/leader.ts';
+import { crr } from '../../api/container-recreate-request/types.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { createKubeClient, type Fence, type KubeClient } from '../../kube/client.ts';
+import { fenced, inTerm, type KubeWriter, NotLeading } from '../../kube/fence.ts';
+import type { Term } from '../../kube/leader.ts';
 import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { CloneSet, CloneSetStatus } from '../../api/cloneset.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { newRevision } from '../../api/revision.ts';
-import type { KubeWriter } from '../../watcher/fence.ts';
+import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { newRevision } from '../../api/fleet/revision.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { KubeWriter } from '../../kube/fence.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
-import { cloneSetSteps } from '../../watcher/kinds/cloneset.ts';
+import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
+import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
 import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/world.ts';
 import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
 

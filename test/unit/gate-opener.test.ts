@@ -5,7 +5,7 @@ import {
   criLabel,
   type RuntimeContainer,
 } from '../../activities/cri/runtime.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
+import type { Container, Pod, PodCondition } from '../../api/core/pod.ts';
 import {
   formatGrace,
   formatState,
@@ -15,13 +15,13 @@ import {
   inPlaceReason,
   noWork,
   plainHash,
-} from '../../api/in-place-update.ts';
-import type { Container, Pod, PodCondition } from '../../api/pod.ts';
+} from '../../api/in-place/in-place-update.ts';
 import { GateOpener } from '../../daemon/in-place-gate/opener.ts';
 import { isOpeningDue } from '../../daemon/in-place-gate/opening.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
-import { createCache, type WritableCache } from '../../watcher/cache.ts';
-import type { PassResult } from '../../watcher/keyed-queue.ts';
+import { createCache, type WritableCache } from '../../kube/cache.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { PassResult } from '../../kube/keyed-queue.ts';
 
 const drainedAt = '2026-01-01T00:00:10Z';
 const app: Container = { name: 'app', image: 'shop:2' };

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
-import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
-import { validateCloneSet } from '../../api/cloneset-validation.ts';
-import { validateRecreateSpec } from '../../api/container-recreate-request.ts';
-import { isJsonObject, type Json, type JsonObject } from '../../api/json.ts';
-import { cloneSetKind } from '../../api/schema/cloneset.ts';
-import { containerRecreateRequestKind } from '../../api/schema/container-recreate-request.ts';
-import { kinds } from '../../api/schema/kinds.ts';
+import { isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import { cloneSetKind } from '../../api/cloneset/schema.ts';
+import { validateCloneSet } from '../../api/cloneset/validate.ts';
+import { containerRecreateRequestKind } from '../../api/container-recreate-request/schema.ts';
+import { validateRecreateSpec } from '../../api/container-recreate-request/types.ts';
+import { kinds } from '../../api/kinds.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 import { driftOf, generatedFiles, generatedFolders } from '../../deploy/generate/files.ts';
 

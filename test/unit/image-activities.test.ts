@@ -15,7 +15,7 @@ import {
 } from '../../activities/cri/images.ts';
 import type { PullInput, PullProgress } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
-import type { NodeImage } from '../../api/node-image.ts';
+import type { NodeImage } from '../../api/node-image/types.ts';
 import { NodePulls } from '../../daemon/shared-pulls.ts';
 import { newGate } from '../support/gate.ts';
 import { nodeImage, tagOf } from '../support/pull-objects.ts';

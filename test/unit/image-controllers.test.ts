@@ -1,24 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { toKubeError } from '../../activities/kube/failures.ts';
-import { engineStuck } from '../../api/engine-trouble.ts';
+import { kubeResource, pullSecretAnnotation } from '../../api/core/well-known.ts';
+import { engineStuck } from '../../api/engine/engine-trouble.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
   imageListPullJobs,
   imagePullJobs,
-} from '../../api/image-pull-job.ts';
-import { currentTagStatus, findTag, type NodeImage, nodeImages, tagsOf } from '../../api/node-image.ts';
-import { kubeResource, pullSecretAnnotation } from '../../api/well-known.ts';
+} from '../../api/image-pull-job/types.ts';
+import { currentTagStatus, findTag, type NodeImage, nodeImages, tagsOf } from '../../api/node-image/types.ts';
+import { toKubeError } from '../../kube/failures.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
-import { imageListPullJobRunner } from '../../watcher/kinds/image-list-pull-job.ts';
-import { changedImages, imagePullJobRunner } from '../../watcher/kinds/image-pull-job.ts';
-import { nodeImageKeeper } from '../../watcher/kinds/node-image.ts';
+import { imageListPullJobRunner } from '../../watcher/kinds/image-list-pull-job/controller.ts';
+import { changedImages, imagePullJobRunner } from '../../watcher/kinds/image-pull-job/controller.ts';
+import { nodeImageKeeper } from '../../watcher/kinds/node-image/controller.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { bornAt, bornMs, endedTag, listJob, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 import { waitFor } from '../support/wait.ts';
-import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
 
 const gates = 'ImagePullJobGate=true';
 const secretNamespace = 'kruise-daemon-config';
@@ -132,7 +132,7 @@ describe('NodeImages', () => {
     put(cluster, nodeImages, nodeImage('a', { nginx: [tagOf('1.27')] }, {}, { zone: 'one' }));
     const wanted: WantedOperation[] = [];
     const forgotten: string[] = [];
-    const starter: HouseOptions['starter'] = {
+    const starter: ControllerContextOptions['starter'] = {
       want: (operation) => void wanted.push(operation),
       dismiss: ({ workflowId }) => void forgotten.push(workflowId),
     };
@@ -159,7 +159,7 @@ describe('a NodeImage whose operation does not go on', () => {
     put(cluster, imagePullJobs, pullJob());
     put(cluster, nodeImages, nodeImage);
     const inputs: string[] = [];
-    const starter: HouseOptions['starter'] = {
+    const starter: ControllerContextOptions['starter'] = {
       want: (operation) => void inputs.push(operation.inputs),
       trouble: (id) => (id === workflowId ? stuck : undefined),
     };
@@ -220,7 +220,7 @@ describe('ImagePullJobs', () => {
     put(cluster, imagePullJobs, pullJob());
     // it comes after everything was listed, and the watch tells of it a moment later
     const late = () => imageOf(cluster, 'late') ?? put(cluster, nodeImages, nodeImage('late'));
-    const meet: HouseOptions['meet'] = ({ verb, plural }) =>
+    const meet: ControllerContextOptions['meet'] = ({ verb, plural }) =>
       void (verb === 'list' && plural === 'nodeimages' && late());
     await run(imagePullJobRunner, { cluster, meet });
     await waitFor('the job to ask the node', () => asked(cluster, 'late'));
@@ -267,7 +267,7 @@ describe('ImagePullJobs', () => {
       pullJob({ parallelism: 2 }),
     );
     // node a takes nothing of the first job, as if its object were full
-    const meet: HouseOptions['meet'] = ({ verb, plural, name, body }) => {
+    const meet: ControllerContextOptions['meet'] = ({ verb, plural, name, body }) => {
       if (verb !== 'patch' || plural !== 'nodeimages' || name !== 'a') return;
       if (JSON.stringify(body).includes('large')) {
         throw toKubeError('PATCH nodeimages', 500, status('etcdserver: request is too large'));
@@ -380,7 +380,7 @@ describe('ImagePullJobs', () => {
     };
     const referencesOf = (secret: Awaited<ReturnType<typeof secretsIn>>[number] | undefined) =>
       secret?.metadata.annotations?.[pullSecretAnnotation.references];
-    const quick: ControllerOf = (house) => imagePullJobRunner(house, { compareMs: 50, releasedMs: 300 });
+    const quick: ControllerOf = (context) => imagePullJobRunner(context, { compareMs: 50, releasedMs: 300 });
     /** Time that passes, from a minute after the birth of the objects on. */
     const passing = () => {
       const startedAtMs = performance.now();

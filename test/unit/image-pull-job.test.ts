@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
-import { familiarImage, referenceOf } from '../../api/familiar-image.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { familiarImage, referenceOf } from '../../api/core/familiar-image.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import {
   defaultListPullJob,
   defaultPullJob,
@@ -13,10 +15,8 @@ import {
   validateListPullJob,
   validatePullJob,
   validatePullJobUpdate,
-} from '../../api/image-pull-job.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { findTag, type NodeImage } from '../../api/node-image.ts';
-import type { Pod } from '../../api/pod.ts';
+} from '../../api/image-pull-job/types.ts';
+import { findTag, type NodeImage } from '../../api/node-image/types.ts';
 import {
   jobStatus,
   meantNodes,
@@ -24,8 +24,8 @@ import {
   nodesToTell,
   retryTold,
   standings,
-} from '../../workflows/plan/image-pull-job.ts';
-import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/node-image.ts';
+} from '../../workflows/plan/images/image-pull-job.ts';
+import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/images/node-image.ts';
 import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const nginx = { name: 'nginx', tag: '1.27' };

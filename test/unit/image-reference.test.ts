@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { normalizedImage, parseImageReference, sameImage } from '../../api/image-reference.ts';
+import { normalizedImage, parseImageReference, sameImage } from '../../api/core/image-reference.ts';
 
 const digest = `sha256:${'0123456789abcdef'.repeat(4)}`;
 

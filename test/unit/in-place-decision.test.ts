@@ -1,11 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
-import { formatState, inPlaceAnnotation, noWork } from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Pod } from '../../api/pod.ts';
-import { type ControllerRevision, revisionMark } from '../../api/revision.ts';
-import { decideInPlace, type InPlaceDecision, type InPlaceQuestion } from '../../workflows/plan/in-place-decision.ts';
-import { startInPlace } from '../../workflows/plan/in-place-update.ts';
+import { type ControllerRevision, revisionMark } from '../../api/fleet/revision.ts';
+import { formatState, inPlaceAnnotation, noWork } from '../../api/in-place/in-place-update.ts';
+import {
+  decideInPlace,
+  type InPlaceDecision,
+  type InPlaceQuestion,
+} from '../../workflows/plan/fleet/in-place/decide.ts';
+import { startInPlace } from '../../workflows/plan/fleet/in-place/update.ts';
 import { inPlacePod, revisionWith, seesMetadata, templateContainer } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fromBase64, toBase64 } from '../../api/base64.ts';
+import { fromBase64, toBase64 } from '../../api/base/base64.ts';
+import type { Container, ContainerStatus, EnvVar, Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import {
   containersMetaOf,
@@ -26,8 +27,7 @@ import {
   stateOf,
   unfinishedContainers,
   wholePlainHash,
-} from '../../api/in-place-update.ts';
-import type { Container, ContainerStatus, EnvVar, Pod } from '../../api/pod.ts';
+} from '../../api/in-place/in-place-update.ts';
 import { recorded } from '../support/recorded.ts';
 
 const gates = defaultFeatureGates();

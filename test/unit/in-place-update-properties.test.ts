@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { EnvVar, Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { isAtRevision, type NewRevision, newRevision, revisionLabels, templateOf } from '../../api/fleet/revision.ts';
 import {
   containersOf,
   expectedEnvHash,
@@ -8,11 +11,13 @@ import {
   isInPlaceComplete,
   launchBarrierEnv,
   stateOf,
-} from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { EnvVar, Pod } from '../../api/pod.ts';
-import { isAtRevision, type NewRevision, newRevision, revisionLabels, templateOf } from '../../api/revision.ts';
-import { decideInPlace, type PodWrite, refreshInPlace, startInPlace } from '../../workflows/plan/in-place-update.ts';
+} from '../../api/in-place/in-place-update.ts';
+import {
+  decideInPlace,
+  type PodWrite,
+  refreshInPlace,
+  startInPlace,
+} from '../../workflows/plan/fleet/in-place/update.ts';
 import { ConflictError, SimulatedPod } from '../support/simulated-pod.ts';
 
 const gates = { ...defaultFeatureGates(), InPlaceWorkloadVerticalScaling: true };

@@ -1,5 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Container, Pod, PodCondition } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { type ControllerRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import {
   formatState,
   type InPlaceChange,
@@ -7,10 +10,7 @@ import {
   inPlaceAnnotation,
   isInPlaceComplete,
   noWork,
-} from '../../api/in-place-update.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { Container, Pod, PodCondition } from '../../api/pod.ts';
-import { type ControllerRevision, revisionLabels } from '../../api/revision.ts';
+} from '../../api/in-place/in-place-update.ts';
 import {
   batchesOf,
   budgetQuestion,
@@ -22,7 +22,7 @@ import {
   type RefreshInput,
   refreshInPlace,
   startInPlace,
-} from '../../workflows/plan/in-place-update.ts';
+} from '../../workflows/plan/fleet/in-place/update.ts';
 import { inPlacePod, inService, withPriority } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
 import { strategicMerge } from '../support/simulated-pod.ts';

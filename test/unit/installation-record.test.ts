@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { differingGates, readRecord, recordData } from '../../api/engine/installation-record.ts';
 import { defaultFeatureGates, parseFeatureGates } from '../../api/feature-gates.ts';
-import { differingGates, readRecord, recordData } from '../../api/installation-record.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { installationRecord } from '../../watcher/kinds/installation-record.ts';
+import { installationRecord } from '../../watcher/installation-record.ts';
 import { compareFeatureGates } from '../../workers/gate-comparison.ts';
+import { type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { waitFor } from '../support/wait.ts';
-import { type RunningController, runController } from '../support/watcher-house.ts';
 
 const ref = { namespace: 'kruise-system', name: 'windlass-installation' };
 const certificate = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n';

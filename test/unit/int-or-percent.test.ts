@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { countOf, isInt32, isNegative, parseInt32, parsePercent } from '../../api/int-or-percent.ts';
+import { countOf, isInt32, isNegative, parseInt32, parsePercent } from '../../api/base/int-or-percent.ts';
 
 describe('countOf', () => {
   it('takes numbers as they are', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch, type Operation } from 'rfc6902';
-import { diffJson, formatPath } from '../../api/json-diff.ts';
+import { diffJson, formatPath } from '../../api/base/json-diff.ts';
 
 describe('diffJson', () => {
   it('compares lists item by item', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Json, sameJson } from '../../api/json.ts';
-import { compareGoStrings, goJson, goJsonSorted, goMap } from '../../api/json-go.ts';
+import { type Json, sameJson } from '../../api/base/json.ts';
+import { compareGoStrings, goJson, goJsonSorted, goMap } from '../../api/base/json-go.ts';
 
 describe('goJson', () => {
   it('writes without spaces, keeps the order of objects, and leaves undefined out', () => {

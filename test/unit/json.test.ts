@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { applyPatch } from 'rfc6902';
-import { jsonPointer } from '../../api/json.ts';
+import { jsonPointer } from '../../api/base/json.ts';
 import '../support/property-seed.ts';
 
 describe('jsonPointer', () => {

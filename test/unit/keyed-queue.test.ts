@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import fc from 'fast-check';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { KeyedQueue, type PassResult } from '../../watcher/keyed-queue.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import type { CloneSet, CloneSetStatus } from '../../api/cloneset.ts';
-import { convertCloneSet } from '../../api/cloneset-conversion.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
+import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
   convertRecreateRequest,
-} from '../../api/container-recreate-request.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
+} from '../../api/container-recreate-request/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { historyLines, type OperationEngine, type OperationReport } from '../../cli/operation.ts';
 import {
   cloneSet,

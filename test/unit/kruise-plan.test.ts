@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { CloneSet } from '../../api/cloneset.ts';
-import { convertCloneSet } from '../../api/cloneset-conversion.ts';
-import { defaultCloneSet } from '../../api/cloneset-defaults.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
+import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import type { CloneSet } from '../../api/cloneset/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject } from '../../api/meta.ts';
+import { KubeError } from '../../kube/failures.ts';
 import {
   cloneSet,
   newImage,

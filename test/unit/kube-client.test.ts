@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { createKubeClient, type KubeClient, type KubeClientOptions, pathOf } from '../../activities/kube/client.ts';
-import { CredentialsError } from '../../activities/kube/credentials.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { createKubeClient, type KubeClient, type KubeClientOptions, pathOf } from '../../kube/client.ts';
+import { CredentialsError } from '../../kube/credentials.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { eventLine, FakeApiServer, refusal } from '../support/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { formatSelector, isSelected, type LabelSelector, labelMatcher } from '../../api/label-selector.ts';
+import { formatSelector, isSelected, type LabelSelector, labelMatcher } from '../../api/core/label-selector.ts';
 
 const by = (operator: string, ...values: readonly string[]): LabelSelector => ({
   matchExpressions: [{ key: 'tier', operator, ...(values.length > 0 && { values }) }],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { labelKeyProblem, labelValueProblem, subdomainProblem } from '../../api/label-syntax.ts';
+import { labelKeyProblem, labelValueProblem, subdomainProblem } from '../../api/core/label-syntax.ts';
 
 describe('names and labels', () => {
   it.each(['web', 'web-1', 'a.b.c', '0', 'x'.repeat(253)])('takes %s as the name of an object', (name) => {

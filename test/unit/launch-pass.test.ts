@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import type { KubeWriter } from '../../watcher/fence.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeWriter } from '../../kube/fence.ts';
 import {
   barrierIndexes,
   isOrdered,
   type LaunchPassDependencies,
   passOverLaunch,
-} from '../../watcher/kinds/container-launch-priority.ts';
+} from '../../watcher/kinds/pod/container-launch-priority.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { orderedPod } from '../support/ordered-pod.ts';
@@ -86,51 +86,51 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
 
 describe('a pass over an ordered pod', () => {
   it('CLP-10, CLP-12: makes the barrier of a new pod, owned by it, with the key of those that come first', async () => {
-    const house = watcher({ pod: orderedPod(inOrder) });
-    await house.pass();
-    expect(house.barrier()).toMatchObject({
+    const context = watcher({ pod: orderedPod(inOrder) });
+    await context.pass();
+    expect(context.barrier()).toMatchObject({
       metadata: {
         labels: { 'windlass.io/launch-barrier': 'true', 'app.kubernetes.io/managed-by': 'windlass' },
         ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'web', uid: 'pod-1' }],
       },
       data: { p_10: 'true' },
     });
-    expect(house.barrier()?.metadata.ownerReferences?.[0]).not.toHaveProperty('controller');
-    expect(JSON.parse(house.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
+    expect(context.barrier()?.metadata.ownerReferences?.[0]).not.toHaveProperty('controller');
+    expect(JSON.parse(context.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
       waitingFor: { reason: 'ContainerNotReady', blockedBy: ['container/db'], since: createdAt },
     });
-    expect(house.annotations()).not.toHaveProperty(Object.keys(completed)[0] ?? '');
+    expect(context.annotations()).not.toHaveProperty(Object.keys(completed)[0] ?? '');
   });
 
   it('CLP-13: publishes the next key once the container is ready, and marks the pod when it was the last', async () => {
-    const house = watcher({ pod: orderedPod({ order: { log: -1, app: 0, db: 10 } }) });
-    await house.pass();
-    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'running' } }));
-    const before = house.writes().length;
-    await house.pass();
-    expect(house.writes()).toHaveLength(before);
+    const context = watcher({ pod: orderedPod({ order: { log: -1, app: 0, db: 10 } }) });
+    await context.pass();
+    context.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'running' } }));
+    const before = context.writes().length;
+    await context.pass();
+    expect(context.writes()).toHaveLength(before);
 
-    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready' } }));
-    await house.pass();
-    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
-    expect(house.annotations()['windlass.io/container-launch']).toContain('container/app');
+    context.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready' } }));
+    await context.pass();
+    expect(context.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(context.annotations()['windlass.io/container-launch']).toContain('container/app');
 
-    house.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready', app: 'ready' } }));
-    await house.pass();
-    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true', 'p_-1': 'true' });
-    expect(house.annotations()).toEqual(completed);
-    const done = house.calls.length;
-    await house.pass();
-    expect(house.calls).toHaveLength(done);
+    context.become(orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready', app: 'ready' } }));
+    await context.pass();
+    expect(context.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true', 'p_-1': 'true' });
+    expect(context.annotations()).toEqual(completed);
+    const done = context.calls.length;
+    await context.pass();
+    expect(context.calls).toHaveLength(done);
   });
 
   it('tells the order in the words of people, and each release; none of it is a warning', async () => {
-    const house = watcher({ pod: orderedPod(inOrder) });
-    await house.pass();
-    house.become(orderedPod({ ...inOrder, now: { db: 'ready' } }));
-    await house.pass();
-    await house.pass();
-    expect(house.events()).toMatchObject([
+    const context = watcher({ pod: orderedPod(inOrder) });
+    await context.pass();
+    context.become(orderedPod({ ...inOrder, now: { db: 'ready' } }));
+    await context.pass();
+    await context.pass();
+    expect(context.events()).toMatchObject([
       {
         type: 'Normal',
         reason: 'LaunchOrdered',
@@ -143,23 +143,23 @@ describe('a pass over an ordered pod', () => {
   });
 
   it('CLP-12: takes a barrier that is there without our label, and labels it', async () => {
-    const house = watcher({
+    const context = watcher({
       pod: orderedPod({ ...inOrder, now: { db: 'ready' } }),
       barrier: barrierOf('pod-1', { p_10: 'true' }, false),
     });
-    await house.pass();
-    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
-    expect(house.barrier()?.metadata.labels).toMatchObject({ 'windlass.io/launch-barrier': 'true' });
+    await context.pass();
+    expect(context.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(context.barrier()?.metadata.labels).toMatchObject({ 'windlass.io/launch-barrier': 'true' });
   });
 
   it('CLP-23: replaces the barrier that an earlier pod of the same name has left, labelled or not', async () => {
     for (const labelled of [true, false]) {
       const left = barrierOf('pod-0', { p_10: 'true', p_0: 'true' }, labelled);
-      const house = watcher({ pod: orderedPod(inOrder), barrier: left });
-      await house.pass().catch(() => undefined);
-      await house.pass();
-      expect(house.barrier()?.data).toEqual({ p_10: 'true' });
-      expect(house.barrier()?.metadata.ownerReferences?.[0]?.uid).toBe('pod-1');
+      const context = watcher({ pod: orderedPod(inOrder), barrier: left });
+      await context.pass().catch(() => undefined);
+      await context.pass();
+      expect(context.barrier()?.data).toEqual({ p_10: 'true' });
+      expect(context.barrier()?.metadata.ownerReferences?.[0]?.uid).toBe('pod-1');
     }
   });
 
@@ -176,19 +176,19 @@ describe('a pass over an ordered pod', () => {
         metadata: { ...metadata, ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'agent', uid: 'pod-0' }] },
       };
       for (const barrier of [foreign[0], ofAnother]) {
-        const house = watcher({ pod: orderedPod(inOrder), barrier });
-        expect(await house.pass()).toEqual({ againInMs: 10_000 });
-        expect(house.barrier()).toMatchObject({ data: barrier.data });
-        expect(house.barrier()?.metadata).toMatchObject({ uid: barrier.metadata.uid });
-        expect(house.barrier()?.metadata.labels).toEqual(barrier.metadata.labels);
-        expect(JSON.parse(house.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
+        const context = watcher({ pod: orderedPod(inOrder), barrier });
+        expect(await context.pass()).toEqual({ againInMs: 10_000 });
+        expect(context.barrier()).toMatchObject({ data: barrier.data });
+        expect(context.barrier()?.metadata).toMatchObject({ uid: barrier.metadata.uid });
+        expect(context.barrier()?.metadata.labels).toEqual(barrier.metadata.labels);
+        expect(JSON.parse(context.annotations()['windlass.io/container-launch'] ?? '')).toMatchObject({
           waitingFor: { reason: 'BarrierNameTaken', blockedBy: ['configmap/web-barrier'] },
         });
-        expect(house.annotations()).not.toHaveProperty('apps.kruise.io/container-launch-priority-completed');
+        expect(context.annotations()).not.toHaveProperty('apps.kruise.io/container-launch-priority-completed');
 
-        house.cluster.remove(kubeResource.configMaps, barrierRef);
-        await house.pass();
-        expect(house.barrier()).toMatchObject({
+        context.cluster.remove(kubeResource.configMaps, barrierRef);
+        await context.pass();
+        expect(context.barrier()).toMatchObject({
           data: { p_10: 'true' },
           metadata: { ownerReferences: [{ uid: 'pod-1' }] },
         });
@@ -199,37 +199,37 @@ describe('a pass over an ordered pod', () => {
   it('L7: publishes the very key that a container waits for', async () => {
     const pod = orderedPod({ ...inOrder, now: { db: 'ready' } });
     const byHand = JSON.parse(JSON.stringify(pod).replace('"p_10"', '"p_0010"')) as Pod;
-    const house = watcher({ pod: byHand });
-    await house.pass();
-    expect(house.barrier()?.data).toEqual({ p_0010: 'true', p_0: 'true' });
-    const before = house.writes().length;
-    await house.pass();
-    expect(house.writes()).toHaveLength(before);
+    const context = watcher({ pod: byHand });
+    await context.pass();
+    expect(context.barrier()?.data).toEqual({ p_0010: 'true', p_0: 'true' });
+    const before = context.writes().length;
+    await context.pass();
+    expect(context.writes()).toHaveLength(before);
   });
 
   it('CLP-21, CLP-22: a barrier that was deleted comes back with every key, also when all had started', async () => {
     const pod = orderedPod({ ...inOrder, now: { db: undefined, app: 'ready' }, annotations: completed });
-    const house = watcher({ pod });
-    await house.pass();
-    expect(house.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
-    expect(house.writes()).toHaveLength(1);
-    expect(house.events()).toEqual([]);
+    const context = watcher({ pod });
+    await context.pass();
+    expect(context.barrier()?.data).toEqual({ p_10: 'true', p_0: 'true' });
+    expect(context.writes()).toHaveLength(1);
+    expect(context.events()).toEqual([]);
   });
 
   it('CLP-20: the restart of a container changes nothing', async () => {
     const barrier = barrierOf('pod-1', { p_10: 'true', p_0: 'true' });
     const pod = orderedPod({ ...inOrder, now: { db: { exitCode: 1 }, app: 'ready' }, annotations: completed });
-    const house = watcher({ pod, barrier });
-    await house.pass();
-    expect(house.calls).toEqual([]);
+    const context = watcher({ pod, barrier });
+    await context.pass();
+    expect(context.calls).toEqual([]);
   });
 
   it('CLP-25: removes the barrier of a pod that is gone, and that of no other', async () => {
-    const house = watcher({ barrier: barrierOf('pod-1', { p_10: 'true' }) });
-    await house.pass('pod-2');
-    expect(house.barrier()).toBeDefined();
-    await house.pass('pod-1');
-    expect(house.barrier()).toBeUndefined();
+    const context = watcher({ barrier: barrierOf('pod-1', { p_10: 'true' }) });
+    await context.pass('pod-2');
+    expect(context.barrier()).toBeDefined();
+    await context.pass('pod-1');
+    expect(context.barrier()).toBeUndefined();
   });
 
   it.each([
@@ -237,32 +237,32 @@ describe('a pass over an ordered pod', () => {
     ['has finished', orderedPod({ ...inOrder, phase: 'Failed' })],
     ['has no order', { ...orderedPod(inOrder), spec: { containers: [{ name: 'app' }, { name: 'db' }] } }],
   ])('CLP-10: does nothing for a pod that %s', async (_what, pod) => {
-    const house = watcher({ pod });
-    expect(await house.pass()).toBeUndefined();
-    expect(house.calls).toEqual([]);
+    const context = watcher({ pod });
+    expect(await context.pass()).toBeUndefined();
+    expect(context.calls).toEqual([]);
   });
 
   it('looks again soon when somebody else wrote the pod first, and fails when the API server does', async () => {
-    const house = watcher({ pod: orderedPod(inOrder) });
-    house.meeting(({ plural }) => {
+    const context = watcher({ pod: orderedPod(inOrder) });
+    context.meeting(({ plural }) => {
       if (plural === 'pods') throw conflict();
     });
-    expect(await house.pass()).toMatchObject({ againInMs: expect.any(Number) });
-    expect(house.events()).toMatchObject([{ reason: 'LaunchOrdered' }]);
-    house.meeting(() => {
+    expect(await context.pass()).toMatchObject({ againInMs: expect.any(Number) });
+    expect(context.events()).toMatchObject([{ reason: 'LaunchOrdered' }]);
+    context.meeting(() => {
       throw unavailable();
     });
-    await expect(house.pass()).rejects.toThrow('etcd is away');
+    await expect(context.pass()).rejects.toThrow('etcd is away');
   });
 
   it('CLP-24: a watcher that comes back goes on where the pod is', async () => {
-    const house = watcher({
+    const context = watcher({
       pod: orderedPod({ order: { log: -1, app: 0, db: 10 }, now: { db: 'ready', app: 'ready' } }),
       barrier: barrierOf('pod-1', { p_10: 'true', p_0: 'true' }),
     });
-    await house.pass();
-    expect(house.barrier()?.data).toHaveProperty('p_-1');
-    expect(house.annotations()).toEqual(completed);
+    await context.pass();
+    expect(context.barrier()?.data).toHaveProperty('p_-1');
+    expect(context.annotations()).toEqual(completed);
   });
 
   it('says once of a pod that admission has missed that it starts without order', async () => {
@@ -271,11 +271,11 @@ describe('a pass over an ordered pod', () => {
       spec: { containers: [{ name: 'db' }, { name: 'app' }] },
     };
     expect(isOrdered(trimPod(pod))).toBe(true);
-    const house = watcher({ pod });
-    await house.pass();
-    await house.pass();
-    expect(house.events()).toMatchObject([{ type: 'Warning', reason: 'LaunchOrderMissed' }]);
-    expect(house.writes()).toEqual([]);
+    const context = watcher({ pod });
+    await context.pass();
+    await context.pass();
+    expect(context.events()).toMatchObject([{ type: 'Warning', reason: 'LaunchOrderMissed' }]);
+    expect(context.writes()).toEqual([]);
     expect(isOrdered(trimPod({ ...pod, status: { phase: 'Running' } }))).toBe(false);
   });
 });

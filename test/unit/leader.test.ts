@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Clock, defaultLeaseTimes, Leader, type LeaderOptions } from '../../watcher/leader.ts';
+import { type Clock, defaultLeaseTimes, Leader, type LeaderOptions } from '../../kube/leader.ts';
 
 interface StoredLease {
   readonly metadata: { readonly resourceVersion: string };

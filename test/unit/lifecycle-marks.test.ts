@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Value } from 'typebox/value';
+import type { ObjectMeta } from '../../api/core/meta.ts';
 import {
   hasMarks,
   hookKey,
@@ -11,9 +12,8 @@ import {
   lifecycleStates,
   marksMissing,
   marksOn,
-} from '../../api/lifecycle.ts';
-import type { ObjectMeta } from '../../api/meta.ts';
-import { lifecycleSchema } from '../../api/schema/lifecycle.ts';
+} from '../../api/fleet/lifecycle.ts';
+import { lifecycleSchema } from '../../api/fleet/lifecycle-schema.ts';
 
 function pod(metadata: Partial<ObjectMeta> = {}): { readonly metadata: ObjectMeta } {
   return { metadata: { name: 'web-1', uid: 'u', resourceVersion: '1', creationTimestamp: '', ...metadata } };

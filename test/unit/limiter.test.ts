@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Limiter, Places } from '../../activities/kube/limiter.ts';
+import { Limiter, Places } from '../../kube/limiter.ts';
 
 /** Counts who was admitted, in the order of admission. */
 function admitAll(limiter: Limiter, names: readonly string[]): { readonly admitted: string[]; done: Promise<unknown> } {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { longestPodName } from '../../api/container-launch-priority.ts';
-import { kinds } from '../../api/schema/kinds.ts';
+import { kinds } from '../../api/kinds.ts';
 import { fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 
 // The page of limits says what the code does: each row that names a constant has its value, and no limit of a value that
@@ -72,7 +72,7 @@ describe('the page of limits', () => {
   });
 
   it('has every limit that api/ exports by its name', () => {
-    const names = readdirSync(new URL('api', root))
+    const names = readdirSync(new URL('api', root), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
       .flatMap((file) => {
         const found = read(`api/${file}`).matchAll(/^export const ((?:most|longest|largest|deepest)[A-Z]\w*) =/gm);

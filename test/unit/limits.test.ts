@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Json, JsonObject } from '../../api/base/json.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
 import {
   cloneSetLimitProblems,
   deepestTemplate,
@@ -10,13 +12,11 @@ import {
   mostSelectorBytes,
   mostTemplateBytes,
   mostTerms,
-} from '../../api/cloneset-limits.ts';
-import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset-validation.ts';
-import { validateListPullJob } from '../../api/image-pull-job.ts';
-import type { Json, JsonObject } from '../../api/json.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import { depthOf } from '../../api/limits.ts';
-import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker.ts';
+} from '../../api/cloneset/limits.ts';
+import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
+import { depthOf } from '../../api/core/limits.ts';
+import { validateListPullJob } from '../../api/image-pull-job/types.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/types.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 const times = <Item>(count: number, make: (index: number) => Item) =>

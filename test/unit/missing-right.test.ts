@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { grantFor, missingRight, withGrant } from '../../api/missing-right.ts';
+import { grantFor, missingRight, withGrant } from '../../api/engine/missing-right.ts';
 
 const account = 'User "system:serviceaccount:kruise-system:windlass-worker"';
 // The messages are those of a real API server, version 1.34.

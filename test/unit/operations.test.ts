@@ -11,7 +11,7 @@ import {
   restartContainersId,
   rollOutCommandNames,
   rollOutId,
-} from '../../api/operations.ts';
+} from '../../api/engine/operations.ts';
 import { operationFor, request } from '../support/recreate-requests.ts';
 
 describe('parseCommandPayload', () => {

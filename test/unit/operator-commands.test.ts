@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { cloneSets } from '../../api/cloneset.ts';
-import { rollOutCommandNames } from '../../api/operations.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { rollOutCommandNames } from '../../api/engine/operations.ts';
 import { type AnnotatedCommand, type Commanded, hasCommand, passOnCommand } from '../../watcher/operator-commands.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { cloneSet } from '../support/cloneset-world.ts';

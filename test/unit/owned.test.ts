@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { cloneSets } from '../../api/cloneset.ts';
-import type { KubeObject, OwnerReference } from '../../api/meta.ts';
-import { createCache } from '../../watcher/cache.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
+import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
+import { createCache } from '../../kube/cache.ts';
 import { controllerOf, orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from '../../watcher/fleet/owned.ts';
 
 const other = { group: 'apps.kruise.io', kind: 'StatefulSet' };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { KubeClient } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import { kubeResource } from '../../api/well-known.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { isLate, patient } from '../support/patience.ts';
 
 const late = new KubeError({ status: 500, message: 'failed calling webhook: context deadline exceeded' });

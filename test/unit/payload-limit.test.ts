@@ -6,7 +6,7 @@ import {
   type Payload,
   type SerializationContext,
 } from '@temporalio/common';
-import { unreadableEncoding } from '../../api/unreadable-payload.ts';
+import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 import {
   dataConverter,

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import type { JsonObject } from '../../api/json.ts';
-import type { ContainerProbeState } from '../../api/node-pod-probe.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import { handlerHash, namedPort, paceOf, withNumericPort } from '../../api/core/probe.ts';
+import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
 import {
   type MarkerProbe,
   type PodProbeMarker,
   selectionOf,
   validatePodProbeMarker,
   validatePodProbeMarkerUpdate,
-} from '../../api/pod-probe-marker.ts';
-import { handlerHash, namedPort, paceOf, withNumericPort } from '../../api/probe.ts';
+} from '../../api/pod-probe-marker/types.ts';
 import {
   markersOf,
   marksLeft,
@@ -18,7 +18,7 @@ import {
   serverlessMarksOf,
   withConditions,
   workListOf,
-} from '../../workflows/plan/pod-probes.ts';
+} from '../../workflows/plan/probes/pod-probes.ts';
 import { execProbe, marker, probe, probedPod } from '../support/pod-probes.ts';
 
 const deleted = '2026-01-01T00:00:30Z';

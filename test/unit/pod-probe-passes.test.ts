@@ -1,17 +1,17 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { Node } from '../../api/node.ts';
-import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe.ts';
-import type { Pod } from '../../api/pod.ts';
-import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../../api/pod-probe-marker.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { podProbes } from '../../watcher/kinds/pod-probe-marker.ts';
+import type { Node } from '../../api/core/node.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type ContainerProbeState, type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
+import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { podProbes } from '../../watcher/kinds/pod-probe-marker/controller.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { newGate } from '../support/gate.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { marker, nodeList, probe, probedPod } from '../support/pod-probes.ts';
 import { conflict, type SeenCall, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { type HouseOptions, type RunningController, runController } from '../support/watcher-house.ts';
 
 const started: RunningController[] = [];
 
@@ -44,7 +44,7 @@ function worldOf({ nodes = [node()], pods = [probedPod()], markers = [marker()],
   return cluster;
 }
 
-async function run(world: World = {}, options: HouseOptions = {}) {
+async function run(world: World = {}, options: ControllerContextOptions = {}) {
   const running = await runController(podProbes, { cluster: worldOf(world), ...options });
   started.push(running);
   const { cluster } = running;
@@ -392,7 +392,7 @@ describe('results', () => {
   ] as const;
   const withPolicy = marker([probe({ markerPolicy })]);
 
-  async function listed(world: World = {}, options: HouseOptions = {}) {
+  async function listed(world: World = {}, options: ControllerContextOptions = {}) {
     const running = await run({ markers: [withPolicy], ...world }, options);
     await waitFor('the list', () => (running.list()?.spec.podProbes ?? []).length > 0);
     return running;

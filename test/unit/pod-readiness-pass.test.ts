@@ -1,8 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
-import { answerReadinessGate, changePodConditions } from '../../watcher/kinds/pod-readiness.ts';
-import { readinessGates } from '../../watcher/kinds/readiness-gates.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
+import {
+  answerReadinessGate,
+  changePodConditions,
+} from '../../watcher/kinds/container-recreate-request/pod-readiness.ts';
+import { readinessGates } from '../../watcher/kinds/pod/readiness-gates.ts';
+import { runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {
   conflict,
@@ -14,7 +18,6 @@ import {
   unavailable,
 } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { runController } from '../support/watcher-house.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 

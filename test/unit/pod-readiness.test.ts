@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { OwnerReference } from '../../api/meta.ts';
-import type { Pod, PodCondition } from '../../api/pod.ts';
+import type { OwnerReference } from '../../api/core/meta.ts';
+import type { Pod, PodCondition } from '../../api/core/pod.ts';
 import {
   formatKeys,
   hasReadinessGate,
@@ -14,7 +14,7 @@ import {
   requestOfKey,
   withoutReadinessKey,
   withReadinessKey,
-} from '../../api/pod-readiness.ts';
+} from '../../api/core/pod-readiness.ts';
 
 const now = '2026-11-21T06:13:44Z';
 const before = '2026-11-21T06:00:00Z';

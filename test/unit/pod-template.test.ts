@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../../api/pod-template.ts';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../../api/core/pod-template.ts';
 import { recorded } from '../support/recorded.ts';
 
 const defaults = { hostNetworkPorts: false };

@@ -3,9 +3,9 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type HookMeans, type HookRequest, runPreStop } from '../../activities/cri/pre-stop.ts';
-import type { ContainerPort, LifecycleHandler } from '../../api/pod.ts';
+import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 import { getHook } from '../../daemon/http-hook.ts';
-import { createAuthority } from '../../watcher/admission/x509.ts';
+import { createAuthority } from '../../watcher/admission/server/x509.ts';
 
 /** Means that note what a hook did. */
 function means(overrides: Partial<HookMeans> = {}) {

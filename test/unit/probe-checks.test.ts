@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcp, type Socket } from 'node:n
 import { status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import * as x509 from '@peculiar/x509';
-import type { Probe } from '../../api/probe.ts';
+import type { Probe } from '../../api/core/probe.ts';
 import { createCriClient } from '../../daemon/cri/client.ts';
 import { runCheck } from '../../daemon/probes/checks.ts';
 import { answers, FakeCri } from '../support/fake-cri.ts';

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { KubeError, toKubeError } from '../../activities/kube/failures.ts';
-import { isTooLarge } from '../../api/failure.ts';
-import { fairShares } from '../../api/fair-shares.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { NodePodProbeStatus, PodProbe } from '../../api/node-pod-probe.ts';
-import { handlerHash } from '../../api/probe.ts';
+import { fairShares } from '../../api/base/fair-shares.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { isTooLarge } from '../../api/core/failure.ts';
+import { handlerHash } from '../../api/core/probe.ts';
+import type { NodePodProbeStatus, PodProbe } from '../../api/node-pod-probe/types.ts';
 import { withinMessageRoom } from '../../daemon/probes/message-room.ts';
 import { startProbes } from '../../daemon/probes/start.ts';
-import { fittingWork, listRoom } from '../../workflows/plan/probe-room.ts';
+import { KubeError, toKubeError } from '../../kube/failures.ts';
+import { fittingWork, listRoom } from '../../workflows/plan/probes/probe-room.ts';
 import { nodeList } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { NodeImage } from '../../api/node-image.ts';
-import { defaultNodeImage, isStale, openTags, validateNodeImage } from '../../api/node-image.ts';
+import type { NodeImage } from '../../api/node-image/types.ts';
+import { defaultNodeImage, isStale, openTags, validateNodeImage } from '../../api/node-image/types.ts';
 import {
   begun,
   heard,
@@ -13,7 +13,7 @@ import {
   type Pull,
   type PullNews,
   reportOf,
-} from '../../workflows/plan/pull-images.ts';
+} from '../../workflows/plan/images/pull-images.ts';
 import { bornAt, bornMs, endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
 
 const tag: OpenTag = {

@@ -3,7 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { NodeImageLook } from '../../activities/kube/node-images.ts';
 import { nodeImageActivities } from '../../activities/kube/node-images.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import {
   findTagStatus,
   type ImageTag,
@@ -12,8 +13,7 @@ import {
   nodeImages,
   openTags,
   tagsOf,
-} from '../../api/node-image.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
+} from '../../api/node-image/types.ts';
 import {
   begun,
   failedWith,
@@ -25,8 +25,8 @@ import {
   openTagsOf,
   type PullNews,
   reportOf,
-} from '../../workflows/plan/pull-images.ts';
-import { payloadBytes } from '../../workflows/plan/size.ts';
+} from '../../workflows/plan/images/pull-images.ts';
+import { payloadBytes } from '../../workflows/plan/text-size.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { bornAt, bornMs, nodeImage, tagOf } from '../support/pull-objects.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { NodeImage } from '../../api/node-image.ts';
+import type { NodeImage } from '../../api/node-image/types.ts';
 import { PullReporter } from '../../daemon/pull-reporter.ts';
+import { KubeError } from '../../kube/failures.ts';
 import { nodeImage, tagOf } from '../support/pull-objects.ts';
 import { waitFor } from '../support/wait.ts';
 

@@ -6,7 +6,7 @@ import {
   compareQuantities,
   parseQuantity,
   sameQuantity,
-} from '../../api/quantity.ts';
+} from '../../api/base/quantity.ts';
 
 describe('canonicalQuantity', () => {
   // What k8s.io/apimachinery 0.34 makes of these.

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { RecentlySeen } from '../../watcher/recently-seen.ts';
+import { RecentlySeen } from '../../kube/recently-seen.ts';
 
 describe('what was seen recently', () => {
   it('SEC-6: is believed for its time, and no longer', () => {

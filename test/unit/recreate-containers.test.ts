@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { jsonBytes } from '../../api/json-bytes.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
 import {
   type Action,
   type Command,
@@ -18,7 +18,7 @@ import {
   started,
   statusOf,
   waitingSince,
-} from '../../workflows/plan/recreate-containers.ts';
+} from '../../workflows/plan/recreate/recreate-containers.ts';
 
 function order(overrides: Partial<RecreateOrder> = {}): RecreateOrder {
   return {

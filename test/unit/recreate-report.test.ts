@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ContainerRecreateRequestStatus, ContainerRecreateState } from '../../api/container-recreate-request.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type {
+  ContainerRecreateRequestStatus,
+  ContainerRecreateState,
+} from '../../api/container-recreate-request/types.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import {
   mergedStatus,
   overwritten,
@@ -12,7 +15,7 @@ import {
   sameStatus,
   statusDelta,
   withDelta,
-} from '../../workflows/plan/recreate-report.ts';
+} from '../../workflows/plan/recreate/report.ts';
 
 const at = '2026-01-01T00:00:00Z';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import { request } from '../support/recreate-requests.ts';
 import { Simulation, type Step, type Steps } from '../support/recreate-simulation.ts';
 

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { createKubeClient, type ListOptions, type WatchOptions } from '../../activities/kube/client.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { type Change, compareVersions, createCache, type WritableCache } from '../../watcher/cache.ts';
-import { Reflector, type ReflectorOptions } from '../../watcher/reflector.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { type Change, compareVersions, createCache, type WritableCache } from '../../kube/cache.ts';
+import { createKubeClient, type ListOptions, type WatchOptions } from '../../kube/client.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { Reflector, type ReflectorOptions } from '../../kube/reflector.ts';
 import { eventLine, FakeApiServer, refusal, type SeenRequest } from '../support/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 

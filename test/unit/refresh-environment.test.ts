@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { environmentActivities } from '../../activities/kube/environment.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Container, ContainerStatus, Pod } from '../../api/core/pod.ts';
+import type { RefreshOperation } from '../../api/engine/operations.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,
@@ -10,11 +13,8 @@ import {
   noWork,
   plainHash,
   staleContainers,
-} from '../../api/in-place-update.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { RefreshOperation } from '../../api/operations.ts';
-import type { Container, ContainerStatus, Pod } from '../../api/pod.ts';
+} from '../../api/in-place/in-place-update.ts';
+import { KubeError } from '../../kube/failures.ts';
 import {
   heardOfRefresh,
   newRefresh,

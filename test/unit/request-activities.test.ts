@@ -1,17 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import { requestActivities } from '../../activities/kube/requests.ts';
-import { type ContainerRecreateRequest, crr, preRecreateGrace } from '../../api/container-recreate-request.ts';
-import type { Event } from '../../api/event.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { Pod } from '../../api/pod.ts';
-import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { type ContainerRecreateRequest, crr, preRecreateGrace } from '../../api/container-recreate-request/types.ts';
+import type { Event } from '../../api/core/event.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
 import {
   crrUnreadyFinalizer,
   kubeResource,
   podReadinessGate,
   sidecarTerminatedCondition,
-} from '../../api/well-known.ts';
-import type { StatusDelta } from '../../workflows/plan/recreate-report.ts';
+} from '../../api/core/well-known.ts';
+import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {
   conflict,

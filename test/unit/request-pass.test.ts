@@ -1,23 +1,23 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request.ts';
-import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
-import {
-  expectedEnvHash,
-  formatContainersMeta,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  plainHash,
-} from '../../api/in-place-update.ts';
-import { parseRestartChanged, restartContainersId } from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { formatKeys, heldKeys } from '../../api/pod-readiness.ts';
+import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
 import {
   crrLabel,
   crrUnreadyFinalizer,
   kubeResource,
   podReadinessGate,
   windlassAnnotation,
-} from '../../api/well-known.ts';
+} from '../../api/core/well-known.ts';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { parseRestartChanged, restartContainersId } from '../../api/engine/operations.ts';
+import {
+  expectedEnvHash,
+  formatContainersMeta,
+  inPlaceAnnotation,
+  inPlaceReadinessGate,
+  plainHash,
+} from '../../api/in-place/in-place-update.ts';
 import {
   passOverRequests,
   podUidOf,
@@ -25,7 +25,7 @@ import {
   releaseDeadKeys,
   requestIndexes,
   tellWithdrawn,
-} from '../../watcher/kinds/container-recreate-request.ts';
+} from '../../watcher/kinds/container-recreate-request/controller.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {

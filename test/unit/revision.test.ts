@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import { goJsonSorted } from '../../api/base/json-go.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
-import type { JsonObject } from '../../api/json.ts';
-import { goJsonSorted } from '../../api/json-go.ts';
-import type { KubeObject } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
 import {
   afterNameTaken,
   type ControllerRevision,
@@ -25,7 +25,7 @@ import {
   sameRevision,
   shortHash,
   templateOf,
-} from '../../api/revision.ts';
+} from '../../api/fleet/revision.ts';
 import { recorded } from '../support/recorded.ts';
 
 interface RecordedCloneSet extends KubeObject {

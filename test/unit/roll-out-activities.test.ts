@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { recordOrdersActivity } from '../../activities/fleet/orders.ts';
-import { KubeError } from '../../activities/kube/failures.ts';
 import { operatorEventActivities } from '../../activities/kube/operator-events.ts';
-import { fleetResource } from '../../api/fleet-kinds.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
-import { NotLeading } from '../../watcher/fence.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { NotLeading } from '../../kube/fence.ts';
 
 const target = { namespace: 'shop', name: 'web', uid: 'set-1' };
 const orders = { version: 3, revision: 'web-2', paused: { by: 'ann', at: '2026-11-21T06:00:00Z' } };

@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isSaying, ordersAnnotation, ordersOf, type RollOutOrders, readOrders } from '../../api/roll-out-orders.ts';
-import { windlassAnnotation } from '../../api/well-known.ts';
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import {
+  isSaying,
+  ordersAnnotation,
+  ordersOf,
+  type RollOutOrders,
+  readOrders,
+} from '../../api/fleet/roll-out-orders.ts';
 import '../support/property-seed.ts';
 
 const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { RollOutFacts } from '../../api/operations.ts';
-import { isSaying, type RollOutOrders } from '../../api/roll-out-orders.ts';
-import type { Permit, Verdict } from '../../workflows/plan/fleet-permit.ts';
+import type { RollOutFacts } from '../../api/engine/operations.ts';
+import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import {
   begun,
   type Handed,
@@ -12,7 +12,7 @@ import {
   type RollOutProgress,
   unrecordedOrders,
   wantedPermit,
-} from '../../workflows/plan/roll-out.ts';
+} from '../../workflows/plan/fleet/roll-out.ts';
 import {
   isHeld,
   type OrderCommand,
@@ -20,7 +20,7 @@ import {
   permitUnder,
   prunedOrders,
   undoOf,
-} from '../../workflows/plan/roll-out-orders.ts';
+} from '../../workflows/plan/fleet/roll-out-orders.ts';
 
 const replicas = 6;
 

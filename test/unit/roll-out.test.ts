@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { RollOutFacts } from '../../api/operations.ts';
-import type { Verdict } from '../../workflows/plan/fleet-permit.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { RollOutFacts } from '../../api/engine/operations.ts';
+import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
 import {
   begun,
   detailsOf,
@@ -15,7 +15,7 @@ import {
   refusalOf,
   unrecordedOrders,
   wantedPermit,
-} from '../../workflows/plan/roll-out.ts';
+} from '../../workflows/plan/fleet/roll-out.ts';
 import {
   mostSkipBytes,
   type OrderCommand,
@@ -23,7 +23,7 @@ import {
   ordersFor,
   permitUnder,
   prunedOrders,
-} from '../../workflows/plan/roll-out-orders.ts';
+} from '../../workflows/plan/fleet/roll-out-orders.ts';
 import '../support/property-seed.ts';
 
 const at = '2026-11-21T06:13:44.000Z';

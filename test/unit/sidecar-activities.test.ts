@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { KubeError } from '../../activities/kube/failures.ts';
 import { sidecarActivities } from '../../activities/kube/sidecars.ts';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request.ts';
-import type { Event } from '../../api/event.ts';
+import { jsonBytes } from '../../api/base/json-bytes.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import type { Event } from '../../api/core/event.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
-import { jsonBytes } from '../../api/json-bytes.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource } from '../../api/well-known.ts';
-import { payloadBytes } from '../../workflows/plan/size.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { payloadBytes } from '../../workflows/plan/text-size.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
@@ -80,30 +80,30 @@ describe('lookAtSidecars', () => {
     const names = Array.from({ length: 60 }, (_, index) => `${index}`.padEnd(63, 'x'));
     const waitingFor = { reason: 'X', blockedBy: names, blockedCount: 60, since: 'now', unblock: 'é'.repeat(9_000) };
     const text = JSON.stringify({ waitingFor, skipped: names, abortedBy: '"'.repeat(5_000) });
-    const house = on(due);
-    const live = house.pod();
+    const context = on(due);
+    const live = context.pod();
     const annotations = { [terminationMark.status]: text };
-    house.cluster.put(kubeResource.pods, { ...live, metadata: { ...live.metadata, annotations } });
-    const look = await house.lookAtSidecars({ pod: ref });
+    context.cluster.put(kubeResource.pods, { ...live, metadata: { ...live.metadata, annotations } });
+    const look = await context.lookAtSidecars({ pod: ref });
     expect(look.status.skipped?.length).toBeGreaterThan(10);
     expect(jsonBytes(look)).toBeLessThanOrEqual(payloadBytes);
   });
 
   it('is tried again while the API server is away', async () => {
-    const house = on(due);
-    house.meeting(() => {
+    const context = on(due);
+    context.meeting(() => {
       throw unavailable();
     });
-    await expect(house.lookAtSidecars({ pod: ref })).rejects.toMatchObject({ type: 'Unreachable' });
+    await expect(context.lookAtSidecars({ pod: ref })).rejects.toMatchObject({ type: 'Unreachable' });
   });
 });
 
 describe('endSidecars', () => {
   it('JST-12, JST-26: makes one request that the pod owns, forced, and with no limit of its own', async () => {
-    const house = on(due);
-    await house.endSidecars(step('requestStop', 'proxy'));
-    await house.endSidecars(step('requestStop', 'proxy'));
-    expect(house.request()).toMatchObject({
+    const context = on(due);
+    await context.endSidecars(step('requestStop', 'proxy'));
+    await context.endSidecars(step('requestStop', 'proxy'));
+    expect(context.request()).toMatchObject({
       metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'job-1', uid: 'pod-1', controller: true }] },
       spec: {
         podName: 'job-1',
@@ -111,8 +111,8 @@ describe('endSidecars', () => {
         strategy: { forceRecreate: true, failurePolicy: 'Ignore' },
       },
     });
-    expect(house.writes()).toEqual(['create containerrecreaterequests']);
-    expect(house.events()).toEqual(['Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr']);
+    expect(context.writes()).toEqual(['create containerrecreaterequests']);
+    expect(context.events()).toEqual(['Kruise SidecarTerminator is trying to terminate sidecar [proxy] using crr']);
   });
 
   it('JST-33: has said what it does before it does it, because afterwards it may be dead', async () => {
@@ -132,18 +132,18 @@ describe('endSidecars', () => {
   });
 
   it('JST-33: does not ask before it could say so, unless nobody may say anything', async () => {
-    const house = on(due);
+    const context = on(due);
     const answering =
       (error: Error) =>
       ({ plural }: SeenCall) => {
         if (plural === 'events') throw error;
       };
-    house.meeting(answering(unavailable()));
-    await expect(house.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({ type: 'Unreachable' });
-    expect(house.request()).toBeUndefined();
-    house.meeting(answering(new KubeError({ status: 403, reason: 'Forbidden', message: 'exceeded quota' })));
-    await house.endSidecars(step('requestStop', 'proxy'));
-    expect(house.request()).toBeDefined();
+    context.meeting(answering(unavailable()));
+    await expect(context.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({ type: 'Unreachable' });
+    expect(context.request()).toBeUndefined();
+    context.meeting(answering(new KubeError({ status: 403, reason: 'Forbidden', message: 'exceeded quota' })));
+    await context.endSidecars(step('requestStop', 'proxy'));
+    expect(context.request()).toBeDefined();
   });
 
   it('does nothing that is no longer due', async () => {
@@ -158,65 +158,69 @@ describe('endSidecars', () => {
   it('JST-20, JST-21: writes condition and phase at once, and leaves conditions of others alone', async () => {
     const ready = { type: 'Ready', status: 'False' };
     const pod = { marks: { main: 'main', proxy: 'ignored' }, now: due.now } as const;
-    const house = on(pod);
-    house.cluster.put(kubeResource.pods, { ...jobPod(pod), status: { ...jobPod(pod).status, conditions: [ready] } });
-    await house.endSidecars(step('finishPod', 'proxy'));
-    expect(house.pod().status).toMatchObject({
+    const context = on(pod);
+    context.cluster.put(kubeResource.pods, { ...jobPod(pod), status: { ...jobPod(pod).status, conditions: [ready] } });
+    await context.endSidecars(step('finishPod', 'proxy'));
+    expect(context.pod().status).toMatchObject({
       phase: 'Succeeded',
       conditions: [ready, { type: 'SidecarTerminated', status: 'True', message: 'Terminated by Sidecar Terminator' }],
     });
-    expect(house.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
+    expect(context.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
     // without it the kubelet would not look, and set the phase back
-    expect(house.pod().metadata.annotations).toEqual({ 'windlass.io/sidecars-left-behind': createdAt });
-    expect(house.writes()).toEqual(['patch pods']);
+    expect(context.pod().metadata.annotations).toEqual({ 'windlass.io/sidecars-left-behind': createdAt });
+    expect(context.writes()).toEqual(['patch pods']);
   });
 
   it('JST-11: swaps the images of all sidecars in one write', async () => {
     const pod = { marks: { main: 'main', a: 'image', b: 'both' }, now: due.now } as const;
-    const house = on(pod, { virtual: true });
-    await house.endSidecars(step('swapImages', 'a', 'b'));
-    expect(house.pod().spec.containers.map(({ image }) => image)).toEqual(['sidecar', 'quick-exit:1', 'quick-exit:1']);
-    expect(house.writes()).toEqual(['patch pods']);
-    expect(house.events()).toEqual([
+    const context = on(pod, { virtual: true });
+    await context.endSidecars(step('swapImages', 'a', 'b'));
+    expect(context.pod().spec.containers.map(({ image }) => image)).toEqual([
+      'sidecar',
+      'quick-exit:1',
+      'quick-exit:1',
+    ]);
+    expect(context.writes()).toEqual(['patch pods']);
+    expect(context.events()).toEqual([
       'Kruise SidecarTerminator is trying to terminate sidecar [a b] using in-place update',
     ]);
   });
 
   it('JST-11: reads the pod again when it has changed meanwhile', async () => {
-    const house = on({ marks: { main: 'main', a: 'image' }, now: due.now }, { virtual: true });
+    const context = on({ marks: { main: 'main', a: 'image' }, now: due.now }, { virtual: true });
     let conflicts = 2;
-    house.meeting(({ verb }) => {
+    context.meeting(({ verb }) => {
       if (verb === 'patch' && conflicts-- > 0) throw conflict();
     });
-    await house.endSidecars(step('swapImages', 'a'));
-    expect(house.writes()).toEqual(['patch pods']);
+    await context.endSidecars(step('swapImages', 'a'));
+    expect(context.writes()).toEqual(['patch pods']);
   });
 
   it('JST-24, JST-30: withdraws the request that has ended, and no other', async () => {
     const again = { ...due, restartPolicy: 'OnFailure', instances: { proxy: 1 } } as const;
-    const house = on(again, { request: stopRequest(['proxy'], { status: stoppedStatus('proxy') }) });
-    await house.endSidecars(step('withdrawRequest', 'proxy'));
-    expect(house.request()).toBeUndefined();
+    const context = on(again, { request: stopRequest(['proxy'], { status: stoppedStatus('proxy') }) });
+    await context.endSidecars(step('withdrawRequest', 'proxy'));
+    expect(context.request()).toBeUndefined();
     const running = on(again, { request: stopRequest(['proxy']) });
     await running.endSidecars(step('withdrawRequest', 'proxy'));
     expect(running.request()).toBeDefined();
   });
 
   it('JST-31: a refusal by admission is told as one, so that it is tried again later', async () => {
-    const house = on(due);
-    house.meeting(({ verb }) => {
+    const context = on(due);
+    context.meeting(({ verb }) => {
       if (verb === 'create') throw new KubeError({ status: 400, reason: 'BadRequest', message: 'not active' });
     });
-    await expect(house.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({
+    await expect(context.endSidecars(step('requestStop', 'proxy'))).rejects.toMatchObject({
       type: 'Invalid',
       message: 'Cannot end sidecars of pod "shop/job-1": not active',
     });
   });
 
   it('JST-5: warns about a pod that has no main container', async () => {
-    const house = on({ marks: { proxy: 'sidecar' } });
-    await house.endSidecars(step('requestStop', 'proxy'));
-    expect(house.events()).toContain(
+    const context = on({ marks: { proxy: 'sidecar' } });
+    await context.endSidecars(step('requestStop', 'proxy'));
+    expect(context.events()).toContain(
       'Every container is marked as a sidecar, so all of them are terminated as soon as they run',
     );
   });
@@ -224,32 +228,32 @@ describe('endSidecars', () => {
 
 describe('reportSidecars', () => {
   it('writes what the pod waits for into its annotation, once, and takes it away', async () => {
-    const house = on(due);
+    const context = on(due);
     const status = { skipped: ['proxy'] };
-    await house.reportSidecars({ pod: ref, status });
-    await house.reportSidecars({ pod: ref, status });
-    expect(house.pod().metadata.annotations).toEqual({ 'windlass.io/sidecar-termination': '{"skipped":["proxy"]}' });
-    await house.reportSidecars({ pod: ref, status: {} });
-    expect(house.pod().metadata.annotations).toEqual({});
-    expect(house.writes()).toHaveLength(2);
+    await context.reportSidecars({ pod: ref, status });
+    await context.reportSidecars({ pod: ref, status });
+    expect(context.pod().metadata.annotations).toEqual({ 'windlass.io/sidecar-termination': '{"skipped":["proxy"]}' });
+    await context.reportSidecars({ pod: ref, status: {} });
+    expect(context.pod().metadata.annotations).toEqual({});
+    expect(context.writes()).toHaveLength(2);
   });
 
   it('JST-12: warns of a sidecar that its node has no variable for, by name', async () => {
-    const house = on(due);
+    const context = on(due);
     for (const reason of ['NoStopMark', 'NoQuickExitImage', 'Stopping']) {
       const waitingFor = { reason, blockedBy: ['container/proxy'], blockedCount: 1, since: 't', unblock: '' };
-      await house.reportSidecars({ pod: ref, status: { waitingFor } });
+      await context.reportSidecars({ pod: ref, status: { waitingFor } });
     }
-    expect(house.events()[0]).toBe(
+    expect(context.events()[0]).toBe(
       'Sidecar [proxy] is not terminated on a real node: it lacks the environment variable KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
     );
-    expect(house.events()).not.toContainEqual(expect.stringContaining('Stopping'));
+    expect(context.events()).not.toContainEqual(expect.stringContaining('Stopping'));
   });
 
   it('JST-34: writes nothing on a pod that is gone', async () => {
-    const house = on(due);
-    house.cluster.remove(kubeResource.pods, ref);
-    await house.reportSidecars({ pod: ref, status: { abortedBy: 'ann' } });
-    expect(house.writes()).toEqual([]);
+    const context = on(due);
+    context.cluster.remove(kubeResource.pods, ref);
+    await context.reportSidecars({ pod: ref, status: { abortedBy: 'ann' } });
+    expect(context.writes()).toEqual([]);
   });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ContainerRecreateRequest } from '../../api/container-recreate-request.ts';
-import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine-trouble.ts';
-import type { Pod } from '../../api/pod.ts';
-import { passOverSidecars } from '../../watcher/kinds/job-sidecar-termination.ts';
+import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { passOverSidecars } from '../../watcher/kinds/pod/job-sidecar-termination.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
@@ -54,11 +54,11 @@ function watcher(trouble?: EngineTrouble) {
 
 describe('a pass over the sidecars of a pod', () => {
   it('JST-1: wants an operation once the main containers are done', async () => {
-    const house = watcher();
-    await house.pass(jobPod({ ...due, now: {} }));
-    expect([house.operations, house.told]).toEqual([[], []]);
-    await house.pass(jobPod(due));
-    expect(house.operations).toMatchObject([
+    const context = watcher();
+    await context.pass(jobPod({ ...due, now: {} }));
+    expect([context.operations, context.told]).toEqual([[], []]);
+    await context.pass(jobPod(due));
+    expect(context.operations).toMatchObject([
       {
         workflowId,
         workflowType: 'terminateSidecars',
@@ -70,17 +70,17 @@ describe('a pass over the sidecars of a pod', () => {
   });
 
   it('tells it of everything that decides, and of nothing else', async () => {
-    const house = watcher();
-    await house.pass(jobPod(due));
-    await house.pass(jobPod({ ...due, metadata: { resourceVersion: '2', labels: { new: 'x' } } }));
-    await house.pass(jobPod(due), stopRequest(['proxy']));
-    await house.pass(jobPod(due), stopRequest(['proxy'], { status: { phase: 'Recreating' } }));
-    await house.pass(jobPod(due), stopRequest(['proxy'], { status: stoppedStatus('proxy') }));
-    await house.pass(
+    const context = watcher();
+    await context.pass(jobPod(due));
+    await context.pass(jobPod({ ...due, metadata: { resourceVersion: '2', labels: { new: 'x' } } }));
+    await context.pass(jobPod(due), stopRequest(['proxy']));
+    await context.pass(jobPod(due), stopRequest(['proxy'], { status: { phase: 'Recreating' } }));
+    await context.pass(jobPod(due), stopRequest(['proxy'], { status: stoppedStatus('proxy') }));
+    await context.pass(
       jobPod({ ...due, instances: { proxy: 1 } }),
       stopRequest(['proxy'], { status: stoppedStatus('proxy') }),
     );
-    const inputs = house.operations.map((operation) => operation.inputs);
+    const inputs = context.operations.map((operation) => operation.inputs);
     expect(inputs[1]).toBe(inputs[0]);
     expect(inputs[3]).toBe(inputs[2]);
     expect(new Set(inputs).size).toBe(4);
@@ -88,12 +88,12 @@ describe('a pass over the sidecars of a pod', () => {
 
   it('JST-33, JST-34: lets it look once more when nothing is left to end, or the pod is gone', async () => {
     for (const ended of [jobPod({ ...due, now: { main: { exitCode: 0 }, proxy: { exitCode: 0 } } }), undefined]) {
-      const house = watcher();
-      await house.pass(jobPod(due));
-      await house.pass(ended);
-      await house.pass(ended);
-      expect(house.told).toEqual([workflowId]);
-      expect(house.forgotten).toContain(workflowId);
+      const context = watcher();
+      await context.pass(jobPod(due));
+      await context.pass(ended);
+      await context.pass(ended);
+      expect(context.told).toEqual([workflowId]);
+      expect(context.forgotten).toContain(workflowId);
     }
   });
 });
@@ -118,34 +118,34 @@ describe('an operation that does not go on', () => {
     });
 
   it('EngineStuck: is reported on the pod, once, beside what people have decided', async () => {
-    const house = watcher(stuck);
-    await house.pass(jobPod({ ...due, ...saying({ skipped: ['other'] }) }));
-    expect(written(house.acts)).toEqual([{ skipped: ['other'], waitingFor: said }]);
-    await house.pass(jobPod({ ...due, ...saying({ waitingFor: said }) }));
-    expect(written(house.acts)).toHaveLength(1);
-    const [before, after] = house.operations.map(({ inputs }) => inputs);
+    const context = watcher(stuck);
+    await context.pass(jobPod({ ...due, ...saying({ skipped: ['other'] }) }));
+    expect(written(context.acts)).toEqual([{ skipped: ['other'], waitingFor: said }]);
+    await context.pass(jobPod({ ...due, ...saying({ waitingFor: said }) }));
+    expect(written(context.acts)).toHaveLength(1);
+    const [before, after] = context.operations.map(({ inputs }) => inputs);
     expect(after).not.toBe(before);
   });
 
   it('EngineSilent: is reported in the same way', async () => {
-    const house = watcher(engineSilent);
-    await house.pass(jobPod(due));
-    expect(written(house.acts)).toMatchObject([{ waitingFor: { reason: 'EngineSilent', blockedBy: ['temporal'] } }]);
+    const context = watcher(engineSilent);
+    await context.pass(jobPod(due));
+    expect(written(context.acts)).toMatchObject([{ waitingFor: { reason: 'EngineSilent', blockedBy: ['temporal'] } }]);
   });
 
   it('does not write over a pause, which must stay should the operation begin anew', async () => {
-    const house = watcher(stuck);
-    await house.pass(jobPod({ ...due, ...saying({ waitingFor: { ...said, reason: 'Paused' } }) }));
-    expect(written(house.acts)).toEqual([]);
+    const context = watcher(stuck);
+    await context.pass(jobPod({ ...due, ...saying({ waitingFor: { ...said, reason: 'Paused' } }) }));
+    expect(written(context.acts)).toEqual([]);
   });
 
   it('is taken off where nothing is left to end, and left to the operation where something is', async () => {
     const status = saying({ waitingFor: said });
-    const house = watcher();
-    await house.pass(jobPod({ ...due, ...status }));
-    expect(written(house.acts)).toEqual([]);
-    await house.pass(jobPod({ ...due, ...status, now: { main: { exitCode: 0 }, proxy: { exitCode: 0 } } }));
-    expect(written(house.acts)).toEqual([null]);
+    const context = watcher();
+    await context.pass(jobPod({ ...due, ...status }));
+    expect(written(context.acts)).toEqual([]);
+    await context.pass(jobPod({ ...due, ...status, now: { main: { exitCode: 0 }, proxy: { exitCode: 0 } } }));
+    expect(written(context.acts)).toEqual([null]);
   });
 });
 
@@ -171,20 +171,20 @@ describe('a command in the annotation of the pod', () => {
   ];
 
   it('reaches the operation before it is told to look, with who wrote it, and is taken off', async () => {
-    const house = watcher();
-    await house.pass(commanded('skip proxy'));
+    const context = watcher();
+    await context.pass(commanded('skip proxy'));
     const payload = { by: 'annotation of kubectl-annotate', target: 'proxy', id: 'pod-1/t1/skip proxy' };
     const argument = { pod: { namespace: 'shop', name: 'job-1', uid: 'pod-1' } };
-    expect(house.acts).toEqual([[workflowId, 'skip', payload, argument], removal('skip proxy'), 'want']);
+    expect(context.acts).toEqual([[workflowId, 'skip', payload, argument], removal('skip proxy'), 'want']);
   });
 
   it('stays while the main containers run, unless it is none', async () => {
-    const house = watcher();
-    await house.pass(commanded('pause', { now: {} }));
-    await house.pass(commanded('pause', { now: {}, phase: 'Pending' }));
-    expect(house.acts).toEqual([]);
-    await house.pass(commanded('undo', { now: {} }));
-    expect(house.acts).toEqual([removal('undo')]);
+    const context = watcher();
+    await context.pass(commanded('pause', { now: {} }));
+    await context.pass(commanded('pause', { now: {}, phase: 'Pending' }));
+    expect(context.acts).toEqual([]);
+    await context.pass(commanded('undo', { now: {} }));
+    expect(context.acts).toEqual([removal('undo')]);
   });
 
   it.each([
@@ -195,15 +195,15 @@ describe('a command in the annotation of the pod', () => {
       commanded('retry', due, { 'windlass.io/sidecar-termination': '{"abortedBy":"ann"}' }),
     ],
   ])('is only taken off a pod %s', async (_, pod) => {
-    const house = watcher();
-    await house.pass(pod);
-    expect(house.acts).toEqual([removal('retry')]);
+    const context = watcher();
+    await context.pass(pod);
+    expect(context.acts).toEqual([removal('retry')]);
   });
 
   it('is left alone where no sidecars are ended', async () => {
-    const house = watcher();
-    await house.pass(commanded('pause', { marks: { main: 'main', proxy: 'main' } }));
-    await house.pass(commanded('pause', { restartPolicy: 'Always' }));
-    expect(house.acts).toEqual([]);
+    const context = watcher();
+    await context.pass(commanded('pause', { marks: { main: 'main', proxy: 'main' } }));
+    await context.pass(commanded('pause', { restartPolicy: 'Always' }));
+    expect(context.acts).toEqual([]);
   });
 });

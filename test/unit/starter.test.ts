@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
-import { engineSilent, engineStuck } from '../../api/engine-trouble.ts';
-import { changedSignal } from '../../api/operations.ts';
+import { engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { changedSignal } from '../../api/engine/operations.ts';
 import { Starter, type StarterOptions, type WantedOperation } from '../../watcher/starter.ts';
 import { type Gate, newGate } from '../support/gate.ts';
 

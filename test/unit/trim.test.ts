@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { barrierEnv } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/pod.ts';
-import { kubeResource, podReadinessGate } from '../../api/well-known.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
 import { createdAt, gatedPod } from '../support/recreate-requests.ts';
 

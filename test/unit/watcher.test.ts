@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { pino } from 'pino';
-import { createKubeClient } from '../../activities/kube/client.ts';
-import type { Resource } from '../../api/meta.ts';
-import type { ControllerOf, WatcherHouse } from '../../watcher/controller.ts';
-import type { Term } from '../../watcher/leader.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import { createKubeClient } from '../../kube/client.ts';
+import type { Term } from '../../kube/leader.ts';
+import type { ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
 import { createMetrics } from '../../workers/metrics.ts';
 import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
@@ -31,11 +31,11 @@ function newTerm(): TestTerm {
 }
 
 /** Looks at one resource, and does to each object what it is given. */
-function controllerOf(of: Resource, pass: (uid: string, house: WatcherHouse) => Promise<void>): ControllerOf {
-  return (house) => {
-    const cache = house.cache(of);
-    const passes = house.queue(of.plural, async (uid) => {
-      await pass(uid, house);
+function controllerOf(of: Resource, pass: (uid: string, context: ControllerContext) => Promise<void>): ControllerOf {
+  return (context) => {
+    const cache = context.cache(of);
+    const passes = context.queue(of.plural, async (uid) => {
+      await pass(uid, context);
       return undefined;
     });
     cache.onChange(({ after }) => after && passes.add(after.metadata.uid));
@@ -138,12 +138,12 @@ describe('the watcher', () => {
       },
     } as unknown as Client;
     const troubles: (string | undefined)[] = [];
-    const things: ControllerOf = (house) => {
-      const { wantAll } = controllerOf(apples, async () => undefined)(house);
+    const things: ControllerOf = (context) => {
+      const { wantAll } = controllerOf(apples, async () => undefined)(context);
       return {
         wantAll() {
           wantAll();
-          troubles.push(house.starter.trouble('things/a')?.reason);
+          troubles.push(context.starter.trouble('things/a')?.reason);
         },
         workflowTypes: ['things'],
       };
@@ -219,11 +219,11 @@ describe('the watcher', () => {
   it('M4: full passes leave what has failed to its pauses', async () => {
     let passes = 0;
     let fullPasses = 0;
-    const counted: ControllerOf = (house) => {
+    const counted: ControllerOf = (context) => {
       const controller = controllerOf(apples, async () => {
         passes += 1;
         throw new Error('refused for good');
-      })(house);
+      })(context);
       return {
         wantAll() {
           fullPasses += 1;
@@ -261,8 +261,8 @@ describe('the watcher', () => {
   it('asks Temporal to be prepared one time at a time, while it is away', async () => {
     let prepared = 0;
     let fullPasses = 0;
-    const counted: ControllerOf = (house) => {
-      house.cache(apples);
+    const counted: ControllerOf = (context) => {
+      context.cache(apples);
       return {
         wantAll() {
           fullPasses += 1;

@@ -5,7 +5,7 @@ import {
   restartContainersType,
   rollOutType,
   terminateSidecarsType,
-} from '../../api/operations.ts';
+} from '../../api/engine/operations.ts';
 import { workerVersions } from '../../workers/worker-versions.ts';
 import type { Report } from '../chaos/campaign.ts';
 import { patienceMs, type World } from '../chaos/world.ts';

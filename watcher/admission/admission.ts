@@ -2,38 +2,45 @@ import { get } from 'node:https';
 import { type AddressInfo, isIP } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { KubeClient } from '../../activities/kube/client.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import { installation, kubeResource } from '../../api/well-known.ts';
-import { type CertificateKeeper, certificatePolicy, externalCertificates, ownCertificates } from './certificates.ts';
-import { conversions } from './convert/conversions.ts';
-import { conversionRoute, definitionName } from './convert/review.ts';
-import { dependantsIn } from './dependants.ts';
-import { type FollowedMarkers, followMarkers } from './followed-markers.ts';
-import { FollowedObjects, type FollowOptions } from './followed-objects.ts';
-import { lookUpsIn } from './look-ups.ts';
-import { cloneSetDefaultsPath, reviewCloneSetDefaults } from './mutate/cloneset.ts';
-import { recreateRequestPath, reviewRecreateRequest } from './mutate/container-recreate-request.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { cloneSetDefaultsPath, cloneSetPath, reviewCloneSet, reviewCloneSetDefaults } from './cloneset.ts';
+import { recreateRequestPath, reviewRecreateRequest } from './container-recreate-request.ts';
+import { conversions } from './conversions.ts';
+import { conversionRoute, definitionName } from './convert.ts';
+import { type RefusedDeletion, reviewDeletion } from './deletion-protection.ts';
 import {
   imageListPullJobPath,
   imagePullJobPath,
   reviewImageListPullJob,
   reviewImagePullJob,
-} from './mutate/image-pull-job.ts';
-import { nodeImagePath, reviewNodeImage } from './mutate/node-image.ts';
-import { podChain, podPath, reviewPod } from './mutate/pod.ts';
-import { podTrialsIn } from './pod-trial.ts';
+} from './image-pull-job.ts';
+import { nodeImagePath, reviewNodeImage } from './node-image.ts';
+import { podChain, podPath, reviewPod } from './pod.ts';
+import { podProbeMarkerPath, reviewPodProbeMarker } from './pod-probe-marker.ts';
+import { dependantsIn } from './review/dependants.ts';
+import { type FollowedMarkers, followMarkers } from './review/followed-markers.ts';
+import { FollowedObjects, type FollowOptions } from './review/followed-objects.ts';
+import { lookUpsIn } from './review/look-ups.ts';
+import { podTrialsIn } from './review/pod-trial.ts';
+import { type AdmissionRequest, admissionRoute, type Refused, type Review } from './review/review.ts';
+import {
+  type CertificateKeeper,
+  certificatePolicy,
+  externalCertificates,
+  ownCertificates,
+} from './server/certificates.ts';
 import {
   type AdmissionAddress,
   type CustomResourceDefinition,
   type Registration,
   syncRegistrations,
   type WebhookConfiguration,
-} from './registrations.ts';
-import { type AdmissionRequest, admissionRoute, type Refused, type Review } from './review.ts';
-import { secretStore } from './secret-store.ts';
+} from './server/registrations.ts';
+import { secretStore } from './server/secret-store.ts';
 import {
   type AdmissionServer,
   type AdmissionServerOptions,
@@ -41,11 +48,8 @@ import {
   type Outcome,
   type ServerCertificate,
   type ServerLimits,
-} from './server.ts';
-import { Upkeep } from './upkeep.ts';
-import { cloneSetPath, reviewCloneSet } from './validate/cloneset.ts';
-import { type RefusedDeletion, reviewDeletion } from './validate/deletion-protection.ts';
-import { podProbeMarkerPath, reviewPodProbeMarker } from './validate/pod-probe-marker.ts';
+} from './server/server.ts';
+import { Upkeep } from './server/upkeep.ts';
 
 /** Admission and conversion, put together. Everything that it needs from outside comes in here. */
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { RoleProcess, StartedPart } from '../../workers/role-process.ts';
 import { startAdmission } from './admission.ts';
-import { certificatesIn } from './x509.ts';
+import { certificatesIn } from './server/x509.ts';
 
 /** Starts admission in this process, and ends the process when the API server cannot be told of it in time (FG-16). */
 export function startAdmissionPart({ config, log, metrics, shutdown, kube }: RoleProcess): StartedPart {

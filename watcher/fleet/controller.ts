@@ -3,10 +3,12 @@
  * workload has one writer, and the roll-outs that give the permits to disrupt. A kind brings what it is made of as a
  * `FleetDefinition`; which pods there are to be is decided by its planner.
  */
-import { type FailureType, failureTypeOf } from '../../api/failure.ts';
-import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
-import { formatSelector, type LabelSelector, labelMatcher } from '../../api/label-selector.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
+import { type FailureType, failureTypeOf } from '../../api/core/failure.ts';
+import { formatSelector, type LabelSelector, labelMatcher } from '../../api/core/label-selector.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { qualifiedName } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import {
   queues,
   type RollOutChanged,
@@ -15,12 +17,14 @@ import {
   rollOutCommandNames,
   rollOutId,
   rollOutType,
-} from '../../api/operations.ts';
-import type { Pod } from '../../api/pod.ts';
-import { qualifiedName } from '../../api/refs.ts';
-import type { ControllerRevision } from '../../api/revision.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
-import { kubeResource } from '../../api/well-known.ts';
+} from '../../api/engine/operations.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { type Cache, compareVersions } from '../../kube/cache.ts';
+import type { PassResult } from '../../kube/keyed-queue.ts';
+import type { Term } from '../../kube/leader.ts';
+import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { OperationState } from '../../workers/metrics.ts';
 import type {
   FleetFailures,
@@ -29,18 +33,14 @@ import type {
   RollOutWanted,
   WorkloadPlan,
 } from '../../workflows/plan/fleet/input.ts';
+import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
-import type { FleetPlan, Permit } from '../../workflows/plan/fleet-permit.ts';
-import { type Cache, compareVersions } from '../cache.ts';
-import type { Controller, WatcherHouse } from '../controller.ts';
+import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
-import type { PassResult } from '../keyed-queue.ts';
-import type { Term } from '../leader.ts';
 import { passOnCommand } from '../operator-commands.ts';
-import { RecentlySeen } from '../recently-seen.ts';
 import type { WantedOperation } from '../starter.ts';
+import type { FleetKind, Seen } from './kind.ts';
 import { orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from './owned.ts';
-import type { FleetKind, Seen } from './permit.ts';
 import { FleetQueue } from './queue.ts';
 import {
   type FleetObject,
@@ -100,14 +100,14 @@ export class FleetController<Owner extends Workload, World extends object>
   readonly tells = onlyTells;
   readonly retryKey = retryKeyOf;
   readonly #definition: FleetDefinition<Owner, World>;
-  readonly #house: WatcherHouse;
+  readonly #context: ControllerContext;
   readonly #owners: Cache<Owner>;
   readonly #pods: Cache<Pod>;
   readonly #claims: Cache<KubeObject>;
   readonly #revisions: Cache<ControllerRevision>;
   readonly #pullJobs: Cache<ImagePullJob>;
   readonly #writer: FleetWriter<Owner, World>;
-  readonly #operations: ReturnType<WatcherHouse['queue']>;
+  readonly #operations: ReturnType<ControllerContext['queue']>;
   /** Names of pods that have gone, or are another's. */
   readonly #spent = new RecentlySeen(spentMs);
   /** Workloads of which a pod was created since one could not be. */
@@ -121,11 +121,11 @@ export class FleetController<Owner extends Workload, World extends object>
   #queue: FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>> | undefined;
   #hasResizeSubresource: boolean | undefined;
 
-  constructor(house: WatcherHouse, definition: FleetDefinition<Owner, World>) {
-    this.#house = house;
+  constructor(context: ControllerContext, definition: FleetDefinition<Owner, World>) {
+    this.#context = context;
     this.#definition = definition;
     this.kind = definition.resource.kind;
-    const { cache, kube, now } = house;
+    const { cache, kube, now } = context;
     this.#owners = cache<Owner>(definition.resource);
     this.#pods = cache<Pod>(kubeResource.pods, ownedIndex);
     this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, ownedIndex);
@@ -138,12 +138,12 @@ export class FleetController<Owner extends Workload, World extends object>
         ...{ owners: this.#owners, pods: this.#pods, claims: this.#claims, revisions: this.#revisions },
         pullJobs: this.#pullJobs,
       },
-      drains: new Drains(house),
+      drains: new Drains(context),
       now,
       spend: (owner, podName) => this.#spent.add(nameBeside(owner, podName), now()),
       owe: (owner, pod, owed) => this.#owe(owner, pod, owed),
     });
-    this.#operations = house.queue(definition.rollOuts, (uid) => this.#passOverOperation(uid));
+    this.#operations = context.queue(definition.rollOuts, (uid) => this.#passOverOperation(uid));
     this.#listen();
   }
 
@@ -153,7 +153,7 @@ export class FleetController<Owner extends Workload, World extends object>
       wantAll: () => this.#wantAll(),
       begin: (term) => this.#begin(term),
       workflowTypes: [rollOutType],
-      fleet: { kind: this.kind, queue: () => (this.#house.isLeading() ? this.#queue : undefined) },
+      fleet: { kind: this.kind, queue: () => (this.#context.isLeading() ? this.#queue : undefined) },
       operations: () => ({ kind: this.kind, states: this.#states() }),
       stop: async () => this.#queue?.stop(),
     };
@@ -161,7 +161,7 @@ export class FleetController<Owner extends Workload, World extends object>
 
   /** Something has changed that a workload looks at and that it does not control. */
   changed(uid: string): void {
-    if (this.#house.isLeading()) this.#queue?.add(uid, 'changed');
+    if (this.#context.isLeading()) this.#queue?.add(uid, 'changed');
   }
 
   look(uid: string): World | undefined {
@@ -172,7 +172,7 @@ export class FleetController<Owner extends Workload, World extends object>
       this.#withoutPermit.delete(uid);
       return undefined;
     }
-    const { config, now, starter } = this.#house;
+    const { config, now, starter } = this.#context;
     const { resource } = this.#definition;
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
@@ -241,7 +241,7 @@ export class FleetController<Owner extends Workload, World extends object>
     if (owner === undefined) return;
     const { resource, hasClaims } = this.#definition;
     const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
-    const { kube } = this.#house;
+    const { kube } = this.#context;
     const { name, namespace = '' } = owner.metadata;
     const matches = labelMatcher(owner.spec.selector) ?? (() => false);
     const labelSelector = formatSelector(owner.spec.selector);
@@ -296,7 +296,7 @@ export class FleetController<Owner extends Workload, World extends object>
     this.#owedClaims.clear();
     this.#withoutPermit.clear();
     this.#rollOuts.clear();
-    const { log, metrics, now } = this.#house;
+    const { log, metrics, now } = this.#context;
     const queue = new FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>>({
       ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
       shareOf: (uid) => this.#owners.byUid(uid)?.metadata.namespace ?? '',
@@ -360,7 +360,7 @@ export class FleetController<Owner extends Workload, World extends object>
   }
 
   #listen(): void {
-    const { isLeading, now } = this.#house;
+    const { isLeading, now } = this.#context;
     const changed = (uid: string) => this.changed(uid);
     const edited = (uid: string) => {
       if (isLeading()) this.#queue?.add(uid, 'edited');
@@ -402,7 +402,7 @@ export class FleetController<Owner extends Workload, World extends object>
   }
 
   async #passOverOperation(uid: string): Promise<PassResult | undefined> {
-    const { kube, starter } = this.#house;
+    const { kube, starter } = this.#context;
     const { resource } = this.#definition;
     const owner = this.#owners.byUid(uid);
     const rollOut = this.#rollOuts.get(uid);
@@ -418,22 +418,22 @@ export class FleetController<Owner extends Workload, World extends object>
   async #forget(uid: string): Promise<void> {
     const rollOut = this.#rollOuts.get(uid);
     this.#rollOuts.delete(uid);
-    if (!this.#house.isLeading()) return;
-    this.#house.starter.forget(rollOutId(uid));
+    if (!this.#context.isLeading()) return;
+    this.#context.starter.forget(rollOutId(uid));
     const change: RollOutChanged = { withdrawn: true };
-    if (rollOut?.isWanted) await this.#house.starter.tell(rollOutId(uid), change);
+    if (rollOut?.isWanted) await this.#context.starter.tell(rollOutId(uid), change);
   }
 
   /** Whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
   async #discover(): Promise<void> {
     if (this.#hasResizeSubresource !== undefined) return;
     try {
-      const found = (await this.#house.kube.request('GET', '/api/v1')) as {
+      const found = (await this.#context.kube.request('GET', '/api/v1')) as {
         readonly resources?: readonly { readonly name?: string }[];
       };
       this.#hasResizeSubresource = found.resources?.some(({ name }) => name === 'pods/resize') ?? false;
     } catch (error) {
-      this.#house.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
+      this.#context.log.warn({ err: error }, 'Cannot ask the API server whether pods can be resized');
     }
   }
 }

@@ -2,9 +2,10 @@
  * What workloads control: pods, PersistentVolumeClaims, revisions, jobs. The index is the same for every kind of workload, so
  * that several kinds that follow one resource share it, and each finds only its own.
  */
-import { fleetOf } from '../../api/fleet-kinds.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Cache } from '../cache.ts';
+
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { fleetOf } from '../../api/fleet/fleet-kinds.ts';
+import type { Cache } from '../../kube/cache.ts';
 
 type Kind = Pick<Resource, 'group' | 'kind'>;
 

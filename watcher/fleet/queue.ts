@@ -10,18 +10,18 @@
  * of the planner, is asked for again before each disruptive step, and dies with the activity that handed it in, with the
  * lease, and with its verdict.
  */
-import { isFailureType } from '../../api/failure.ts';
-import { withGrant } from '../../api/missing-right.ts';
-import type { WaitingFor } from '../../api/waiting-for.ts';
+import { isFailureType } from '../../api/core/failure.ts';
+import { withGrant } from '../../api/engine/missing-right.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { inTerm } from '../../kube/fence.ts';
+import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
+import type { Term } from '../../kube/leader.ts';
+import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
-import type { FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet-permit.ts';
-import { shortened, waitWithin } from '../../workflows/plan/size.ts';
-import { inTerm } from '../fence.ts';
-import { KeyedQueue, type PassResult } from '../keyed-queue.ts';
-import type { Term } from '../leader.ts';
-import { mayBeMade } from '../moved-on.ts';
-import type { FleetKind, PermitLife, Seen, Together } from './permit.ts';
+import type { FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { shortened, waitWithin } from '../../workflows/plan/text-size.ts';
+import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';

@@ -1,6 +1,6 @@
 import type { PermitHolder } from '../../activities/fleet/advance.ts';
-import type { Resource } from '../../api/meta.ts';
-import type { KubeWriter } from '../fence.ts';
+import type { Resource } from '../../api/core/meta.ts';
+import type { KubeWriter } from '../../kube/fence.ts';
 
 /** What roll-outs ask of the leading watcher, for one term. */
 export interface FleetWork {

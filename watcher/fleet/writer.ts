@@ -3,25 +3,26 @@
  * about by UID and version; one that finds another version writes nothing, since the event that brings it is a reason for
  * another look anyway.
  */
-import type { EventText } from '../../api/event.ts';
-import { failureTypeOf } from '../../api/failure.ts';
-import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job.ts';
-import type { JsonObject } from '../../api/json.ts';
-import type { KubeObject, Resource } from '../../api/meta.ts';
-import type { Pod } from '../../api/pod.ts';
-import { isControlledBy } from '../../api/refs.ts';
-import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/revision.ts';
-import { kubeResource } from '../../api/well-known.ts';
+
+import type { JsonObject } from '../../api/base/json.ts';
+import type { EventText } from '../../api/core/event.ts';
+import { failureTypeOf } from '../../api/core/failure.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { isControlledBy } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { afterNameTaken, type ControllerRevision, type NewRevision, revisionBody } from '../../api/fleet/revision.ts';
+import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { type Cache, compareVersions } from '../../kube/cache.ts';
+import { EventBudget, tellEvent } from '../../kube/events.ts';
+import type { KubeWriter } from '../../kube/fence.ts';
+import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../../kube/moved-on.ts';
+import { RecentlySeen } from '../../kube/recently-seen.ts';
+import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
-import type { PodWrite } from '../../workflows/plan/in-place-update.ts';
-import { type Cache, compareVersions } from '../cache.ts';
 import type { Drains } from '../drained.ts';
-import { EventBudget, tellEvent } from '../events.ts';
-import type { KubeWriter } from '../fence.ts';
-import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../moved-on.ts';
-import { RecentlySeen } from '../recently-seen.ts';
 import { trimPod } from '../trim.ts';
-import type { Seen, Together } from './permit.ts';
+import type { Seen, Together } from './kind.ts';
 
 /** A workload whose pods are written: a CloneSet. */
 export interface FleetObject extends KubeObject {

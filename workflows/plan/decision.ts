@@ -1,4 +1,4 @@
-import type { WaitingFor } from '../../api/waiting-for.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 
 /** A wait as a plan names it. When it began is known to the operation that keeps asking. */
 export type Wait = Omit<WaitingFor, 'since'>;

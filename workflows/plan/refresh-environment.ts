@@ -6,8 +6,8 @@
  * this run has stopped already, since the pod shows that a moment later, and what a person has said.
  */
 import { type Wait, waitFor } from './decision.ts';
-import type { Command } from './recreate-containers.ts';
-import { shortened } from './size.ts';
+import type { Command } from './recreate/recreate-containers.ts';
+import { shortened } from './text-size.ts';
 
 /** An instance that runs with an old environment. */
 export interface StaleInstance {

@@ -1,4 +1,4 @@
-import type { RefusalReason } from '../../api/failure.ts';
+import type { RefusalReason } from '../../api/core/failure.ts';
 
 /** First and longest pause before what was refused is tried again. */
 const pauseMs = {

@@ -5,7 +5,8 @@
  * sidecars still run, what has been tried, and how it went. So nothing has to be remembered but what people have said, and
  * an operation that was lost goes on where the cluster is.
  */
-import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request.ts';
+import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../api/core/pod.ts';
 import {
   isEnded,
   isFinished,
@@ -18,9 +19,8 @@ import {
   terminationStatusOf,
   terminationWaits,
 } from '../../api/job-sidecar-termination.ts';
-import type { Pod } from '../../api/pod.ts';
 import { type Wait, waitFor } from './decision.ts';
-import { shortened } from './size.ts';
+import { shortened } from './text-size.ts';
 
 /** What is looked at. */
 export interface SidecarWorld {

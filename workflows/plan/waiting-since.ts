@@ -1,4 +1,4 @@
-import type { WaitingFor } from '../../api/waiting-for.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { Wait } from './decision.ts';
 
 /** A wait with the time at which it began: while the reason stays the same it is one wait, whoever is in the way. */

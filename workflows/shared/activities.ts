@@ -5,7 +5,7 @@ import {
   proxyActivities,
   proxyLocalActivities,
 } from '@temporalio/workflow';
-import { queues } from '../../api/operations.ts';
+import { queues } from '../../api/engine/operations.ts';
 import { type Activities, type ActivityName, checkedResult, type ResultOf } from './results.ts';
 
 /** An outage is waited out, however long it lasts: operations end by their own deadline or by a person, never by retries. */

@@ -1,5 +1,5 @@
 import type { WorkflowInterceptors } from '@temporalio/workflow';
-import { unreadableEncoding } from '../../api/unreadable-payload.ts';
+import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
 
 /**
  * A signal that nobody can read is a signal without a payload: it stands in the history for good, and may come from anybody.

@@ -5,8 +5,8 @@ import {
   handOverSignal,
   isCommandName,
   parseCommandPayload,
-} from '../../api/operations.ts';
-import { fitting } from '../plan/size.ts';
+} from '../../api/engine/operations.ts';
+import { fitting } from '../plan/text-size.ts';
 import { temporal } from './activities.ts';
 import { listOf, object, optional, text } from './shape.ts';
 import type { Retries } from './until-allowed.ts';

@@ -1,6 +1,6 @@
 import { ActivityFailure, ApplicationFailure, TemporalFailure, TimeoutFailure } from '@temporalio/workflow';
-import { isFailureType, type RefusalReason } from '../../api/failure.ts';
-import { withGrant } from '../../api/missing-right.ts';
+import { isFailureType, type RefusalReason } from '../../api/core/failure.ts';
+import { withGrant } from '../../api/engine/missing-right.ts';
 
 /** Why a step failed, as far as it matters what to do next. */
 export type StepFailure =

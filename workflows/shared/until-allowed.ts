@@ -1,5 +1,5 @@
 import { condition, isCancellation, setCurrentDetails } from '@temporalio/workflow';
-import { type RefusalReason, refusalWait } from '../../api/failure.ts';
+import { type RefusalReason, refusalWait } from '../../api/core/failure.ts';
 import { refusedPauseMs } from '../plan/refused-pause.ts';
 import { reasonOf } from './refusals.ts';
 

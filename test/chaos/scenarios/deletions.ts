@@ -1,7 +1,7 @@
-import { isGone } from '../../../activities/kube/failures.ts';
-import { crr } from '../../../api/container-recreate-request.ts';
-import type { Resource } from '../../../api/meta.ts';
-import { kubeResource } from '../../../api/well-known.ts';
+import { crr } from '../../../api/container-recreate-request/types.ts';
+import type { Resource } from '../../../api/core/meta.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { isGone } from '../../../kube/failures.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { Fleet, type Judgement } from '../fleet.ts';
 import type { Expectation } from '../judge.ts';

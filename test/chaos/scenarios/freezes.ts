@@ -1,5 +1,5 @@
-import { isCompleted } from '../../../api/container-recreate-request.ts';
-import { kubeResource } from '../../../api/well-known.ts';
+import { isCompleted } from '../../../api/container-recreate-request/types.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
 import { auditPosition, watcherWrites } from '../audit-record.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { type Fault, frozen, killed, startSecond } from '../faults.ts';

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { KubeError } from '../../../activities/kube/failures.ts';
-import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request.ts';
-import { kubeResource } from '../../../api/well-known.ts';
+import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
 import { controlPlanePorts } from '../../../deploy/local/instance.ts';
+import { KubeError } from '../../../kube/failures.ts';
 import { isLate } from '../../support/patience.ts';
 import type { Report, Scenario } from '../campaign.ts';
 import { killed, recordOf } from '../faults.ts';

@@ -1,6 +1,6 @@
 import { request } from 'undici';
-import type { ContainerRecreateRequest } from '../../../api/container-recreate-request.ts';
-import { crr, crrV1alpha1 } from '../../../api/container-recreate-request.ts';
+import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
+import { crr, crrV1alpha1 } from '../../../api/container-recreate-request/types.ts';
 import { apiserverUrl } from '../../../deploy/local/kubeconfigs.ts';
 import { adminAgent, partReady } from '../../../deploy/local/parts.ts';
 import { isLate } from '../../support/patience.ts';

@@ -1,5 +1,5 @@
-import type { Pod } from '../../../api/pod.ts';
-import { kubeResource } from '../../../api/well-known.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
 import type { Scenario } from '../campaign.ts';
 import { Fleet } from '../fleet.ts';
 import { containersOf } from '../pod-record.ts';

@@ -1,15 +1,16 @@
 /** The pods of a CloneSet as all its decisions see them: which count, which are to be relied on, which come first. */
-import { cloneSetMark } from '../../../api/cloneset.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place-update.ts';
-import { compareGoStrings } from '../../../api/json-go.ts';
-import { labelMatcher } from '../../../api/label-selector.ts';
-import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/lifecycle.ts';
-import { perObject } from '../../../api/per-object.ts';
-import { isActive, type Pod } from '../../../api/pod.ts';
-import { isControlledBy } from '../../../api/refs.ts';
-import { isAtRevision, revisionMark } from '../../../api/revision.ts';
+
+import { compareGoStrings } from '../../../api/base/json-go.ts';
+import { perObject } from '../../../api/base/per-object.ts';
+import { cloneSetMark } from '../../../api/cloneset/types.ts';
+import { labelMatcher } from '../../../api/core/label-selector.ts';
+import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { isControlledBy } from '../../../api/core/refs.ts';
+import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/fleet/lifecycle.ts';
+import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
+import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
 import type { AsSeen } from '../fleet/steps.ts';
-import type { CloneSetWorld, VolumeClaim } from './world.ts';
+import type { CloneSetWorld, VolumeClaim } from './input.ts';
 
 /** A pod that counts (CS-10). */
 export interface FleetPod {

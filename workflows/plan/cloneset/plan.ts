@@ -5,27 +5,28 @@
  * deleted: then the numbers are about to change. A pod is written at most once in a pass, so that every decision about it
  * is made on what is there.
  */
-import type { CloneSet, CloneSetStatus } from '../../../api/cloneset.ts';
-import { isControlledBy } from '../../../api/refs.ts';
-import { ordersAnnotation, ordersOf } from '../../../api/roll-out-orders.ts';
-import { timestamp } from '../../../api/time.ts';
+
+import { timestamp } from '../../../api/base/time.ts';
+import type { CloneSet, CloneSetStatus } from '../../../api/cloneset/types.ts';
+import { isControlledBy } from '../../../api/core/refs.ts';
+import { ordersAnnotation, ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import { firstWait } from '../decision.ts';
+import type { FleetPlan, Standing } from '../fleet/permit.ts';
+import { prunedOrders } from '../fleet/roll-out-orders.ts';
 import type { Intention } from '../fleet/steps.ts';
-import type { FleetPlan, Standing } from '../fleet-permit.ts';
-import { prunedOrders } from '../roll-out-orders.ts';
 import { waitingSince } from '../waiting-since.ts';
 import { asSeen, countedPods, type FleetPod } from './fleet.ts';
-import { isAtGoal, progressOf, type Scene, sceneOf } from './goal.ts';
+import type { CloneSetWorld } from './input.ts';
 import { asGoing, owedClaims, unusedClaims } from './pods.ts';
 import { planPreDownload } from './pre-download.ts';
 import { planRefresh } from './refresh.ts';
 import { chooseRevisions, forgottenRevisions } from './revisions.ts';
 import { isUpdateLeft } from './roll-out.ts';
 import { planScale, prunedPodsToDelete, releases } from './scale.ts';
+import { isAtGoal, progressOf, type Scene, sceneOf } from './scene.ts';
 import { cloneSetStatus, isNews, progressDeadlineMs } from './status.ts';
 import { planUpdate, retryInMs } from './update.ts';
 import { cannotRecord, cloneSetRules, describeCause, noPermitInMs, type Situation } from './waits.ts';
-import type { CloneSetWorld } from './world.ts';
 
 /** Creations next to each other in the upkeep may go side by side. */
 export interface CloneSetPlan extends FleetPlan<Intention> {

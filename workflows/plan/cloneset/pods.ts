@@ -4,19 +4,20 @@
  * A pod and its claims are paired by an instance ID, which is also the end of the pod's name. IDs of claims that have lost
  * their pod are used up first, so that a new pod finds the volumes of the one that went away.
  */
-import { type CloneSet, cloneSetMark, cloneSets } from '../../../api/cloneset.ts';
-import { fnv1a } from '../../../api/fnv.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
-import { apiVersionOf } from '../../../api/meta.ts';
-import type { Pod } from '../../../api/pod.ts';
-import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/revision.ts';
-import { timestamp } from '../../../api/time.ts';
-import { podReadinessGate } from '../../../api/well-known.ts';
+
+import { fnv1a } from '../../../api/base/fnv.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/base/json.ts';
+import { timestamp } from '../../../api/base/time.ts';
+import { type CloneSet, cloneSetMark, cloneSets } from '../../../api/cloneset/types.ts';
+import { apiVersionOf } from '../../../api/core/meta.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { podReadinessGate } from '../../../api/core/well-known.ts';
+import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/fleet/revision.ts';
+import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
+import { stateMetadata } from '../fleet/lifecycle.ts';
 import type { AsSeen, Intention } from '../fleet/steps.ts';
-import { stateMetadata } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
-import type { CloneSetWorld, VolumeClaim } from './world.ts';
+import type { CloneSetWorld, VolumeClaim } from './input.ts';
 
 /** Letters and digits of which no word can come. */
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';

@@ -6,23 +6,24 @@
  * then no pod is disturbed before the images are on as many of these nodes as it says. That they were is marked on the
  * revision, too, and holds for this roll-out, whatever becomes of the nodes.
  */
-import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset.ts';
-import { familiarImage } from '../../../api/familiar-image.ts';
-import { type ImagePullJob, imagePullJobs, isFinished, mostSandboxBytes } from '../../../api/image-pull-job.ts';
-import { countOf } from '../../../api/int-or-percent.ts';
-import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/json.ts';
-import { jsonBytes } from '../../../api/json-bytes.ts';
-import { compareGoStrings } from '../../../api/json-go.ts';
-import { apiVersionOf } from '../../../api/meta.ts';
-import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image.ts';
-import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/revision.ts';
-import { windlassAnnotation } from '../../../api/well-known.ts';
+
+import { countOf } from '../../../api/base/int-or-percent.ts';
+import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
+import { jsonBytes } from '../../../api/base/json-bytes.ts';
+import { compareGoStrings } from '../../../api/base/json-go.ts';
+import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset/types.ts';
+import { familiarImage } from '../../../api/core/familiar-image.ts';
+import { apiVersionOf } from '../../../api/core/meta.ts';
+import { windlassAnnotation } from '../../../api/core/well-known.ts';
+import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/fleet/revision.ts';
+import { type ImagePullJob, imagePullJobs, isFinished, mostSandboxBytes } from '../../../api/image-pull-job/types.ts';
+import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image/types.ts';
+import { decideInPlace } from '../fleet/in-place/update.ts';
 import type { Intention } from '../fleet/steps.ts';
-import { decideInPlace } from '../in-place-update.ts';
+import type { Numbers } from './counts.ts';
 import { asSeen, isOfRevision } from './fleet.ts';
-import { replicasOf, type Scene } from './goal.ts';
-import type { Numbers } from './numbers.ts';
 import { controllerReference } from './pods.ts';
+import { replicasOf, type Scene } from './scene.ts';
 
 /** A container that a revision starts from another image. */
 interface ChangedImage {

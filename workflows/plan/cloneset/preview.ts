@@ -2,19 +2,20 @@
  * What would become of each pod of a CloneSet, were it rolled out as it stands now: told before it is begun, by the same
  * code that does it.
  */
-import { isInGrace } from '../../../api/in-place-update.ts';
-import { objectOr } from '../../../api/json.ts';
-import type { Pod } from '../../../api/pod.ts';
-import type { ControllerRevision } from '../../../api/revision.ts';
-import { batchesOf, type RecreateCause } from '../in-place-update.ts';
+
+import { objectOr } from '../../../api/base/json.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import { isInGrace } from '../../../api/in-place/in-place-update.ts';
+import { batchesOf, type RecreateCause } from '../fleet/in-place/update.ts';
+import type { Numbers } from './counts.ts';
 import { type AlikePods, countedPods, type FleetPod } from './fleet.ts';
-import { isAtGoal, type Scene, scaleNumbers, sceneOf, updateNumbers } from './goal.ts';
-import type { Numbers } from './numbers.ts';
+import type { CloneSetWorld } from './input.ts';
 import { newPod } from './pods.ts';
 import { chooseRevisions, type Revisions } from './revisions.ts';
 import { surplusPods } from './scale.ts';
+import { isAtGoal, type Scene, scaleNumbers, sceneOf, updateNumbers } from './scene.ts';
 import { decideUpdate, updateLine } from './update.ts';
-import type { CloneSetWorld } from './world.ts';
 
 /** The way of one pod. */
 export type PodRoad =

@@ -4,17 +4,18 @@
  *
  * Nothing of this makes a pod less available than it is, so it takes no permit and goes on while paused.
  */
-import { inPlaceReadinessGate, isInGrace, isInPlaceComplete } from '../../../api/in-place-update.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/json.ts';
-import { isWorkingState } from '../../../api/lifecycle.ts';
-import type { Pod } from '../../../api/pod.ts';
-import { initialReadiness, lacksReadiness } from '../../../api/pod-readiness.ts';
-import { revisionMark, shortHash } from '../../../api/revision.ts';
+
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/base/json.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { initialReadiness, lacksReadiness } from '../../../api/core/pod-readiness.ts';
+import { isWorkingState } from '../../../api/fleet/lifecycle.ts';
+import { revisionMark, shortHash } from '../../../api/fleet/revision.ts';
+import { inPlaceReadinessGate, isInGrace, isInPlaceComplete } from '../../../api/in-place/in-place-update.ts';
+import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../fleet/in-place/update.ts';
+import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../fleet/lifecycle.ts';
 import type { Intention } from '../fleet/steps.ts';
-import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../in-place-update.ts';
-import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../lifecycle.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
-import { isAtGoal, type Scene, updateNumbers } from './goal.ts';
+import { isAtGoal, type Scene, updateNumbers } from './scene.ts';
 
 export interface RefreshPlan {
   readonly steps: readonly Intention[];

@@ -1,6 +1,6 @@
 /** Which revisions a CloneSet has now: the one that its template stands for, the one it comes from, those to forget. */
-import { type CloneSet, cloneSetDefault } from '../../../api/cloneset.ts';
-import { labelMatcher } from '../../../api/label-selector.ts';
+import { type CloneSet, cloneSetDefault } from '../../../api/cloneset/types.ts';
+import { labelMatcher } from '../../../api/core/label-selector.ts';
 import {
   type ControllerRevision,
   currentRevisionOf,
@@ -9,12 +9,12 @@ import {
   type RevisionOwner,
   revisionsOf,
   revisionsToPrune,
-} from '../../../api/revision.ts';
+} from '../../../api/fleet/revision.ts';
 import type { Intention } from '../fleet/steps.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
-import type { Scene } from './goal.ts';
+import type { CloneSetWorld } from './input.ts';
 import { ownerApiVersion } from './pods.ts';
-import type { CloneSetWorld } from './world.ts';
+import type { Scene } from './scene.ts';
 
 /** The revisions that the rest of a pass works with. */
 export interface Revisions {

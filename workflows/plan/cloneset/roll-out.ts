@@ -1,8 +1,8 @@
 /** Whether there is anything to roll out, and what the roll-out has to know of the set. */
-import type { RollOutFacts } from '../../../api/operations.ts';
-import { ordersOf } from '../../../api/roll-out-orders.ts';
-import { isAtGoal, replicasOf } from './goal.ts';
+import type { RollOutFacts } from '../../../api/engine/operations.ts';
+import { ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import { previousRevision } from './revisions.ts';
+import { isAtGoal, replicasOf } from './scene.ts';
 import type { Situation } from './waits.ts';
 
 /** Whether pods are to be updated, besides those that an operator leaves out. A pod whose update has begun is not. */

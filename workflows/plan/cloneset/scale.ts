@@ -7,10 +7,10 @@
  *   4. pods that somebody has named are deleted,
  *   5. pods that are too many are deleted.
  */
-import { type CloneSet, cloneSetEvent } from '../../../api/cloneset.ts';
-import type { JsonObject } from '../../../api/json.ts';
-import type { Pod } from '../../../api/pod.ts';
-import type { Intention, WriteReason } from '../fleet/steps.ts';
+
+import type { JsonObject } from '../../../api/base/json.ts';
+import { type CloneSet, cloneSetEvent } from '../../../api/cloneset/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
 import {
   beforeDelete,
   canCancelDelete,
@@ -18,11 +18,12 @@ import {
   enter,
   type PodChange,
   whileHeldBeforeDelete,
-} from '../lifecycle.ts';
+} from '../fleet/lifecycle.ts';
+import type { Intention, WriteReason } from '../fleet/steps.ts';
+import type { Numbers } from './counts.ts';
 import { asSeen, type FleetPod } from './fleet.ts';
-import { countsAsNew, type Scene, scaleNumbers } from './goal.ts';
-import type { Numbers } from './numbers.ts';
 import { type AwaitedPod, awaitedPods, claimsOfPod, freeInstanceIds, newPod, orphanedInstanceIds } from './pods.ts';
+import { countsAsNew, type Scene, scaleNumbers } from './scene.ts';
 import { chooseVictims } from './victims.ts';
 
 export interface ScalePlan {

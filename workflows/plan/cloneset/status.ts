@@ -1,4 +1,6 @@
 /** What the status of a CloneSet says (CS §3). One function computes all of it; times are those of the last change. */
+
+import { sameJson } from '../../../api/base/json.ts';
 import {
   type CloneSet,
   type CloneSetCondition,
@@ -7,14 +9,13 @@ import {
   noProgressDeadline,
   type ProgressReason,
   progressMessage,
-} from '../../../api/cloneset.ts';
-import { sameJson } from '../../../api/json.ts';
-import { formatSelector } from '../../../api/label-selector.ts';
+} from '../../../api/cloneset/types.ts';
+import { formatSelector } from '../../../api/core/label-selector.ts';
 import type { Wait } from '../decision.ts';
 import { waitingSince } from '../waiting-since.ts';
+import { partitionOf } from './counts.ts';
 import { type FleetPod, isOfRevision } from './fleet.ts';
-import { replicasOf, type Scene } from './goal.ts';
-import { partitionOf } from './numbers.ts';
+import { replicasOf, type Scene } from './scene.ts';
 
 /** What happened in the pass, as far as the status tells of it. */
 export interface PassNews {

@@ -6,10 +6,11 @@
  *
  * Of more terms than a set may have the first ones count, so that a set that was stored with them holds up no other.
  */
-import type { RollingUpdate } from '../../../api/cloneset.ts';
-import { mostTerms } from '../../../api/cloneset-limits.ts';
-import { entryOf } from '../../../api/json.ts';
-import { labelMatcher } from '../../../api/label-selector.ts';
+
+import { entryOf } from '../../../api/base/json.ts';
+import { mostTerms } from '../../../api/cloneset/limits.ts';
+import type { RollingUpdate } from '../../../api/cloneset/types.ts';
+import { labelMatcher } from '../../../api/core/label-selector.ts';
 import { type AlikePods, byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
 
 /** The order of these candidates. Scattering also looks at `all` pods of the set, and at those that are to be made. */

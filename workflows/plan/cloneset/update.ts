@@ -5,12 +5,12 @@
  * update order. The walk along the line ends at the first pod for which the budget has no room. A start takes a permit;
  * only pods that have been held for their update, and are free now, go on without one.
  */
-import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset.ts';
-import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-place-update.ts';
-import { sameJson } from '../../../api/json.ts';
-import type { Pod } from '../../../api/pod.ts';
-import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/revision.ts';
-import type { Intention } from '../fleet/steps.ts';
+
+import { sameJson } from '../../../api/base/json.ts';
+import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/fleet/revision.ts';
+import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-place/in-place-update.ts';
 import {
   budgetRetryMs,
   decideInPlace,
@@ -18,13 +18,14 @@ import {
   type PodWrite,
   type RecreateCause,
   startInPlace,
-} from '../in-place-update.ts';
-import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../lifecycle.ts';
+} from '../fleet/in-place/update.ts';
+import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from '../fleet/lifecycle.ts';
+import type { Intention } from '../fleet/steps.ts';
+import type { Numbers } from './counts.ts';
 import { asSeen, countedPods, type FleetPod, first, inOrder } from './fleet.ts';
-import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './goal.ts';
-import type { Numbers } from './numbers.ts';
 import { type Prefetch, prefetchOf } from './pre-download.ts';
 import { writes } from './scale.ts';
+import { batchRoom, isAtGoal, type Scene, scaleNumbers, updateNumbers } from './scene.ts';
 import { updateOrder } from './update-order.ts';
 
 /** Why no further pod is updated now. */

@@ -5,11 +5,12 @@
  * whether it serves, what its deletion costs, how crowded its place is, how long it has served. How crowded a place is
  * depends on the other pods of the group, so ranks are worked out before anything is sorted.
  */
-import { cloneSetMark } from '../../../api/cloneset.ts';
-import { entryOf, isJsonList, isJsonObject } from '../../../api/json.ts';
-import type { PodTemplate } from '../../../api/pod-template.ts';
+
+import { entryOf, isJsonList, isJsonObject } from '../../../api/base/json.ts';
+import { cloneSetMark } from '../../../api/cloneset/types.ts';
+import type { PodTemplate } from '../../../api/core/pod-template.ts';
 import { byProgress, byService, type FleetPod, first, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
-import type { CloneSetWorld } from './world.ts';
+import type { CloneSetWorld } from './input.ts';
 
 type NodeLabels = CloneSetWorld['nodes'];
 

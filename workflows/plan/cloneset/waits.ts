@@ -3,23 +3,23 @@
  * holds, `explain` all of them. What only a person can end comes before what ends by itself.
  */
 
-import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset.ts';
-import type { EngineReason } from '../../../api/engine-trouble.ts';
-import type { FailureType } from '../../../api/failure.ts';
-import { type LifecycleHook, marksMissing, marksOn } from '../../../api/lifecycle.ts';
-import { withGrant } from '../../../api/missing-right.ts';
-import type { Order } from '../../../api/roll-out-orders.ts';
+import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset/types.ts';
+import type { FailureType } from '../../../api/core/failure.ts';
+import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
+import { withGrant } from '../../../api/engine/missing-right.ts';
+import { type LifecycleHook, marksMissing, marksOn } from '../../../api/fleet/lifecycle.ts';
+import type { Order } from '../../../api/fleet/roll-out-orders.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
-import type { InPlaceWait, RecreateCause } from '../in-place-update.ts';
-import { beforeDelete, beforeUpdate } from '../lifecycle.ts';
-import { shortened } from '../size.ts';
+import type { InPlaceWait, RecreateCause } from '../fleet/in-place/update.ts';
+import { beforeDelete, beforeUpdate } from '../fleet/lifecycle.ts';
+import { shortened } from '../text-size.ts';
+import { roundsToZero } from './counts.ts';
 import { type FleetPod, podRef } from './fleet.ts';
-import { isAtGoal, progressOf, type Scene } from './goal.ts';
-import { roundsToZero } from './numbers.ts';
+import type { CloneSetWorld } from './input.ts';
 import type { RefreshPlan } from './refresh.ts';
 import type { ScalePlan } from './scale.ts';
+import { isAtGoal, progressOf, type Scene } from './scene.ts';
 import type { UpdatePlan } from './update.ts';
-import type { CloneSetWorld } from './world.ts';
 
 /** A pass, once it is decided. */
 export interface Situation {

@@ -1,13 +1,14 @@
 /** What a planner of a fleet looks at and what it decides, as far as that is the same for every kind. */
-import type { EngineTrouble } from '../../../api/engine-trouble.ts';
-import type { FailureType } from '../../../api/failure.ts';
+
+import type { FailureType } from '../../../api/core/failure.ts';
+import type { KubeObject } from '../../../api/core/meta.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import type { EngineTrouble } from '../../../api/engine/engine-trouble.ts';
+import type { RollOutFacts } from '../../../api/engine/operations.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
-import type { ImagePullJob } from '../../../api/image-pull-job.ts';
-import type { KubeObject } from '../../../api/meta.ts';
-import type { RollOutFacts } from '../../../api/operations.ts';
-import type { Pod } from '../../../api/pod.ts';
-import type { ControllerRevision } from '../../../api/revision.ts';
-import type { FleetPlan, Permit } from '../fleet-permit.ts';
+import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
+import type { FleetPlan, Permit } from './permit.ts';
 import type { Intention } from './steps.ts';
 
 /** What went wrong when the last plan was carried out. */

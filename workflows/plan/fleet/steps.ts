@@ -2,10 +2,11 @@
  * What the planner of a workload may want done. The steps are plain values and the same for every kind; the watcher carries
  * them out (`watcher/fleet/writer.ts`).
  */
-import type { EventText } from '../../../api/event.ts';
-import type { JsonObject } from '../../../api/json.ts';
-import type { NewRevision } from '../../../api/revision.ts';
-import type { PodWrite } from '../in-place-update.ts';
+
+import type { JsonObject } from '../../../api/base/json.ts';
+import type { EventText } from '../../../api/core/event.ts';
+import type { NewRevision } from '../../../api/fleet/revision.ts';
+import type { PodWrite } from './in-place/update.ts';
 
 /** An object as it was when something was decided about it; a write that finds another version is refused. */
 export interface AsSeen {

@@ -1,0 +1,88 @@
+// What admission writes into CloneSets: the defaults of OpenKruise, where users and their tools expect to see them.
+
+import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, objectOr, sameJson } from '../base/json.ts';
+import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../core/pod-template.ts';
+import type { FeatureGates } from '../feature-gates.ts';
+import { type CloneSetVersion, cloneSetDefault, cloneSetVersion } from './types.ts';
+
+/** The gates that decide on defaults. */
+export type DefaultingGates = Pick<FeatureGates, 'TemplateNoDefaults' | 'DefaultHostNetworkHostPortsInPodTemplates'>;
+
+/**
+ * A set with the defaults in it, in the version in which it came (CS §2). `before` is the set as it is stored, absent for a
+ * new one: a template that has not changed stays as it is, so that other defaults than of old never update pods. What has
+ * not the right shape stays as well.
+ */
+export function defaultCloneSet(object: JsonObject, gates: DefaultingGates, before?: JsonObject): JsonObject {
+  const { spec } = object;
+  if (!isJsonObject(spec)) return object;
+  const version = cloneSetVersion(object) ?? 'v1beta1';
+  const filled = fillAbsent(spec, {
+    replicas: cloneSetDefault.replicas,
+    revisionHistoryLimit: cloneSetDefault.revisionHistoryLimit,
+    scaleStrategy: {},
+    updateStrategy: {},
+  });
+  const withStrategies = {
+    ...filled,
+    scaleStrategy: defaultScaleStrategy(filled.scaleStrategy, version),
+    updateStrategy: defaultUpdateStrategy(filled.updateStrategy, version),
+  };
+  return { ...object, spec: defaultTemplates(withStrategies, gates, objectOr(before?.spec)) };
+}
+
+/** Says in v1beta1 what an absent field means there, because it means the opposite in v1alpha1. */
+function defaultScaleStrategy(strategy: Json | undefined, version: CloneSetVersion): Json | undefined {
+  if (version === 'v1alpha1' || !isJsonObject(strategy)) return strategy;
+  return fillAbsent(strategy, { enablePVCReuse: false });
+}
+
+function defaultUpdateStrategy(strategy: Json | undefined, version: CloneSetVersion): Json | undefined {
+  if (!isJsonObject(strategy)) return strategy;
+  if (version === 'v1alpha1') {
+    const typed = fillEmpty(strategy, { type: cloneSetDefault.podUpdatePolicy });
+    return typed.type === 'OnDelete' ? typed : defaultPace(typed, typed.type);
+  }
+  const typed = fillEmpty(strategy, { type: cloneSetDefault.updateType });
+  const rollingUpdate = typed.rollingUpdate ?? {};
+  if (typed.type !== cloneSetDefault.updateType || !isJsonObject(rollingUpdate)) return typed;
+  const withPolicy = fillEmpty(rollingUpdate, { podUpdatePolicy: cloneSetDefault.podUpdatePolicy });
+  return { ...typed, rollingUpdate: defaultPace(withPolicy, withPolicy.podUpdatePolicy) };
+}
+
+function defaultPace(fields: JsonObject, policy: Json | undefined): JsonObject {
+  const isInPlace = policy === 'InPlaceIfPossible' || policy === 'InPlaceOnly';
+  const { partition, maxUnavailable, maxSurge } = cloneSetDefault;
+  return fillAbsent(fields, { partition, maxUnavailable, maxSurge, ...(isInPlace && { inPlaceUpdateStrategy: {} }) });
+}
+
+function defaultTemplates(spec: JsonObject, gates: DefaultingGates, before: JsonObject): JsonObject {
+  const { template, volumeClaimTemplates: claims } = spec;
+  const hasNewTemplate = isJsonObject(template) && !sameJson(template, before.template);
+  const hasNewClaims = isJsonList(claims) && (hasNewTemplate || !sameJson(claims, before.volumeClaimTemplates));
+  return {
+    ...spec,
+    ...(hasNewTemplate && { template: defaultTemplate(template, gates) }),
+    ...(hasNewClaims && {
+      volumeClaimTemplates: claims.map((claim) =>
+        isJsonObject(claim) && !gates.TemplateNoDefaults ? withClaimDefaults(claim) : claim,
+      ),
+    }),
+  };
+}
+
+function defaultTemplate(template: JsonObject, gates: DefaultingGates): JsonObject {
+  if (gates.TemplateNoDefaults) return canonicalTemplate(template);
+  return withTemplateDefaults(template, { hostNetworkPorts: gates.DefaultHostNetworkHostPortsInPodTemplates });
+}
+
+/** Null says nothing, as in Go. */
+function fillAbsent(object: JsonObject, defaults: JsonObject): JsonObject {
+  const missing = Object.entries(defaults).filter(([name]) => isAbsent(object[name]));
+  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
+}
+
+function fillEmpty(object: JsonObject, defaults: JsonObject): JsonObject {
+  const missing = Object.entries(defaults).filter(([name]) => isAbsent(object[name]) || object[name] === '');
+  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
+}

@@ -1,0 +1,265 @@
+// CloneSet: pods that can stand in for each other, updated in place or by replacement within a budget.
+//
+// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+//
+//   spec.replicas                     the user, or an autoscaler through the scale subresource
+//   spec.scaleStrategy.podsToDelete   the user names pods; the leading watcher takes off the names of pods that are gone
+//   spec, all else                    the user; admission fills in defaults
+//   status                            the leading watcher, all fields in one write
+//   metadata                          the user
+//
+// A set is worked on by one keyed queue of the leading watcher (see watcher/fleet), and the roll-out workflow writes no
+// field of it: it hands that queue the leave to disrupt pods.
+
+import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { EventText } from '../core/event.ts';
+import type { LabelSelector } from '../core/label-selector.ts';
+import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
+import type { PodTemplate } from '../core/pod-template.ts';
+import { group, windlassAnnotation } from '../core/well-known.ts';
+import type { WaitingFor } from '../engine/waiting-for.ts';
+import { blockedByLimit } from '../engine/waiting-for.ts';
+import type { Parsed } from '../schema/static.ts';
+import type { specSchema, statusSchema } from './schema.ts';
+
+// ---------------------------------------------------------------------------------------------------------- the shape
+
+/** A set in the shape of v1beta1, the only one inside Windlass. */
+export interface CloneSet extends KubeObject {
+  readonly metadata: ObjectMeta;
+  readonly spec: CloneSetSpec;
+  /** Absent until somebody has looked at the set. */
+  readonly status?: CloneSetStatus;
+}
+
+type ParsedSpec = Parsed<typeof specSchema>;
+
+export interface CloneSetSpec extends Omit<ParsedSpec, 'selector' | 'template' | 'volumeClaimTemplates'> {
+  readonly selector: LabelSelector;
+  readonly template: PodTemplate;
+  readonly volumeClaimTemplates?: readonly JsonObject[];
+}
+
+export type CloneSetStatus = Parsed<typeof statusSchema>;
+export type CloneSetScaleStrategy = NonNullable<CloneSetSpec['scaleStrategy']>;
+export type CloneSetUpdateStrategy = NonNullable<CloneSetSpec['updateStrategy']>;
+export type RollingUpdate = NonNullable<CloneSetUpdateStrategy['rollingUpdate']>;
+export type PodUpdatePolicy = NonNullable<RollingUpdate['podUpdatePolicy']>;
+export type PriorityStrategy = NonNullable<RollingUpdate['priorityStrategy']>;
+export type ScatterTerm = NonNullable<RollingUpdate['scatterStrategy']>[number];
+export type InPlaceUpdateStrategy = NonNullable<RollingUpdate['inPlaceUpdateStrategy']>;
+export type CloneSetCondition = NonNullable<CloneSetStatus['conditions']>[number];
+
+/** How the API server addresses sets in the shape that Windlass works with. */
+export const cloneSets = {
+  group: group.apps,
+  version: 'v1beta1',
+  plural: 'clonesets',
+  kind: 'CloneSet',
+  namespaced: true,
+} as const satisfies Resource;
+
+/** The older version, served beside it. */
+export const cloneSetsV1alpha1 = { ...cloneSets, version: 'v1alpha1' } as const satisfies Resource;
+
+export type CloneSetVersion = typeof cloneSets.version | typeof cloneSetsV1alpha1.version;
+
+/** The version that an object of this kind is in, or undefined for a version that we do not serve. */
+export function cloneSetVersion(object: JsonObject): CloneSetVersion | undefined {
+  if (object.apiVersion === `${cloneSets.group}/v1beta1`) return 'v1beta1';
+  if (object.apiVersion === `${cloneSets.group}/v1alpha1`) return 'v1alpha1';
+  return undefined;
+}
+
+// --------------------------------------------------------------------------------------------------- marks and defaults
+
+/** Labels and annotations of sets, and of their pods and claims. */
+export const cloneSetMark = {
+  /** Label of pods and claims: pairs a pod with its claims. */
+  instanceId: 'apps.kruise.io/cloneset-instance-id',
+  /** Label of a pod: it is to be deleted under the protection of the set. Any value counts, even `false`. */
+  specifiedDelete: 'apps.kruise.io/specified-delete',
+  /** Annotation of a pod: a whole number; pods with less of it are removed first when the set shrinks. */
+  deletionCost: 'controller.kubernetes.io/pod-deletion-cost',
+  /** Label of a set in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. Means nothing in v1beta1. */
+  excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
+} as const;
+
+/** Labels of a ControllerRevision, value `true`: what has been decided about pulling its images ahead (CS-101). */
+export const preDownloadMark = {
+  /** Spelt so in all versions. */
+  created: 'apps.kruise.io/pre-predownload-created',
+  ignored: 'apps.kruise.io/image-predownload-ignored',
+} as const;
+
+/** Annotations of a set in v1alpha1, whole numbers: what v1beta1 has as fields of `inPlaceUpdateStrategy`. */
+export const preDownloadAnnotation = {
+  imagePreDownloadParallelism: 'apps.kruise.io/image-predownload-parallelism',
+  imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
+  imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
+} as const;
+
+/** On how many nodes, or on which share of them, new images are to be before a roll-out begins. Undefined: it does not wait. */
+export function prefetchShare({ metadata }: Pick<CloneSet, 'metadata'>): IntOrPercent | undefined {
+  const text = metadata.annotations?.[windlassAnnotation.prefetch];
+  return text === undefined ? undefined : parsePrefetchShare(text);
+}
+
+/** Reads `3` or `80%`; undefined for what is neither, or less than nothing. */
+export function parsePrefetchShare(text: string): IntOrPercent | undefined {
+  const share = parseInt32(text) ?? (parsePercent(text) && text);
+  return share === undefined || isNegative(share) ? undefined : share;
+}
+
+/** What an absent field means. Admission writes these into objects; whoever reads one without them uses them, too. */
+export const cloneSetDefault = {
+  replicas: 1,
+  revisionHistoryLimit: 10,
+  minReadySeconds: 0,
+  updateType: 'RollingUpdate',
+  podUpdatePolicy: 'ReCreate',
+  partition: 0,
+  maxUnavailable: '20%',
+  maxSurge: 0,
+  imagePreDownloadParallelism: 1,
+  imagePreDownloadTimeoutSeconds: 300,
+} as const;
+
+/** This `progressDeadlineSeconds` means that there is no deadline, as an absent one does. */
+export const noProgressDeadline = 2_147_483_647;
+
+/** All policies. v1alpha1 has the same words as types of its update strategy. */
+export const podUpdatePolicies = [
+  'ReCreate',
+  'InPlaceIfPossible',
+  'InPlaceOnly',
+] as const satisfies readonly PodUpdatePolicy[];
+
+/** Whether pods of the set may change in place. */
+export function updatesInPlace({ updateStrategy }: Pick<CloneSetSpec, 'updateStrategy'>): boolean {
+  const policy = updateStrategy?.rollingUpdate?.podUpdatePolicy;
+  return updateStrategy?.type !== 'OnDelete' && (policy === 'InPlaceIfPossible' || policy === 'InPlaceOnly');
+}
+
+// --------------------------------------------------------------------------------------------------- reasons and texts
+
+/** The conditions of a set. */
+export const cloneSetCondition = {
+  /** Only while there is a progress deadline. */
+  progressing: 'Progressing',
+  /** The last pass could not create or delete something. Goes when one can. */
+  failedScale: 'FailedScale',
+  /** The last pass could not update something. Goes when one can. */
+  failedUpdate: 'FailedUpdate',
+} as const;
+
+/** Reasons of `Progressing`, with the message that belongs to each, word for word as scripts know them. */
+export const progressMessage = {
+  CloneSetAvailable: () => 'CloneSet is available',
+  CloneSetPaused: () => 'CloneSet is paused',
+  ProgressPartitionAvailable: () => 'CloneSet has been paused due to partition ready',
+  ProgressDeadlineExceeded: (revision: string) => `CloneSet revision ${revision} has timed out progressing`,
+  CloneSetUpdated: () => 'CloneSet is progressing',
+} as const satisfies Record<string, (revision: string) => string>;
+export type ProgressReason = keyof typeof progressMessage;
+
+/** What is said on sets, from component `cloneset-controller`: reasons and texts as OpenKruise has them. */
+export const cloneSetEvent = {
+  created: (pod: string) => normal('SuccessfulCreate', `succeed to create pod ${pod}`),
+  createFailed: (pod: string, error: string) => warning('FailedCreate', `failed to create pod: ${error}, pod: ${pod}`),
+  claimCreateFailed: (claim: string, error: string) =>
+    warning('FailedCreate', `failed to create pvc: ${error}, pvc: ${claim}`),
+  deleted: (pod: string) => normal('SuccessfulDelete', `succeed to delete pod ${pod}`),
+  deleteFailed: (pod: string, error: string) => warning('FailedDelete', `failed to delete pod ${pod}: ${error}`),
+  claimDeleteFailed: (claim: string, error: string) =>
+    warning('FailedDelete', `failed to delete pvc ${claim}: ${error}`),
+  claimUpdateFailed: (claim: string, error: string) =>
+    warning('FailedUpdate', `failed to update pvc ${claim}: ${error}`),
+  updatedInPlace: (pod: string, revision: string) =>
+    normal('SuccessfulUpdatePodInPlace', `successfully update pod ${pod} in-place(revision ${revision})`),
+  updateInPlaceFailed: (pod: string, revision: string, error: string) =>
+    warning('FailedUpdatePodInPlace', `failed to update pod ${pod} in-place(revision ${revision}): ${error}`),
+  recreated: (pod: string, revision: string) =>
+    normal(
+      'SuccessfulUpdatePodReCreate',
+      `successfully patch pod ${pod} specified-delete for update(revision ${revision})`,
+    ),
+  recreateFailed: (pod: string, revision: string, error: string) =>
+    warning(
+      'FailedUpdatePodReCreate',
+      `failed to patch pod specified-delete ${pod} for update(revision ${revision}): ${error}`,
+    ),
+  pullJobCreated: (job: string, image: string) =>
+    normal('CreatedImagePullJob', `created ImagePullJob ${job} for image: ${image}`),
+  /** Not a warning: the update goes on without it. */
+  pullJobCreateFailed: (job: string, error: string) =>
+    normal('FailedCreateImagePullJob', `failed to create ImagePullJob ${job}: ${error}`),
+  scaleUpLimited: (limit: number) =>
+    warning('ScaleUpLimited', `scaleUp is limited because of scaleStrategy.maxUnavailable, limit: ${limit}`),
+} as const;
+
+function normal(reason: string, message: string): EventText {
+  return { type: 'Normal', reason, message };
+}
+
+function warning(reason: string, message: string): EventText {
+  return { type: 'Warning', reason, message };
+}
+
+/** Reasons of `status.waitingFor`, with what a person can do. */
+export const cloneSetWaits = {
+  BudgetSpent: 'Fix these pods, or raise maxUnavailable or maxSurge',
+  BudgetRoundsToZero: 'Raise maxUnavailable, which resolves to 0 pods, or set maxSurge',
+  RefusedByBudget: 'Fix the pods that the named budget counts as unavailable, or change that budget',
+  PartitionReached: 'Lower partition to update more pods',
+  Paused: 'Set updateStrategy.rollingUpdate.paused to false',
+  PausedByOperator: 'Signal resume, or abort',
+  OnDelete: 'Delete these pods to have them recreated at the update revision',
+  NoPermit: 'Nothing to do: the roll-out continues as soon as its workflow grants the next permit',
+  Skipped: 'Signal retry to have these pods updated after all',
+  PodUnreadable: 'Fix or remove the named annotation, or delete these pods',
+  InPlaceImpossible: 'Revert the named change, or set podUpdatePolicy to InPlaceIfPossible',
+  HookBeforeUpdate: 'Remove the named labels and finalizers from these pods',
+  HookAfterUpdate: 'Add the named labels and finalizers to these pods',
+  HookBeforeDelete: 'Remove the named labels and finalizers from these pods',
+  HookBeforeNormal: 'Add the named labels and finalizers to these pods',
+  Draining: 'Nothing to do: Services stop routing to these pods before their containers change',
+  GracePeriod: 'Nothing to do: the pods are unready for gracePeriodSeconds before their containers change',
+  ContainersNotSwapped: 'Look at the events of these pods: their new containers do not run yet',
+  BatchNotReady:
+    'Look at the logs and readiness probes of these pods: the next containers start to change once these are ready',
+  ImageNotReady: 'Look at the ImagePullJobs of the CloneSet, or lower or remove the annotation windlass.io/prefetch',
+  NotScheduled: 'Make room on the nodes for these pods, or change what they ask for',
+  NotReady: 'Look at the logs and readiness probes of these pods',
+  MinReadySeconds: 'Nothing to do: the pods must be ready for minReadySeconds',
+  ScaleLimited: 'Fix these pods, or raise scaleStrategy.maxUnavailable',
+  PodTerminating:
+    'Nothing to do: new pods take over the PVCs of these pods once they are gone, or get new ones 30 s after their grace period',
+  NoFreeInstanceIds: 'There are no free instance IDs for new pods: lower replicas, or delete PVCs that no pod uses',
+  Terminating: 'Nothing to do if the pods are about to terminate; otherwise look at their finalizers and nodes',
+  CannotCreate: 'Look at the condition FailedScale: its message says why the pods are refused',
+  CannotDelete: 'Look at the condition FailedScale: its message says why the deletion is refused',
+  CannotUpdate: 'Look at the condition FailedUpdate: its message says why the change is refused',
+  EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
+  EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
+  ApiUnreachable: 'Bring the API server back; everything then continues automatically',
+  Aborted: 'Change the template, or signal resume or retry',
+  Undone: 'Change the template, or signal resume to roll it out after all',
+  Parked: 'Signal retry, skip or abort',
+} as const;
+export type CloneSetWaitReason = keyof typeof cloneSetWaits;
+
+/** A wait of a set, with the remedy that belongs to its reason. */
+export function cloneSetWait(
+  reason: CloneSetWaitReason,
+  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
+): WaitingFor & { readonly reason: CloneSetWaitReason } {
+  return {
+    reason,
+    blockedBy: facts.blockedBy.slice(0, blockedByLimit),
+    blockedCount: facts.blockedBy.length,
+    since: facts.since,
+    unblock: facts.unblock ?? cloneSetWaits[reason],
+  };
+}

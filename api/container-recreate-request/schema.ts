@@ -1,0 +1,289 @@
+import { Type } from 'typebox';
+import { crrLabel, group } from '../core/well-known.ts';
+import type { KindDefinition } from '../schema/kind.ts';
+import {
+  cel,
+  conditions,
+  int32,
+  int64,
+  intOrString,
+  listKeyedBy,
+  maxInt32,
+  time,
+  waitingFor,
+} from '../schema/shared.ts';
+
+// The schema of v1beta1, which is the stored version and the shape of everything inside. v1alpha1 is the same without
+// the snapshot in the status and without limits on values: there admission answers instead.
+
+const containerName = { maxLength: 63, minLength: 1 } as const;
+
+const handler = Type.Object(
+  {
+    exec: Type.Optional(
+      Type.Object({
+        command: Type.Optional(Type.Array(Type.String(), { 'x-kubernetes-list-type': 'atomic' })),
+      }),
+    ),
+    httpGet: Type.Optional(
+      Type.Object({
+        path: Type.Optional(Type.String()),
+        port: intOrString(),
+        host: Type.Optional(Type.String()),
+        scheme: Type.Optional(Type.String()),
+        httpHeaders: Type.Optional(
+          Type.Array(Type.Object({ name: Type.String(), value: Type.String() }), {
+            'x-kubernetes-list-type': 'atomic',
+          }),
+        ),
+      }),
+    ),
+    tcpSocket: Type.Optional(Type.Object({ port: intOrString(), host: Type.Optional(Type.String()) })),
+    sleep: Type.Optional(Type.Object({ seconds: int64() })),
+  },
+  { description: "Filled by admission from the container's `lifecycle.preStop`; leave it out." },
+);
+
+const port = Type.Object({
+  name: Type.Optional(Type.String()),
+  containerPort: int32(),
+  hostPort: Type.Optional(int32()),
+  hostIP: Type.Optional(Type.String()),
+  protocol: Type.Optional(Type.String()),
+});
+
+const container = Type.Object({
+  name: Type.String({
+    ...containerName,
+    description: 'A container of the pod that has been started at least once; init containers cannot be restarted.',
+  }),
+  preStop: Type.Optional(handler),
+  ports: Type.Optional(
+    Type.Array(port, {
+      'x-kubernetes-list-type': 'atomic',
+      description: 'Filled by admission when preStop is `httpGet`, to find named ports; leave it out.',
+    }),
+  ),
+  statusContext: Type.Optional(
+    Type.Object(
+      {
+        containerID: Type.String({ maxLength: 512, description: '`<runtime>://<id>`' }),
+        restartCount: int32(),
+      },
+      { description: 'Filled by admission: the instance that ran when the request was created; leave it out.' },
+    ),
+  ),
+});
+
+const strategy = Type.Object(
+  {
+    failurePolicy: Type.Optional(
+      Type.Union([Type.Literal('Fail'), Type.Literal('Ignore')], {
+        default: 'Fail',
+        description:
+          'What follows when a container cannot be stopped. `Fail`: the request ends, the others stay untouched. ' +
+          '`Ignore`: the next one follows.',
+      }),
+    ),
+    orderedRecreate: Type.Optional(
+      Type.Boolean({
+        description:
+          'The next container is stopped only when the previous one is ready again. Without it stops still follow one ' +
+          'another, only the restarts overlap.',
+      }),
+    ),
+    forceRecreate: Type.Optional(
+      Type.Boolean({ description: 'Stop a container even if it has been replaced since the request was created.' }),
+    ),
+    terminationGracePeriodSeconds: Type.Optional(
+      int64({
+        minimum: 0,
+        description: "Time for preStop and SIGTERM together. Absent: the pod's own, filled in by admission.",
+      }),
+    ),
+    unreadyGracePeriodSeconds: Type.Optional(
+      int64({
+        minimum: 0,
+        description:
+          'Make the pod unready and wait so long before the first stop; `0` makes it unready without waiting. Absent: ' +
+          'the pod stays as ready as it is.',
+      }),
+    ),
+    minStartedSeconds: Type.Optional(
+      int32({
+        minimum: 0,
+        maximum: maxInt32,
+        description: 'A new container counts when it has run for longer than this. Absent: 0.',
+      }),
+    ),
+  },
+  { default: {}, description: 'How to restart.' },
+);
+
+function unchanged(...fields: readonly string[]): readonly string[] {
+  return fields.map(
+    (at) => `has(self.${at}) == has(oldSelf.${at}) && (!has(self.${at}) || self.${at} == oldSelf.${at})`,
+  );
+}
+
+/**
+ * What may change once: the watcher adds what admission leaves out where it does not know its caller. Admission sees to the
+ * rest, such as the order of the containers and who does it.
+ */
+const isFill = [
+  'self.podName == oldSelf.podName',
+  'self.containers.size() == oldSelf.containers.size()',
+  'oldSelf.containers.all(c, !has(c.statusContext))',
+  'self.containers.all(c, has(c.statusContext))',
+  ...unchanged('activeDeadlineSeconds', 'ttlSecondsAfterFinished'),
+  'has(self.strategy) && has(oldSelf.strategy)',
+  ...unchanged(
+    'strategy.failurePolicy',
+    'strategy.orderedRecreate',
+    'strategy.forceRecreate',
+    'strategy.unreadyGracePeriodSeconds',
+    'strategy.minStartedSeconds',
+  ),
+].join(' && ');
+
+/** What the user asks for, and what admission adds. */
+export const specSchema = Type.Object(
+  {
+    podName: Type.String({ maxLength: 253, minLength: 1, description: 'A pod in the namespace of the request.' }),
+    containers: Type.Array(container, {
+      ...listKeyedBy('name'),
+      maxItems: 256,
+      minItems: 1,
+      description: 'The containers to restart, in this order.',
+    }),
+    strategy: Type.Optional(strategy),
+    activeDeadlineSeconds: Type.Optional(
+      int64({
+        minimum: 0,
+        description:
+          'The request ends, done or not, so long after its creation; time in the queue counts. At least 3. Absent: ' +
+          'no deadline.',
+      }),
+    ),
+    ttlSecondsAfterFinished: Type.Optional(
+      int32({
+        minimum: 0,
+        maximum: maxInt32,
+        description: 'The request is deleted so long after its completion. Absent: it stays.',
+      }),
+    ),
+  },
+  {
+    ...cel({ rule: `self == oldSelf || (${isFill})`, message: 'spec is immutable', reason: 'FieldValueForbidden' }),
+    description: 'What to restart. Nothing of it can be changed after creation.',
+  },
+);
+
+const recreateState = Type.Object({
+  name: Type.String(containerName),
+  phase: Type.Union(
+    [Type.Literal('Pending'), Type.Literal('Recreating'), Type.Literal('Succeeded'), Type.Literal('Failed')],
+    {
+      description:
+        '`Pending`: not stopped yet. `Recreating`: stopped or already replaced, the new one is awaited. `Succeeded`: the ' +
+        'new one is ready. `Failed`: it could not be stopped.',
+    },
+  ),
+  message: Type.Optional(Type.String({ maxLength: 32768 })),
+  isKilled: Type.Optional(Type.Boolean({ description: 'The instance of before no longer runs.' })),
+  targetContainerID: Type.Optional(
+    Type.String({ maxLength: 512, description: 'The instance that this request stops, written before it does.' }),
+  ),
+});
+
+const snapshot = Type.Object({
+  name: Type.String(containerName),
+  ready: Type.Boolean(),
+  restartCount: int32(),
+  containerID: Type.Optional(Type.String({ maxLength: 512 })),
+});
+
+/** What has happened so far. */
+export const statusSchema = Type.Object(
+  {
+    phase: Type.Union(
+      [
+        Type.Literal(''),
+        Type.Literal('Pending'),
+        Type.Literal('Recreating'),
+        Type.Literal('Succeeded'),
+        Type.Literal('Failed'),
+        Type.Literal('Completed'),
+      ],
+      {
+        ...cel({
+          rule: "oldSelf != 'Completed' || self == 'Completed'",
+          message: 'a completed request stays completed',
+        }),
+        default: '',
+        description:
+          'Empty until it is looked at, `Pending` behind another request of the pod, `Recreating`, and `Completed`, which ' +
+          'does not mean success: the condition `Complete` does.',
+      },
+    ),
+    completionTime: Type.Optional(time({ description: 'When the phase became `Completed`.' })),
+    message: Type.Optional(
+      Type.String({ maxLength: 32768, description: 'Why the request ended; empty at a normal end.' }),
+    ),
+    containerRecreateStates: Type.Optional(
+      Type.Array(recreateState, {
+        ...listKeyedBy('name'),
+        maxItems: 256,
+        description: 'How far each container has come, in the order of the spec.',
+      }),
+    ),
+    containerStatusSnapshot: Type.Optional(
+      Type.Array(snapshot, {
+        ...listKeyedBy('name'),
+        maxItems: 256,
+        description: 'What the kubelet says about the new containers, as last seen.',
+      }),
+    ),
+    conditions: Type.Optional(
+      conditions('`Complete` or `Failed` at the end, and `PreRecreateGrace` since the drain began.'),
+    ),
+    waitingFor: Type.Optional(waitingFor()),
+    observedGeneration: Type.Optional(
+      int64({ minimum: 0, description: 'The generation that this status speaks of. Written last.' }),
+    ),
+  },
+  { description: 'What has happened so far.' },
+);
+
+/** The whole kind: names, versions, columns. */
+export const containerRecreateRequestKind: KindDefinition = {
+  group: group.apps,
+  kind: 'ContainerRecreateRequest',
+  plural: 'containerrecreaterequests',
+  shortNames: ['crr'],
+  scope: 'Namespaced',
+  description: 'Restarts containers of one pod and leaves the pod where it is. A request is carried out once.',
+  columns: [
+    { name: 'PHASE', type: 'string', jsonPath: '.status.phase', description: 'How far the request has come.' },
+    { name: 'POD', type: 'string', jsonPath: '.spec.podName', description: 'The pod whose containers restart.' },
+    {
+      name: 'NODE',
+      type: 'string',
+      jsonPath: `.metadata.labels.${crrLabel.nodeName.replaceAll('.', '\\.')}`,
+      description: 'The node of the pod.',
+    },
+    { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+  ],
+  versions: [
+    {
+      name: 'v1alpha1',
+      storage: false,
+      spec: specSchema,
+      status: statusSchema,
+      // The snapshot is an annotation there, and bad values are refused by admission instead of the schema.
+      without: ['status.containerStatusSnapshot'],
+      limitsValues: false,
+    },
+    { name: 'v1beta1', storage: true, spec: specSchema, status: statusSchema },
+  ],
+};

@@ -1,0 +1,83 @@
+// Selectors by labels, as they stand in the specs of workloads.
+import { compareGoStrings } from '../base/json-go.ts';
+
+/** What labels have to be like. Every part has to hold; one without any parts selects everything. */
+export interface LabelSelector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly LabelRequirement[];
+}
+
+export interface LabelRequirement {
+  readonly key: string;
+  /** `In`, `NotIn`, `Exists` or `DoesNotExist`. */
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/** A selector as a question. Undefined: it is malformed, so nobody can say what it selects. */
+export function labelMatcher(selector: LabelSelector): ((labels: Labels | undefined) => boolean) | undefined {
+  const requirements = requirementsOf(selector);
+  if (!requirements.every(isWellFormed)) return undefined;
+  return (labels = {}) => requirements.every((requirement) => holds(requirement, labels));
+}
+
+/** Whether these labels are selected; a malformed selector selects nothing. */
+export function isSelected(selector: LabelSelector, labels: Labels | undefined): boolean {
+  return labelMatcher(selector)?.(labels) ?? false;
+}
+
+/** The selector as query parameters and `status.labelSelector` have it: `app=web,tier in (a,b)`; "" selects everything. */
+export function formatSelector(selector: LabelSelector): string {
+  return requirementsOf(selector)
+    .toSorted((left, right) => compareGoStrings(left.key, right.key))
+    .map(formatRequirement)
+    .join(',');
+}
+
+interface Requirement extends LabelRequirement {
+  /** Written as `key=value`. */
+  readonly isEquality?: true;
+}
+
+function requirementsOf({ matchLabels = {}, matchExpressions = [] }: LabelSelector): readonly Requirement[] {
+  const equal = Object.entries(matchLabels).map(
+    ([key, value]): Requirement => ({ key, operator: 'In', values: [value], isEquality: true }),
+  );
+  return [...equal, ...matchExpressions];
+}
+
+function isWellFormed({ operator, values = [] }: LabelRequirement): boolean {
+  if (operator === 'In' || operator === 'NotIn') return values.length > 0;
+  return (operator === 'Exists' || operator === 'DoesNotExist') && values.length === 0;
+}
+
+function holds({ key, operator, values = [] }: LabelRequirement, labels: Labels): boolean {
+  const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+  switch (operator) {
+    case 'In':
+      return value !== undefined && values.includes(value);
+    case 'NotIn':
+      return value === undefined || !values.includes(value);
+    case 'Exists':
+      return value !== undefined;
+    default:
+      return value === undefined;
+  }
+}
+
+function formatRequirement({ key, operator, values = [], isEquality }: Requirement): string {
+  if (isEquality) return `${key}=${values[0]}`;
+  const list = `(${values.toSorted(compareGoStrings).join(',')})`;
+  switch (operator) {
+    case 'In':
+      return `${key} in ${list}`;
+    case 'NotIn':
+      return `${key} notin ${list}`;
+    case 'Exists':
+      return key;
+    default:
+      return `!${key}`;
+  }
+}

@@ -1,0 +1,175 @@
+// Pod templates: open JSON in which fields newer than us survive. Admission of CloneSets and the like fills in what the API
+// server would fill into a pod anyway, so that users see it and so that nobody's later default changes a template.
+
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import { canonicalResource } from '../base/quantity.ts';
+import { canonicalCore } from './core-types.ts';
+import { parseImageReference } from './image-reference.ts';
+
+/** `metadata` and `spec` of pods to come, with every field that the user wrote. */
+export type PodTemplate = JsonObject;
+
+export interface TemplateDefaults {
+  /** Gate DefaultHostNetworkHostPortsInPodTemplates: with hostNetwork, host ports are filled in here already. */
+  readonly hostNetworkPorts: boolean;
+}
+
+/**
+ * The template with the defaults of a workload, in the form in which it is stored. The defaults are those of pods, but
+ * for one: containers always pull their images unless told otherwise, because tags are expected to move (IPU §7).
+ */
+export function withTemplateDefaults(template: PodTemplate, defaults: TemplateDefaults): PodTemplate {
+  return canonicalTemplate(within(template, 'spec', (spec) => podSpec(spec, defaults), {}));
+}
+
+/** The template in the form in which it is stored, without any defaults: amounts canonical, empty fields left out. */
+export function canonicalTemplate(template: PodTemplate): PodTemplate {
+  return canonicalCore('PodTemplateSpec', template);
+}
+
+/** A template of claims with the defaults of a workload, in the form in which it is stored. */
+export function withClaimDefaults(claim: JsonObject): JsonObject {
+  const filled = within(claim, 'spec', (spec) => within(spec, 'resources', resources));
+  return canonicalCore(
+    'PersistentVolumeClaim',
+    within(
+      filled,
+      'status',
+      (status) => within(fillEmpty(status, { phase: 'Pending' }), 'capacity', roundedAmounts),
+      {},
+    ),
+  );
+}
+
+function podSpec(spec: JsonObject, { hostNetworkPorts }: TemplateDefaults): JsonObject {
+  const named = fillEmpty(spec, {
+    dnsPolicy: 'ClusterFirst',
+    restartPolicy: 'Always',
+    schedulerName: 'default-scheduler',
+  });
+  const filled = fillAbsent(named, { securityContext: {}, terminationGracePeriodSeconds: 30 });
+  const usesHostPorts = hostNetworkPorts && spec.hostNetwork === true;
+
+  let result = within(filled, 'overhead', roundedAmounts);
+  result = each(result, 'volumes', volume);
+  result = each(result, 'initContainers', (init) =>
+    container(fillEmpty(init, { imagePullPolicy: pullPolicyOf(init.image) }), usesHostPorts),
+  );
+  result = each(result, 'containers', (main) =>
+    container(fillEmpty(main, { imagePullPolicy: 'Always' }), usesHostPorts),
+  );
+  return each(result, 'ephemeralContainers', innerContainer);
+}
+
+/** What the API server would choose for a pod. */
+function pullPolicyOf(image: Json | undefined): string {
+  const tag = typeof image === 'string' ? parseImageReference(image)?.tag : undefined;
+  return tag === 'latest' ? 'Always' : 'IfNotPresent';
+}
+
+function container(original: JsonObject, usesHostPorts: boolean): JsonObject {
+  const filled = innerContainer(
+    fillEmpty(original, { terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File' }),
+  );
+  if (!usesHostPorts) return filled;
+  return each(filled, 'ports', (port) => fillEmpty(port, { hostPort: port.containerPort }));
+}
+
+/** The fields that containers of all three kinds have in common. */
+function innerContainer(original: JsonObject): JsonObject {
+  let filled = each(original, 'ports', (port) => fillEmpty(port, { protocol: 'TCP' }));
+  filled = each(filled, 'env', (env) => within(env, 'valueFrom', (from) => within(from, 'fieldRef', fieldRef)));
+  filled = within(filled, 'resources', resources);
+  for (const name of ['livenessProbe', 'readinessProbe', 'startupProbe']) filled = within(filled, name, probe);
+  return within(filled, 'lifecycle', (lifecycle) =>
+    within(within(lifecycle, 'postStart', handler), 'preStop', handler),
+  );
+}
+
+function probe(original: JsonObject): JsonObject {
+  return handler(
+    fillEmpty(original, { timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 }),
+  );
+}
+
+function handler(original: JsonObject): JsonObject {
+  return within(original, 'httpGet', (get) => fillEmpty(get, { path: '/', scheme: 'HTTP' }));
+}
+
+function fieldRef(original: JsonObject): JsonObject {
+  return fillEmpty(original, { apiVersion: 'v1' });
+}
+
+function resources(original: JsonObject): JsonObject {
+  return within(within(original, 'limits', roundedAmounts), 'requests', roundedAmounts);
+}
+
+function roundedAmounts(amounts: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(amounts).map(([name, amount]) => [
+      name,
+      typeof amount === 'string' || typeof amount === 'number' ? canonicalResource(amount) : amount,
+    ]),
+  );
+}
+
+const fileMode = 0o644;
+
+// Only these sources: the defaults of the others come when the pod is created.
+function volume(original: JsonObject): JsonObject {
+  const hasSource = Object.entries(original).some(([name, source]) => name !== 'name' && isThere(source));
+  let filled = hasSource ? original : { ...original, emptyDir: {} };
+  filled = within(filled, 'hostPath', (source) => fillAbsent(source, { type: '' }));
+  for (const name of ['secret', 'configMap', 'downwardAPI', 'projected']) {
+    filled = within(filled, name, (source) => fillAbsent(source, { defaultMode: fileMode }));
+  }
+  filled = within(filled, 'downwardAPI', downwardItems);
+  return within(filled, 'projected', (source) => each(source, 'sources', projection));
+}
+
+function projection(original: JsonObject): JsonObject {
+  return within(within(original, 'downwardAPI', downwardItems), 'serviceAccountToken', (token) =>
+    fillAbsent(token, { expirationSeconds: 3600 }),
+  );
+}
+
+function downwardItems(original: JsonObject): JsonObject {
+  return each(original, 'items', (item) => within(item, 'fieldRef', fieldRef));
+}
+
+/** The object with one of its objects changed. An absent one stays absent, unless it is said what it starts from. */
+function within(
+  object: JsonObject,
+  name: string,
+  change: (inner: JsonObject) => JsonObject,
+  start?: JsonObject,
+): JsonObject {
+  const inner = isThere(object[name]) ? object[name] : start;
+  return isJsonObject(inner) ? { ...object, [name]: change(inner) } : object;
+}
+
+/** The object with every object in one of its lists changed. */
+function each(object: JsonObject, name: string, change: (item: JsonObject) => JsonObject): JsonObject {
+  const list = object[name];
+  if (!isJsonList(list)) return object;
+  return { ...object, [name]: list.map((item) => (isJsonObject(item) ? change(item) : item)) };
+}
+
+/** For fields that cannot tell an empty value from none. */
+function fillEmpty(object: JsonObject, defaults: JsonObject): JsonObject {
+  return fill(object, defaults, (value) => isThere(value) && value !== '' && value !== 0);
+}
+
+/** For fields in which an empty value was meant. */
+function fillAbsent(object: JsonObject, defaults: JsonObject): JsonObject {
+  return fill(object, defaults, isThere);
+}
+
+function fill(object: JsonObject, defaults: JsonObject, isSet: (value: Json | undefined) => boolean): JsonObject {
+  const missing = Object.entries(defaults).filter(([name]) => !isSet(object[name]));
+  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
+}
+
+function isThere(value: Json | undefined): boolean {
+  return value !== undefined && value !== null;
+}

@@ -1,0 +1,91 @@
+// The ConfigMap in which the leading watcher publishes what others of the installation have to know: where Temporal is, for
+// `kubectl kruise`, and its feature gates, with which each role compares its own. It never holds credentials.
+
+import { isJsonObject } from '../base/json.ts';
+import { type FeatureGates, featureGateNames } from '../feature-gates.ts';
+
+/** What is published. */
+export interface InstallationRecord {
+  /** Absent where nobody has written it down. */
+  readonly temporal?: PublishedTemporal;
+  /** By name; of another version some may be unknown here, or missing. */
+  readonly featureGates: ReadonlyMap<string, boolean>;
+}
+
+/** Where Temporal is, as the watcher reaches it. */
+export interface PublishedTemporal {
+  /** `host:port` */
+  readonly address: string;
+  readonly namespace: string;
+  readonly tls: boolean;
+  /** Absent: the host of the address. */
+  readonly serverName?: string;
+  /** PEM text of certificates. Absent: the authorities of the system. */
+  readonly ca?: string;
+}
+
+const key = {
+  address: 'temporal-address',
+  namespace: 'temporal-namespace',
+  tls: 'temporal-tls',
+  serverName: 'temporal-tls-server-name',
+  ca: 'temporal-tls-ca.pem',
+  gates: 'feature-gates',
+} as const;
+
+/** The `data` of the ConfigMap. */
+export function recordData(temporal: PublishedTemporal, gates: FeatureGates): Readonly<Record<string, string>> {
+  const ca = certificatesIn(temporal.ca ?? '');
+  return {
+    [key.address]: temporal.address,
+    [key.namespace]: temporal.namespace,
+    [key.tls]: String(temporal.tls),
+    ...(temporal.serverName !== undefined && { [key.serverName]: temporal.serverName }),
+    ...(ca !== '' && { [key.ca]: ca }),
+    [key.gates]: featureGateNames.map((gate) => `${gate}=${gates[gate]}`).join(','),
+  };
+}
+
+/** Reads such `data`; what is missing or of another form counts as absent. */
+export function readRecord(data: unknown): InstallationRecord {
+  const text = (name: string): string | undefined => {
+    const value = isJsonObject(data) ? data[name] : undefined;
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const [address, serverName, ca] = [text(key.address), text(key.serverName), text(key.ca)];
+  return {
+    ...(address !== undefined && {
+      temporal: {
+        address,
+        namespace: text(key.namespace) ?? 'default',
+        tls: text(key.tls) === 'true',
+        ...(serverName !== undefined && { serverName }),
+        ...(ca !== undefined && { ca }),
+      },
+    }),
+    featureGates: new Map(
+      (text(key.gates) ?? '').split(',').flatMap((assignment): [string, boolean][] => {
+        const [name = '', value] = assignment.split('=');
+        return value === 'true' || value === 'false' ? [[name, value === 'true']] : [];
+      }),
+    ),
+  };
+}
+
+/** The gates that are not as published, as `A=true (leading watcher: false)`; those that only one side knows are left out. */
+export function differingGates(own: FeatureGates, { featureGates }: InstallationRecord): readonly string[] {
+  return featureGateNames.flatMap((gate) => {
+    const published = featureGates.get(gate);
+    const differs = published !== undefined && published !== own[gate];
+    return differs ? [`${gate}=${own[gate]} (leading watcher: ${published})`] : [];
+  });
+}
+
+const mostCertificates = 64 * 1024;
+
+/** A file of authorities may hold a key by mistake, and everybody may read what is published. */
+function certificatesIn(pem: string): string {
+  const found = pem.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? [];
+  const text = found.map((certificate) => `${certificate}\n`).join('');
+  return text.length > mostCertificates ? '' : text;
+}

@@ -1,0 +1,16 @@
+// What an operation finds in place of a payload that could not be decoded: operators may signal what they like, while an
+// input that cannot be read is an error that has to say so.
+import { isJsonObject } from '../base/json.ts';
+
+const field = 'windlass.io/unreadable';
+
+/** Stands for a payload that could not be decoded; tells its encoding. */
+export function unreadablePayload(encoding: string): { readonly [field]: string } {
+  return { [field]: encoding };
+}
+
+/** The encoding of a payload that could not be decoded; undefined for anything else. */
+export function unreadableEncoding(value: unknown): string | undefined {
+  const encoding = isJsonObject(value) ? value[field] : undefined;
+  return typeof encoding === 'string' ? encoding : undefined;
+}

@@ -1,0 +1,299 @@
+// ControllerRevisions: the templates that a workload has had, each under a name made from its contents. Names, documents
+// and labels are OpenKruise's, so that a workload changes hands without one pod being touched.
+
+import { deepHash, fnv1 } from '../base/fnv.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
+import { compareGoStrings, goJson, goJsonSorted } from '../base/json-go.ts';
+import { perObject } from '../base/per-object.ts';
+import { asGoStruct } from '../core/core-types.ts';
+import type { KubeObject, ObjectMeta, OwnerReference } from '../core/meta.ts';
+import { canonicalTemplate, type PodTemplate } from '../core/pod-template.ts';
+
+/** One state of a workload's template, as the API server holds it. */
+export interface ControllerRevision extends KubeObject {
+  readonly data: JsonObject;
+  /** Grows with time; the highest is the newest. */
+  readonly revision: number;
+}
+
+/** A revision that is still to be created. */
+export interface NewRevision extends Omit<ControllerRevision, 'metadata'> {
+  readonly metadata: Pick<ObjectMeta, 'name' | 'namespace' | 'labels' | 'annotations' | 'ownerReferences'>;
+}
+
+/** What a workload's revisions are made from. */
+export interface RevisionOwner {
+  /** As it stands in owner references: `apps.kruise.io/v1beta1` and `CloneSet`. */
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** All of them are copied to each revision (CS-80). */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
+  readonly template: PodTemplate;
+  /** Absent: the workload has none, and its revisions say so. */
+  readonly volumeClaimTemplates?: readonly JsonObject[] | undefined;
+}
+
+/** Labels and annotations by which revisions are found and compared. */
+export const revisionMark = {
+  /** Label of a pod: the revision that it is being brought to. */
+  podRevision: 'controller-revision-hash',
+  /** Label of a pod: the hash of that revision alone. */
+  podTemplateHash: 'pod-template-hash',
+  /** Label of a ControllerRevision: its hash. */
+  hash: 'controller.kubernetes.io/hash',
+  /** Annotation of a ControllerRevision: the hash of the claim templates at that time, "" for none. */
+  claimTemplatesHash: 'kruise.io/cloneset-volumeclaimtemplate-hash',
+} as const;
+
+/** The document that a revision keeps of a template (CS-80). */
+export function revisionData(template: PodTemplate): JsonObject {
+  return { spec: { template: { ...canonicalTemplate(template), [patchKey]: 'replace' } } };
+}
+
+/** The hash of a document, in letters (CS-81). Another collision count gives another hash. */
+export function revisionHash(data: JsonObject, collisionCount: number): string {
+  const decimal = String(fnv1(`${goJsonSorted(data)}${collisionCount}`));
+  return [...decimal].map((digit) => alphabet[digit.charCodeAt(0) % alphabet.length]).join('');
+}
+
+/** The revision of a workload's template as it is now, under this number (CS-80, CS-81). */
+export function newRevision(owner: RevisionOwner, number: number, collisionCount = 0): NewRevision {
+  const data = revisionData(owner.template);
+  const hash = revisionHash(data, collisionCount);
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'ControllerRevision',
+    metadata: {
+      name: `${owner.name.slice(0, longestOwnerName)}-${hash}`,
+      namespace: owner.namespace,
+      labels: { ...labelsOf(owner.template), [revisionMark.hash]: hash },
+      annotations: {
+        ...owner.annotations,
+        [revisionMark.claimTemplatesHash]: claimTemplatesHash(owner.volumeClaimTemplates),
+      },
+      ownerReferences: [controllerReference(owner)],
+    },
+    data,
+    revision: number,
+  };
+}
+
+/**
+ * The body that creates a revision, to be passed to JSON.stringify. The API server keeps the document letter by letter,
+ * and OpenKruise compares it so, should it ever get the workload back: keys are sorted, and strings escaped as Go does.
+ */
+export function revisionBody(revision: NewRevision): object {
+  return { ...revision, data: asGoText(JSON.parse(goJsonSorted(revision.data))) };
+}
+
+/** The template that a revision keeps; undefined when its document cannot be read. */
+export function templateOf(revision: Partial<Pick<ControllerRevision, 'data'>>): PodTemplate | undefined {
+  const { spec } = objectOr(revision.data);
+  const template = isJsonObject(spec) ? spec.template : undefined;
+  if (!isJsonObject(template)) return undefined;
+  const { [patchKey]: _, ...rest } = template;
+  return rest;
+}
+
+/** The same in the form in which it would be stored today, by which templates are compared. */
+export function canonicalTemplateOf({ data }: Pick<ControllerRevision, 'data'>): PodTemplate | undefined {
+  // one that somebody has made by hand may have none
+  return isJsonObject(data) ? canonicalTemplateIn(data) : undefined;
+}
+
+/** Whether two revisions keep the same template, whatever program wrote them (CS-82). */
+export function sameRevision(left: Pick<ControllerRevision, 'data'>, right: Pick<ControllerRevision, 'data'>): boolean {
+  return comparable(left) === comparable(right);
+}
+
+/** What is to become the update revision of a workload (CS-82). */
+export type RevisionDecision =
+  | { readonly kind: 'keep'; readonly revision: ControllerRevision }
+  /** An older template has come back: `patch`, a merge patch, makes its revision the newest. */
+  | { readonly kind: 'renumber'; readonly revision: ControllerRevision; readonly patch: JsonObject }
+  | { readonly kind: 'create'; readonly revision: NewRevision };
+
+/** Finds the workload's template among its revisions, or says how to record it. The order of the list does not matter. */
+export function decideUpdateRevision(
+  owner: RevisionOwner,
+  revisions: readonly ControllerRevision[],
+  collisionCount: number,
+): RevisionDecision {
+  const history = revisions.toSorted(byAge);
+  const newest = history.at(-1);
+  const candidate = newRevision(owner, (newest?.revision ?? 0) + 1, collisionCount);
+  const equal = history.findLast((revision) => sameRevision(revision, candidate));
+  if (equal === undefined) return { kind: 'create', revision: candidate };
+  if (newest !== undefined && sameRevision(equal, newest)) return { kind: 'keep', revision: newest };
+
+  const hash = claimTemplatesHash(owner.volumeClaimTemplates);
+  const annotations = { ...equal.metadata.annotations, [revisionMark.claimTemplatesHash]: hash };
+  return {
+    kind: 'renumber',
+    revision: { ...equal, revision: candidate.revision, metadata: { ...equal.metadata, annotations } },
+    patch: {
+      revision: candidate.revision,
+      metadata: { annotations: { [revisionMark.claimTemplatesHash]: hash } },
+    },
+  };
+}
+
+/** What to do when the name of a new revision is taken: use the one that is there, or count a collision (CS-83). */
+export function afterNameTaken(
+  wanted: NewRevision,
+  existing: ControllerRevision,
+): { readonly kind: 'adopt'; readonly revision: ControllerRevision } | { readonly kind: 'collision' } {
+  return sameRevision(wanted, existing) ? { kind: 'adopt', revision: existing } : { kind: 'collision' };
+}
+
+/** The revisions that count for a workload: chosen by its selector, and nobody else's (CS-84). Oldest first. */
+export function revisionsOf(
+  ownerUid: string,
+  revisions: readonly ControllerRevision[],
+  isSelected: (labels: Readonly<Record<string, string>>) => boolean,
+): readonly ControllerRevision[] {
+  return revisions
+    .filter(({ metadata }) => {
+      const controller = metadata.ownerReferences?.find((reference) => reference.controller === true);
+      return isSelected(metadata.labels ?? {}) && (controller === undefined || controller.uid === ownerUid);
+    })
+    .toSorted(byAge);
+}
+
+/** The revision that the status calls current; the update revision when there is none of that name (CS-85). */
+export function currentRevisionOf<Revision extends NamedRevision>(
+  currentName: string | undefined,
+  revisions: readonly Revision[],
+  update: Revision,
+): Revision {
+  if (currentName === update.metadata.name) return update;
+  return revisions.find(({ metadata }) => metadata.name === currentName) ?? update;
+}
+
+/**
+ * The revisions to delete, oldest first, so that no more than `limit` unused ones remain (CS-86). In use are those whose
+ * names are in `inUse` and those that a pod's label names.
+ */
+export function revisionsToPrune<Revision extends NamedRevision & Pick<ControllerRevision, 'revision'>>(input: {
+  readonly revisions: readonly Revision[];
+  readonly inUse: readonly string[];
+  readonly podLabels: Iterable<string | undefined>;
+  readonly limit: number;
+}): readonly Revision[] {
+  const hashes = new Set([...input.podLabels].flatMap((label) => (label ? [shortHash(label)] : [])));
+  const unused = input.revisions
+    .filter(({ metadata }) => !input.inUse.includes(metadata.name) && !hashes.has(shortHash(metadata.name)))
+    .toSorted(byAge);
+  return unused.slice(0, Math.max(unused.length - Math.max(input.limit, 0), 0));
+}
+
+/** The revision that a pod's label names; undefined when it is not among these. */
+export function revisionOfPod<Revision extends NamedRevision>(
+  label: string | undefined,
+  revisions: readonly Revision[],
+): Revision | undefined {
+  return revisions.findLast(({ metadata }) => isAtRevision(label, metadata.name));
+}
+
+/** Whether a pod's label names this revision, as its full name or as its hash alone (IPU-41). */
+export function isAtRevision(label: string | undefined, revisionName: string): boolean {
+  return label !== undefined && label !== '' && shortHash(label) === shortHash(revisionName);
+}
+
+/** The labels that name a revision on pods of a CloneSet (IPU-41). */
+export function revisionLabels(
+  revisionName: string,
+  gates: { readonly CloneSetShortHash: boolean },
+): Readonly<Record<typeof revisionMark.podRevision | typeof revisionMark.podTemplateHash, string>> {
+  const hash = shortHash(revisionName);
+  return {
+    [revisionMark.podRevision]: gates.CloneSetShortHash ? hash : revisionName,
+    [revisionMark.podTemplateHash]: hash,
+  };
+}
+
+/** The hash in a revision's name or in a pod's label: what comes after the last dash. */
+export function shortHash(nameOrLabel: string): string {
+  return nameOrLabel.slice(nameOrLabel.lastIndexOf('-') + 1);
+}
+
+/** The hash of claim templates, by which a revision remembers them; "" for none (IPU 4.4). */
+export function claimTemplatesHash(templates: readonly JsonObject[] | undefined): string {
+  if (templates === undefined || templates.length === 0) return '';
+  const claims = templates
+    .map((claim) => ({ name: nameOf(claim), spec: isJsonObject(claim.spec) ? claim.spec : {} }))
+    .toSorted((left, right) => compareGoStrings(left.name, right.name))
+    .map(({ name, spec }) => ({
+      metadata: { name, creationTimestamp: null },
+      spec: asGoStruct('PersistentVolumeClaimSpec', spec),
+      status: {},
+    }));
+  return String(deepHash(goJson(claims)));
+}
+
+interface NamedRevision {
+  readonly metadata: { readonly name: string };
+}
+
+/** Every pod of a fleet is compared with the same few. */
+const canonicalTemplateIn = perObject((data: JsonObject) => {
+  const template = templateOf({ data });
+  return template && canonicalTemplate(template);
+});
+
+const patchKey = '$patch';
+const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
+/** So that the name has room for a dash and a hash. */
+const longestOwnerName = 223;
+
+/** By number; among equal numbers the older, then the one whose name comes first. */
+function byAge(left: Aged, right: Aged): number {
+  return (
+    left.revision - right.revision ||
+    compareGoStrings(left.metadata.creationTimestamp ?? '', right.metadata.creationTimestamp ?? '') ||
+    compareGoStrings(left.metadata.name, right.metadata.name)
+  );
+}
+
+interface Aged {
+  readonly revision: number;
+  readonly metadata: { readonly name: string; readonly creationTimestamp?: string };
+}
+
+function comparable({ data }: Pick<ControllerRevision, 'data'>): string {
+  return goJsonSorted(canonicalTemplateOf({ data }) ?? data ?? null);
+}
+
+function controllerReference({ apiVersion, kind, name, uid }: RevisionOwner): OwnerReference {
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true };
+}
+
+function labelsOf(template: PodTemplate): Readonly<Record<string, string>> {
+  const labels = isJsonObject(template.metadata) ? template.metadata.labels : undefined;
+  if (!isJsonObject(labels)) return {};
+  return Object.fromEntries(
+    Object.entries(labels).flatMap(([key, value]) => (typeof value === 'string' ? [[key, value]] : [])),
+  );
+}
+
+function nameOf(claim: JsonObject): string {
+  const name = isJsonObject(claim.metadata) ? claim.metadata.name : undefined;
+  return typeof name === 'string' ? name : '';
+}
+
+/** Strings that Go escapes more than JavaScript become text that JSON.stringify leaves alone. */
+function asGoText(value: Json): unknown {
+  if (isJsonList(value)) return value.map(asGoText);
+  if (isJsonObject(value)) {
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, asGoText(inner ?? null)]));
+  }
+  return typeof value === 'string' && goJson(value) !== JSON.stringify(value) ? rawJson(goJson(value)) : value;
+}
+
+function rawJson(text: string): object {
+  // In the language, but not yet in the compiler's library.
+  return (JSON as unknown as { readonly rawJSON: (text: string) => object }).rawJSON(text);
+}

@@ -1,0 +1,67 @@
+// NodePodProbe: what the daemon of one node probes, and what it finds out.
+//
+// Who writes what. A field has one writer.
+//
+//   the object itself, spec    the watcher, made anew from all markers and the pods of the node
+//   status                     the daemon of the node, as a whole
+import type { EventText } from '../core/event.ts';
+import type { KubeObject, Resource } from '../core/meta.ts';
+import { group } from '../core/well-known.ts';
+import type { Parsed } from '../schema/static.ts';
+import type { specSchema, statusSchema } from './schema.ts';
+
+/** The work list and the results of one node; it has the name of the node. */
+export interface NodePodProbe extends KubeObject {
+  readonly spec: NodePodProbeSpec;
+  /** Absent until the daemon has had something to tell. */
+  readonly status?: NodePodProbeStatus;
+}
+
+export type NodePodProbeSpec = Parsed<typeof specSchema>;
+export type NodePodProbeStatus = Parsed<typeof statusSchema>;
+/** One pod of the work list. */
+export type PodProbe = NonNullable<NodePodProbeSpec['podProbes']>[number];
+/** One probe of one of its containers. */
+export type ContainerProbe = NonNullable<PodProbe['probes']>[number];
+export type PodProbeStatus = NonNullable<NodePodProbeStatus['podProbeStatuses']>[number];
+export type ContainerProbeState = NonNullable<PodProbeStatus['probeStates']>[number];
+
+/** What is known about a container. `Unknown`: its present instance has no result yet. */
+export type ProbeVerdict = 'Succeeded' | 'Failed' | 'Unknown';
+
+/** How the API server addresses them. */
+export const nodePodProbe = {
+  group: group.apps,
+  version: 'v1alpha1',
+  plural: 'nodepodprobes',
+  kind: 'NodePodProbe',
+  namespaced: false,
+} as const satisfies Resource;
+
+/** The name by which a probe of a marker goes on a node. Marker and probe never contain the sign between them. */
+export function probeKey(marker: string, probe: string): string {
+  return `${marker}#${probe}`;
+}
+
+/** Takes the name of a probe on a node apart; undefined when it is none of ours. */
+export function parseProbeKey(key: string): { readonly marker: string; readonly probe: string } | undefined {
+  const at = key.indexOf('#');
+  return at <= 0 ? undefined : { marker: key.slice(0, at), probe: key.slice(at + 1) };
+}
+
+/** How long a message may be, in bytes: a pod condition is no log. */
+export const longestProbeMessage = 1024;
+
+/** What the daemon says on the pod when a state changes (NPP §4); there is no reason of its own for `Unknown`. */
+export function probeEvent(verdict: ProbeVerdict, message: string): EventText {
+  return {
+    type: 'Normal',
+    reason: verdict === 'Succeeded' ? 'KruiseProbeSucceeded' : 'KruiseProbeFailed',
+    message,
+  };
+}
+
+/** What a container that does not run is reported with. */
+export function notRunningMessage(container: string): string {
+  return `Container(${container}) is Non-running`;
+}

@@ -1,0 +1,95 @@
+// What new pods get that has to do with probes: annotations for providers of virtual nodes, and the liveness probes that
+// are taken out of them. Pods pass through as open JSON.
+
+import { isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
+import { compareGoStrings, type GoValue, goJson } from '../base/json-go.ts';
+import { asGoStruct } from '../core/core-types.ts';
+import { group } from '../core/well-known.ts';
+import { mayWriteCondition, type PodProbeMarker, selectionOf, serverlessAnnotation } from './types.ts';
+
+/** Set to `true` on a pod whose liveness probes are to be taken over. */
+export const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
+
+/** The liveness probes that the pod had, as a JSON list. */
+export const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
+
+/**
+ * The pod with the probes of its markers in annotations (PPS-1): those that write a condition, for containers that go on
+ * running, each condition and each name of a container's probe once. The same pod where there is none.
+ */
+export function withServerlessProbes(pod: JsonObject, markersOfNamespace: readonly PodProbeMarker[]): JsonObject {
+  const labels = textsOf(objectOr(pod.metadata).labels);
+  const containers = lastingContainers(objectOr(pod.spec));
+  const conditions = new Set<string>();
+  const taken = new Set<string>();
+  const markers = new Set<string>();
+  const probes: GoValue[] = [];
+  for (const marker of inOrder(markersOfNamespace)) {
+    if (marker.metadata.deletionTimestamp !== undefined || !selectionOf(marker)(labels)) continue;
+    for (const { name, containerName, podConditionType, probe } of marker.spec.probes) {
+      const place = `${containerName}/${name}`;
+      const isFree = mayWriteCondition(podConditionType) && !conditions.has(podConditionType) && !taken.has(place);
+      if (!isFree || !containers.has(containerName)) continue;
+      conditions.add(podConditionType);
+      taken.add(place);
+      markers.add(marker.metadata.name);
+      probes.push({ name, containerName, probe: asGoStruct('Probe', probe as JsonObject), podConditionType });
+    }
+  }
+  if (probes.length === 0) return pod;
+  return withAnnotations(pod, {
+    [serverlessAnnotation.probes]: goJson(probes),
+    [serverlessAnnotation.markers]: [...markers].join(','),
+  });
+}
+
+function inOrder(markers: readonly PodProbeMarker[]): readonly PodProbeMarker[] {
+  return markers.toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
+}
+
+/** Regular containers, and init containers that go on running beside them. */
+function lastingContainers(spec: JsonObject): ReadonlySet<unknown> {
+  const sidecars = listOr(spec.initContainers)
+    .map(objectOr)
+    .filter(({ restartPolicy }) => restartPolicy === 'Always');
+  return new Set([...listOr(spec.containers).map(objectOr), ...sidecars].map(({ name }) => name));
+}
+
+/** Whether the liveness probes of this pod are to be taken out of it: a workload of the suite owns it, and it says so. */
+export function wantsEnhancedLiveness({ metadata }: JsonObject): boolean {
+  const { ownerReferences, annotations } = objectOr(metadata);
+  const owner = listOr(ownerReferences)
+    .map(objectOr)
+    .find(({ controller }) => controller === true);
+  const isOurs = typeof owner?.apiVersion === 'string' && owner.apiVersion.startsWith(`${group.apps}/`);
+  return isOurs && objectOr(annotations)[enhancedLivenessAnnotation] === 'true';
+}
+
+/** The pod without liveness probes, which stand in an annotation instead. The same pod where there is none. */
+export function withoutLivenessProbes(pod: JsonObject): JsonObject {
+  const spec = objectOr(pod.spec);
+  const containers = listOr(spec.containers);
+  const taken = containers.map(objectOr).filter(({ livenessProbe }) => isJsonObject(livenessProbe));
+  if (taken.length === 0) return pod;
+  const context = taken.map(({ name, livenessProbe }) => ({
+    name: name ?? '',
+    livenessProbe: asGoStruct('Probe', objectOr(livenessProbe)),
+  }));
+  const stripped = { ...pod, spec: { ...spec, containers: containers.map(withoutLiveness) } };
+  return withAnnotations(stripped, { [livenessContextAnnotation]: goJson(context) });
+}
+
+function withoutLiveness(container: Json): Json {
+  if (!isJsonObject(container)) return container;
+  const { livenessProbe: _, ...rest } = container;
+  return rest;
+}
+
+function withAnnotations(pod: JsonObject, annotations: JsonObject): JsonObject {
+  const metadata = objectOr(pod.metadata);
+  return { ...pod, metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), ...annotations } } };
+}
+
+function textsOf(map: Json | undefined): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(objectOr(map)).map(([key, value]) => [key, String(value)]));
+}

@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto';
+import { type EventText, eventBody, type NewEvent } from '../api/core/event.ts';
+import type { KubeObject } from '../api/core/meta.ts';
+import { kubeResource } from '../api/core/well-known.ts';
+import type { KubeWriter } from './fence.ts';
+
+/** Tells people what has happened to an object. Nothing depends on it, so a failure to tell is swallowed. */
+export async function tellEvent(
+  kube: Pick<KubeWriter, 'create'>,
+  {
+    key = randomUUID().slice(0, 13),
+    ...event
+  }: Omit<NewEvent, 'key'> & {
+    /** Absent: each one counts. */
+    readonly key?: string;
+  },
+): Promise<void> {
+  await kube.create(kubeResource.events, eventBody({ ...event, key }), { deadlineMs: 5_000 }).catch(() => undefined);
+}
+
+/**
+ * What may be told of one object: of each reason the first 25, then one every ten seconds. A set of thousands of pods
+ * would otherwise fill the API server with news that nobody can read; its status counts them all.
+ */
+export class EventBudget {
+  readonly #now: () => number;
+  /** By object and reason: how many may still be told, as counted at a moment. */
+  readonly #left = new Map<string, { readonly left: number; readonly atMs: number }>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Whether this Event may be told, which uses up a part of the budget. */
+  take({ metadata }: Pick<KubeObject, 'metadata'>, { reason }: Pick<EventText, 'reason'>): boolean {
+    const key = `${metadata.uid} ${reason}`;
+    const atMs = this.#now();
+    const left = this.#leftAt(this.#left.get(key), atMs);
+    if (left < 1) return false;
+    this.#left.set(key, { left: left - 1, atMs });
+    this.#forget(atMs);
+    return true;
+  }
+
+  #leftAt(known: { readonly left: number; readonly atMs: number } | undefined, atMs: number): number {
+    if (known === undefined) return mostAtOnce;
+    return Math.min(known.left + Math.max(atMs - known.atMs, 0) / anotherAfterMs, mostAtOnce);
+  }
+
+  /** Budgets that are whole again need not be remembered. */
+  #forget(atMs: number): void {
+    if (this.#left.size <= mostRemembered) return;
+    for (const [key, known] of this.#left) if (this.#leftAt(known, atMs) >= mostAtOnce) this.#left.delete(key);
+  }
+}
+
+const mostAtOnce = 25;
+const anotherAfterMs = 10_000;
+const mostRemembered = 10_000;

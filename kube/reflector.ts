@@ -1,0 +1,374 @@
+/**
+ * Keeps a cache equal to what the API server holds.
+ *
+ * One loop: list in pages until a list is whole, then watch from its version; when the watch ends or breaks, watch
+ * again from the version reached, which events and bookmarks move; when the server no longer knows that version, list
+ * again. A server that says nothing at all, as it does of resources that nobody has touched since it was started, is
+ * asked for one object, and only when that does not fit for the whole list.
+ *
+ * A page that is too large to be read is asked for with half as many objects, down to one; an object that is too large by
+ * itself is skipped, and stays in the cache as it was last read.
+ *
+ * Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache passes on
+ * only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a watch has
+ * brought something.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeObject, Resource } from '../api/core/meta.ts';
+import { compareVersions, type WritableCache } from './cache.ts';
+import type { KubeClient, ListOptions, Page } from './client.ts';
+import type { KubeError } from './failures.ts';
+import { countIn } from './object-count.ts';
+
+/** What a reflector writes to the log. pino's loggers fit. */
+export interface ReflectorLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface ReflectorOptions<T extends KubeObject> {
+  readonly client: Pick<KubeClient, 'list' | 'watch'>;
+  readonly resource: Resource;
+  readonly cache: WritableCache<T>;
+  readonly log: ReflectorLog;
+  /** Absent or empty: all namespaces. */
+  readonly namespace?: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** Keeps what is read, before anything is stored; metadata must stay. Absent: the whole object is kept. */
+  readonly trim?: (object: T) => T;
+  /** 500 when absent. */
+  readonly pageSize?: number;
+  /** From 100 ms to 30 s when absent. */
+  readonly backOff?: { readonly minMs: number; readonly maxMs: number };
+  /** Of the watches: see WatchOptions. */
+  readonly silenceMs?: number;
+  readonly now?: () => number;
+}
+
+/** What has happened since the start, for metrics. */
+export interface ReflectorCounts {
+  /** Whole lists. The first is the start; each further one means that continuity was lost. */
+  readonly lists: number;
+  readonly watches: number;
+  /** Events about objects. */
+  readonly events: number;
+  readonly bookmarks: number;
+  /** Steps that failed, and so were followed by a pause. */
+  readonly errors: number;
+  /** Objects of the last list that are too large to be read. */
+  readonly skipped: number;
+}
+
+/** A time without the server, as one client has seen it: from the first step that failed to the first that did not. */
+export interface Outage {
+  readonly lastedMs: number;
+  /** How long ago it ended; 0 while it goes on. */
+  readonly endedMs: number;
+}
+
+/** Fills one cache from one resource, from `start` to `stop`. */
+export class Reflector<T extends KubeObject> {
+  readonly #options: ReflectorOptions<T>;
+  readonly #now: () => number;
+  readonly #stop = new AbortController();
+  readonly #synced = Promise.withResolvers<void>();
+  readonly #backOff: BackOff;
+  readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
+  /** The objects of the last list that are too large to be read, and whether the cache holds them as they were before. */
+  #skipped: readonly { readonly name: string; readonly isHeld: boolean }[] = [];
+  /** Who waits for a list that begins from now on. */
+  #wantingList: PromiseWithResolvers<void>[] = [];
+  #watching = new AbortController();
+  #running: Promise<void> | undefined;
+  #heardAt: number | undefined;
+  #trouble: string | undefined;
+  #outage: { readonly since: number; readonly backAt?: number } | undefined;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#backOff = new BackOff(options.backOff ?? { minMs: 100, maxMs: 30_000 });
+    this.#synced.promise.catch(() => {}); // nobody has to wait for it
+  }
+
+  /** Begins to list and watch; further calls do nothing. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  /** Ends for good, and gives up everybody who waits for the cache. Nothing is left open when it resolves. */
+  async stop(): Promise<void> {
+    const stopped = new Error(`The cache of ${this.#options.resource.plural} is no longer kept up to date`);
+    this.#stop.abort(stopped);
+    this.#synced.reject(stopped);
+    this.#options.cache.close(stopped);
+    for (const { reject } of this.#wantingList) reject(stopped);
+    await this.#running;
+  }
+
+  /**
+   * Lists anew; resolves when the cache holds everything that was true when this was called. Whoever begins to write on
+   * the strength of the cache must not begin with a watch that has fallen behind.
+   */
+  relist(): Promise<void> {
+    if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
+    const wanting = Promise.withResolvers<void>();
+    this.#wantingList.push(wanting);
+    this.#backOff.reset();
+    this.#watching.abort(); // or the pause before the next attempt
+    return wanting.promise;
+  }
+
+  /** Resolves when the cache holds a whole list; rejects when the reflector is stopped before. */
+  synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
+  /** True from the first whole list on. */
+  get isSynced(): boolean {
+    return this.#counts.lists > 0;
+  }
+
+  /** How long ago the server was last heard: a list, an event or a bookmark. Infinity before the first list. */
+  get ageMs(): number {
+    return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
+  }
+
+  /** When the server was away last. Undefined while it never was. */
+  get lastOutage(): Outage | undefined {
+    if (this.#outage === undefined) return undefined;
+    const { since, backAt = this.#now() } = this.#outage;
+    return { lastedMs: backAt - since, endedMs: this.#now() - backAt };
+  }
+
+  /** Why the last step failed; absent while all is well. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  get counts(): ReflectorCounts {
+    return { ...this.#counts, skipped: this.#skipped.length };
+  }
+
+  /** Namespace and name of objects that are too large to be read, as far as the last list has shown. */
+  get tooLarge(): readonly string[] {
+    return this.#skipped.map(({ name }) => name);
+  }
+
+  async #run(): Promise<void> {
+    const { cache, resource, log } = this.#options;
+    let mustList = true;
+    while (!this.#stop.signal.aborted) {
+      try {
+        if (mustList || this.#wantingList.length > 0) {
+          await this.#list();
+          mustList = false;
+          log.info({ kind: resource.kind, objects: cache.size, resourceVersion: cache.reached }, 'listed');
+        }
+        await this.#watch();
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        if (this.#watching.signal.aborted) continue; // somebody wants a list
+        mustList ||= isSilence(error) ? !(await this.#isInStep()) : isBehind(error);
+        this.#counts.errors += 1;
+        this.#lost();
+        this.#trouble = error instanceof Error ? error.message : String(error);
+        const asked = Math.min(retryAfterSeconds(error) ?? 0, longestPauseSeconds);
+        const pauseMs = Math.max(this.#backOff.next(), asked * 1000);
+        const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
+        // about a resource that nobody uses the server may well have nothing to say
+        if (isSilence(error)) log.info(fields, 'no data from the API server, watching again');
+        else log.warn(fields, 'cannot list or watch');
+        const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
+        await sleep(pauseMs, undefined, { signal: woken }).catch(() => {});
+      }
+    }
+  }
+
+  async #list(): Promise<void> {
+    this.#watching = new AbortController();
+    const wanting = this.#wantingList;
+    this.#wantingList = [];
+    try {
+      await this.#listAll();
+    } catch (error) {
+      this.#wantingList = [...wanting, ...this.#wantingList];
+      throw error;
+    }
+    for (const { resolve } of wanting) resolve();
+  }
+
+  async #listAll(): Promise<void> {
+    const { cache, trim, pageSize = 500 } = this.#options;
+    const objects: T[] = [];
+    const skipped: { readonly name: string; readonly isHeld: boolean }[] = [];
+    // A token that expires between two pages fails the whole list, and the loop begins it anew: pages of two lists
+    // would miss what was deleted in between.
+    let limit = pageSize;
+    let next: string | undefined;
+    for (;;) {
+      const { page, mostRead } = await this.#readPage({ limit, continue: next });
+      // Others of the kind may be as large. One that is too large by itself says nothing about them.
+      limit = mostRead ?? limit;
+      if (mostRead === undefined) skipped.push(...this.#skip(page, objects));
+      for (const listed of mostRead === undefined ? [] : page.items) {
+        // What has not changed is not held twice while the list grows.
+        const held = cache.byUid(listed.metadata.uid);
+        const same = held?.metadata.resourceVersion === listed.metadata.resourceVersion;
+        objects.push(same ? held : trim ? trim(listed) : listed);
+      }
+      next = page.continue;
+      if (next !== undefined) continue;
+      this.#heard();
+      this.#skipped = skipped;
+      cache.replace(objects, page.resourceVersion);
+      this.#counts.lists += 1;
+      this.#synced.resolve();
+      return;
+    }
+  }
+
+  /**
+   * Reads a page, with as many objects as can be read at once, which is `mostRead`. Where not even one can be read, that is
+   * undefined, and the page tells of this one object what its metadata says.
+   */
+  async #readPage(from: ListOptions): Promise<{ readonly page: Page<T>; readonly mostRead: number | undefined }> {
+    const { client, resource, namespace, labelSelector, fieldSelector } = this.#options;
+    const selection = { ...from, namespace, labelSelector, fieldSelector, signal: this.#stop.signal };
+    for (let limit = from.limit ?? 1; limit >= 1; limit = Math.floor(limit / 2)) {
+      try {
+        const page = await client.list<T>(resource, { ...selection, limit, maxBytes: largestPage });
+        return { page, mostRead: limit };
+      } catch (error) {
+        if (!isTooLarge(error)) throw error;
+      }
+    }
+    const page = await client.list<T>(resource, { ...selection, limit: 1, maxBytes: largestPage, metadataOnly: true });
+    return { page, mostRead: undefined };
+  }
+
+  /** Says which objects cannot be read. Those that are held stay as they were: they are not gone. */
+  #skip({ items }: Page<T>, objects: T[]): readonly { readonly name: string; readonly isHeld: boolean }[] {
+    const { cache, log, resource } = this.#options;
+    return items.map(({ metadata: { namespace = '', name, uid, resourceVersion } }) => {
+      const held = cache.byUid(uid);
+      if (held) objects.push(held);
+      const about = { kind: resource.kind, namespace, name, uid, resourceVersion, isHeld: held !== undefined };
+      log.warn({ ...about, maxBytes: largestPage }, 'An object is too large to be read and is skipped');
+      return { name: namespace === '' ? name : `${namespace}/${name}`, isHeld: held !== undefined };
+    });
+  }
+
+  /**
+   * Whether a watch from the version reached may go on: the server counts as many objects as are held, at a version that
+   * is not earlier. A server that was restored from a backup accepts a version of its future, and has nothing to say until
+   * it gets there.
+   */
+  async #isInStep(): Promise<boolean> {
+    const { client, resource, cache, namespace, labelSelector, fieldSelector } = this.#options;
+    const selection = { namespace, labelSelector, fieldSelector, limit: 1, signal: this.#stop.signal };
+    const page = await client.list<T>(resource, selection).catch(() => undefined);
+    if (page === undefined || cache.reached === undefined) return false;
+    const held = cache.size + this.#skipped.filter(({ isHeld }) => !isHeld).length;
+    if (countIn(page) !== held || compareVersions(page.resourceVersion, cache.reached) < 0) return false;
+    this.#heard();
+    return true;
+  }
+
+  async #watch(): Promise<void> {
+    const { client, resource, cache, trim, namespace, labelSelector, fieldSelector, silenceMs } = this.#options;
+    const resourceVersion = cache.reached;
+    if (resourceVersion === undefined) throw new Error('a watch needs a list before it');
+
+    this.#counts.watches += 1;
+    const openedAt = this.#now();
+    let heard = false;
+    const events = client.watch<T>(resource, {
+      ...{ namespace, labelSelector, fieldSelector, resourceVersion },
+      signal: AbortSignal.any([this.#stop.signal, this.#watching.signal]),
+      ...(silenceMs !== undefined && { silenceMs }),
+    });
+    for await (const event of events) {
+      heard = true;
+      this.#heard();
+      if (event.type === 'BOOKMARK') {
+        this.#counts.bookmarks += 1;
+        cache.advance(event.resourceVersion);
+      } else {
+        this.#counts.events += 1;
+        cache.apply(event.type, trim ? trim(event.object) : event.object);
+      }
+      this.#backOff.reset();
+    }
+    // A server that ends watches at once and without a word would otherwise be asked without pause.
+    if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before its first event');
+  }
+
+  #heard(): void {
+    this.#heardAt = this.#now();
+    this.#trouble = undefined;
+    if (this.#outage !== undefined) this.#outage = { backAt: this.#heardAt, ...this.#outage };
+  }
+
+  #lost(): void {
+    const { since, backAt = this.#now() } = this.#outage ?? { since: this.#now() };
+    const isSame = this.#now() - backAt < apartMs;
+    this.#outage = { since: isSame ? since : this.#now() };
+  }
+}
+
+/** However long a server or a proxy asks to wait. */
+const longestPauseSeconds = 60;
+
+/** Outages that are not further apart are one: so long do other clients remember how often they have tried in vain. */
+const apartMs = 120_000;
+
+/** What is read at once. A page of 500 usual objects has a few MiB. */
+const largestPage = 16 * 1024 * 1024;
+
+function isTooLarge(error: unknown): boolean {
+  return (error as Partial<KubeError>).reason === 'AnswerTooLarge';
+}
+
+/** The watch was cut because nothing came. */
+function isSilence(error: unknown): boolean {
+  return (error as Partial<KubeError>).reason === 'Silent';
+}
+
+/** Pauses that double from the shortest to the longest, each shortened at random by up to a half. */
+class BackOff {
+  readonly #minMs: number;
+  readonly #maxMs: number;
+  #failures = 0;
+
+  constructor({ minMs, maxMs }: { readonly minMs: number; readonly maxMs: number }) {
+    this.#minMs = minMs;
+    this.#maxMs = maxMs;
+  }
+
+  next(): number {
+    const fullMs = Math.min(this.#maxMs, this.#minMs * 2 ** this.#failures);
+    this.#failures += 1;
+    return fullMs * (0.5 + Math.random() / 2);
+  }
+
+  reset(): void {
+    this.#failures = 0;
+  }
+}
+
+/**
+ * True when watching on from the version reached may never succeed: it is compacted away (410), or the kind was taken
+ * away (404), or the server says no for any other reason than load.
+ */
+function isBehind(error: unknown): boolean {
+  const { status = 0, causes = [] } = error as Partial<KubeError>;
+  if (causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
+  if (isTooLarge(error)) return true; // the list skips what the watch would send again
+  return status >= 400 && status < 500 && status !== 429;
+}
+
+function retryAfterSeconds(error: unknown): number | undefined {
+  return (error as Partial<KubeError>).retryAfterSeconds;
+}

@@ -1,0 +1,137 @@
+import { pino } from 'pino';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { createCache, type IndexFunction, type WritableCache } from '../../kube/cache.ts';
+import { KeyedQueue } from '../../kube/keyed-queue.ts';
+import { Reflector } from '../../kube/reflector.ts';
+import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
+import { trimOf } from '../../watcher/trim.ts';
+import { createMetrics } from '../../workers/metrics.ts';
+import { MemoryCluster } from './memory-kube-client.ts';
+import { plainClient, type SeenCall } from './recreate-requests.ts';
+
+/** One controller as the watcher runs it, on an API server in memory: real reflectors, caches, trims and queues. */
+export interface RunningController {
+  readonly cluster: MemoryCluster;
+  readonly controller: Controller;
+  /** Every write so far. */
+  readonly writes: readonly SeenCall[];
+  /** What went wrong in passes, as text. */
+  readonly failures: readonly string[];
+  /** What was logged as a warning or worse: its text, and the error where there is one. */
+  readonly warnings: readonly string[];
+  stop(): Promise<void>;
+}
+
+export interface ControllerContextOptions {
+  readonly cluster?: MemoryCluster;
+  readonly gates?: string;
+  readonly temporal?: ControllerContext['config']['temporal'];
+  readonly now?: () => number;
+  /** Absent: nothing is ever started. */
+  readonly starter?: Partial<ControllerContext['starter']>;
+  /** Sees each call before it takes effect, which waits for it; what it throws, the call fails with. */
+  readonly meet?: (call: SeenCall) => void | Promise<void>;
+}
+
+/** Starts a controller that leads at once. */
+export async function runController(
+  controllerOf: ControllerOf,
+  {
+    cluster = new MemoryCluster(),
+    gates = '',
+    temporal = { address: '127.0.0.1:7233', namespace: 'default' },
+    now = () => Date.parse('2026-01-01T00:01:00Z'),
+    starter = {},
+    meet,
+  }: ControllerContextOptions = {},
+): Promise<RunningController> {
+  const writes: SeenCall[] = [];
+  const failures: string[] = [];
+  const client = cluster.client();
+  const kube = plainClient(cluster, async (call) => {
+    await meet?.(call);
+    if (call.verb !== 'get') writes.push(call);
+  });
+  const warnings: string[] = [];
+  const write = (line: string) => {
+    const { msg, err } = JSON.parse(line) as { readonly msg: string; readonly err?: { readonly message: string } };
+    warnings.push(err === undefined ? msg : `${msg}: ${err.message}`);
+  };
+  const log = pino({ level: 'warn' }, { write });
+  const metrics = createMetrics('watcher');
+  const caches = new Map<string, WritableCache<KubeObject>>();
+  const reflectors: Reflector<KubeObject>[] = [];
+  const queues: KeyedQueue[] = [];
+
+  function cacheOf(resource: Resource): WritableCache<KubeObject> {
+    const known = caches.get(resource.plural);
+    if (known) return known;
+    const cache = createCache<KubeObject>({ onError: (error) => void failures.push(String(error)) });
+    const trim = trimOf(resource);
+    reflectors.push(new Reflector({ client, resource, cache, log, ...(trim && { trim }) }));
+    caches.set(resource.plural, cache);
+    return cache;
+  }
+
+  const context: ControllerContext = {
+    kube: {
+      ...client,
+      ...kube,
+      list: async (resource, options) => {
+        await meet?.({ verb: 'list', plural: resource.plural, name: '', body: options });
+        return await client.list(resource, options);
+      },
+    },
+    starter: { ...noStarter, ...starter },
+    config: {
+      namespace: '',
+      podNamespace: 'kruise-system',
+      temporal,
+      featureGates: parseFeatureGates(gates),
+      images: { nodeImageDelaySeconds: 30, tagTtlSeconds: 300, secretNamespace: 'kruise-daemon-config' },
+    },
+    log,
+    metrics,
+    now,
+    isLeading: () => true,
+    cache<T extends KubeObject>(resource: Resource, indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
+      const cache = cacheOf(resource) as unknown as WritableCache<T>;
+      for (const [name, of] of Object.entries(indexes)) cache.addIndex(name, of);
+      return cache;
+    },
+    queue(name, pass) {
+      const onError = (key: string, error: unknown) => void failures.push(`${name} ${key}: ${String(error)}`);
+      const queue = new KeyedQueue({ concurrency: 4, pass, onError });
+      queues.push(queue);
+      return queue;
+    },
+  };
+  const controller = controllerOf(context);
+  for (const reflector of reflectors) reflector.start();
+  await Promise.all(reflectors.map((reflector) => reflector.synced()));
+  controller.begin?.({ isLeading: () => true, lost: new AbortController().signal });
+  controller.wantAll();
+  return {
+    cluster,
+    controller,
+    writes,
+    failures,
+    warnings,
+    async stop() {
+      await Promise.all(queues.map((queue) => queue.stop()));
+      await controller.stop?.();
+      await Promise.all(reflectors.map((reflector) => reflector.stop()));
+    },
+  };
+}
+
+const noStarter: ControllerContext['starter'] = {
+  want: () => undefined,
+  forget: () => undefined,
+  dismiss: () => undefined,
+  tell: () => Promise.resolve(),
+  command: () => Promise.resolve(),
+  isSent: () => false,
+  trouble: () => undefined,
+};

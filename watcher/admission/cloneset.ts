@@ -1,0 +1,118 @@
+import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { type DefaultingGates, defaultCloneSet } from '../../api/cloneset/defaults.ts';
+import { cloneSetLimitProblems } from '../../api/cloneset/limits.ts';
+import { cloneSetVersion } from '../../api/cloneset/types.ts';
+import {
+  changesPods,
+  cloneSetWarnings,
+  namedPodProblem,
+  newlyNamedPods,
+  probeProblems,
+  templateProbe,
+  validateCloneSet,
+  validateCloneSetUpdate,
+} from '../../api/cloneset/validate.ts';
+import type { FieldProblem } from '../../api/core/field-problem.ts';
+import { installation } from '../../api/core/well-known.ts';
+import { type ProtectionGates, protectedKinds, protectionWarnings } from '../../api/deletion-protection.ts';
+import type { LookUps } from './review/look-ups.ts';
+import type { PodTrials } from './review/pod-trial.ts';
+import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
+import { MalformedBody } from './server/server.ts';
+
+export const cloneSetDefaultsPath = '/mutate-apps-kruise-io-cloneset';
+export const cloneSetPath = protectedKinds.CloneSet.path;
+
+export interface CloneSetJudge {
+  readonly gates: ProtectionGates;
+  readonly lookUps: Pick<LookUps, 'pod'>;
+  readonly trials: PodTrials;
+  /** Judges deletions: `reviewDeletion` of the kind. */
+  readonly deletion: Review;
+}
+
+/** Fills the defaults into sets. Objects stay in the version in which they came. */
+export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
+  return (request) => {
+    switch (request.operation) {
+      case 'CREATE':
+      case 'UPDATE': {
+        const object = objectOf(request);
+        if (cloneSetVersion(object) === undefined)
+          throw new MalformedBody('request.object is not a CloneSet of apps.kruise.io');
+        if (isBeingDeleted(request)) return { kind: 'allowed' };
+        return { kind: 'allowed', object: defaultCloneSet(object, gates, request.oldObject) };
+      }
+      case 'DELETE':
+      case 'CONNECT':
+        return { kind: 'allowed' };
+    }
+  };
+}
+
+/** Checks new and changed sets, and keeps protected ones from being deleted. */
+export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJudge): Review {
+  return async (request, signal) => {
+    switch (request.operation) {
+      case 'CREATE':
+        return await judge(request, objectOf(request), undefined);
+      case 'UPDATE':
+        if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
+        return await judge(request, objectOf(request), request.oldObject);
+      case 'DELETE':
+        return await deletion(request, signal);
+      case 'CONNECT':
+        return { kind: 'allowed' };
+    }
+
+    async function judge(
+      request: AdmissionRequest,
+      after: JsonObject,
+      before: JsonObject | undefined,
+    ): Promise<Verdict> {
+      if (cloneSetVersion(after) === undefined)
+        throw new MalformedBody('request.object is not a CloneSet of apps.kruise.io');
+      if (isBeingDeleted(request)) return { kind: 'allowed' };
+      const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
+      // The API server takes more than ten seconds to try a pod of 20,000 volumes.
+      const isTooLarge = seen.length > 0 && cloneSetLimitProblems(after, before).length > 0;
+      if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
+      const [named, tried] = await Promise.all([
+        namedPods(request.namespace, after, before),
+        tryTemplate(after, before),
+      ]);
+      const problems = [...seen, ...named, ...tried.problems];
+      if (problems.length > 0) return { kind: 'refused', code: 422, errors: problems };
+      const ofLabel = protectionWarnings(protectedKinds.CloneSet, after, gates);
+      return { kind: 'allowed', warnings: [...cloneSetWarnings(after, before), ...ofLabel, ...tried.warnings] };
+    }
+
+    async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
+      const names = newlyNamedPods(after, before);
+      const problems: FieldProblem[] = [];
+      // One after the other: a list of thousands must not take all connections for itself.
+      for (const name of names) {
+        const problem = namedPodProblem(after, name, await lookUps.pod(namespace, name, signal));
+        if (problem !== undefined) problems.push(problem);
+        if (problems.length === reportedPods) break;
+      }
+      return problems;
+    }
+
+    async function tryTemplate(
+      after: JsonObject,
+      before: JsonObject | undefined,
+    ): Promise<{ readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] }> {
+      const isPods = isJsonObject(objectOr(after.spec).template) && changesPods(before, after);
+      if (!isPods) return { problems: [], warnings: [] };
+      const probe = templateProbe(after, installation.dryRunNamespace);
+      const trial = await trials.tryPod(probe.pod, signal);
+      const causes = trial.kind === 'refused' ? trial.causes : [];
+      const warnings = trial.kind === 'unanswered' ? [`spec.template could not be checked: ${trial.why}`] : [];
+      return { problems: probeProblems(after, probe, causes), warnings };
+    }
+  };
+}
+
+/** So many names are enough to see what is wrong. */
+const reportedPods = 10;

@@ -1,0 +1,15 @@
+import { convertCloneSet } from '../../api/cloneset/convert.ts';
+import { cloneSets } from '../../api/cloneset/types.ts';
+import { convertRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { nodeImages, relabelled } from '../../api/node-image/types.ts';
+import type { Conversion } from './convert.ts';
+
+/** Every kind that Windlass converts; its CRD is told where. */
+export const conversions: readonly Conversion[] = [
+  { resource: crr, convert: convertRecreateRequest },
+  { resource: cloneSets, convert: convertCloneSet },
+  { resource: imageListPullJobs, convert: relabelled },
+  { resource: imagePullJobs, convert: relabelled },
+  { resource: nodeImages, convert: relabelled },
+];

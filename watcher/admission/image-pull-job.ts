@@ -1,0 +1,74 @@
+import type { JsonObject } from '../../api/base/json.ts';
+import type { FieldProblem } from '../../api/core/field-problem.ts';
+import { type FeatureGate, type FeatureGates, gateRefusal } from '../../api/feature-gates.ts';
+import {
+  defaultListPullJob,
+  defaultPullJob,
+  validateListPullJob,
+  validatePullJob,
+  validatePullJobUpdate,
+} from '../../api/image-pull-job/types.ts';
+import { nodeImages, servedVersion } from '../../api/node-image/types.ts';
+import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
+import { MalformedBody } from './server/server.ts';
+
+export const imagePullJobPath = '/mutate-apps-kruise-io-imagepulljob';
+export const imageListPullJobPath = '/mutate-apps-kruise-io-imagelistpulljob';
+
+type Gates = Pick<FeatureGates, 'KruiseDaemon' | 'ImagePullJobGate'>;
+
+/** Fills in and checks jobs. Objects stay in the version in which they came. */
+export function reviewImagePullJob(gates: Gates): Review {
+  return (request) =>
+    review(request, gates, (before, after) => {
+      const object = defaultPullJob(after, before === undefined);
+      const fixed = before === undefined ? [] : validatePullJobUpdate(before, object);
+      const problems = validatePullJob(object, before);
+      // what cannot be changed is forbidden, whatever is bad besides
+      if (fixed.length > 0) return { kind: 'refused', code: 403, errors: [...fixed, ...problems] };
+      return verdictOf(object, problems);
+    });
+}
+
+/** Fills in and checks lists. */
+export function reviewImageListPullJob(gates: Gates): Review {
+  return (request) =>
+    review(request, gates, (before, after) => {
+      const object = defaultListPullJob(after);
+      return verdictOf(object, validateListPullJob(object, before));
+    });
+}
+
+function review(
+  request: AdmissionRequest,
+  gates: Gates,
+  judge: (before: JsonObject | undefined, after: JsonObject) => Verdict,
+): Verdict {
+  switch (request.operation) {
+    case 'CREATE':
+    case 'UPDATE': {
+      const object = objectOf(request);
+      if (servedVersion(object, nodeImages) === undefined) {
+        throw new MalformedBody(`request.object is not a ${request.kind.kind} of apps.kruise.io`);
+      }
+      // on its way out it only loses its finalizer, which must be possible with the gate off, too
+      if (isBeingDeleted(request)) return { kind: 'allowed' };
+      const off = (['KruiseDaemon', 'ImagePullJobGate'] as const).find((gate) => !gates[gate]);
+      if (off !== undefined) return refusedByGate(off);
+      if (request.operation === 'CREATE') return judge(undefined, object);
+      if (request.oldObject === undefined) throw new MalformedBody('request.oldObject is not an object');
+      return judge(request.oldObject, object);
+    }
+    case 'DELETE':
+    case 'CONNECT':
+      return { kind: 'allowed' };
+  }
+}
+
+function verdictOf(object: JsonObject, problems: readonly FieldProblem[]): Verdict {
+  return problems.length === 0 ? { kind: 'allowed', object } : { kind: 'refused', code: 400, errors: problems };
+}
+
+function refusedByGate(gate: FeatureGate): Verdict {
+  return { kind: 'refused', code: 403, message: gateRefusal(gate), errors: [] };
+}

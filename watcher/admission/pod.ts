@@ -1,0 +1,163 @@
+import { randomInt } from 'node:crypto';
+import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
+import { barrierEnv, launchMark, launchOrder, longestPodName } from '../../api/container-launch-priority.ts';
+import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
+import { podReadinessGate } from '../../api/core/well-known.ts';
+import type { FeatureGates } from '../../api/feature-gates.ts';
+import { launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
+import {
+  wantsEnhancedLiveness,
+  withoutLivenessProbes,
+  withServerlessProbes,
+} from '../../api/pod-probe-marker/injection.ts';
+import type { PodProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import { ChainRefused, type ChainStep, runChain } from './review/chain.ts';
+import { objectOf, type Review } from './review/review.ts';
+import { MalformedBody } from './server/server.ts';
+
+export const podPath = '/mutate-pod';
+
+/** What the steps of the pod chain may know besides the pod. */
+export interface PodSurroundings {
+  readonly gates: FeatureGates;
+  /** Of the request: a new pod does not carry it yet. */
+  readonly namespace: string;
+  /** The markers of a namespace. Asked only with gate EnablePodProbeMarkerOnServerless. */
+  readonly markers: (namespace: string) => readonly PodProbeMarker[] | Promise<readonly PodProbeMarker[]>;
+  /** A name for a pod that has only the beginning of one; another each time. */
+  readonly newName: (generateName: string) => string;
+}
+
+/** Everything that a new pod goes through, in the one order that there is (FG-12). */
+export const podChain: readonly ChainStep<PodSurroundings>[] = [
+  { name: 'readiness gate', change: withReadinessGate },
+  { name: 'container launch priority', change: withLaunchBarriers },
+  { name: 'enhanced liveness', change: withEnhancedLiveness },
+  { name: 'serverless probes', change: withProbesForProviders },
+];
+
+/** Sends new pods through the chain. With gate PodWebhook off they pass as they are (FG-11). */
+export function reviewPod(
+  gates: FeatureGates,
+  steps: readonly ChainStep<PodSurroundings>[] = podChain,
+  markers: PodSurroundings['markers'] = () => [],
+): Review {
+  return async (request) => {
+    if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
+    const pod = objectOf(request);
+    if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is not a pod: it has no spec');
+    const surroundings = { gates, namespace: request.namespace, markers, newName: generatedName };
+    try {
+      return { kind: 'allowed', object: await runChain(steps, pod, surroundings) };
+    } catch (error) {
+      // What asks for something that cannot be done is told so; it would not be carried out if it passed.
+      if (error instanceof ChainRefused) return { kind: 'refused', code: 422, errors: error.errors };
+      throw error;
+    }
+  };
+}
+
+/** What the API server makes of `generateName`: room for five characters that spell no words. */
+function generatedName(generateName: string): string {
+  const suffix = Array.from({ length: 5 }, () => nameLetters[randomInt(nameLetters.length)]);
+  return `${generateName.slice(0, 58)}${suffix.join('')}`;
+}
+
+const nameLetters = 'bcdfghjklmnpqrstvwxz2456789';
+
+/** Appends the gate that operations take a pod out of service with (PRG-1). */
+export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
+  const seen = readPod(pod);
+  if (!needsReadinessGate(seen, gates)) return pod;
+  const spec = isJsonObject(pod.spec) ? pod.spec : {};
+  return {
+    ...pod,
+    spec: { ...spec, readinessGates: [...(seen.spec.readinessGates ?? []), { conditionType: podReadinessGate }] },
+  };
+}
+
+/**
+ * Holds every container until its turn, where the pod asks for an order (CLP-1 to CLP-7). The hold names a ConfigMap
+ * after the pod, so a pod that has no name yet gets it here. Holds that came with the pod are replaced: one that was
+ * copied from another pod would never be lifted.
+ */
+export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings): JsonObject {
+  const metadata = objectOr(pod.metadata);
+  const spec = objectOr(pod.spec);
+  const containers = listAt('spec.containers', spec.containers).map((container, index) => {
+    const entry = objectAt(`spec.containers[${index}]`, container);
+    const path = `spec.containers[${index}].env`;
+    return { entry, env: listAt(path, entry.env).map((variable, at) => objectAt(`${path}[${at}]`, variable)) };
+  });
+  const order = launchOrder({ annotations: objectOr(metadata.annotations), containers });
+  if (order.kind === 'none') return pod;
+  if (order.kind === 'unreadable') throw new ChainRefused(order.errors);
+
+  const generateName = textAt('metadata.generateName', metadata.generateName);
+  const name = textAt('metadata.name', metadata.name) || (generateName && newName(generateName));
+  // The API server refuses it, in its own words.
+  if (name === '') return pod;
+  if (name.length > longestPodName) {
+    const message = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
+    throw new ChainRefused([{ path: 'metadata.name', message }]);
+  }
+  const held = containers.map(({ entry, env }, index) => {
+    const others = env.filter((variable) => variable.name !== launchBarrierEnv);
+    return { ...entry, env: [...others, { ...barrierEnv(name, order.priorities[index] ?? 0) }] };
+  });
+  return { ...pod, metadata: { ...metadata, name }, spec: { ...spec, containers: held } };
+}
+
+/** Takes liveness probes out of pods that say so (NPP §7). Nothing here carries them out yet. */
+function withEnhancedLiveness(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
+  return gates.EnhancedLivenessProbe && wantsEnhancedLiveness(pod) ? withoutLivenessProbes(pod) : pod;
+}
+
+/** Tells providers of virtual nodes what to probe (PPS-1); nobody knows yet which node the pod comes to. */
+async function withProbesForProviders(
+  pod: JsonObject,
+  { gates, namespace, markers }: PodSurroundings,
+): Promise<JsonObject> {
+  return gates.EnablePodProbeMarkerOnServerless ? withServerlessProbes(pod, await markers(namespace)) : pod;
+}
+
+/** The part of a pod that the rules look at. What has another shape than the API server's own types is refused. */
+function readPod(pod: JsonObject): NewPod {
+  const spec = isJsonObject(pod.spec) ? pod.spec : {};
+  const metadata = isJsonObject(pod.metadata) ? pod.metadata : {};
+  const owners = listAt('metadata.ownerReferences', metadata.ownerReferences).map((owner, index) => {
+    const path = `metadata.ownerReferences[${index}]`;
+    const { apiVersion, kind, name, uid, controller } = objectAt(path, owner);
+    return {
+      apiVersion: textAt(`${path}.apiVersion`, apiVersion),
+      kind: textAt(`${path}.kind`, kind),
+      name: textAt(`${path}.name`, name),
+      uid: textAt(`${path}.uid`, uid),
+      controller: controller === true,
+    };
+  });
+  const readinessGates = listAt('spec.readinessGates', spec.readinessGates).map((gate, index) => {
+    const path = `spec.readinessGates[${index}]`;
+    const entry = objectAt(path, gate);
+    return { ...entry, conditionType: textAt(`${path}.conditionType`, entry.conditionType) };
+  });
+  return { metadata: { ownerReferences: owners }, spec: { readinessGates } };
+}
+
+function listAt(path: string, value: Json | undefined): readonly Json[] {
+  if (value === undefined || value === null) return [];
+  if (!isJsonList(value)) throw new MalformedBody(`request.object is not a pod: ${path} is not a list`);
+  return value;
+}
+
+function objectAt(path: string, value: Json): JsonObject {
+  if (!isJsonObject(value)) throw new MalformedBody(`request.object is not a pod: ${path} is not an object`);
+  return value;
+}
+
+function textAt(path: string, value: Json | undefined): string {
+  if (value !== undefined && typeof value !== 'string') {
+    throw new MalformedBody(`request.object is not a pod: ${path} is not a string`);
+  }
+  return value ?? '';
+}

@@ -1,0 +1,57 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeObject, Resource } from '../../../api/core/meta.ts';
+import type { Node } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { LookUpFailed } from './review.ts';
+
+/** What admission asks the API server while a request waits. Undefined: the API server says that there is none. */
+export interface LookUps {
+  pod(namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined>;
+  node(name: string, signal: AbortSignal): Promise<Node | undefined>;
+}
+
+/** Live reads, never outliving the signal. What cannot be answered rejects with LookUpFailed. */
+export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
+  async function find<T extends KubeObject>(
+    resource: Resource,
+    ref: { readonly namespace?: string; readonly name: string },
+    signal: AbortSignal,
+  ): Promise<T | undefined> {
+    try {
+      return await onceMore(signal, () => client.get<T>(resource, ref, { signal }));
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      const name = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`;
+      const why = error instanceof Error ? error.message : String(error);
+      throw new LookUpFailed(`Cannot look up ${resource.kind} "${name}": ${why}`);
+    }
+  }
+  return {
+    pod: (namespace, name, signal) => find<Pod>(kubeResource.pods, { namespace, name }, signal),
+    node: (name, signal) => find<Node>(kubeResource.nodes, { name }, signal),
+  };
+}
+
+/** The HTTP status of a failed call to the API server; 0 when there was no answer, undefined for any other error. */
+export function answerStatus(error: unknown): number | undefined {
+  const status = error instanceof Error && 'status' in error ? error.status : undefined;
+  return typeof status === 'number' ? status : undefined;
+}
+
+/** Whether the API server has said that there is no such object, which differs from not knowing the kind. */
+export function isMissing(error: unknown): boolean {
+  return answerStatus(error) === 404 && error instanceof Error && 'reason' in error && error.reason === 'NotFound';
+}
+
+/** Makes a call again that got no answer: an idle connection may have been closed by its other end, unnoticed until now. */
+export async function onceMore<Value>(signal: AbortSignal, call: () => Promise<Value>): Promise<Value> {
+  try {
+    return await call();
+  } catch (error) {
+    if (answerStatus(error) !== 0 || signal.aborted) throw error;
+    await sleep(50, undefined, { signal });
+    return await call();
+  }
+}

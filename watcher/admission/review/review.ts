@@ -1,0 +1,185 @@
+import { isJsonObject, type JsonObject } from '../../../api/base/json.ts';
+import { describeErrors } from '../../../api/container-recreate-request/types.ts';
+import type { FieldError } from '../../../api/core/failure.ts';
+import type { FieldProblem } from '../../../api/core/field-problem.ts';
+import { type Answer, failure, isTooDeep, MalformedBody, type Route } from '../server/server.ts';
+import { patchOf } from './patch.ts';
+
+/** AdmissionReview in and out: what the API server asks, parsed once, and the verdict in its words. */
+
+export type AdmissionOperation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
+
+export interface AdmissionRequest {
+  readonly uid: string;
+  readonly operation: AdmissionOperation;
+  readonly kind: { readonly group: string; readonly kind: string };
+  /** Empty for the object itself. */
+  readonly subResource: string;
+  /** Empty for objects of the cluster. */
+  readonly namespace: string;
+  /** Empty while the API server has not made one up yet, and for each object of a `deletecollection`. */
+  readonly name: string;
+  readonly dryRun: boolean;
+  /** Who asks the API server, as that says. */
+  readonly user: string;
+  /** Absent on DELETE. */
+  readonly object?: JsonObject;
+  /** Absent on CREATE. */
+  readonly oldObject?: JsonObject;
+}
+
+/** What admission says to a request. */
+export type Verdict =
+  | { readonly kind: 'allowed'; readonly object?: JsonObject; readonly warnings?: readonly string[] }
+  | Refused;
+
+/** A no, with the HTTP status that the user gets to see. */
+export interface Refused {
+  readonly kind: 'refused';
+  readonly code: 400 | 403 | 422 | 500;
+  /** Absent: the one that belongs to the code. Empty: none, where clients know the refusal so. */
+  readonly reason?: '';
+  /** One line for people. Absent: the errors in one line. */
+  readonly message?: string;
+  readonly errors: readonly (FieldError | FieldProblem)[];
+}
+
+/** Something that admission needs could not be asked; the message says what and why. */
+export class LookUpFailed extends Error {
+  override readonly name = 'LookUpFailed';
+}
+
+export type Review = (request: AdmissionRequest, signal: AbortSignal) => Verdict | Promise<Verdict>;
+
+export interface ReviewOptions {
+  /**
+   * What becomes of a request that could not be judged. `refuse`: a no with status 500, which the user can read.
+   * `leaveToFailurePolicy`: no verdict at all, so that `failurePolicy: Ignore` lets it through.
+   */
+  readonly whenFailed: 'refuse' | 'leaveToFailurePolicy';
+  readonly onRefusal?: (request: AdmissionRequest, refused: Refused) => void;
+  readonly onFailure?: (request: AdmissionRequest, error: unknown) => void;
+}
+
+/** The HTTP side of a review: AdmissionReview of version v1 or v1beta1, answered in the same version. */
+export function admissionRoute(review: Review, options: ReviewOptions): Route {
+  return async (body, signal) => {
+    const { apiVersion, request } = parseReview(body);
+    try {
+      const verdict = await review(request, signal);
+      if (verdict.kind === 'refused') options.onRefusal?.(request, verdict);
+      return answerVerdict(apiVersion, request, verdict);
+    } catch (error) {
+      if (error instanceof MalformedBody || isTooDeep(error)) throw error;
+      options.onFailure?.(request, error);
+      // A deadline rejects with its own reason, which says how long.
+      const message = error instanceof Error ? error.message : String(error);
+      if (options.whenFailed === 'leaveToFailurePolicy') return failure(500, 'InternalError', message, 'failed');
+      return answerVerdict(apiVersion, request, { kind: 'refused', code: 500, message, errors: [] });
+    }
+  };
+}
+
+const versions: readonly unknown[] = ['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'];
+const operations: readonly AdmissionOperation[] = ['CREATE', 'UPDATE', 'DELETE', 'CONNECT'];
+
+function parseReview(body: unknown): { readonly apiVersion: string; readonly request: AdmissionRequest } {
+  if (!isJsonObject(body) || body.kind !== 'AdmissionReview' || !versions.includes(body.apiVersion)) {
+    throw new MalformedBody('The body is not an AdmissionReview of admission.k8s.io/v1 or v1beta1');
+  }
+  const { request } = body;
+  if (!isJsonObject(request)) throw new MalformedBody('The AdmissionReview has no request');
+  const operation = operations.find((known) => known === request.operation);
+  if (operation === undefined) throw new MalformedBody('request.operation is none of CREATE, UPDATE, DELETE, CONNECT');
+  if (typeof request.uid !== 'string' || request.uid === '') throw new MalformedBody('request.uid is missing');
+  const kind = isJsonObject(request.kind) ? request.kind : {};
+  return {
+    apiVersion: String(body.apiVersion),
+    request: {
+      uid: request.uid,
+      operation,
+      kind: { group: textOr(kind.group, ''), kind: textOr(kind.kind, '') },
+      subResource: textOr(request.subResource, ''),
+      namespace: textOr(request.namespace, ''),
+      name: textOr(request.name, ''),
+      dryRun: request.dryRun === true,
+      user: textOr(isJsonObject(request.userInfo) ? request.userInfo.username : undefined, ''),
+      ...(isJsonObject(request.object) && { object: request.object }),
+      ...(isJsonObject(request.oldObject) && { oldObject: request.oldObject }),
+    },
+  };
+}
+
+/** The object of a CREATE or UPDATE; a request without one is malformed. */
+export function objectOf(request: AdmissionRequest): JsonObject {
+  if (request.object === undefined) throw new MalformedBody('request.object is not an object');
+  return request.object;
+}
+
+/**
+ * On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. Only the stored
+ * object says so: one that is created by server-side apply may carry a deletionTimestamp that a user made up.
+ */
+export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
+  return isJsonObject(oldObject?.metadata) && typeof oldObject.metadata.deletionTimestamp === 'string';
+}
+
+function textOr(value: unknown, absent: string): string {
+  return typeof value === 'string' ? value : absent;
+}
+
+function answerVerdict(apiVersion: string, request: AdmissionRequest, verdict: Verdict): Answer {
+  const { uid } = request;
+  if (verdict.kind === 'refused') {
+    const response = { uid, allowed: false, status: statusOf(request, verdict) };
+    return reviewed(apiVersion, response, verdict.code === 500 ? 'failed' : 'refused');
+  }
+  const changed = request.object !== undefined && verdict.object !== undefined;
+  const patch = changed ? patchOf(request.object, verdict.object) : [];
+  const response = {
+    uid,
+    allowed: true,
+    ...(patch.length > 0 && {
+      patchType: 'JSONPatch',
+      patch: Buffer.from(JSON.stringify(patch)).toString('base64'),
+    }),
+    ...(verdict.warnings !== undefined && verdict.warnings.length > 0 && { warnings: verdict.warnings }),
+  };
+  return reviewed(apiVersion, response, patch.length > 0 ? 'changed' : 'allowed');
+}
+
+function reviewed(apiVersion: string, response: object, outcome: Answer['outcome']): Answer {
+  return { status: 200, body: { apiVersion, kind: 'AdmissionReview', response }, outcome };
+}
+
+const reasons = { 400: 'BadRequest', 403: 'Forbidden', 422: 'Invalid', 500: 'InternalError' } as const;
+
+/** So many problems are enough to see what is wrong. */
+const mostReported = 50;
+
+/** One line for people: every problem with its field path, of very many the first. */
+function messageOf({ message, errors }: Refused): string {
+  if (message !== undefined) return message;
+  const more = errors.length - mostReported;
+  return `${describeErrors(errors.slice(0, mostReported))}${more > 0 ? `; and ${more} more problems` : ''}`;
+}
+
+/** kubectl shows `message`; for 422 it lists the causes instead. */
+function statusOf(request: AdmissionRequest, refused: Refused): object {
+  return {
+    status: 'Failure',
+    code: refused.code,
+    reason: refused.reason ?? reasons[refused.code],
+    message: messageOf(refused),
+    details: {
+      name: request.name,
+      group: request.kind.group,
+      kind: request.kind.kind,
+      causes: refused.errors.slice(0, mostReported).map((error) => ({
+        reason: 'reason' in error ? error.reason : 'FieldValueInvalid',
+        field: error.path,
+        message: error.message,
+      })),
+    },
+  };
+}

@@ -1,0 +1,291 @@
+import { isIPv6 } from 'node:net';
+import type { Operation } from 'rfc6902';
+import { launchMark } from '../../../api/container-launch-priority.ts';
+import type { KubeObject, Resource } from '../../../api/core/meta.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { deleteProtectionLabel, gatedKinds, type ProtectedKind } from '../../../api/deletion-protection.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+
+/**
+ * Where the API server learns of admission and conversion: two webhook configurations and the CRDs. Manifests bring
+ * them; Windlass writes into them only how it is reached and whom to trust (`clientConfig`), for the pod webhook one match
+ * condition, and the webhooks that exist only with a feature gate. Every other field belongs to whoever installed it.
+ */
+
+/** How the API server reaches admission. */
+export type AdmissionAddress =
+  | { readonly kind: 'url'; readonly host: string; readonly port: number }
+  | { readonly kind: 'service'; readonly name: string; readonly namespace: string };
+
+export interface ClientConfig {
+  readonly url?: string;
+  readonly service?: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly path?: string;
+    readonly port?: number;
+  };
+  /** PEM text in base64. */
+  readonly caBundle?: string;
+}
+
+export interface MatchCondition {
+  readonly name: string;
+  readonly expression: string;
+}
+
+/** A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration. */
+export interface WebhookConfiguration extends KubeObject {
+  readonly webhooks?: readonly {
+    readonly name: string;
+    readonly clientConfig: ClientConfig;
+    readonly matchConditions?: readonly MatchCondition[];
+  }[];
+}
+
+export interface CustomResourceDefinition extends KubeObject {
+  readonly spec: {
+    readonly conversion?: { readonly strategy: string; readonly webhook?: { readonly clientConfig?: ClientConfig } };
+  };
+}
+
+/** What the registrations are to say. */
+export interface RegistrationWish {
+  readonly address: AdmissionAddress;
+  /** PEM text of every authority to trust. */
+  readonly bundle: string;
+  /** Send every new pod, not only those that admission has to change (gate KruisePodReadinessGate). */
+  readonly allPods: boolean;
+  /** Which new pods to send besides, as CEL expressions of which one has to hold. */
+  readonly alsoPods?: readonly string[];
+  /** Gate ResourcesDeletionProtection: Services and Ingresses have webhooks. Absent: they have none. */
+  readonly deletionProtection?: boolean;
+}
+
+export const podWebhookName = 'mpod.kb.io';
+
+/**
+ * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that a workload
+ * of the suite controls (PRG-1), and those that ask for an order of their containers (CLP-3, CLP-4).
+ */
+export const podsToChangeCondition: MatchCondition = {
+  name: 'concerns-the-suite',
+  expression:
+    '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
+    "has(owner.controller) && owner.controller && owner.apiVersion.startsWith('apps.kruise.io/'))) || " +
+    '(object.spec.containers.size() > 1 && (' +
+    `(has(object.metadata.annotations) && '${launchMark.annotation}' in object.metadata.annotations && ` +
+    `object.metadata.annotations['${launchMark.annotation}'] == '${launchMark.ordered}') || ` +
+    'object.spec.containers.exists(container, has(container.env) && container.env.exists(variable, ' +
+    `variable.name == '${launchMark.env}'))))`,
+};
+
+/** What the webhook of a kind says that judges deletions and nothing else, without how it is reached. */
+export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {
+  return {
+    name: webhook,
+    admissionReviewVersions: ['v1', 'v1beta1'],
+    sideEffects: 'None',
+    failurePolicy: 'Fail',
+    timeoutSeconds: 10,
+    rules: [{ apiGroups: [group], apiVersions: versions, resources: [plural], operations: ['DELETE'], scope }],
+    // No other deletion waits for an answer.
+    objectSelector: { matchExpressions: [{ key: deleteProtectionLabel, operator: 'Exists' }] },
+    matchConditions: [
+      { name: 'not-being-deleted', expression: 'oldObject == null || !has(oldObject.metadata.deletionTimestamp)' },
+    ],
+  };
+}
+
+/** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
+export function configurationPatch(configuration: WebhookConfiguration, wish: RegistrationWish): Operation[] {
+  const webhooks = configuration.webhooks ?? [];
+  const removed = wish.deletionProtection ? [] : webhooks.flatMap(({ name }, index) => (isGated(name) ? [index] : []));
+  const changes = webhooks.flatMap((webhook, index) => {
+    if (removed.includes(index)) return [];
+    const path = `/webhooks/${index}`;
+    const operations: Operation[] = [];
+    const clientConfig = wantedClientConfig(webhook.clientConfig, wish);
+    if (clientConfig !== undefined) {
+      operations.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
+    }
+    if (webhook.name === podWebhookName) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
+    // Webhooks are addressed by place: the name says that it is still the one that was looked at.
+    return operations.length === 0 ? [] : [nameTest(webhook.name, index), ...operations];
+  });
+  const added = missingWebhooks(configuration, wish).map((kind): Operation => {
+    const clientConfig = wantedClientConfig({ service: { name: '', namespace: '', path: kind.path } }, wish);
+    return { op: 'add', path: '/webhooks/-', value: { ...deletionWebhook(kind), clientConfig } };
+  });
+  const isFirst = configuration.webhooks === undefined && added.length > 0;
+  return [
+    ...changes,
+    ...(isFirst ? [{ op: 'add', path: '/webhooks', value: [] } as const] : []),
+    ...added,
+    // From the end, so that the places of the others still hold.
+    ...removed.toReversed().flatMap((index): Operation[] => {
+      return [nameTest(webhooks[index]?.name, index), { op: 'remove', path: `/webhooks/${index}` }];
+    }),
+  ];
+}
+
+function nameTest(name: string | undefined, index: number): Operation {
+  return { op: 'test', path: `/webhooks/${index}/name`, value: name };
+}
+
+function isGated(name: string): boolean {
+  return gatedKinds.some(({ webhook }) => webhook === name);
+}
+
+/** The kinds that are to have a webhook by their gate, and have none. */
+function missingWebhooks(
+  { kind, webhooks = [] }: WebhookConfiguration,
+  { deletionProtection }: RegistrationWish,
+): readonly ProtectedKind[] {
+  if (!deletionProtection || kind !== kubeResource.validatingWebhookConfigurations.kind) return [];
+  return gatedKinds.filter(({ webhook }) => !webhooks.some(({ name }) => name === webhook));
+}
+
+/** The JSON patch that a CRD needs; empty when it says what is wished, or when its conversion is not ours to set. */
+export function definitionPatch(definition: CustomResourceDefinition, wish: RegistrationWish): Operation[] {
+  const conversion = definition.spec.conversion;
+  if (conversion?.strategy !== 'Webhook') return [];
+  const clientConfig = wantedClientConfig(conversion.webhook?.clientConfig ?? {}, wish, '/convert');
+  if (clientConfig === undefined) return [];
+  return [
+    { op: 'test', path: '/spec/conversion/strategy', value: 'Webhook' },
+    { op: 'add', path: '/spec/conversion/webhook/clientConfig', value: clientConfig },
+  ];
+}
+
+/** The paths that the registrations send to, so that one that this version does not serve can be reported. */
+export function registeredPaths(configuration: WebhookConfiguration): readonly string[] {
+  return (configuration.webhooks ?? []).map(({ clientConfig }) => pathOf(clientConfig) ?? '/');
+}
+
+/** The PEM texts of authorities that a registration trusts now, one for each of its webhooks. */
+export function trustedBundles(registration: WebhookConfiguration | CustomResourceDefinition): readonly string[] {
+  const configs = isDefinition(registration)
+    ? registration.spec.conversion?.strategy === 'Webhook'
+      ? [registration.spec.conversion.webhook?.clientConfig]
+      : []
+    : (registration.webhooks ?? []).map(({ clientConfig }) => clientConfig);
+  return configs.map((config) => Buffer.from(config?.caBundle ?? '', 'base64').toString());
+}
+
+/** The client configuration as wished, with the path that it has; undefined when it already is so. */
+function wantedClientConfig(
+  present: ClientConfig,
+  { address, bundle }: RegistrationWish,
+  defaultPath = '/',
+): ClientConfig | undefined {
+  const path = pathOf(present) ?? defaultPath;
+  const caBundle = Buffer.from(bundle).toString('base64');
+  if (address.kind === 'url') {
+    const host = isIPv6(address.host) ? `[${address.host}]` : address.host;
+    const url = `https://${host}:${address.port}${path}`;
+    if (present.caBundle === caBundle && present.url === url && present.service === undefined) return undefined;
+    return { url, caBundle };
+  }
+  const { name, namespace } = address;
+  const service = present.service;
+  const reached = service?.name === name && service.namespace === namespace && service.path === path;
+  if (present.caBundle === caBundle && present.url === undefined && reached) return undefined;
+  return { service: { port: 443, ...service, name, namespace, path }, caBundle };
+}
+
+function pathOf({ url, service }: ClientConfig): string | undefined {
+  if (service?.path !== undefined) return service.path;
+  return url !== undefined && URL.canParse(url) ? new URL(url).pathname : undefined;
+}
+
+function podConditionPatch(
+  conditions: readonly MatchCondition[] | undefined,
+  path: string,
+  { allPods, alsoPods = [] }: RegistrationWish,
+): readonly Operation[] {
+  const index = conditions?.findIndex(({ name }) => name === podsToChangeCondition.name) ?? -1;
+  const place = `${path}/matchConditions/${index}`;
+  const isThere: Operation = { op: 'test', path: `${place}/name`, value: podsToChangeCondition.name };
+  if (allPods) return index >= 0 ? [isThere, { op: 'remove', path: place }] : [];
+
+  const expression = [podsToChangeCondition.expression, ...alsoPods].join(alternatively);
+  const wanted = { ...podsToChangeCondition, expression };
+  if (index >= 0) {
+    // What somebody else has put there stays; what was put there for the sake of other pods goes with them.
+    const present = conditions?.[index]?.expression ?? '';
+    const isOurs = alsoPods.length > 0 || present.startsWith(`${podsToChangeCondition.expression}${alternatively}`);
+    return isOurs && present !== expression ? [isThere, { op: 'replace', path: place, value: wanted }] : [];
+  }
+  return conditions === undefined
+    ? [{ op: 'add', path: `${path}/matchConditions`, value: [wanted] }]
+    : [{ op: 'add', path: `${path}/matchConditions/-`, value: wanted }];
+}
+
+const alternatively = ' || ';
+
+/** One registration: what it is, and how it was seen last. */
+export interface Registration {
+  readonly resource: Resource;
+  readonly name: string;
+  /** Without it nothing works; a CRD may come later. */
+  readonly required: boolean;
+  readonly seen: () => WebhookConfiguration | CustomResourceDefinition | undefined;
+}
+
+/** What a pass over the registrations has found. */
+export interface RegistrationPass {
+  /** How many had to be written. */
+  readonly written: number;
+  /** Every path that some registration sends to. */
+  readonly paths: readonly string[];
+}
+
+/**
+ * Makes every registration say what is wished, or with `mayWrite` false checks that it does. Tries them all, then
+ * throws with all that went wrong; when it returns, the API server has said of each that it trusts the bundle.
+ */
+export async function syncRegistrations(input: {
+  readonly registrations: readonly Registration[];
+  readonly wish: RegistrationWish;
+  readonly mayWrite: boolean;
+  readonly client: Pick<KubeClient, 'patch'>;
+  readonly signal: AbortSignal;
+}): Promise<RegistrationPass> {
+  const { registrations, wish, mayWrite, client, signal } = input;
+  const problems: string[] = [];
+  const paths: string[] = [];
+  let written = 0;
+  for (const { resource, name, required, seen } of registrations) {
+    const object = seen();
+    const what = `${resource.kind} "${name}"`;
+    if (object === undefined) {
+      if (required) problems.push(`${what} is missing`);
+      continue;
+    }
+    if (!isDefinition(object)) paths.push(...registeredPaths(object));
+    if (!mayWrite) {
+      const trusted = trustedBundles(object).every((bundle) => bundle.trim() === wish.bundle.trim());
+      if (!trusted) problems.push(`caBundle of ${what} does not match the external caBundle`);
+      const missing = isDefinition(object) ? [] : missingWebhooks(object, wish).map(({ webhook }) => webhook);
+      if (missing.length > 0) {
+        problems.push(`${what} lacks ${missing.join(' and ')}, which gate ResourcesDeletionProtection needs`);
+      }
+      continue;
+    }
+    const patch = isDefinition(object) ? definitionPatch(object, wish) : configurationPatch(object, wish);
+    if (patch.length === 0) continue;
+    try {
+      await client.patch(resource, { name }, 'json', patch, { fieldManager: 'windlass-webhook', signal });
+      written += 1;
+    } catch (error) {
+      problems.push(`${what} cannot be written: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new Error(`Cannot write the webhook configurations: ${problems.join('; ')}`);
+  return { written, paths };
+}
+
+function isDefinition(object: WebhookConfiguration | CustomResourceDefinition): object is CustomResourceDefinition {
+  return 'spec' in object;
+}

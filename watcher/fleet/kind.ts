@@ -1,0 +1,52 @@
+import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
+
+/** Waits until the caches show a write. */
+export type Seen = (signal: AbortSignal) => Promise<void>;
+
+export type Together = 'alone' | 'freely' | 'growing';
+
+/** One kind of fleet object: how it is looked at, decided on and acted on. */
+export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
+  /** `CloneSet`: for logs and metrics. */
+  readonly kind: string;
+  /** The whole object with all that belongs to it, from the caches; undefined when it is gone. */
+  readonly look: (uid: string) => World | undefined;
+  /** Pure. `nowMs` is the wall clock, to be compared with times in the objects. */
+  readonly plan: (world: World, permit: Permit | undefined, nowMs: number) => Plan;
+  /** Told of each plan before it is carried out. */
+  readonly planned?: (world: World, plan: Plan, nowMs: number) => void;
+  /**
+   * How neighbouring steps of upkeep go: `freely` side by side; `growing` one, then two, then four at once as long as none
+   * fails, from pass to pass, because what is refused once will be refused again; `alone` in their order, which is how
+   * all go when absent.
+   */
+  readonly together?: (step: Step) => Together;
+  /**
+   * Whether a step only tells of what there is, so that having done it is no reason for another look. Absent: no step is
+   * of that sort.
+   */
+  readonly tells?: (step: Step) => boolean;
+  /**
+   * Steps of one key fail together: after one of them has failed, the others wait for its next try. Absent: all steps of an
+   * object do.
+   */
+  readonly retryKey?: (step: Step) => string;
+  /**
+   * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
+   * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.
+   */
+  readonly act: (step: Step, world: World, signal: AbortSignal, mayGoOn: () => boolean) => Promise<Seen | undefined>;
+  /**
+   * Resolves when the caches show all that had happened when it was called, or when that takes too long. Asked after a
+   * write got no answer, since it may have been made all the same.
+   */
+  readonly catchUp: (uid: string, signal: AbortSignal) => Promise<void>;
+}
+
+/** For how long a permit holds: as long as the activity that handed it in is known to live. */
+export interface PermitLife {
+  /** Asked before each disruption. False, once it was false, for good. */
+  isAlive(): boolean;
+  /** Aborts when it ends. A frozen process learns it late from here: `isAlive` is the fence. */
+  readonly ended: AbortSignal;
+}

@@ -1,0 +1,90 @@
+/** CloneSets as a fleet: what their planner sees, and how its steps are carried out. */
+
+import { isJsonObject } from '../../../api/base/json.ts';
+import { type CloneSet, cloneSetEvent, cloneSets, prefetchShare } from '../../../api/cloneset/types.ts';
+import type { KubeObject } from '../../../api/core/meta.ts';
+import { isVirtual } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
+import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { CloneSetWorld } from '../../../workflows/plan/cloneset/input.ts';
+import { planCloneSet, sceneIn } from '../../../workflows/plan/cloneset/plan.ts';
+import { isUpdateLeft, rollOutFacts } from '../../../workflows/plan/cloneset/roll-out.ts';
+import { updateAfterDrain } from '../../../workflows/plan/cloneset/update.ts';
+import type { Controller, ControllerContext } from '../../controller.ts';
+import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
+
+/** Keeps the pods of CloneSets, and rolls out what changes. */
+export function cloneSetController(context: ControllerContext): Controller {
+  const owners = context.cache<CloneSet>(cloneSets);
+  const nodes = context.cache<KubeObject>(kubeResource.nodes);
+  const images = context.cache<NodeImage>(nodeImages);
+  const fleet = new FleetController(context, {
+    ...cloneSetSteps,
+    rollOuts: 'roll-outs',
+    hasClaims: ({ spec }) => spec.volumeClaimTemplates !== undefined,
+    world: ({ owner: set, ...input }) => ({
+      ...{ ...input, set },
+      nodes: nodesFor(set, nodes),
+      ...(prefetchShare(set) !== undefined && { nodeImages: imagesOn(input.pods, nodes, images) }),
+      excludePreparingDelete: false,
+    }),
+    plan(world, asked) {
+      const { situation, ...plan } = planCloneSet({ ...world, ...asked });
+      if (situation === undefined) return plan;
+      return {
+        ...plan,
+        lacksPermit: situation.update.stop.kind === 'noPermit',
+        rollOut: {
+          facts: rollOutFacts(situation),
+          isWanted: world.set.metadata.deletionTimestamp === undefined && isUpdateLeft(situation),
+        },
+      };
+    },
+  });
+  // a node that can be asked from now on
+  images.onChange(({ before }) => {
+    if (before !== undefined || !context.isLeading()) return;
+    for (const set of owners.all()) if (prefetchShare(set) !== undefined) fleet.changed(set.metadata.uid);
+  });
+  return fleet.controller;
+}
+
+/** How steps of CloneSets are carried out. */
+export const cloneSetSteps: Pick<
+  FleetDefinition<CloneSet, CloneSetWorld>,
+  'resource' | 'events' | 'component' | 'lookedAt' | 'afterDrain'
+> = {
+  resource: cloneSets,
+  events: cloneSetEvent,
+  component: eventComponent.cloneSet,
+  lookedAt: ({ set, pods, failures }) => ({ owner: set, pods, hasFailures: failures !== undefined }),
+  afterDrain(world) {
+    const scene = sceneIn(world);
+    return scene && ((drained) => updateAfterDrain(scene, drained));
+  },
+};
+
+/** Labels of nodes, where pods are spread over them. */
+function nodesFor({ spec }: CloneSet, nodes: Cache<KubeObject>): CloneSetWorld['nodes'] {
+  const podSpec = isJsonObject(spec.template.spec) ? spec.template.spec : {};
+  if (podSpec.topologySpreadConstraints === undefined) return new Map();
+  return new Map([...nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
+}
+
+/** A node that is ready gets its NodeImage after a while, but for one that has no daemon. */
+function imagesOn(
+  pods: readonly Pod[],
+  nodes: Cache<KubeObject>,
+  images: Cache<NodeImage>,
+): ReadonlyMap<string, NodeImage | undefined> {
+  const names = [...new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []))];
+  const found = names.map((name) => [name, images.byName('', name)] as const);
+  return new Map(
+    found.filter(([name, nodeImage]) => {
+      const node = nodes.byName('', name);
+      return nodeImage !== undefined || (node !== undefined && !isVirtual(node));
+    }),
+  );
+}

@@ -1,0 +1,296 @@
+/**
+ * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
+ * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
+ * pod, and (in `pod-probe-marker.ts`) a marker.
+ */
+
+import { sameJson } from '../../../api/base/json.ts';
+import { failureTypeOf, isTooLarge } from '../../../api/core/failure.ts';
+import { isVirtual, type Node } from '../../../api/core/node.ts';
+import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import {
+  type ContainerProbeState,
+  type NodePodProbe,
+  nodePodProbe,
+  type PodProbeStatus,
+  parseProbeKey,
+} from '../../../api/node-pod-probe/types.ts';
+import { isHeld, type PodProbeMarker } from '../../../api/pod-probe-marker/types.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import { unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
+import { despiteConflicts } from '../../../kube/retry-on-conflict.ts';
+import {
+  type ContainerPorts,
+  type LostPort,
+  markersOf,
+  marksLeft,
+  marksOf,
+  needsPorts,
+  type PodMarks,
+  type ProbedPod,
+  serverlessMarksOf,
+  withConditions,
+  workListOf,
+} from '../../../workflows/plan/probes/pod-probes.ts';
+import { fittingWork, type LeftOut, listRoom } from '../../../workflows/plan/probes/probe-room.ts';
+import type { ControllerContext } from '../../controller.ts';
+import type { PodStatusWriter } from '../container-recreate-request/pod-readiness.ts';
+
+/** The caches that everything about probes is decided on. */
+export interface ProbeCaches {
+  readonly pods: Cache<Pod>;
+  readonly nodes: Cache<Node>;
+  readonly markers: Cache<PodProbeMarker>;
+  readonly nodeProbes: Cache<NodePodProbe>;
+}
+
+export type ProbeWorld = ProbeCaches &
+  Pick<ControllerContext, 'kube' | 'log' | 'now'> & {
+    readonly serverless: boolean;
+  };
+
+/** Index functions of pods: those that may have to be probed, by node and by namespace. */
+export const probedPodIndexes = {
+  probedOnNode: ({ spec }: Pod): readonly string[] => (spec.nodeName ? [spec.nodeName] : []),
+  probedInNamespace: ({ metadata, spec }: Pod): readonly string[] => (spec.nodeName ? [metadata.namespace ?? ''] : []),
+};
+
+/** Index functions of markers. */
+export const markerIndexes = {
+  namespace: ({ metadata }: PodProbeMarker): readonly string[] => [metadata.namespace ?? ''],
+};
+
+/** Index functions of NodePodProbes: which markers they have work of, as `namespace/name`. */
+export const nodeProbeIndexes = {
+  marker: ({ spec }: NodePodProbe): readonly string[] => [
+    ...new Set(
+      (spec.podProbes ?? []).flatMap(({ namespace, probes = [] }) =>
+        probes.map(({ name }) => `${namespace}/${parseProbeKey(name)?.marker ?? ''}`),
+      ),
+    ),
+  ],
+};
+
+/** What is remembered between passes; all of it may be forgotten. */
+export class NodeProbeMemory {
+  /** Ports of containers never change, so each pod is looked at once; by UID. */
+  readonly #ports = new Map<string, ContainerPorts>();
+  /** Annotations are not in the cache of every pod: what was written on it last, by UID. */
+  readonly #annotated = new Map<string, string>();
+  /** By node. */
+  readonly lostPorts = new Map<string, readonly LostPort[]>();
+  /** By node, where something is left out. */
+  readonly leftOut = new Map<string, readonly LeftOut[]>();
+  /** Bytes of the list of a node, where the API server refused a larger one; by node. */
+  readonly rooms = new Map<string, number>();
+  /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
+  readonly unsure = new Set<string>();
+
+  /** The ports of a pod by container; undefined when there is no such pod any more. */
+  async portsOf(pod: Pod, kube: Pick<ProbeWorld['kube'], 'get'>): Promise<ContainerPorts | undefined> {
+    const { uid, namespace = '', name } = pod.metadata;
+    const known = this.#ports.get(uid);
+    if (known) return known;
+    const live = await unlessMovedOn(kube.get<Pod>(kubeResource.pods, { namespace, name }));
+    if (live?.metadata.uid !== uid) return undefined;
+    const ports = new Map(live.spec.containers.map((container) => [container.name, container.ports ?? []]));
+    this.#ports.set(uid, ports);
+    return ports;
+  }
+
+  /** Whether these annotations may be missing on the pod. */
+  mayLackAnnotations(uid: string, { annotations }: PodMarks): boolean {
+    return Object.keys(annotations).length > 0 && this.#annotated.get(uid) !== JSON.stringify(annotations);
+  }
+
+  annotated(uid: string, { annotations }: PodMarks): void {
+    this.#annotated.set(uid, JSON.stringify(annotations));
+  }
+
+  forgetPod(uid: string): void {
+    this.#ports.delete(uid);
+    this.#annotated.delete(uid);
+  }
+
+  forgetAll(): void {
+    this.#ports.clear();
+    this.#annotated.clear();
+    this.lostPorts.clear();
+    this.leftOut.clear();
+    this.rooms.clear();
+    this.unsure.clear();
+  }
+
+  forgetNode(nodeName: string): void {
+    this.lostPorts.delete(nodeName);
+    this.leftOut.delete(nodeName);
+    this.rooms.delete(nodeName);
+    this.unsure.delete(nodeName);
+  }
+}
+
+/**
+ * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
+ * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11). Ends only when the cache shows what it has written, so that who
+ * looks there afterwards sees all the work that the node has (PPM-8a).
+ */
+export async function passOverNode(nodeName: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+  const node = world.nodes.byName('', nodeName);
+  const list = world.nodeProbes.byName('', nodeName);
+  const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
+  if (!isServed) {
+    memory.forgetNode(nodeName);
+    if (list) await unlessMovedOn(world.kube.delete(nodePodProbe, nameOf(list), uidOf(list)));
+    return;
+  }
+  if (!list) {
+    if (isReady(node)) await createList(nodeName, world);
+    return;
+  }
+
+  const probed = await Promise.all(
+    world.pods.byIndex('probedOnNode', nodeName).map(async (pod) => {
+      const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
+      const markers = markersOf(pod, ofNamespace.filter(isHeld));
+      const ports = needsPorts(markers) ? await memory.portsOf(pod, world.kube) : emptyPorts;
+      return { pod, markers, ...(ports && { ports }) };
+    }),
+  );
+  for (;;) {
+    const room = memory.rooms.get(nodeName) ?? listRoom;
+    try {
+      return await writeList(list, probed, world, memory);
+    } catch (error) {
+      // One marker must not stop the others: with less room there is less of those who want most.
+      if (!isTooLarge(error) || room < leastRoom) throw error;
+      memory.rooms.set(nodeName, room / 2);
+    }
+  }
+}
+
+/** A list of so few bytes is refused for another reason than its size. */
+const leastRoom = 16 * 1024;
+
+/** As long as the cache may take to show a write. */
+const seenWithinMs = 10_000;
+
+/** The daemon writes the status of the same object: after a conflict the list is read, and decided on anew. */
+async function writeList(
+  cached: NodePodProbe,
+  probed: readonly ProbedPod[],
+  { kube, nodeProbes }: ProbeWorld,
+  memory: NodeProbeMemory,
+): Promise<void> {
+  const ref = nameOf(cached);
+  let known = memory.unsure.has(ref.name) ? undefined : cached;
+  await unlessGone(
+    despiteConflicts(async () => {
+      const list = known ?? (await kube.get<NodePodProbe>(nodePodProbe, ref));
+      const { uid, resourceVersion } = list.metadata;
+      if (uid !== cached.metadata.uid) return;
+      const present = list.spec.podProbes ?? [];
+      const { podProbes: wanted, lostPorts } = workListOf(probed, present);
+      const { podProbes, leftOut } = fittingWork(wanted, present, memory.rooms.get(ref.name));
+      memory.lostPorts.set(ref.name, lostPorts);
+      if (leftOut.length > 0) memory.leftOut.set(ref.name, leftOut);
+      else memory.leftOut.delete(ref.name);
+      let shown = resourceVersion;
+      if (!sameJson(podProbes, present)) {
+        known = undefined;
+        memory.unsure.add(ref.name);
+        const body = { metadata: { uid, resourceVersion }, spec: { podProbes } };
+        shown = (await kube.patch<NodePodProbe>(nodePodProbe, ref, 'merge', body)).metadata.resourceVersion;
+      }
+      if (memory.unsure.has(ref.name)) await nodeProbes.seen(uid, shown, AbortSignal.timeout(seenWithinMs));
+      memory.unsure.delete(ref.name);
+    }),
+  );
+}
+
+const emptyPorts: ContainerPorts = new Map();
+
+function isReady({ status }: Node): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
+}
+
+async function createList(name: string, { kube, nodeProbes }: ProbeWorld): Promise<void> {
+  try {
+    await kube.create(nodePodProbe, { metadata: { name }, spec: {} });
+  } catch (error) {
+    // Made a moment ago, and the cache does not show it yet.
+    if (failureTypeOf(error) !== 'Conflict' && nodeProbes.byName('', name) === undefined) throw error;
+  }
+}
+
+/** Shows on one pod what its probes have found out (NPP-10 to NPP-17, PPS-3 to PPS-5). */
+export async function passOverPod(podUid: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+  const pod = world.pods.byUid(podUid);
+  if (!pod || !isActive(pod) || !pod.spec.nodeName) return;
+  const wanted = wantedMarks(pod, pod.spec.nodeName, world);
+  if (wanted === undefined) return;
+  if (wanted.contested.length > 0) {
+    const fields = { pod: pod.metadata.name, namespace: pod.metadata.namespace, conditions: wanted.contested };
+    world.log.warn(fields, 'Several probes set one pod condition: the first of them sets it');
+  }
+  const left = marksLeft(pod, { ...wanted, annotations: {} });
+  if (left === undefined && !memory.mayLackAnnotations(podUid, wanted)) return;
+  await writeMarks(pod, wanted, world.kube);
+  memory.annotated(podUid, wanted);
+}
+
+function wantedMarks(pod: Pod, nodeName: string, world: ProbeWorld): PodMarks | undefined {
+  const node = world.nodes.byName('', nodeName);
+  const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
+  if (node && isVirtual(node)) {
+    if (!world.serverless || ofNamespace.length === 0) return undefined;
+    return serverlessMarksOf(pod, markersOf(pod, ofNamespace));
+  }
+  const states = statesOf(world.nodeProbes.byName('', nodeName), pod.metadata.uid);
+  return states.length === 0 ? undefined : marksOf(states, ofNamespace);
+}
+
+function statesOf(list: NodePodProbe | undefined, podUid: string): readonly ContainerProbeState[] {
+  return list?.status?.podProbeStatuses?.find(({ uid }) => uid === podUid)?.probeStates ?? [];
+}
+
+/** The UIDs of the pods of which the two tell different things. */
+export function podsReportedAnew(before: NodePodProbe | undefined, after: NodePodProbe | undefined): readonly string[] {
+  const known = new Map((before?.status?.podProbeStatuses ?? []).map((entry) => [entry.uid, entry]));
+  return (after?.status?.podProbeStatuses ?? [])
+    .filter((entry) => !saysTheSame(known.get(entry.uid), entry))
+    .map(({ uid }) => uid);
+}
+
+function saysTheSame(before: PodProbeStatus | undefined, after: PodProbeStatus): boolean {
+  const said = (states: readonly ContainerProbeState[] = []) =>
+    states.map(({ name, state, message }) => ({ name, state, message: message ?? '' }));
+  return before !== undefined && sameJson(said(before.probeStates), said(after.probeStates));
+}
+
+/** One write for all marks of a pod, decided on the pod as it is; the kubelet writes conditions, too (NPP-15). */
+async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Promise<void> {
+  const ref = { namespace: pod.metadata.namespace ?? '', name: pod.metadata.name };
+  await unlessGone(
+    despiteConflicts(async () => {
+      const live = await kube.get<Pod>(kubeResource.pods, ref);
+      if (live.metadata.uid !== pod.metadata.uid || !isActive(live)) return;
+      const left = marksLeft(live, wanted);
+      if (left === undefined) return;
+      const { uid, resourceVersion } = live.metadata;
+      const body = {
+        metadata: { uid, resourceVersion, labels: left.labels, annotations: left.annotations },
+        ...(left.conditions.length > 0 && { status: { conditions: withConditions(live, left.conditions) } }),
+      };
+      await kube.patch(kubeResource.pods, ref, 'merge', body, { subresource: 'status' });
+    }),
+  );
+}
+
+function nameOf({ metadata }: NodePodProbe): { readonly name: string } {
+  return { name: metadata.name };
+}
+
+function uidOf({ metadata }: NodePodProbe) {
+  return { preconditions: { uid: metadata.uid } };
+}

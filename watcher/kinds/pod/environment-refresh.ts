@@ -1,0 +1,54 @@
+/**
+ * Pods in the middle of an in-place update whose containers still run with an old environment. What the daemon reports is
+ * not what the pod's labels and annotations ask for: then the operation of that pod stops them (ND-27). Nothing is
+ * created for it in the API.
+ */
+
+import type { Node } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import {
+  queues,
+  type RefreshOperation,
+  type RestartChanged,
+  restartContainersId,
+  restartContainersType,
+} from '../../../api/engine/operations.ts';
+import type { FeatureGates } from '../../../api/feature-gates.ts';
+import { staleContainers } from '../../../api/in-place/in-place-update.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { WantedOperation } from '../../starter.ts';
+
+export type RefreshGates = Pick<FeatureGates, 'DaemonWatchingPod' | 'InPlaceUpdateEnvFromMetadata'>;
+
+/** Whether containers of this pod have to be stopped for their environment. */
+export function isEnvironmentStale(pod: Pod | undefined, gates: RefreshGates): boolean {
+  if (!gates.DaemonWatchingPod || !gates.InPlaceUpdateEnvFromMetadata || pod === undefined) return false;
+  return staleContainers(pod).length > 0;
+}
+
+/** The operation that stops them; undefined when there is nothing to stop. */
+export function environmentRefresh(
+  pod: Pod | undefined,
+  { gates, nodes }: { readonly gates: RefreshGates; readonly nodes: Pick<Cache<Node>, 'byName'> },
+): WantedOperation | undefined {
+  if (pod === undefined || !isEnvironmentStale(pod, gates)) return undefined;
+  const { namespace = '', name, uid } = pod.metadata;
+  const nodeName = pod.spec.nodeName ?? '';
+  const nodeUid = nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}`;
+  const operation: RefreshOperation = {
+    refresh: 'environment',
+    pod: { namespace, name, uid },
+    node: { name: nodeName, uid: nodeUid },
+  };
+  const change: RestartChanged = { operation, generation: pod.metadata.generation ?? 0 };
+  return {
+    workflowId: restartContainersId(uid),
+    workflowType: restartContainersType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change,
+    inputs: JSON.stringify(['environment', nodeUid, staleContainers(pod).map(({ containerID }) => containerID)]),
+    summary: `refresh the environment of pod ${namespace}/${name}`,
+    about: { kind: 'Pod', namespace, name, node: nodeName },
+  };
+}

@@ -1,0 +1,183 @@
+/**
+ * Sees that an operation runs for each pod whose main containers are done and whose sidecars are not. Whether that is so
+ * stands in the pod, so a watcher that was away has missed nothing (JST-33). What operators command stands there, too:
+ * there is no other object of it that everybody can write who runs pods.
+ */
+
+import { sameJson } from '../../../api/base/json.ts';
+import { timestamp } from '../../../api/base/time.ts';
+import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
+import type { Node } from '../../../api/core/node.ts';
+import { isVirtual } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import {
+  commandNames,
+  queues,
+  type SidecarOperation,
+  terminateSidecarsId,
+  terminateSidecarsType,
+} from '../../../api/engine/operations.ts';
+import {
+  endsItsSidecars,
+  isTerminationDue,
+  isTerminationToCome,
+  podUidOfTerminationRequest,
+  sidecarsOf,
+  type TerminationStatus,
+  terminationMark,
+  terminationRequestName,
+  terminationStatusOf,
+  terminationWaits,
+} from '../../../api/job-sidecar-termination.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import type { PassResult } from '../../../kube/keyed-queue.ts';
+import { unlessMovedOn } from '../../../kube/moved-on.ts';
+import type { OperationState } from '../../../workers/metrics.ts';
+import { waitFor } from '../../../workflows/plan/decision.ts';
+import { waitingSince } from '../../../workflows/plan/waiting-since.ts';
+import type { Controller, ControllerContext } from '../../controller.ts';
+import { hasCommand, passOnCommand } from '../../operator-commands.ts';
+import type { Starter, WantedOperation } from '../../starter.ts';
+
+export interface TerminationPassDependencies {
+  readonly kube: Pick<KubeClient, 'patch'>;
+  readonly pods: Pick<Cache<Pod>, 'byUid'>;
+  readonly requests: Pick<Cache<ContainerRecreateRequest>, 'byName'>;
+  readonly nodes: Pick<Cache<Node>, 'byName'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly now: () => number;
+  /** UIDs of the pods for which an operation is wanted in this term. */
+  readonly wanted: Set<string>;
+}
+
+/** Looks after pods whose sidecars end with their main containers (gate SidecarTerminator). */
+export function sidecarTerminations(context: ControllerContext): Controller {
+  const { kube, starter, config, now, isLeading, cache, queue } = context;
+  if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
+  const pods = cache<Pod>(kubeResource.pods);
+  const requests = cache<ContainerRecreateRequest>(crr);
+  const nodes = cache<Node>(kubeResource.nodes);
+  const wanted = new Set<string>();
+  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, now, wanted };
+  const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
+  const isCommanded = (pod: Pod) => hasCommand(pod) && endsItsSidecars(pod);
+  const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod) || isCommanded(pod);
+
+  pods.onChange(({ before, after }) => {
+    const pod = after ?? before;
+    if (isLeading() && pod && concerns(pod)) passes.add(pod.metadata.uid);
+  });
+  requests.onChange(({ before, after }) => {
+    const podUid = podUidOfTerminationRequest((after ?? before)?.metadata.name ?? '');
+    if (isLeading() && podUid !== undefined) passes.add(podUid);
+  });
+  nodes.onChange(({ before, after }) => {
+    if (!isLeading() || (before && after && isVirtual(before) === isVirtual(after))) return;
+    for (const podUid of wanted) passes.add(podUid); // rare: a node came, went, or is of another sort
+  });
+  return {
+    wantAll() {
+      for (const pod of pods.all()) if (concerns(pod)) passes.add(pod.metadata.uid);
+      for (const podUid of wanted) passes.add(podUid);
+    },
+    begin: () => wanted.clear(),
+    workflowTypes: [terminateSidecarsType],
+    operations: () => ({
+      kind: 'JobSidecarTermination',
+      states: [...wanted].flatMap((podUid) => operationState(pods.byUid(podUid))),
+    }),
+  };
+}
+
+/** One pass over the sidecars of one pod: an operation runs exactly while there is something to end. */
+export async function passOverSidecars(
+  podUid: string,
+  world: TerminationPassDependencies,
+): Promise<PassResult | undefined> {
+  const { pods, requests, nodes, starter, wanted } = world;
+  const pod = pods.byUid(podUid);
+  const workflowId = terminateSidecarsId(podUid);
+  if (pod === undefined || !isTerminationDue(pod)) {
+    starter.forget(workflowId);
+    if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
+    if (pod === undefined || !endsItsSidecars(pod)) return undefined;
+    await tellTrouble(pod, undefined, world);
+    const kind = isTerminationToCome(pod) ? 'later' : 'nobody';
+    return await passOnCommand(pod, kubeResource.pods, commandNames, { kind }, world);
+  }
+  const { namespace = '', name } = pod.metadata;
+  const nodeName = pod.spec.nodeName ?? '';
+  const request = requests.byName(namespace, terminationRequestName(podUid));
+  const operation: SidecarOperation = { pod: { namespace, name, uid: podUid } };
+  wanted.add(podUid);
+  const wantedOperation: WantedOperation = {
+    workflowId,
+    workflowType: terminateSidecarsType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change: null,
+    inputs: JSON.stringify([inputsOf(pod), nodeOf(nodes.byName('', nodeName)), requestOf(request)]),
+    summary: `end sidecars of pod ${namespace}/${name}`,
+    about: { kind: 'Pod', namespace, name, node: nodeName },
+  };
+  // a pause that was left there beforehand is heard before anything is stopped
+  const commanded = { kind: 'started', operation: wantedOperation } as const;
+  const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
+  starter.want(wantedOperation);
+  const shown = terminationStatusOf(pod).waitingFor?.reason ?? '';
+  await tellTrouble(pod, starter.trouble(workflowId, shown), world);
+  return again;
+}
+
+/**
+ * Writes on the pod why Temporal does not go on with the end of its sidecars. An operation that goes on writes over it;
+ * where there is none to be any more it is taken off here.
+ */
+async function tellTrouble(
+  pod: Pod,
+  trouble: EngineTrouble | undefined,
+  { kube, now }: Pick<TerminationPassDependencies, 'kube' | 'now'>,
+): Promise<void> {
+  const { waitingFor: known, ...status } = terminationStatusOf(pod);
+  // a pause stays in sight: the annotation is what keeps it should the operation begin anew
+  if (trouble ? known?.reason === 'Paused' : !isEngineReason(known?.reason) || isTerminationDue(pod)) return;
+  const wait =
+    trouble && waitFor(trouble.reason, trouble.blockedBy, trouble.unblock ?? terminationWaits[trouble.reason]);
+  const waitingFor = wait && waitingSince(known, wait, timestamp(now()));
+  if (sameJson(known, waitingFor)) return;
+  const told: TerminationStatus = { ...status, ...(waitingFor && { waitingFor }) };
+  const text = Object.keys(told).length === 0 ? null : JSON.stringify(told);
+  const { namespace = '', name, uid, resourceVersion } = pod.metadata;
+  const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
+  const patch = kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
+  await unlessMovedOn(patch);
+}
+
+/** All of the pod that a decision rests on. */
+function inputsOf(pod: Pod): unknown {
+  const { skipped, waitingFor } = terminationStatusOf(pod);
+  const images = sidecarsOf(pod).map(
+    ({ name }) => pod.spec.containers.find((container) => container.name === name)?.image,
+  );
+  const containers = pod.status?.containerStatuses?.map(({ name, containerID, state }) => [name, containerID, state]);
+  // who goes on has to take back what was written over its own words
+  return [pod.status?.phase, containers, images, skipped, isEngineReason(waitingFor?.reason)];
+}
+
+function nodeOf(node: Node | undefined): unknown {
+  return node && [node.metadata.uid, isVirtual(node)];
+}
+
+function requestOf(request: ContainerRecreateRequest | undefined): unknown {
+  return request && [request.metadata.uid, request.status?.phase === 'Completed'];
+}
+
+function operationState(pod: Pod | undefined): readonly OperationState[] {
+  if (pod === undefined) return [];
+  const { waitingFor } = terminationStatusOf(pod);
+  const waiting = waitingFor && { reason: waitingFor.reason, sinceMs: Date.parse(waitingFor.since) };
+  return [{ phase: 'Terminating', ...(waiting && { waiting }) }];
+}

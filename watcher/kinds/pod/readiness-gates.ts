@@ -1,0 +1,46 @@
+import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { heldKeys, lacksReadiness } from '../../../api/core/pod-readiness.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import type { Controller, ControllerContext } from '../../controller.ts';
+import { controllerOf } from '../../fleet/owned.ts';
+import { podUidOf, releaseDeadKeys } from '../container-recreate-request/controller.ts';
+import { answerReadinessGate } from '../container-recreate-request/pod-readiness.ts';
+
+/**
+ * A fleet answers for its new pods itself, in the write that brings them into service, which on a busy cluster takes its
+ * time. One that has not done so for so long leaves the pod alone.
+ */
+const leftToFleetMs = 120_000;
+
+/** Answers for the shared readiness gate of new pods, and takes keys off it that nobody holds any more. */
+export function readinessGates({ kube, now, isLeading, cache, queue }: ControllerContext): Controller {
+  const pods = cache<Pod>(kubeResource.pods);
+  const requests = cache<ContainerRecreateRequest>(crr);
+  const passes = queue('readiness-gates', async (podUid) => {
+    const pod = pods.byUid(podUid);
+    if (!pod) return undefined;
+    await answerReadinessGate(pod, { kube, now });
+    await releaseDeadKeys(pod, { kube, requests, now });
+    return undefined;
+  });
+
+  function wantPass(pod: Pod): void {
+    const { uid } = pod.metadata;
+    if (heldKeys(pod.status?.conditions).length > 0) passes.add(uid);
+    else if (lacksReadiness(pod)) passes.addAfter(uid, controllerOf(pod) ? leftToFleetMs : 0);
+  }
+
+  pods.onChange(({ after }) => {
+    if (after && isLeading()) wantPass(after);
+  });
+  requests.onChange(({ before, after }) => {
+    // it may have left a key behind
+    if (before && after === undefined && isLeading()) passes.add(podUidOf(before));
+  });
+  return {
+    wantAll() {
+      for (const pod of pods.all()) wantPass(pod);
+    },
+  };
+}

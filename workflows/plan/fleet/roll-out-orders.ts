@@ -1,0 +1,156 @@
+/** What becomes of the orders of operators: by the next command, by another revision, and once they are through. */
+
+import { jsonBytes } from '../../../api/base/json-bytes.ts';
+import type { CommandName } from '../../../api/engine/operations.ts';
+import { isSaying, type Order, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
+import { fitting, shortened } from '../text-size.ts';
+import type { Permit, Undo } from './permit.ts';
+
+/** A command as far as it is about orders. */
+export interface OrderCommand {
+  readonly name: CommandName;
+  /** Empty until it is known. */
+  readonly by: string;
+  /** RFC 3339 in UTC. */
+  readonly at: string;
+  /** A pod, with or without `pod/` before it. */
+  readonly target?: string;
+}
+
+/** What the command is given to. */
+export interface OrderScene {
+  readonly orders: RollOutOrders | undefined;
+  /** The revision that the spec asks for. */
+  readonly revision: string;
+  /** What an undo returns to. */
+  readonly previous?: string;
+  /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
+  readonly blockedBy: readonly string[];
+}
+
+/** Orders travel through histories, and the names of skipped pods are what grows in them. */
+export const mostSkipBytes = 1_800;
+
+const mostNameBytes = 120;
+
+/** The orders once a command is obeyed, or why it cannot be. */
+export function ordersAfter(
+  command: OrderCommand,
+  scene: OrderScene,
+): { readonly orders: RollOutOrders } | { readonly refused: string } {
+  const { revision, previous } = scene;
+  const before = ordersFor(scene.orders, revision);
+  const { paused, aborted, undo, skip } = before ?? {};
+  const order: Order = { by: shortened(command.by, mostNameBytes), at: command.at };
+  const kept = { ...(paused && { paused }), ...(aborted && { aborted }), ...(undo && { undo }), ...(skip && { skip }) };
+  const obeyed = (orders: Omit<RollOutOrders, 'version' | 'revision'>) => ({
+    orders: { version: (scene.orders?.version ?? 0) + 1, revision, ...orders },
+  });
+  switch (command.name) {
+    case 'pause':
+      return obeyed({ ...kept, paused: paused ?? order });
+    case 'abort':
+      return obeyed({ ...kept, aborted: aborted ?? order });
+    case 'resume': {
+      const { paused: _, aborted: __, ...others } = kept;
+      const { undo: ___, ...rolledOut } = others;
+      // the last thing that was ordered is taken back first
+      return obeyed(paused || aborted ? others : rolledOut);
+    }
+    case 'retry': {
+      const { aborted: _, skip: __, ...others } = kept;
+      return obeyed(others);
+    }
+    case 'undo': {
+      const to = undo?.to ?? previous;
+      if (to === undefined) return { refused: 'no earlier revision is kept' };
+      return obeyed({ undo: undo ?? { ...order, to } });
+    }
+    case 'skip': {
+      const names = command.target === undefined ? podsIn(scene.blockedBy) : podsIn([`pod/${podName(command.target)}`]);
+      if (names.length === 0) return { refused: 'it has no target, and the roll-out does not wait for a pod' };
+      const all = [...new Set([...(skip ?? []), ...names])];
+      if (jsonBytes(all) > mostSkipBytes)
+        return { refused: 'no more pods can be skipped; retry includes the skipped pods again' };
+      return obeyed({ ...kept, skip: all });
+    }
+  }
+}
+
+/**
+ * Orders that were given without knowledge of newer ones, together with those. What either holds back is held back, since
+ * nobody can tell any more which of the two was meant to end it.
+ */
+export function joinedOrders(own: RollOutOrders | undefined, newer: RollOutOrders, revision: string): RollOutOrders {
+  const { version: _, revision: __, skip: ownSkip = [], ...ownOrders } = ordersFor(own, revision) ?? newer;
+  const { version, skip = [], ...orders } = ordersFor(newer, revision) ?? newer;
+  const all = [...new Set([...skip, ...ownSkip])];
+  const fit = fitting(all, mostSkipBytes);
+  return {
+    ...ownOrders,
+    ...orders,
+    version: version + 1,
+    revision,
+    ...(fit.length > 0 && { skip: fit }),
+  };
+}
+
+/** The same orders under the name of who gave this command, which is learnt later. */
+export function namedBy(
+  orders: RollOutOrders,
+  { name, at }: Pick<OrderCommand, 'name' | 'at'>,
+  by: string,
+): RollOutOrders {
+  const field = ({ pause: 'paused', abort: 'aborted', undo: 'undo' } as const)[name as 'pause' | 'abort' | 'undo'];
+  const order = field && orders[field];
+  if (order?.at !== at || order.by !== '') return orders;
+  return { ...orders, version: orders.version + 1, [field]: { ...order, by: shortened(by, mostNameBytes) } };
+}
+
+function podName(target: string): string {
+  return target.replace(/^pod\//i, '');
+}
+
+function podsIn(blockedBy: readonly string[]): readonly string[] {
+  return blockedBy.filter((name) => name.startsWith('pod/')).map(podName);
+}
+
+/** What holds for this revision: for another than it was given for only a pause does. */
+export function ordersFor(orders: RollOutOrders | undefined, revision: string): RollOutOrders | undefined {
+  if (orders === undefined || orders.revision === revision) return orders;
+  return { version: orders.version + 1, revision, ...(orders.paused && { paused: orders.paused }) };
+}
+
+/**
+ * The orders that an object should carry, if not those that it carries: what is void goes, and when all pods are where the
+ * spec wants them there is nothing left to order. What an undo has made of them stays, as it is about later pods, too.
+ */
+export function prunedOrders(
+  orders: RollOutOrders | undefined,
+  { revision, isRolledOut }: { readonly revision: string; readonly isRolledOut: boolean },
+): { readonly orders: RollOutOrders | undefined } | undefined {
+  if (orders === undefined) return undefined;
+  const valid = isRolledOut ? undefined : ordersFor(orders, revision);
+  if (valid === orders && isSaying(orders)) return undefined;
+  return { orders: valid && isSaying(valid) ? valid : undefined };
+}
+
+/** Whether an operator holds the roll-out. */
+export function isHeld(orders: RollOutOrders | undefined): boolean {
+  return orders?.paused !== undefined || orders?.aborted !== undefined;
+}
+
+/** The undo that is ordered. */
+export function undoOf(orders: RollOutOrders | undefined): Undo | undefined {
+  return orders?.undo && { from: orders.revision, to: orders.undo.to };
+}
+
+/** The permit as far as orders leave it: whoever hands one in may not know yet of the last command. */
+export function permitUnder(permit: Permit, orders: RollOutOrders | undefined): Permit {
+  if (orders === undefined) return permit;
+  return {
+    ...permit,
+    paused: permit.paused || isHeld(orders),
+    skip: [...new Set([...permit.skip, ...(orders.skip ?? [])])],
+  };
+}

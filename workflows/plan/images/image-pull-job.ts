@@ -1,0 +1,300 @@
+// One image on many nodes: which nodes are meant, which of them are told next, and what is said about it all.
+
+import { compareGoStrings } from '../../../api/base/json-go.ts';
+import { timestamp } from '../../../api/base/time.ts';
+import { endCondition, withCondition } from '../../../api/core/conditions.ts';
+import type { FamiliarImage } from '../../../api/core/familiar-image.ts';
+import { longestReference } from '../../../api/core/image-reference.ts';
+import { isSelected } from '../../../api/core/label-selector.ts';
+import { isOfOtherSystem } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { isActive } from '../../../api/core/pod.ts';
+import type { EngineTrouble } from '../../../api/engine/engine-trouble.ts';
+import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import {
+  endsByItself,
+  type ImagePullJob,
+  type ImagePullJobStatus,
+  type PullJobFailedReason,
+  parallelismOf,
+  pullJobCondition,
+  pullJobMessage,
+  pullJobWait,
+  pullJobWaits,
+  steeringOf,
+} from '../../../api/image-pull-job/types.ts';
+import {
+  currentTagStatus,
+  findTag,
+  imageEntry,
+  type NodeImage,
+  outcomeOf,
+  type PullSecretRef,
+  type PullWaitReason,
+} from '../../../api/node-image/types.ts';
+import { shortened } from '../text-size.ts';
+import { waitingSince } from '../waiting-since.ts';
+import { type EndedJudge, isOwnedBy, lacksSecret, takesWish } from './node-image.ts';
+
+/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. One of another system than Linux has nobody who pulls. */
+export function meantNodes(
+  { spec, metadata }: ImagePullJob,
+  world: {
+    readonly nodeImages: Iterable<NodeImage>;
+    readonly byName: (name: string) => NodeImage | undefined;
+    /** Of the namespace of the job; asked only for a job with a podSelector. */
+    readonly pods: () => Iterable<Pod>;
+  },
+): readonly NodeImage[] {
+  const chosen = choose();
+  return chosen
+    .filter((nodeImage) => nodeImage.metadata.deletionTimestamp === undefined && !isOfOtherSystem(nodeImage))
+    .toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
+
+  function choose(): readonly NodeImage[] {
+    const { podSelector, selector } = spec;
+    if (podSelector !== undefined) {
+      const names = new Set<string>();
+      for (const pod of world.pods()) {
+        const { nodeName } = pod.spec;
+        if (!nodeName || pod.metadata.namespace !== metadata.namespace || !isActive(pod)) continue;
+        if (isSelected(podSelector, pod.metadata.labels)) names.add(nodeName);
+      }
+      return found([...names]);
+    }
+    if (selector?.names !== undefined) return found(selector.names);
+    return [...world.nodeImages].filter((nodeImage) => isSelected(selector ?? {}, nodeImage.metadata.labels));
+  }
+
+  function found(names: readonly string[]): readonly NodeImage[] {
+    return names.flatMap((name) => world.byName(name) ?? []);
+  }
+}
+
+/** How one node stands to a job. */
+export interface NodeStanding {
+  readonly node: string;
+  /** `unasked`: the job has not written its wish there. */
+  readonly state: 'unasked' | 'active' | 'succeeded' | 'failed';
+  /** One of the job's secrets is not named there yet. */
+  readonly lacksSecret: boolean;
+  /** It has not been asked, and takes no further wish of the job's namespace now. */
+  readonly isFull?: boolean;
+  /** What the node says it waits for. */
+  readonly waiting?: string;
+}
+
+/** How each of the nodes stands to the job, by name. */
+export function standings(
+  job: ImagePullJob,
+  image: FamiliarImage,
+  nodes: readonly NodeImage[],
+  secrets: readonly PullSecretRef[],
+  isEnded?: EndedJudge,
+): readonly NodeStanding[] {
+  return nodes.map((nodeImage) => {
+    const { name: node } = nodeImage.metadata;
+    const tag = findTag(nodeImage, image.name, image.tag);
+    if (tag === undefined || !isOwnedBy(tag, job.metadata.uid)) {
+      const isFull = !takesWish(nodeImage, job.metadata.namespace ?? '', isEnded);
+      return { node, state: 'unasked', lacksSecret: false, ...(isFull && { isFull }) };
+    }
+    const outcome = outcomeOf(currentTagStatus(nodeImage, { name: image.name, tag }));
+    const state = outcome === undefined ? 'active' : outcome === 'Succeeded' ? 'succeeded' : 'failed';
+    const waiting = nodeImage.status?.waitingFor?.reason;
+    return {
+      node,
+      state,
+      lacksSecret: lacksSecret(imageEntry(nodeImage.spec, image.name), secrets),
+      ...(waiting !== undefined && { waiting }),
+    };
+  });
+}
+
+/**
+ * The nodes that are told now: in order of their names, never more at once than parallelism says (IPJ-10). One that takes
+ * no further wish is passed over until it does.
+ */
+export function nodesToTell(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
+  const { paused, abortedBy } = steeringOf(job);
+  if (abortedBy !== undefined) return [];
+  // a secret that came late begins no pull, so it needs no room
+  const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
+  const room = paused ? 0 : parallelismOf(job) - countOf(nodes, 'active');
+  const next = nodes.filter(({ state, isFull }) => state === 'unasked' && !isFull).slice(0, Math.max(0, room));
+  return [...incomplete, ...next].map(({ node }) => node);
+}
+
+/** The nodes that an operator's `retry` is about. */
+export function nodesToRetry(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
+  if (!steeringOf(job).retrying) return [];
+  return nodes.filter(({ state }) => state === 'failed').map(({ node }) => node);
+}
+
+function countOf(nodes: readonly NodeStanding[], state: NodeStanding['state']): number {
+  return nodes.filter((node) => node.state === state).length;
+}
+
+/** What becomes of a job, and when to look at it again. */
+export interface JobReport {
+  readonly status: ImagePullJobStatus;
+  readonly againInMs?: number;
+}
+
+/** What else decides how a job stands. */
+export interface JobContext {
+  readonly nowMs: number;
+  /** Why Temporal does not go on with the operation of the job. Absent: it does, as far as is known. */
+  readonly engine?: EngineTrouble;
+  /** Why the copies of its pull secrets cannot be written. */
+  readonly secretTrouble?: string;
+  /** The field that is larger than what nodes are told. */
+  readonly tooLarge?: string;
+}
+
+/** Nodes that take no further wish are asked again so often. */
+const fullAgainMs = 15_000;
+
+/** The status of a job that has not ended: how its nodes stand, and whether that, or the time, ends it. */
+export function jobStatus(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): JobReport {
+  const { nowMs } = context;
+  const now = timestamp(nowMs);
+  const before = job.status;
+  const startTime = before?.startTime ?? now;
+  const [active, succeeded, failed] = (['active', 'succeeded', 'failed'] as const).map((state) =>
+    countOf(nodes, state),
+  );
+  const counts = { desired: nodes.length, active: active ?? 0, succeeded: succeeded ?? 0, failed: failed ?? 0 };
+  const failedNodes = nodes.filter(({ state }) => state === 'failed').map(({ node }) => node);
+  const shared = { startTime, observedGeneration: job.metadata.generation ?? 0 };
+  const conditions = before?.conditions ?? [];
+  const { abortedBy } = steeringOf(job);
+
+  if (abortedBy !== undefined) {
+    const having = nodes.filter(({ state }) => state === 'succeeded').map(({ node }) => node);
+    return { status: finished('Aborted', pullJobMessage.aborted(abortedBy, listed(having))) };
+  }
+  const isDone = counts.desired === counts.succeeded + counts.failed;
+  if (endsByItself(job) && isDone) {
+    return { status: finished(counts.failed > 0 ? 'NodesFailed' : undefined, pullJobMessage.completed) };
+  }
+  const leftMs = deadlineLeftMs(job, startTime, nowMs);
+  if (leftMs !== undefined && leftMs <= 0) {
+    const late = nodes.filter(({ state }) => state !== 'succeeded').map(({ node }) => node);
+    return {
+      status: {
+        ...finished('DeadlineExceeded', pullJobMessage.deadlineExceeded),
+        active: 0,
+        failed: late.length,
+        ...(late.length > 0 && { failedNodes: late }),
+      },
+    };
+  }
+
+  const waitingFor = waitOf(job, nodes, context);
+  const dueInMs = [
+    ...(leftMs === undefined ? [] : [Math.max(leftMs, 1_000)]),
+    ...(nodes.some(({ isFull }) => isFull) ? [fullAgainMs] : []),
+  ];
+  const percent = counts.desired === 0 ? 0 : (100 * (counts.succeeded + counts.failed)) / counts.desired;
+  return {
+    status: {
+      ...shared,
+      ...counts,
+      ...(failedNodes.length > 0 && { failedNodes }),
+      message: counts.desired === 0 ? pullJobMessage.noProgress : pullJobMessage.progress(percent),
+      ...(conditions.length > 0 && { conditions }),
+      ...(waitingFor && { waitingFor: waitingSince(before?.waitingFor, waitingFor, now) }),
+    },
+    ...(dueInMs.length > 0 && { againInMs: Math.min(...dueInMs) }),
+  };
+
+  function finished(failure: PullJobFailedReason | undefined, message: string): ImagePullJobStatus {
+    const about = `image "${shortened(job.spec.image, longestReference.whole)}" is on ${counts.succeeded} of ${counts.desired} nodes`;
+    const end =
+      failure === undefined
+        ? ({ type: endCondition.complete, status: 'True', reason: 'ImagePulled', message: capitalized(about) } as const)
+        : ({
+            type: endCondition.failed,
+            status: 'True',
+            reason: failure,
+            message: `${capitalized(about)}${failedNodes.length > 0 ? `; it could not be pulled on ${listed(failedNodes)}` : ''}`,
+          } as const);
+    return {
+      ...shared,
+      ...counts,
+      completionTime: now,
+      ...(failedNodes.length > 0 && { failedNodes }),
+      message,
+      conditions: withCondition(conditions, end, now),
+    };
+  }
+}
+
+function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
+/** IPJ-21; undefined when there is no deadline. */
+function deadlineLeftMs(job: ImagePullJob, startTime: string, nowMs: number): number | undefined {
+  const { activeDeadlineSeconds } = job.spec.completionPolicy;
+  if (!endsByItself(job) || activeDeadlineSeconds === undefined) return undefined;
+  return Date.parse(startTime) + activeDeadlineSeconds * 1_000 - nowMs;
+}
+
+/** So many names are enough to see where to look. */
+const mostNames = 10;
+
+function listed(nodes: readonly string[]): string {
+  if (nodes.length === 0) return 'no node';
+  const more = nodes.length > mostNames ? ` and ${nodes.length - mostNames} more` : '';
+  return `${nodes.slice(0, mostNames).join(', ')}${more}`;
+}
+
+function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): WaitingFor | undefined {
+  const since = timestamp(context.nowMs);
+  const { paused } = steeringOf(job);
+  const active = nodes.filter(({ state }) => state === 'active');
+  const unasked = nodes.filter(({ state }) => state === 'unasked');
+  const full = unasked.filter(({ isFull }) => isFull);
+  const named = (those: readonly NodeStanding[]) => those.map(({ node }) => `nodeimage/${node}`);
+  if (context.tooLarge !== undefined) {
+    const unblock = `${pullJobWaits.TooLarge}; ${context.tooLarge}`;
+    return pullJobWait('TooLarge', { blockedBy: [], since, unblock });
+  }
+  if (context.secretTrouble !== undefined) {
+    return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: context.secretTrouble });
+  }
+  const { engine } = context;
+  // the operation of a job steers it and pulls nothing: while it is stuck no command has an effect, active nodes or not
+  if (engine && (active.length > 0 || engine.reason === 'EngineStuck')) {
+    return pullJobWait(engine.reason, { ...engine, since });
+  }
+  const everyActive = (reason: PullWaitReason) =>
+    active.length > 0 && active.every(({ waiting }) => waiting === reason);
+  if (everyActive('NodeSilent')) {
+    return pullJobWait('NodeSilent', { blockedBy: active.map(({ node }) => `node/${node}`), since });
+  }
+  if (everyActive('EngineStuck')) return pullJobWait('EngineStuck', { blockedBy: named(active), since });
+  if (active.length > 0) return pullJobWait('Pulling', { blockedBy: named(active), since });
+  if (paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
+  if (unasked.length > 0 && parallelismOf(job) === 0)
+    return pullJobWait('NoParallelism', { blockedBy: named(unasked), since });
+  if (full.length > 0) return pullJobWait('NodesFull', { blockedBy: named(full), since });
+  if (nodes.length === 0) return pullJobWait('NoNodes', { blockedBy: [], since });
+  return undefined;
+}
+
+/** The conditions once the nodes have been told to try again. */
+export function retryTold(conditions: ImagePullJobStatus['conditions'], nodes: number, nowMs: number) {
+  return withCondition(
+    conditions,
+    {
+      type: pullJobCondition.retrying,
+      status: 'False',
+      reason: 'NodesTold',
+      message: nodes === 0 ? 'No node had failed' : `${nodes} nodes pull again`,
+    },
+    timestamp(nowMs),
+  );
+}
