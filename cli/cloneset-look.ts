@@ -12,7 +12,8 @@ import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
 import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import type { KubeClient, ListOptions } from '../kube/client.ts';
 import { KubeError } from '../kube/failures.ts';
-import type { CloneSetWorld, VolumeClaim } from '../workflows/plan/cloneset/input.ts';
+import type { CloneSetInput } from '../workflows/plan/cloneset/input.ts';
+import { fleetInput, type VolumeClaim } from '../workflows/plan/fleet/input.ts';
 import { attempt } from './failure.ts';
 
 export interface LookOptions {
@@ -21,11 +22,11 @@ export interface LookOptions {
   readonly nowMs: number;
 }
 
-/** The world of a set as it stands, or as it would be; and what the user may not see of it. */
+/** The input of the planner for a CloneSet as it stands, or as it would be; and what the user may not see of it. */
 export async function lookAround(
   set: CloneSet,
   { kube, gates, nowMs }: LookOptions,
-): Promise<{ readonly world: CloneSetWorld; readonly notes: readonly string[] }> {
+): Promise<{ readonly input: CloneSetInput; readonly notes: readonly string[] }> {
   const { namespace = '' } = set.metadata;
   const notes: string[] = [];
   const where = `in namespace "${namespace}"`;
@@ -56,20 +57,22 @@ export async function lookAround(
       : maybe('the images on nodes', undefined, () => listAll<NodeImage>(kube, nodeImages)),
   ]);
   const orders = ordersOf(set);
+  const input = fleetInput(
+    set,
+    {
+      pods,
+      claims: owned,
+      revisions: known,
+      ...(images && { nodeImages: new Map(images.map((found) => [found.metadata.name, found])) }),
+    },
+    { gates, hasResizeSubresource, nowMs, isSpent: () => false },
+  );
   return {
     notes: [...(orders ? orderNotes(orders) : []), ...notes],
-    world: {
-      set,
-      pods: pods.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
-      claims: owned.filter(({ metadata }) => isOwnedBy(set, metadata.ownerReferences)),
-      revisions: known,
+    input: {
+      ...input,
       nodes: new Map(nodes.map(({ metadata }) => [metadata.name, metadata.labels ?? {}])),
-      ...(images && { nodeImages: new Map(images.map((found) => [found.metadata.name, found])) }),
-      gates,
-      hasResizeSubresource,
       excludePreparingDelete: false,
-      nowMs,
-      isSpent: () => false,
     },
   };
 }
@@ -105,10 +108,6 @@ async function listClaims(kube: KubeClient, namespace: string): Promise<readonly
     namespace,
     labelSelector: cloneSetMark.instanceId,
   });
-}
-
-function isOwnedBy({ metadata }: CloneSet, owners: KubeObject['metadata']['ownerReferences']): boolean {
-  return metadata.uid !== '' && (owners?.some(({ controller, uid }) => controller && uid === metadata.uid) ?? false);
 }
 
 /** Nodes are read only where they matter: their list is long, and not for everybody. */

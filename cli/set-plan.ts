@@ -2,7 +2,7 @@ import { entryOf, isJsonObject, type Json, type JsonObject } from '../api/base/j
 import { diffJson, formatPath } from '../api/base/json-diff.ts';
 import { type CloneSet, cloneSetDefault } from '../api/cloneset/types.ts';
 import type { KeptReason, PodPreview, SetPreview } from '../workflows/plan/cloneset/preview.ts';
-import { describeCause } from '../workflows/plan/cloneset/waits.ts';
+import { describeCause } from '../workflows/plan/fleet/waits.ts';
 
 /** A field that would change. */
 export interface FieldChange {
@@ -111,18 +111,18 @@ const deletedTexts = {
   Leaving: 'already held by the hook preDelete',
 } as const;
 
-function updated({ pod, road, turn }: PodPreview, { revision }: SetPreview): PodPlan {
-  const batch = turn === undefined ? {} : { batch: turn };
-  switch (road.kind) {
+function updated({ pod, path, batch: number }: PodPreview, { revision }: SetPreview): PodPlan {
+  const batch = number === undefined ? {} : { batch: number };
+  switch (path.kind) {
     case 'kept':
-      return { pod, action: 'kept', reason: road.because, why: keptText(road.because, revision) };
+      return { pod, action: 'kept', reason: path.because, why: keptText(path.because, revision) };
     case 'inPlace':
-      return { pod, action: 'inPlace', ...batch, containers: road.containers, ...inPlaceReason(road.containers) };
+      return { pod, action: 'inPlace', ...batch, containers: path.containers, ...inPlaceReason(path.containers) };
     case 'recreate':
     case 'impossible': {
-      const { path, reason } = road.because;
-      const field = path === '' ? {} : { field: path };
-      return { pod, action: road.kind, ...batch, ...field, reason, why: describeCause(road.because) };
+      const { path: field, reason } = path.because;
+      const named = field === '' ? {} : { field };
+      return { pod, action: path.kind, ...batch, ...named, reason, why: describeCause(path.because) };
     }
   }
 }

@@ -1,4 +1,4 @@
-import type { ObjectMeta } from './meta.ts';
+import { apiVersionOf, type ObjectMeta, type OwnerReference, type Resource } from './meta.ts';
 
 /** One object, by the name that people use and the UID that cannot be reused. */
 export interface ObjectRef {
@@ -23,6 +23,15 @@ export function isControlledBy(
   { metadata }: { readonly metadata: Pick<ObjectMeta, 'ownerReferences'> },
 ): boolean {
   return metadata.ownerReferences?.some((owner) => owner.controller && owner.uid === uid) ?? false;
+}
+
+/** How an object names the controller that it belongs to. */
+export function controllerReference(
+  resource: Resource,
+  { metadata: { name, uid } }: { readonly metadata: Pick<ObjectMeta, 'name' | 'uid'> },
+): OwnerReference & { readonly controller: true; readonly blockOwnerDeletion: true } {
+  const apiVersion = apiVersionOf(resource);
+  return { apiVersion, kind: resource.kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
 /** `namespace/name`, or the name alone for objects of the cluster: how messages quote an object. */

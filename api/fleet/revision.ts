@@ -8,6 +8,7 @@ import { perObject } from '../base/per-object.ts';
 import { asGoStruct } from '../core/core-types.ts';
 import type { KubeObject, ObjectMeta, OwnerReference } from '../core/meta.ts';
 import { canonicalTemplate, type PodTemplate } from '../core/pod-template.ts';
+import type { FeatureGates } from '../feature-gates.ts';
 
 /** One state of a workload's template, as the API server holds it. */
 export interface ControllerRevision extends KubeObject {
@@ -21,6 +22,18 @@ export interface NewRevision extends Omit<ControllerRevision, 'metadata'> {
   readonly metadata: Pick<ObjectMeta, 'name' | 'namespace' | 'labels' | 'annotations' | 'ownerReferences'>;
 }
 
+/** What is special about the revisions of a kind of workload. */
+export interface RevisionScheme<Owner> {
+  /** What the revisions of a workload are made from. */
+  readonly ownerOf: (owner: Owner) => RevisionOwner;
+  /** The labels that name a revision on a pod. */
+  readonly podLabels: (revisionName: string, gates: FeatureGates) => Readonly<Record<string, string>>;
+  /** Whether the status of the workload names the revision that its pods come from. */
+  readonly keepsCurrent: boolean;
+  /** Whether a pod is recreated when the PVC templates of its revision differ from those of its new one (IPU-7). */
+  readonly recreatesForClaims: (gates: FeatureGates) => boolean;
+}
+
 /** What a workload's revisions are made from. */
 export interface RevisionOwner {
   /** As it stands in owner references: `apps.kruise.io/v1beta1` and `CloneSet`. */
@@ -32,8 +45,8 @@ export interface RevisionOwner {
   /** All of them are copied to each revision (CS-80). */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly template: PodTemplate;
-  /** Absent: the workload has none, and its revisions say so. */
-  readonly volumeClaimTemplates?: readonly JsonObject[] | undefined;
+  /** Annotations of its newest revision, besides those of the workload: they follow the workload when an older one returns. */
+  readonly ownAnnotations?: Readonly<Record<string, string>>;
 }
 
 /** Labels and annotations by which revisions are found and compared. */
@@ -70,10 +83,7 @@ export function newRevision(owner: RevisionOwner, number: number, collisionCount
       name: `${owner.name.slice(0, longestOwnerName)}-${hash}`,
       namespace: owner.namespace,
       labels: { ...labelsOf(owner.template), [revisionMark.hash]: hash },
-      annotations: {
-        ...owner.annotations,
-        [revisionMark.claimTemplatesHash]: claimTemplatesHash(owner.volumeClaimTemplates),
-      },
+      annotations: { ...owner.annotations, ...owner.ownAnnotations },
       ownerReferences: [controllerReference(owner)],
     },
     data,
@@ -129,14 +139,14 @@ export function decideUpdateRevision(
   if (equal === undefined) return { kind: 'create', revision: candidate };
   if (newest !== undefined && sameRevision(equal, newest)) return { kind: 'keep', revision: newest };
 
-  const hash = claimTemplatesHash(owner.volumeClaimTemplates);
-  const annotations = { ...equal.metadata.annotations, [revisionMark.claimTemplatesHash]: hash };
+  const { ownAnnotations = {} } = owner;
+  const annotations = { ...equal.metadata.annotations, ...ownAnnotations };
   return {
     kind: 'renumber',
     revision: { ...equal, revision: candidate.revision, metadata: { ...equal.metadata, annotations } },
     patch: {
       revision: candidate.revision,
-      metadata: { annotations: { [revisionMark.claimTemplatesHash]: hash } },
+      ...(Object.keys(ownAnnotations).length > 0 && { metadata: { annotations: ownAnnotations } }),
     },
   };
 }
@@ -218,6 +228,13 @@ export function revisionLabels(
 /** The hash in a revision's name or in a pod's label: what comes after the last dash. */
 export function shortHash(nameOrLabel: string): string {
   return nameOrLabel.slice(nameOrLabel.lastIndexOf('-') + 1);
+}
+
+/** The annotation by which a revision of a CloneSet remembers its PVC templates (CS-80). */
+export function claimTemplatesAnnotation(
+  templates: readonly JsonObject[] | undefined,
+): Readonly<Record<typeof revisionMark.claimTemplatesHash, string>> {
+  return { [revisionMark.claimTemplatesHash]: claimTemplatesHash(templates) };
 }
 
 /** The hash of claim templates, by which a revision remembers them; "" for none (IPU 4.4). */

@@ -84,8 +84,8 @@ async function planOne(manifest: JsonObject, options: PlanOptions): Promise<SetP
   if (converted === undefined)
     throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not supported`);
   const set = asCloneSet(converted.object, before, ref);
-  const { world, notes } = await lookAround(set, { kube, gates, nowMs: now() });
-  const preview = previewSet(world);
+  const { input, notes } = await lookAround(set, { kube, gates, nowMs: now() });
+  const preview = previewSet(input);
   if (preview === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
   return setPlan({
     set,

@@ -17,14 +17,16 @@ import { rollOutId } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
-import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { cloneSetPlanner, planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
-import { isAtGoal } from '../../workflows/plan/cloneset/scene.ts';
-import { allWaits, describeCause, type Situation } from '../../workflows/plan/cloneset/waits.ts';
+import { allWaits, type CloneSetSituation } from '../../workflows/plan/cloneset/waits.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
+import { workloadPlanner } from '../../workflows/plan/fleet/planner.ts';
+import type { FleetPod } from '../../workflows/plan/fleet/pods.ts';
 import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
+import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
+import { describeCause } from '../../workflows/plan/fleet/waits.ts';
 import { lookAround } from '../cloneset-look.ts';
 import { attempt } from '../failure.ts';
 import type {
@@ -49,31 +51,31 @@ export const cloneSetExplainer: Explainer = {
     );
     const { object, warnings } = convertCloneSet(found, apiVersionOf(cloneSets)) ?? { object: found, warnings: [] };
     const set = object as unknown as CloneSet;
-    const { world, notes } = await lookAround(set, means);
+    const { input, notes } = await lookAround(set, means);
     const operation = await askEngine(rollOutId(set.metadata.uid), means);
     const readAs = cloneSetVersion(found) ?? cloneSets.version;
-    return explainSet({ world, operation, notes: [...warnings, ...notes], means, readAs });
+    return explainSet({ input, operation, notes: [...warnings, ...notes], means, readAs });
   },
 };
 
 /** What is told of a set in this world. */
 export function explainSet({
-  world,
+  input,
   operation,
   notes,
   means,
   readAs,
 }: {
-  readonly world: CloneSetWorld;
+  readonly input: CloneSetInput;
   readonly operation: ExplainedOperation;
   readonly notes: readonly string[];
   readonly means: Pick<ExplainMeans, 'engine'>;
   readonly readAs: CloneSetVersion;
 }): Explanation {
-  const { set } = world;
+  const { owner: set } = input;
   const { namespace = '', name, generation = 0 } = set.metadata;
   const told = set.status?.waitingFor as WaitingFor | undefined;
-  const seen = { ...world, ...failuresIn(set), ...permitIn(set, operation) };
+  const seen = { ...input, ...failuresIn(set), ...permitIn(set, operation) };
   const { situation } = planCloneSet(seen);
   const waits = allOf(told, situation ? allWaits(situation) : [], situation);
   const { observedGeneration } = set.status ?? {};
@@ -91,7 +93,8 @@ export function explainSet({
       ...(observedGeneration === undefined || observedGeneration < generation
         ? [`status.observedGeneration is ${observedGeneration ?? 'absent'}, metadata.generation is ${generation}`]
         : []),
-      ...terminatingNotes(world),
+      ...nextNotes(input),
+      ...terminatingNotes(input),
       ...notes,
     ],
   };
@@ -110,7 +113,7 @@ function summaryOf({ spec, status }: CloneSet): string {
 }
 
 /** What the watcher has failed to do; the planner cannot know it. */
-function failuresIn({ status }: CloneSet): Pick<CloneSetWorld, 'failures'> {
+function failuresIn({ status }: CloneSet): Pick<CloneSetInput, 'failures'> {
   const message = (type: string) =>
     status?.conditions?.find((condition) => condition.type === type && condition.status === 'True')?.message;
   const scale = message(cloneSetCondition.failedScale);
@@ -120,7 +123,7 @@ function failuresIn({ status }: CloneSet): Pick<CloneSetWorld, 'failures'> {
 }
 
 /** The leave that the operation has given, as far as it can be told from outside. */
-function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWorld, 'permit' | 'engine'> {
+function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetInput, 'permit' | 'engine'> {
   const { waitingFor, updateRevision } = set.status ?? {};
   const reason = waitingFor?.reason;
   if (waitingFor && isEngineReason(reason)) return { engine: { ...waitingFor, reason } };
@@ -136,7 +139,7 @@ function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetWo
 function allOf(
   told: WaitingFor | undefined,
   waits: readonly Wait[],
-  situation: Situation | undefined,
+  situation: CloneSetSituation | undefined,
 ): readonly ExplainedWait[] {
   const others = waits.filter(({ reason }) => reason !== told?.reason);
   const planned = others.map((wait): ExplainedWait => {
@@ -147,7 +150,7 @@ function allOf(
 }
 
 /** The longest that one of these pods has been down; undefined where pods are not what is waited for. */
-function sinceOf({ blockedBy }: Wait, { scene }: Situation): string | undefined {
+function sinceOf({ blockedBy }: Wait, { scene }: CloneSetSituation): string | undefined {
   const times = scene.counted
     .filter((pod) => blockedBy.includes(`pod/${pod.name}`) && !pod.isAvailable)
     .flatMap((pod) => downSince(pod) ?? []);
@@ -162,9 +165,9 @@ function downSince({ pod }: FleetPod): string | undefined {
 }
 
 /** Pods that are on their way first, then those in line, then those that are where they should be. */
-function stepsOf(situation: Situation, roads: readonly PodPreview[]): readonly ExplainedStep[] {
+function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]): readonly ExplainedStep[] {
   const { scene, refresh } = situation;
-  const rank = (pod: FleetPod) => roads.findIndex((road) => road.pod === pod.name);
+  const rank = (pod: FleetPod) => previews.findIndex((preview) => preview.pod === pod.name);
   const lines = scene.counted.map((pod): { readonly order: number; readonly step: ExplainedStep } => {
     const about = (order: number, state: string, detail: string) => ({
       order,
@@ -182,34 +185,50 @@ function stepsOf(situation: Situation, roads: readonly PodPreview[]): readonly E
     if (pod.isSpecified) return about(2, 'to be deleted', '');
     if (pod.state && !['Normal', 'Updated', 'PreparingNormal'].includes(pod.state))
       return about(3, pod.state, 'held by a lifecycle hook, or in transition');
-    const road = roads.find((found) => found.pod === pod.name);
+    const preview = previews.find((found) => found.pod === pod.name);
     const down = pod.isAvailable ? '' : `unavailable (since ${downSince(pod) ?? 'unknown'})`;
-    if (road?.turn !== undefined)
-      return about(100 + rank(pod), `waits, batch ${road.turn}`, [roadText(road), down].filter(Boolean).join('; '));
+    if (preview?.batch !== undefined)
+      return about(
+        100 + rank(pod),
+        `waits, batch ${preview.batch}`,
+        [pathText(preview), down].filter(Boolean).join('; '),
+      );
     if (isAtGoal(scene, pod)) return pod.isAvailable ? about(1_000_000, 'done', '') : about(50, 'updated', down);
     return about(
       900_000,
       'kept',
-      [scene.isOnDelete ? 'OnDelete' : 'by the partition', down].filter(Boolean).join('; '),
+      [scene.strategy.isOnDelete ? 'OnDelete' : 'by the partition', down].filter(Boolean).join('; '),
     );
   });
   return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
 }
 
-function roadText({ road }: PodPreview): string {
-  switch (road.kind) {
+function pathText({ path }: PodPreview): string {
+  switch (path.kind) {
     case 'inPlace':
-      return `in place${road.containers.length > 0 ? `: ${road.containers.map((batch) => batch.join(', ')).join(', then ')}` : ''}`;
+      return `in place${path.containers.length > 0 ? `: ${path.containers.map((batch) => batch.join(', ')).join(', then ')}` : ''}`;
     case 'recreate':
-      return `recreate: ${describeCause(road.because)}`;
+      return `recreate: ${describeCause(path.because)}`;
     case 'impossible':
-      return `impossible: ${describeCause(road.because)}`;
+      return `impossible: ${describeCause(path.because)}`;
     case 'kept':
       return '';
   }
 }
 
-function terminatingNotes({ pods, nowMs }: CloneSetWorld): readonly string[] {
+/** Which pods the roll-out disrupts next, once it has a permit. */
+function nextNotes(input: CloneSetInput): readonly string[] {
+  const batch = workloadPlanner(cloneSetPlanner).chooseBatch(input);
+  if (batch.kind !== 'pods') return [];
+  const names = batch.pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
+  const more = batch.pods.length - names.length;
+  return [`next to be updated: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+}
+
+const mostNamed = 10;
+const howTexts = { inPlace: 'in place', recreate: 'recreated' } as const;
+
+function terminatingNotes({ pods, nowMs }: CloneSetInput): readonly string[] {
   const going = pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined);
   const late = going.filter(({ metadata }) => Date.parse(metadata.deletionTimestamp ?? '') < nowMs);
   const [first] = late;

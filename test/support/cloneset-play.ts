@@ -17,16 +17,17 @@ import {
   type NodeImage,
 } from '../../api/node-image/types.ts';
 import { limitsOf } from '../../workflows/plan/cloneset/counts.ts';
-import { countedPods, type FleetPod, isOfRevision } from '../../workflows/plan/cloneset/fleet.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/input.ts';
-import { type CloneSetPlan, planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import { chooseRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import { isAtGoal, replicasOf, type Scene } from '../../workflows/plan/cloneset/scene.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import { type CloneSetScene, replicasOf } from '../../workflows/plan/cloneset/scene.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import type { VolumeClaim } from '../../workflows/plan/fleet/input.ts';
 import type { Permit } from '../../workflows/plan/fleet/permit.ts';
+import { type FleetPod, isOfRevision } from '../../workflows/plan/fleet/pods.ts';
+import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
-import { cloneSet, template } from './cloneset-world.ts';
+import { cloneSet, membersFor, revisionsFor, template } from './cloneset-world.ts';
 import { type NodeStep, PodOnNode, StoppedInService } from './pod-on-node.ts';
 import { endedTag, nodeImage, tagOf } from './pull-objects.ts';
 import { strategicMerge } from './simulated-pod.ts';
@@ -49,6 +50,8 @@ export interface Cast {
   /** Jobs pull images ahead of updates, and the set may ask to wait for them. Absent: neither. */
   readonly pulls?: { readonly awaited: string | undefined };
 }
+
+type CloneSetPlan = ReturnType<typeof planCloneSet>;
 
 /** A promise that was not kept, with the way that led there. */
 export class BrokenPromise extends Error {}
@@ -86,7 +89,7 @@ interface Writer {
   readonly mustShow: Record<Kind, number>;
   isLeading: boolean;
   pass: Generator<string, void, void> | undefined;
-  failures: CloneSetWorld['failures'];
+  failures: CloneSetInput['failures'];
 }
 
 const startMs = Date.parse('2026-11-21T06:00:00Z');
@@ -113,7 +116,7 @@ export class CloneSetPlay {
   readonly #onTheirWay: Pod[] = [];
   readonly #late = new Set<string>();
   #permit: Permit | undefined;
-  #undo: CloneSetWorld['undo'];
+  #undo: CloneSetInput['undo'];
   #hasQuota = false;
   #areHooksAlive = true;
   #isWorkflowAlive = true;
@@ -247,7 +250,7 @@ export class CloneSetPlay {
   /** What is left to be wished for. */
   unfinished(): readonly string[] {
     const set = this.#set;
-    const found = chooseRevisions({ set, revisions: this.#all<ControllerRevision>('revision') });
+    const found = revisionsFor({ owner: set, revisions: this.#all<ControllerRevision>('revision') });
     if (found.kind === 'create') return ['the revision is not there'];
     const active = this.#pods.filter((pod) => isActive(pod) && isControlledBy(set, pod));
     const isUpdated = (pod: Pod) =>
@@ -583,7 +586,7 @@ export class CloneSetPlay {
   }
 
   #undoUpdate(): void {
-    const found = chooseRevisions({ set: this.#set, revisions: this.#all<ControllerRevision>('revision') });
+    const found = revisionsFor({ owner: this.#set, revisions: this.#all<ControllerRevision>('revision') });
     if (found.kind === 'create') return;
     const from = found.update.metadata.name;
     const to = found.all.findLast(({ metadata }) => metadata.name !== from)?.metadata.name;
@@ -688,13 +691,13 @@ export class CloneSetPlay {
     }
   }
 
-  #world(writer: Writer, set: CloneSet, failures: CloneSetWorld['failures']): CloneSetWorld {
+  #world(writer: Writer, set: CloneSet, failures: CloneSetInput['failures']): CloneSetInput {
     const gates = { ...defaultFeatureGates() };
     const pulling: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
     for (const gate of [...this.#cast.gates, ...(this.#cast.pulls ? pulling : [])]) gates[gate] = true;
     const pods = this.#cached<Pod>(writer, 'pod');
     return {
-      set,
+      owner: set,
       pods,
       ...(this.#cast.pulls && { pullJobs: this.#cached<ImagePullJob>(writer, 'job') }),
       ...(prefetchShare(set) !== undefined && { nodeImages: this.#imagesOn(writer, pods) }),
@@ -720,7 +723,7 @@ export class CloneSetPlay {
     return new Map(pulling.map((name) => [name, images.find(({ metadata }) => metadata.name === name)]));
   }
 
-  #act(writer: Writer, intention: Intention, scene: Scene | undefined): void {
+  #act(writer: Writer, intention: Intention, scene: CloneSetScene | undefined): void {
     switch (intention.kind) {
       case 'createRevision': {
         const { metadata } = intention.revision;
@@ -787,6 +790,8 @@ export class CloneSetPlay {
         writer.mustShow.job = this.#log.length;
         return;
       }
+      case 'adoptPod':
+        throw this.#broken('a CloneSet adopts nothing');
       case 'event':
         return;
     }
@@ -812,7 +817,7 @@ export class CloneSetPlay {
   #createPod(
     writer: Writer,
     { pod, claims, name }: Extract<Intention, { kind: 'createPod' }>,
-    scene: Scene | undefined,
+    scene: CloneSetScene | undefined,
   ): void {
     const body = { ...(pod as unknown as Pod), status: { phase: 'Pending', conditions: [] } };
     if (!writer.isLeading) {
@@ -829,12 +834,12 @@ export class CloneSetPlay {
     else this.#create(writer, 'pod', body);
 
     if (scene === undefined) return;
-    const { limits, world } = scene;
-    const excluded = this.#cast.excludesPreparingDelete || world.set.spec.scaleStrategy?.excludePreparingDelete;
+    const { limits, input: world } = scene;
+    const excluded = this.#cast.excludesPreparingDelete || world.owner.spec.scaleStrategy?.excludePreparingDelete;
     const active = this.#pods.filter(
       (one) =>
         isActive(one) &&
-        isControlledBy(world.set, one) &&
+        isControlledBy(world.owner, one) &&
         one.metadata.labels?.app === 'web' &&
         !(excluded && lifecycleStateOf(one) === 'PreparingDelete'),
     );
@@ -936,7 +941,7 @@ export class CloneSetPlay {
 
   // ---------------------------------------------------------------------------------------------------------- promises
 
-  #checkPlan(plan: CloneSetPlan, world: CloneSetWorld): void {
+  #checkPlan(plan: CloneSetPlan, world: CloneSetInput): void {
     const { permit } = world;
     const scene = plan.situation?.scene;
     if (scene === undefined) return;
@@ -966,11 +971,11 @@ export class CloneSetPlay {
   }
 
   /** No pod is disturbed before the images are on the nodes that the set asks for, unless they were once. */
-  #checkImages({ disruption, situation }: CloneSetPlan, { set, nodeImages }: CloneSetWorld): void {
+  #checkImages({ disruption, situation }: CloneSetPlan, { owner: set, nodeImages }: CloneSetInput): void {
     const scene = situation?.scene;
     const share = prefetchShare(set);
     if (scene === undefined || share === undefined || nodeImages === undefined || scene.isUndo) return;
-    if ((situation?.update.numbers.updateNum ?? 0) < 0) return;
+    if ((situation?.update.demand.numbers.updateNum ?? 0) < 0) return;
     const { current, update } = scene.revisions;
     const image = imageOfRevision(update);
     const { podUpdatePolicy = 'ReCreate' } = set.spec.updateStrategy?.rollingUpdate ?? {};
@@ -1000,7 +1005,7 @@ export class CloneSetPlay {
   }
 
   /** Nobody is updated in place or deleted who still has a mark of the hook. */
-  #checkHooks(steps: readonly Intention[], { counted, set }: Scene): void {
+  #checkHooks(steps: readonly Intention[], { counted, owner: set }: CloneSetScene): void {
     const { preDelete, inPlaceUpdate } = set.spec.lifecycle ?? {};
     for (const step of steps) {
       if (step.kind !== 'updatePod' && step.kind !== 'deletePod') continue;
@@ -1012,7 +1017,7 @@ export class CloneSetPlay {
   }
 
   /** Upkeep takes an available pod only if somebody has named it, or if it is too many. */
-  #checkUpkeep(upkeep: readonly Intention[], scene: Scene, available: ReadonlyMap<string, FleetPod>): void {
+  #checkUpkeep(upkeep: readonly Intention[], scene: CloneSetScene, available: ReadonlyMap<string, FleetPod>): void {
     const surplus = scene.counted.length - scene.limits.replicas;
     for (const step of upkeep) {
       const pod = available.get(takenBy(step) ?? '');
@@ -1022,8 +1027,8 @@ export class CloneSetPlay {
     }
   }
 
-  #checkBatch({ disruption, situation }: CloneSetPlan, scene: Scene): void {
-    if (disruption.length === 0 || (situation?.update.numbers.updateNum ?? 0) < 0) return;
+  #checkBatch({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
+    if (disruption.length === 0 || (situation?.update.demand.numbers.updateNum ?? 0) < 0) return;
     const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
     if (arrived + disruption.length > (scene.permit?.batch ?? 0)) {
       throw this.#broken(
@@ -1032,8 +1037,8 @@ export class CloneSetPlay {
     }
   }
 
-  #checkPartition({ disruption, situation }: CloneSetPlan, scene: Scene): void {
-    if (disruption.length === 0 || (situation?.update.numbers.updateNum ?? 0) <= 0) return;
+  #checkPartition({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
+    if (disruption.length === 0 || (situation?.update.demand.numbers.updateNum ?? 0) <= 0) return;
     const old = scene.counted.filter((pod) => !isAtGoal(scene, pod) && pod.state !== 'PreparingDelete');
     if (old.length - disruption.length < scene.limits.partition) {
       throw this.#broken(
@@ -1044,8 +1049,8 @@ export class CloneSetPlay {
 
   #checkTruth(): void {
     const set = this.#set;
-    const found = chooseRevisions({ set, revisions: this.#all<ControllerRevision>('revision') });
-    const looked = countedPods({ set, pods: this.#pods, nowMs: this.#nowMs });
+    const found = revisionsFor({ owner: set, revisions: this.#all<ControllerRevision>('revision') });
+    const looked = membersFor({ owner: set, pods: this.#pods, nowMs: this.#nowMs });
     if (found.kind === 'create' || looked === undefined) return;
     const { rollingUpdate } = set.spec.updateStrategy ?? {};
     const limits = limitsOf({ replicas: replicasOf(set), rollingUpdate, scaleMaxUnavailable: undefined });

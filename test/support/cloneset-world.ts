@@ -6,11 +6,15 @@ import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.t
 import type { LifecycleState } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import { type InPlaceState, noWork } from '../../api/in-place/in-place-update.ts';
-import { countedPods, type FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
-import type { CloneSetWorld, VolumeClaim } from '../../workflows/plan/cloneset/input.ts';
-import { chooseRevisions, ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
-import { type Scene, sceneOf } from '../../workflows/plan/cloneset/scene.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { cloneSetPlanner } from '../../workflows/plan/cloneset/planner.ts';
+import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
+import type { CloneSetScene } from '../../workflows/plan/cloneset/scene.ts';
+import type { VolumeClaim } from '../../workflows/plan/fleet/input.ts';
 import type { Permit } from '../../workflows/plan/fleet/permit.ts';
+import { sceneIn } from '../../workflows/plan/fleet/plan.ts';
+import { type FleetPod, type Members, membersOf } from '../../workflows/plan/fleet/pods.ts';
+import { chooseRevisions } from '../../workflows/plan/fleet/revisions.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);
@@ -78,7 +82,7 @@ export function onDelete(set: CloneSet): CloneSet {
 
 /** The revision of a template of this set, as the API server holds it. */
 export function revisionOf(set: CloneSet, number: number, of: PodTemplate = set.spec.template): ControllerRevision {
-  const revision = newRevision({ ...ownerOf(set), template: of }, number);
+  const revision = newRevision({ ...cloneSetRevisions.ownerOf(set), template: of }, number);
   const uid = `${revision.metadata.name}-uid`;
   return { ...revision, metadata: { ...revision.metadata, uid, resourceVersion: '1', creationTimestamp: earlier } };
 }
@@ -192,18 +196,18 @@ export interface WorldFacts {
   readonly revisions?: readonly ControllerRevision[];
   readonly gates?: readonly FeatureGate[];
   readonly permit?: Partial<Permit>;
-  readonly more?: Partial<CloneSetWorld>;
+  readonly more?: Partial<CloneSetInput>;
 }
 
 /** A world in which the old revision is the current one. */
-export function world(facts: WorldFacts = {}): CloneSetWorld {
+export function world(facts: WorldFacts = {}): CloneSetInput {
   const set = facts.set ?? cloneSet();
   const gates = { ...defaultFeatureGates() };
   for (const gate of facts.gates ?? []) gates[gate] = true;
   const revisions = facts.revisions ?? [oldRevision, revisionOf(set, 2)];
   const status = set.status ?? cloneSet({}, { status: { currentRevision: oldName } }).status;
   return {
-    set: status === undefined ? set : { ...set, status },
+    owner: status === undefined ? set : { ...set, status },
     pods: facts.pods ?? [],
     claims: facts.claims ?? [],
     revisions,
@@ -224,16 +228,25 @@ export function permit(change: Partial<Permit> = {}): Permit {
 }
 
 /** What the parts of a pass are given. */
-export function scene(given: CloneSetWorld): Scene {
-  const revisions = chooseRevisions(given);
-  const looked = countedPods(given);
-  if (revisions.kind !== 'found' || looked === undefined) throw new Error('nothing to look at');
-  return sceneOf(given, looked.counted, revisions);
+export function scene(given: CloneSetInput): CloneSetScene {
+  const found = sceneIn(cloneSetPlanner, given);
+  if (found === undefined) throw new Error('nothing to look at');
+  return found;
+}
+
+/** The revisions of a CloneSet. */
+export function revisionsFor(given: Pick<CloneSetInput, 'owner' | 'revisions'>) {
+  return chooseRevisions(cloneSetRevisions, given);
+}
+
+/** The pods around a CloneSet; undefined when its selector is malformed. */
+export function membersFor(given: Pick<CloneSetInput, 'owner' | 'pods' | 'nowMs'>): Members | undefined {
+  return membersOf(given.owner, cloneSetPlanner.membership(given), given);
 }
 
 /** These pods as the planner sees them. */
 export function fleet(...given: readonly Pod[]): readonly FleetPod[] {
-  return countedPods(world({ pods: given }))?.counted ?? [];
+  return membersFor(world({ pods: given }))?.counted ?? [];
 }
 
 /** A claim of the set. */

@@ -8,7 +8,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { newPod } from '../../workflows/plan/cloneset/pods.ts';
-import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
+import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
 import type { Cluster } from './cluster.ts';
 
 /** How the API server addresses revisions. */
@@ -23,14 +23,14 @@ export const controllerRevisions: Resource = {
 /** Makes the pods of a set as they are once it has settled: of its template, ready, with status and revision. */
 export async function settle({ kube }: Cluster, set: CloneSet): Promise<readonly Pod[]> {
   const { namespace = '', name } = set.metadata;
-  const revision = newRevision(ownerOf(set), 1);
+  const revision = newRevision(cloneSetRevisions.ownerOf(set), 1);
   const stored = await kube.create<ControllerRevision>(controllerRevisions, revision);
   const now = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
   const replicas = set.spec.replicas ?? 1;
   const pods = await Promise.all(
     Array.from({ length: replicas }, async (_, index) => {
       const instanceId = `bbbb${'bcdfghjkl'[index]}`;
-      const order = { set, revision: stored, instanceId, claims: [], gates: defaultFeatureGates(), now };
+      const order = { owner: set, revision: stored, instanceId, claims: [], gates: defaultFeatureGates(), now };
       const { metadata } = await kube.create<Pod>(kubeResource.pods, newPod(order).pod);
       const ref = { namespace, name: metadata.name };
       const types = ['Ready', 'ContainersReady', 'InPlaceUpdateReady'];

@@ -24,7 +24,7 @@ const volumes = [
 ];
 
 function make(of: PodTemplate, set = cloneSet({ template: of }), more: Partial<Parameters<typeof newPod>[0]> = {}) {
-  return newPod({ set, revision: revisionOf(set, 1, of), instanceId: 'bcdfg', claims: [], gates, now, ...more });
+  return newPod({ owner: set, revision: revisionOf(set, 1, of), instanceId: 'bcdfg', claims: [], gates, now, ...more });
 }
 
 describe('newPod', () => {
@@ -139,7 +139,7 @@ describe('newPod', () => {
     if (theirs === undefined || revision === undefined) throw new Error('nothing recorded');
 
     const { pod: ours } = newPod({
-      set,
+      owner: set,
       revision,
       instanceId: 's8g7h',
       claims: [],

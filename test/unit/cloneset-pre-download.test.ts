@@ -6,7 +6,7 @@ import { type ControllerRevision, shortHash } from '../../api/fleet/revision.ts'
 import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { defaultPullJob, type ImagePullJob, validatePullJob } from '../../api/image-pull-job/types.ts';
 import type { ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
 import {

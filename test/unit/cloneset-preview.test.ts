@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { previewSet, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
 import {
   cloneSet,
@@ -21,13 +21,13 @@ const preview = (facts: WorldFacts) => previewUpdate(world(facts));
 const fresh = (count: number) => pods('n', count, { revision: newName });
 
 describe('previewUpdate', () => {
-  it('tells the turn and the containers of each pod that would be updated in place, for a template that is not recorded', () => {
+  it('tells the batch and the containers of each pod that would be updated in place, for a template that is not recorded', () => {
     const set = cloneSet({ template: template('nginx:9'), rollingUpdate: { maxUnavailable: 2 } });
     expect(preview({ set, revisions: [oldRevision], pods: pods('o', 5) })).toEqual(
-      [1, 1, 2, 2, 3].map((turn, index) => ({
+      [1, 1, 2, 2, 3].map((batch, index) => ({
         pod: `web-o${index + 1}`,
-        road: { kind: 'inPlace', containers: [['main']] },
-        turn,
+        path: { kind: 'inPlace', containers: [['main']] },
+        batch,
       })),
     );
   });
@@ -40,14 +40,14 @@ describe('previewUpdate', () => {
         revisions: [oldRevision],
         pods: pods('o', 1),
       });
-    expect(of('InPlaceIfPossible')).toEqual([{ pod: 'web-o1', road: { kind: 'recreate', because }, turn: 1 }]);
-    expect(of('InPlaceOnly')).toEqual([{ pod: 'web-o1', road: { kind: 'impossible', because }, turn: 1 }]);
+    expect(of('InPlaceIfPossible')).toEqual([{ pod: 'web-o1', path: { kind: 'recreate', because }, batch: 1 }]);
+    expect(of('InPlaceOnly')).toEqual([{ pod: 'web-o1', path: { kind: 'impossible', because }, batch: 1 }]);
   });
 
   it('keeps pods that are there already, and those that the partition keeps', () => {
     const set = cloneSet({ rollingUpdate: { partition: 2 } });
     const found = preview({ set, pods: [...pods('o', 4), ...fresh(1)] });
-    expect(found?.map(({ pod, road }) => `${pod} ${road.kind}`)).toEqual([
+    expect(found?.map(({ pod, path }) => `${pod} ${path.kind}`)).toEqual([
       'web-o1 inPlace',
       'web-o2 inPlace',
       'web-o3 kept',
@@ -58,7 +58,7 @@ describe('previewUpdate', () => {
 
   it('keeps all pods with OnDelete', () => {
     const found = preview({ set: onDelete(cloneSet()), pods: pods('o', 2) });
-    expect(found?.map(({ road }) => road.kind)).toEqual(['kept', 'kept']);
+    expect(found?.map(({ path }) => path.kind)).toEqual(['kept', 'kept']);
   });
 
   it('tells nothing for a selector that nobody understands', () => {
@@ -69,7 +69,7 @@ describe('previewUpdate', () => {
   it('begins with the pods that the plan begins with', () => {
     const facts: WorldFacts = { set: cloneSet({ rollingUpdate: { maxUnavailable: 3 } }), pods: pods('o', 5) };
     const started = planCloneSet(world({ ...facts, permit: permit() })).disruption;
-    const first = preview(facts)?.filter(({ turn }) => turn === 1);
+    const first = preview(facts)?.filter(({ batch }) => batch === 1);
     expect(first?.map(({ pod }) => pod)).toEqual(
       started.map((step) => (step.kind === 'updatePod' ? step.pod.name : '')),
     );
@@ -107,7 +107,7 @@ describe('previewSet', () => {
       { revision: oldName, count: 999_998 },
       { revision: newName, count: 1_999_997 },
     ]);
-    expect(found?.updated.map(({ road }) => road.kind)).toEqual(['kept', 'kept', 'kept', 'kept', 'kept']);
+    expect(found?.updated.map(({ path }) => path.kind)).toEqual(['kept', 'kept', 'kept', 'kept', 'kept']);
   });
 
   it('CS-54: pods that are to be made count for how pods are scattered', () => {

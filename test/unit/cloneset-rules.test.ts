@@ -4,7 +4,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { revisionLabels } from '../../api/fleet/revision.ts';
 import { formatGrace, formatState, type InPlaceGrace, noWork } from '../../api/in-place/in-place-update.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {
   cloneSet,

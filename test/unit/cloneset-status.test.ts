@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { sameJson } from '../../api/base/json.ts';
 import type { CloneSetCondition, CloneSetStatus } from '../../api/cloneset/types.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import { chooseRevisions, forgottenRevisions } from '../../workflows/plan/cloneset/revisions.ts';
-import { cloneSetStatus, isNews } from '../../workflows/plan/cloneset/status.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import { cloneSetStatus } from '../../workflows/plan/cloneset/status.ts';
+import { forgottenRevisions } from '../../workflows/plan/fleet/revisions.ts';
 import {
   cloneSet,
   earlier,
@@ -19,6 +20,7 @@ import {
   pod,
   pods,
   revisionOf,
+  revisionsFor,
   type SpecChange,
   scene,
   setUid,
@@ -127,8 +129,8 @@ describe('what is written', () => {
     const given = { pods: fresh(5) };
     const status = statusOf(given);
     const set = cloneSet({}, { status });
-    expect(isNews(set, statusOf({ ...given, set }))).toBe(false);
-    expect(isNews(set, statusOf({ ...given, set, pods: fresh(4) }))).toBe(true);
+    expect(sameJson(set.status, statusOf({ ...given, set }))).toBe(true);
+    expect(sameJson(set.status, statusOf({ ...given, set, pods: fresh(4) }))).toBe(false);
     expect(planCloneSet(world({ ...given, set })).status).toBeUndefined();
   });
 
@@ -341,7 +343,7 @@ describe('waitingFor', () => {
 });
 
 describe('chooseRevisions', () => {
-  const choose = (facts: WorldFacts) => chooseRevisions(world(facts));
+  const choose = (facts: WorldFacts) => revisionsFor(world(facts));
 
   it('CS-82: a new template is recorded before anything else happens', () => {
     const set = cloneSet({ template: template('nginx:9') });
@@ -410,14 +412,13 @@ describe('chooseRevisions', () => {
       revisions: [...history, oldRevision, newRevisionOfSet],
       pods: [pod('web-a', { revision: first.metadata.name })],
     });
-    const found = chooseRevisions(given);
+    const found = revisionsFor(given);
     if (found.kind === 'create') throw new Error('nothing found');
-    const { counted } = scene(given);
-    const names = forgottenRevisions(scene(given), found, counted).map((step) =>
+    const names = forgottenRevisions(found, { ...scene(given), limit: 2 }).map((step) =>
       step.kind === 'deleteRevision' ? step.revision.name : '',
     );
     expect(names).toEqual([second.metadata.name, history[2]?.metadata.name]);
     const kept = { ...given, undo: { from: newName, to: second.metadata.name } };
-    expect(JSON.stringify(forgottenRevisions(scene(kept), found, counted))).not.toContain(second.metadata.name);
+    expect(JSON.stringify(forgottenRevisions(found, { ...scene(kept), limit: 2 }))).not.toContain(second.metadata.name);
   });
 });

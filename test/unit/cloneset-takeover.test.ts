@@ -3,18 +3,18 @@ import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { recorded } from '../support/recorded.ts';
 
 const newName = 'web-8b47cf55';
 
 /** What OpenKruise left behind at one moment of a roll-out, as a planner of ours finds it. */
-function found(moment: '1-created' | '2-grace-period' | '3-updating' | '4-updated', at: string): CloneSetWorld {
+function found(moment: '1-created' | '2-grace-period' | '3-updating' | '4-updated', at: string): CloneSetInput {
   const set = recorded<CloneSet>(`cloneset-${moment === '1-created' ? '1-created-v1beta1' : moment}`);
   const revisions = moment === '1-created' ? 'cloneset-1-created-revisions' : 'cloneset-3-updating-revisions';
   return {
-    set,
+    owner: set,
     pods: recorded<readonly Pod[]>(`cloneset-${moment}-pods`),
     claims: [],
     revisions: recorded<readonly ControllerRevision[]>(revisions),

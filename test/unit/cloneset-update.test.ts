@@ -3,10 +3,13 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { formatGrace, formatState } from '../../api/in-place/in-place-update.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import { planRefresh } from '../../workflows/plan/cloneset/refresh.ts';
-import { planUpdate } from '../../workflows/plan/cloneset/update.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import { scaleNumbers } from '../../workflows/plan/cloneset/scene.ts';
+import { updateDemand, updateLine } from '../../workflows/plan/cloneset/update.ts';
+import { planRefresh } from '../../workflows/plan/fleet/refresh.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
+import { planUpdate } from '../../workflows/plan/fleet/update.ts';
 import {
   cloneSet,
   earlier,
@@ -35,11 +38,20 @@ const nobody: ReadonlySet<string> = new Set();
 const fresh = (count: number, facts = {}) => pods('n', count, { revision: newName, ...facts });
 
 function update(facts: WorldFacts) {
-  return planUpdate(scene(world({ permit: permit(), ...facts })), nobody);
+  return updateOf(world({ permit: permit(), ...facts }));
+}
+
+function updateOf(input: CloneSetInput, busy = nobody) {
+  const seen = scene(input);
+  const { up, down } = scaleNumbers(seen);
+  const demand = updateDemand(seen);
+  const line = () => updateLine(seen, demand);
+  return planUpdate(seen, demand, { line, busy, isScaling: up + down > 0 });
 }
 
 function refresh(facts: WorldFacts) {
-  return planRefresh(scene(world(facts)), nobody);
+  const seen = scene(world(facts));
+  return planRefresh(seen, { busy: nobody, isTakenBack: updateDemand(seen).left < 0 });
 }
 
 function names(steps: readonly Intention[]): readonly string[] {
@@ -260,7 +272,7 @@ describe('planUpdate', () => {
   });
 
   it('starts nothing without a permit', () => {
-    const found = planUpdate(scene(world({ pods: pods('o', 5) })), nobody);
+    const found = updateOf(world({ pods: pods('o', 5) }));
     expect([found.disruption, found.upkeep, found.stop]).toEqual([[], [], { kind: 'noPermit' }]);
   });
 
@@ -354,7 +366,7 @@ describe('planUpdate', () => {
   });
 
   it('starts no pod that is written already in this pass, nor another one in its place', () => {
-    const found = planUpdate(scene(world({ pods: pods('o', 5), permit: permit() })), new Set(['web-o1']));
+    const found = updateOf(world({ pods: pods('o', 5), permit: permit() }), new Set(['web-o1']));
     expect(found).toMatchObject({ disruption: [], stop: { kind: 'budget' } });
   });
 
@@ -395,7 +407,7 @@ describe('planUpdate', () => {
   it('CS-55: a pod that is to be deleted, and may not be yet, does not hold back those that are down', () => {
     const named = pod('web-x', { specified: true });
     const held = pod('web-h', { state: 'PreparingUpdate' });
-    const after = planUpdate(scene(world({ pods: [...fresh(3), named, held] })), nobody);
+    const after = updateOf(world({ pods: [...fresh(3), named, held] }));
     expect(names(after.upkeep)).toEqual(['update web-h']);
     const down = pod('web-d', { ready: false });
     expect(names(update({ pods: [...fresh(3), named, down] }).disruption)).toEqual(['update web-d']);
@@ -541,7 +553,7 @@ describe('hooks around an update', () => {
   it('LC-25: a held pod waits for its marks to go, and then goes on without a permit', () => {
     const held = pod('web-h', { state: 'PreparingUpdate', finalizers: [drain] });
     const free = pod('web-f', { state: 'PreparingUpdate' });
-    const found = planUpdate(scene(world({ set, pods: [held, free, ...pods('o', 3, marked)] })), nobody);
+    const found = updateOf(world({ set, pods: [held, free, ...pods('o', 3, marked)] }));
     expect(names(found.upkeep)).toEqual(['update web-f']);
     expect(found.disruption).toEqual([]);
   });
@@ -581,10 +593,10 @@ describe('hooks around an update', () => {
       pod('web-b', { state: 'PreparingUpdate', finalizers: [drain] }),
     ];
     const raised = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 5 } });
-    const found = planUpdate(scene(world({ set: raised, pods: [...held, ...pods('o', 3)] })), nobody);
+    const found = updateOf(world({ set: raised, pods: [...held, ...pods('o', 3)] }));
     expect(found.upkeep.map(stateIn)).toEqual(['Updated', 'Normal']);
     const one = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 4 } });
-    expect(names(planUpdate(scene(world({ set: one, pods: [...held, ...pods('o', 3)] })), nobody).upkeep)).toEqual([
+    expect(names(updateOf(world({ set: one, pods: [...held, ...pods('o', 3)] })).upkeep)).toEqual([
       'update web-a',
       'refresh web-b',
     ]);
@@ -593,7 +605,7 @@ describe('hooks around an update', () => {
   it('LC-27: nobody is sent back while pods are missing or too many', () => {
     const held = pod('web-a', { state: 'PreparingUpdate', finalizers: [drain] });
     const raised = cloneSet({ lifecycle: hooks, rollingUpdate: { partition: 5 } });
-    expect(planUpdate(scene(world({ set: raised, pods: [held, ...pods('o', 3)] })), nobody).upkeep).toEqual([]);
+    expect(updateOf(world({ set: raised, pods: [held, ...pods('o', 3)] })).upkeep).toEqual([]);
   });
 
   it('LC-29: a pod that is being updated goes to a newer revision without a second hold', () => {
@@ -605,7 +617,7 @@ describe('hooks around an update', () => {
   it('LC-30: a held pod that cannot be updated in place any more is recreated, under a permit', () => {
     const held = pod('web-a', { state: 'PreparingUpdate', revision: 'web-older' });
     expect(names(update({ set, pods: [held, ...fresh(4)] }).disruption)).toEqual(['recreate web-a']);
-    const without = planUpdate(scene(world({ set, pods: [held, ...fresh(4)] })), nobody);
+    const without = updateOf(world({ set, pods: [held, ...fresh(4)] }));
     expect([without.upkeep, without.disruption]).toEqual([[], []]);
   });
 });

@@ -7,9 +7,9 @@ import { KubeError } from '../../kube/failures.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
 import { type FleetStep, FleetWriter } from '../../watcher/fleet/writer.ts';
 import { cloneSetSteps } from '../../watcher/kinds/cloneset/controller.ts';
-import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
-import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';
-import { ownerOf } from '../../workflows/plan/cloneset/revisions.ts';
+import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
+import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
 import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
 import { cloneSet, newName, nowMs, pod, pods, revisionOf, world } from '../support/cloneset-world.ts';
 
@@ -105,7 +105,7 @@ function writer(setting: Setting = {}) {
         .map(({ verb, resource, name }) => `${verb} ${resource}/${name}`),
     events: () =>
       calls.filter(({ resource }) => resource === 'events').map(({ body }) => `${body?.reason}: ${body?.message}`),
-    async act(step: FleetStep<CloneSetStatus>, given: CloneSetWorld, mayGoOn = () => true) {
+    async act(step: FleetStep<CloneSetStatus>, given: CloneSetInput, mayGoOn = () => true) {
       const result = await acting.act(step, given, signal, mayGoOn);
       await result?.(signal);
       await new Promise((resolve) => setImmediate(resolve)); // for Events, which nobody waits for
@@ -439,7 +439,7 @@ describe('the writer of CloneSets', () => {
 
   it('CS-83: takes a revision that is there already, and counts a collision when it is another one', async () => {
     const set = cloneSet();
-    const revision = newRevision(ownerOf(set), 2);
+    const revision = newRevision(cloneSetRevisions.ownerOf(set), 2);
     const meet = ({ verb, resource }: Call) => {
       if (verb === 'create' && resource === 'controllerrevisions') throw taken();
     };

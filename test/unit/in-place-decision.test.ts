@@ -19,7 +19,14 @@ const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };
 const before = revisionWith([templateContainer('main', 'app:1'), templateContainer('side', 'side:1')]);
 
 function decide(overrides: Partial<InPlaceQuestion>): InPlaceDecision {
-  return decideInPlace({ policy: 'InPlaceIfPossible', oldRevision: before, newRevision: before, gates, ...overrides });
+  return decideInPlace({
+    policy: 'InPlaceIfPossible',
+    oldRevision: before,
+    newRevision: before,
+    gates,
+    recreatesForClaims: false,
+    ...overrides,
+  });
 }
 
 function decideMain(from: JsonObject, to: JsonObject, overrides: Partial<InPlaceQuestion> = {}): InPlaceDecision {
@@ -206,16 +213,19 @@ describe('decideInPlace', () => {
       data: before.data,
       metadata: { annotations: hash === undefined ? {} : { [revisionMark.claimTemplatesHash]: hash } },
     });
-    const on = { ...gates, RecreatePodWhenChangeVCTInCloneSetGate: true };
     const changed = { oldRevision: withHash('1'), newRevision: withHash('2') };
-    expect(decide({ ...changed, gates: on })).toEqual({
+    expect(decide({ ...changed, recreatesForClaims: true })).toEqual({
       kind: 'recreate',
       because: { path: 'spec.volumeClaimTemplates', reason: 'ClaimTemplatesChanged' },
     });
     expect(decide(changed).kind).toBe('inPlace');
-    expect(decide({ ...changed, gates: on, policy: 'InPlaceOnly' }).kind).toBe('inPlace');
-    expect(decide({ oldRevision: withHash(), newRevision: withHash('2'), gates: on }).kind).toBe('inPlace');
-    expect(decide({ oldRevision: withHash('1'), newRevision: withHash(''), gates: on }).kind).toBe('recreate');
+    expect(decide({ ...changed, recreatesForClaims: true, policy: 'InPlaceOnly' }).kind).toBe('inPlace');
+    expect(decide({ oldRevision: withHash(), newRevision: withHash('2'), recreatesForClaims: true }).kind).toBe(
+      'inPlace',
+    );
+    expect(decide({ oldRevision: withHash('1'), newRevision: withHash(''), recreatesForClaims: true }).kind).toBe(
+      'recreate',
+    );
   });
 
   it('IPU-8: refuses where the policy allows nothing else, and never tries where it allows nothing', () => {

@@ -303,6 +303,7 @@ class Play {
     const oldRevision = this.#revisions.find(({ metadata }) => isAtRevision(label, metadata.name));
     const decision = decideInPlace({
       policy: 'InPlaceOnly',
+      recreatesForClaims: false,
       oldRevision,
       newRevision: this.#target,
       pod,

@@ -120,7 +120,10 @@ describe('a real OpenKruise', () => {
   it('begins an update with the same writes', () => {
     const [pod, real] = [podOf('1-created', 'web-s8g7h'), podOf('2-grace-period', 'web-s8g7h')];
     if (newRevision === undefined) throw new Error('no revision was recorded');
-    const decision = decideInPlace({ policy: 'InPlaceIfPossible', oldRevision, newRevision, pod, gates });
+    const decision = decideInPlace({
+      ...{ policy: 'InPlaceIfPossible', oldRevision, newRevision, pod, gates },
+      recreatesForClaims: false,
+    });
     if (decision.kind !== 'inPlace') throw new Error('it should be possible in place');
     const begin = start({
       pod,

@@ -8,6 +8,7 @@ import {
   afterNameTaken,
   type ControllerRevision,
   canonicalTemplateOf,
+  claimTemplatesAnnotation,
   claimTemplatesHash,
   currentRevisionOf,
   decideUpdateRevision,
@@ -34,7 +35,8 @@ interface RecordedCloneSet extends KubeObject {
 
 function ownerOf({ apiVersion, kind, metadata, spec }: RecordedCloneSet): RevisionOwner {
   const { name, namespace = '', uid, annotations } = metadata;
-  return { apiVersion, kind, name, namespace, uid, annotations, template: spec.template };
+  const ownAnnotations = claimTemplatesAnnotation(undefined);
+  return { apiVersion, kind, name, namespace, uid, annotations, ownAnnotations, template: spec.template };
 }
 
 const created = ownerOf(recorded<RecordedCloneSet>('cloneset-1-created-v1beta1'));
@@ -49,6 +51,7 @@ function owner(overrides: Partial<RevisionOwner> = {}): RevisionOwner {
     namespace: 'shop',
     name: 'web',
     uid: 'u',
+    ownAnnotations: claimTemplatesAnnotation(undefined),
     template: templateWith('nginx:1'),
     ...overrides,
   };
@@ -88,7 +91,10 @@ describe('newRevision', () => {
 
   it('CS-80: carries all annotations of the workload, and the hash of its claims', () => {
     const claim = { metadata: { name: 'data' }, spec: {} };
-    const revision = newRevision(owner({ annotations: { team: 'a' }, volumeClaimTemplates: [claim] }), 1);
+    const revision = newRevision(
+      owner({ annotations: { team: 'a' }, ownAnnotations: claimTemplatesAnnotation([claim]) }),
+      1,
+    );
     expect(revision.metadata.annotations).toEqual({
       team: 'a',
       [revisionMark.claimTemplatesHash]: claimTemplatesHash([claim]),
@@ -102,7 +108,7 @@ describe('newRevision', () => {
   });
 
   it('CS-87: is the same whatever changes outside the template', () => {
-    const other = newRevision(owner({ annotations: { a: 'b' }, volumeClaimTemplates: [{}] }), 9);
+    const other = newRevision(owner({ annotations: { a: 'b' }, ownAnnotations: claimTemplatesAnnotation([{}]) }), 9);
     expect(other.metadata.name).toBe(newRevision(owner(), 1).metadata.name);
   });
 });
@@ -186,7 +192,7 @@ describe('decideUpdateRevision', () => {
 
   it('CS-82: gives a revision that comes back the hash of the claims of now', () => {
     const claims = [{ metadata: { name: 'data' }, spec: {} }];
-    const back = owner({ volumeClaimTemplates: claims });
+    const back = owner({ ownAnnotations: claimTemplatesAnnotation(claims) });
     const decision = decideUpdateRevision(back, [stored(1, 'nginx:1'), stored(2, 'nginx:2')], 0);
     const hash = { [revisionMark.claimTemplatesHash]: claimTemplatesHash(claims) };
     expect(decision).toMatchObject({

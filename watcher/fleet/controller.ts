@@ -4,7 +4,7 @@
  * `FleetDefinition`; which pods there are to be is decided by its planner.
  */
 import { type FailureType, failureTypeOf } from '../../api/core/failure.ts';
-import { formatSelector, type LabelSelector, labelMatcher } from '../../api/core/label-selector.ts';
+import { formatSelector, labelMatcher } from '../../api/core/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
@@ -18,7 +18,6 @@ import {
   rollOutId,
   rollOutType,
 } from '../../api/engine/operations.ts';
-import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
@@ -26,31 +25,34 @@ import type { PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { OperationState } from '../../workers/metrics.ts';
-import type {
-  FleetFailures,
-  FleetInput,
-  PlanContext,
-  RollOutWanted,
-  WorkloadPlan,
+import {
+  type FleetFailures,
+  type FleetInput,
+  fleetInput,
+  type RollOutWanted,
+  type WorkloadPlan,
 } from '../../workflows/plan/fleet/input.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
+import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
+import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
 import { passOnCommand } from '../operator-commands.ts';
 import type { WantedOperation } from '../starter.ts';
 import type { FleetKind, Seen } from './kind.ts';
-import { orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from './owned.ts';
-import { FleetQueue } from './queue.ts';
 import {
-  type FleetObject,
-  type FleetStep,
-  FleetWriter,
-  type FleetWriterOptions,
-  onlyTells,
-  retryKeyOf,
-  togetherOf,
-} from './writer.ts';
+  inNamespace,
+  isOrphan,
+  namespaceIndex,
+  orphanIndex,
+  orphansIn,
+  ownedBy,
+  ownedIndex,
+  ownerIn,
+} from './owned.ts';
+import { FleetQueue } from './queue.ts';
+import { type FleetStep, FleetWriter, type FleetWriterOptions, onlyTells, retryKeyOf, togetherOf } from './writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
@@ -72,27 +74,20 @@ const pageSize = 500;
  */
 const mostAtOnce = { starts: 64, others: 256 } as const;
 
-/** A workload that selects its pods by labels. */
-export interface Workload extends FleetObject {
-  readonly spec: { readonly selector: LabelSelector };
-  readonly status?: { readonly collisionCount?: number; readonly waitingFor?: WaitingFor } & object;
-}
-
 /** What a kind of workload is made of. */
-export interface FleetDefinition<Owner extends Workload, World extends object>
-  extends Pick<FleetWriterOptions<Owner, World>, 'resource' | 'events' | 'component' | 'lookedAt' | 'afterDrain'> {
+export interface FleetDefinition<Owner extends Workload, Input extends FleetInput<Owner>>
+  extends Pick<FleetWriterOptions<Owner, Input>, 'events' | 'component'> {
+  readonly planner: WorkloadPlanner<Owner, Input>;
   /** The name of the queue of its roll-outs, in metrics. */
   readonly rollOuts: string;
-  /** Whether pods of this workload have PVCs that it makes. */
-  readonly hasClaims: (owner: Owner) => boolean;
+  /** Whether pods that nobody controls may become those of a workload. Absent: no. */
+  readonly adopts?: boolean;
   /** What the planner sees, with what only this kind looks at. */
-  readonly world: (input: FleetInput<Owner>) => World;
-  /** Pure. */
-  readonly plan: (world: World, context: PlanContext) => WorkloadPlan<Owner['status'] & object>;
+  readonly input: (input: FleetInput<Owner>) => Input;
 }
 
 /** Keeps the workloads of one kind, and rolls out what changes. */
-export class FleetController<Owner extends Workload, World extends object>
+export class FleetController<Owner extends Workload, World extends FleetInput<Owner>>
   implements FleetKind<World, FleetStep<Owner['status'] & object>, Planned<Owner>>
 {
   readonly kind: string;
@@ -124,10 +119,11 @@ export class FleetController<Owner extends Workload, World extends object>
   constructor(context: ControllerContext, definition: FleetDefinition<Owner, World>) {
     this.#context = context;
     this.#definition = definition;
-    this.kind = definition.resource.kind;
+    const { resource } = definition.planner;
+    this.kind = resource.kind;
     const { cache, kube, now } = context;
-    this.#owners = cache<Owner>(definition.resource);
-    this.#pods = cache<Pod>(kubeResource.pods, ownedIndex);
+    this.#owners = cache<Owner>(resource, definition.adopts ? namespaceIndex : {});
+    this.#pods = cache<Pod>(kubeResource.pods, { ...ownedIndex, ...(definition.adopts && orphanIndex) });
     this.#claims = cache<KubeObject>(kubeResource.persistentVolumeClaims, ownedIndex);
     this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, { ...ownedIndex, ...orphanIndex });
     this.#pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
@@ -173,20 +169,20 @@ export class FleetController<Owner extends Workload, World extends object>
       return undefined;
     }
     const { config, now, starter } = this.#context;
-    const { resource } = this.#definition;
+    const { resource } = this.#definition.planner;
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
     const owedClaims = this.#stillOwed(uid);
-    return this.#definition.world({
-      owner,
+    const { namespace = '' } = owner.metadata;
+    const found = {
       pods: ownedBy(this.#pods, resource, uid),
+      ...(this.#definition.adopts && { orphans: orphansIn(this.#pods, namespace) }),
       claims: ownedBy(this.#claims, resource, uid),
-      ...(owedClaims && { owedClaims }),
-      revisions: [
-        ...ownedBy(this.#revisions, resource, uid),
-        ...orphansIn(this.#revisions, owner.metadata.namespace ?? ''),
-      ],
+      revisions: [...ownedBy(this.#revisions, resource, uid), ...orphansIn(this.#revisions, namespace)],
       pullJobs: ownedBy(this.#pullJobs, resource, uid),
+    };
+    const input = fleetInput(owner, found, {
+      ...(owedClaims && { owedClaims }),
       gates: config.featureGates,
       hasResizeSubresource: this.#hasResizeSubresource ?? false,
       nowMs: now(),
@@ -196,20 +192,21 @@ export class FleetController<Owner extends Workload, World extends object>
       // a failing pod that is tried first in each pass would starve those behind it
       ...(failures ? { failures } : { mostStarts: mostAtOnce.starts }),
     });
+    return this.#definition.input(input);
   }
 
   plan(world: World, permit: Permit | undefined, nowMs: number): Planned<Owner> {
-    const { owner, hasFailures } = this.#definition.lookedAt(world);
+    const { owner, failures } = world;
     const withoutPermitSinceMs = this.#withoutPermit.get(owner.metadata.uid) ?? nowMs;
-    const plan = this.#definition.plan(world, { nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
+    const plan = this.#definition.planner.plan({ ...world, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
     const { status, upkeep } = plan;
     const report = status ? [{ kind: 'writeStatus', status } as const] : [];
-    return { ...plan, upkeep: [...report, ...bounded(upkeep, hasFailures)] };
+    return { ...plan, upkeep: [...report, ...bounded(upkeep, failures !== undefined)] };
   }
 
   /** Keeps what follows from a plan for the next look, and for the roll-out. */
   planned(world: World, { rollOut, lacksPermit }: Planned<Owner>, nowMs: number): void {
-    const { uid } = this.#definition.lookedAt(world).owner.metadata;
+    const { uid } = world.owner.metadata;
     if (!lacksPermit) this.#withoutPermit.delete(uid);
     else if (!this.#withoutPermit.has(uid)) this.#withoutPermit.set(uid, nowMs);
     if (rollOut === undefined || JSON.stringify(rollOut) === JSON.stringify(this.#rollOuts.get(uid))) return;
@@ -223,7 +220,7 @@ export class FleetController<Owner extends Workload, World extends object>
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const { uid } = this.#definition.lookedAt(world).owner.metadata;
+    const { uid } = world.owner.metadata;
     const isCreation = step.kind === 'createPod';
     try {
       const seen = await this.#writer.act(step, world, signal, mayGoOn);
@@ -239,7 +236,7 @@ export class FleetController<Owner extends Workload, World extends object>
   async catchUp(uid: string, stop: AbortSignal): Promise<void> {
     const owner = this.#owners.byUid(uid);
     if (owner === undefined) return;
-    const { resource, hasClaims } = this.#definition;
+    const { resource } = this.#definition.planner;
     const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
     const { kube } = this.#context;
     const { name, namespace = '' } = owner.metadata;
@@ -287,7 +284,7 @@ export class FleetController<Owner extends Workload, World extends object>
       this.#owners.seen(metadata.uid, metadata.resourceVersion, signal),
       shown(kubeResource.pods, this.#pods),
       shown(kubeResource.controllerRevisions, this.#revisions),
-      hasClaims(owner) ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
+      owner.spec.volumeClaimTemplates ? shown(kubeResource.persistentVolumeClaims, this.#claims) : undefined,
     ]);
   }
 
@@ -301,7 +298,7 @@ export class FleetController<Owner extends Workload, World extends object>
       ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
       shareOf: (uid) => this.#owners.byUid(uid)?.metadata.namespace ?? '',
     });
-    metrics.trackQueue(this.#definition.resource.plural, () => queue.depth);
+    metrics.trackQueue(this.#definition.planner.resource.plural, () => queue.depth);
     this.#queue = queue;
   }
 
@@ -385,6 +382,11 @@ export class FleetController<Owner extends Workload, World extends object>
       const isOurs = before.metadata.ownerReferences?.some(({ kind }) => kind === this.kind);
       if (isOurs) this.#spent.add(qualifiedName(before.metadata), now());
     });
+    if (this.#definition.adopts) {
+      this.#pods.onChange(({ before, after }) => {
+        for (const uid of this.#adoptersOf(before, after)) changed(uid);
+      });
+    }
     // a workload looks at its jobs when they come and go, and when one has got its image onto another node
     this.#pullJobs.onChange(({ before, after }) => {
       const isSame =
@@ -398,12 +400,24 @@ export class FleetController<Owner extends Workload, World extends object>
 
   /** The workloads of this kind that control an object or did so before it changed. */
   #ownersIn(...objects: readonly (KubeObject | undefined)[]): ReadonlySet<string> {
-    return new Set(objects.flatMap((object) => ownerIn(object, this.#definition.resource) ?? []));
+    return new Set(objects.flatMap((object) => ownerIn(object, this.#definition.planner.resource) ?? []));
+  }
+
+  /** The workloads that may adopt a pod, or might have done so before it changed. */
+  #adoptersOf(...pods: readonly (Pod | undefined)[]): ReadonlySet<string> {
+    const orphans = pods.filter((pod) => pod !== undefined && isOrphan(pod));
+    return new Set(
+      orphans.flatMap((pod) =>
+        inNamespace(this.#owners, pod?.metadata.namespace ?? '')
+          .filter(({ spec }) => labelMatcher(spec.selector)?.(pod?.metadata.labels))
+          .map(({ metadata }) => metadata.uid),
+      ),
+    );
   }
 
   async #passOverOperation(uid: string): Promise<PassResult | undefined> {
     const { kube, starter } = this.#context;
-    const { resource } = this.#definition;
+    const { resource } = this.#definition.planner;
     const owner = this.#owners.byUid(uid);
     const rollOut = this.#rollOuts.get(uid);
     if (owner === undefined || rollOut === undefined) return undefined;

@@ -19,9 +19,23 @@ export const ownedIndex = {
 
 /** Finds what nobody controls, by namespace. */
 export const orphanIndex = {
-  orphan: ({ metadata }: KubeObject): readonly string[] =>
-    metadata.ownerReferences?.some(({ controller }) => controller) ? [] : [metadata.namespace ?? ''],
+  orphan: (object: KubeObject): readonly string[] => (isOrphan(object) ? [object.metadata.namespace ?? ''] : []),
 } as const;
+
+/** Finds workloads by namespace. */
+export const namespaceIndex = {
+  namespace: ({ metadata }: KubeObject): readonly string[] => [metadata.namespace ?? ''],
+} as const;
+
+/** Whether nobody controls the object. */
+export function isOrphan({ metadata }: KubeObject): boolean {
+  return !metadata.ownerReferences?.some(({ controller }) => controller);
+}
+
+/** The workloads of a namespace, of a cache that has `namespaceIndex`. */
+export function inNamespace<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, namespace: string): readonly T[] {
+  return cache.byIndex('namespace', namespace);
+}
 
 /** What the workload of this UID controls, of a cache that has `ownedIndex`. */
 export function ownedBy<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, kind: Kind, uid: string): readonly T[] {

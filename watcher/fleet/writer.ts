@@ -19,15 +19,13 @@ import type { KubeWriter } from '../../kube/fence.ts';
 import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../../kube/moved-on.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
+import type { DrainedPod, WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
+import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Drains } from '../drained.ts';
 import { trimPod } from '../trim.ts';
 import type { Seen, Together } from './kind.ts';
-
-/** A workload whose pods are written: a CloneSet. */
-export interface FleetObject extends KubeObject {
-  readonly status?: { readonly collisionCount?: number } & object;
-}
 
 /** One thing to do for a workload. */
 export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; readonly status: Status };
@@ -49,25 +47,8 @@ export interface FleetEvents {
   pullJobCreateFailed(job: string, why: string): EventText;
 }
 
-/** A pod that was taken out of service for its update. */
-export interface DrainedPod {
-  readonly before: Pod;
-  /** As it is now. */
-  readonly live: Pod;
-  /** The name of the revision that it is to become. */
-  readonly revision: string;
-}
-
-/** What a look at a workload has shown, as far as steps need it. */
-export interface LookedAt<Owner> {
-  readonly owner: Owner;
-  readonly pods: readonly Pod[];
-  /** Whether something has failed and is still to be done. */
-  readonly hasFailures: boolean;
-}
-
-export interface FleetWriterOptions<Owner extends FleetObject, World> {
-  readonly resource: Resource;
+export interface FleetWriterOptions<Owner extends Workload, World extends FleetInput<Owner>> {
+  readonly planner: Pick<WorkloadPlanner<Owner, World>, 'resource' | 'afterDrain'>;
   readonly events: FleetEvents;
   /** The component that Events name as their source. */
   readonly component: string;
@@ -82,12 +63,6 @@ export interface FleetWriterOptions<Owner extends FleetObject, World> {
   readonly drains: Pick<Drains, 'until'>;
   /** The wall clock. */
   readonly now: () => number;
-  readonly lookedAt: (world: World) => LookedAt<Owner>;
-  /**
-   * Gives the function that works out the writes of an update again, for a pod that is out of service by now; it answers
-   * undefined when the update is not to go on. Asked once for each look, and only where a pod is drained.
-   */
-  readonly afterDrain: (world: World) => ((drained: DrainedPod) => readonly PodWrite[] | undefined) | undefined;
   /** Notes that no pod of this workload can have this name. */
   readonly spend: (owner: Owner, podName: string) => void;
   /** Notes that these PVCs have to go if this pod is going. */
@@ -100,6 +75,7 @@ export function togetherOf({ kind }: FleetStep<unknown>): Together {
     case 'createPod':
       return 'growing';
     case 'deletePod':
+    case 'adoptPod':
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':
@@ -117,6 +93,7 @@ export function togetherOf({ kind }: FleetStep<unknown>): Together {
 export function retryKeyOf(step: FleetStep<unknown>): string {
   switch (step.kind) {
     case 'deletePod':
+    case 'adoptPod':
     case 'writePod':
     case 'updatePod':
     case 'recreatePod':
@@ -141,7 +118,7 @@ export function onlyTells({ kind }: FleetStep<unknown>): boolean {
 }
 
 /** The one writer of the workloads of a kind and of what they own. */
-export class FleetWriter<Owner extends FleetObject, World extends object> {
+export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>> {
   readonly #options: FleetWriterOptions<Owner, World>;
   readonly #events: EventBudget;
   /** Revisions of which no job was allowed: they are asked for again, but not in every look. */
@@ -161,8 +138,9 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const { caches, events, resource, lookedAt } = this.#options;
-    const { owner } = lookedAt(world);
+    const { caches, events } = this.#options;
+    const { resource } = this.#options.planner;
+    const { owner } = world;
     switch (step.kind) {
       case 'writeStatus':
         return this.#writeStatus(owner, step.status);
@@ -184,6 +162,8 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
         return this.#createPod(owner, step);
       case 'deletePod':
         return this.#deletePod(owner, step);
+      case 'adoptPod':
+        return this.#adoptPod(owner, step);
       case 'writePod':
         return this.#writePod(step.pod, step.writes);
       case 'updatePod':
@@ -221,7 +201,8 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
 
   /** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
   async #writeStatus(owner: Owner, status: object): Promise<Seen | undefined> {
-    const { resource, caches } = this.#options;
+    const { planner, caches } = this.#options;
+    const { resource } = planner;
     const gone = Object.keys(owner.status ?? {}).filter((field) => !(field in status));
     const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
     return this.#patch(resource, caches.owners, seenOf(owner), patch as JsonObject, 'status');
@@ -243,7 +224,7 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
         return (signal) => caches.revisions.seen(uid, resourceVersion, signal);
       }
       const status = { collisionCount: (owner.status?.collisionCount ?? 0) + 1 };
-      return this.#patch(this.#options.resource, caches.owners, seenOf(owner), { status }, 'status');
+      return this.#patch(this.#options.planner.resource, caches.owners, seenOf(owner), { status }, 'status');
     }
   }
 
@@ -353,6 +334,15 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
     return all([pod, ...claims.filter((seen) => seen !== undefined)]);
   }
 
+  /** The workload is asked for first: one that is being deleted, or that has been recreated, adopts nothing. */
+  async #adoptPod(owner: Owner, step: Extract<Intention, { kind: 'adoptPod' }>): Promise<Seen | undefined> {
+    const { kube, planner } = this.#options;
+    const { namespace = '', name, uid } = owner.metadata;
+    const live = await unlessGone(kube.get<Owner>(planner.resource, { namespace, name }));
+    if (live?.metadata.uid !== uid || live.metadata.deletionTimestamp !== undefined) return undefined;
+    return this.#writePod(step.pod, [{ kind: 'pod', patch: step.patch }]);
+  }
+
   async #writePod(pod: AsSeen, writes: readonly PodWrite[]): Promise<Seen | undefined> {
     const written = await this.#send(pod, writes);
     return written && this.#podSeen(written);
@@ -407,10 +397,9 @@ export class FleetWriter<Owner extends FleetObject, World extends object> {
   }
 
   #sceneOf(world: World): SceneOfLook {
-    const { afterDrain, lookedAt } = this.#options;
     const known = this.#scenes.get(world) ?? {
-      afterDrain: afterDrain(world),
-      pods: new Map(lookedAt(world).pods.map((pod) => [pod.metadata.uid, pod])),
+      afterDrain: this.#options.planner.afterDrain(world),
+      pods: new Map(world.pods.map((pod) => [pod.metadata.uid, pod])),
     };
     this.#scenes.set(world, known);
     return known;

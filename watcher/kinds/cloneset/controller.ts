@@ -8,10 +8,9 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
-import type { CloneSetWorld } from '../../../workflows/plan/cloneset/input.ts';
-import { planCloneSet, sceneIn } from '../../../workflows/plan/cloneset/plan.ts';
-import { isUpdateLeft, rollOutFacts } from '../../../workflows/plan/cloneset/roll-out.ts';
-import { updateAfterDrain } from '../../../workflows/plan/cloneset/update.ts';
+import type { CloneSetInput } from '../../../workflows/plan/cloneset/input.ts';
+import { cloneSetPlanner } from '../../../workflows/plan/cloneset/planner.ts';
+import { workloadPlanner } from '../../../workflows/plan/fleet/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
 
@@ -23,25 +22,12 @@ export function cloneSetController(context: ControllerContext): Controller {
   const fleet = new FleetController(context, {
     ...cloneSetSteps,
     rollOuts: 'roll-outs',
-    hasClaims: ({ spec }) => spec.volumeClaimTemplates !== undefined,
-    world: ({ owner: set, ...input }) => ({
-      ...{ ...input, set },
-      nodes: nodesFor(set, nodes),
-      ...(prefetchShare(set) !== undefined && { nodeImages: imagesOn(input.pods, nodes, images) }),
+    input: (input) => ({
+      ...input,
+      nodes: nodesFor(input.owner, nodes),
+      ...(prefetchShare(input.owner) !== undefined && { nodeImages: imagesOn(input.pods, nodes, images) }),
       excludePreparingDelete: false,
     }),
-    plan(world, asked) {
-      const { situation, ...plan } = planCloneSet({ ...world, ...asked });
-      if (situation === undefined) return plan;
-      return {
-        ...plan,
-        lacksPermit: situation.update.stop.kind === 'noPermit',
-        rollOut: {
-          facts: rollOutFacts(situation),
-          isWanted: world.set.metadata.deletionTimestamp === undefined && isUpdateLeft(situation),
-        },
-      };
-    },
   });
   // a node that can be asked from now on
   images.onChange(({ before }) => {
@@ -52,22 +38,14 @@ export function cloneSetController(context: ControllerContext): Controller {
 }
 
 /** How steps of CloneSets are carried out. */
-export const cloneSetSteps: Pick<
-  FleetDefinition<CloneSet, CloneSetWorld>,
-  'resource' | 'events' | 'component' | 'lookedAt' | 'afterDrain'
-> = {
-  resource: cloneSets,
+export const cloneSetSteps: Pick<FleetDefinition<CloneSet, CloneSetInput>, 'planner' | 'events' | 'component'> = {
+  planner: workloadPlanner(cloneSetPlanner),
   events: cloneSetEvent,
   component: eventComponent.cloneSet,
-  lookedAt: ({ set, pods, failures }) => ({ owner: set, pods, hasFailures: failures !== undefined }),
-  afterDrain(world) {
-    const scene = sceneIn(world);
-    return scene && ((drained) => updateAfterDrain(scene, drained));
-  },
 };
 
 /** Labels of nodes, where pods are spread over them. */
-function nodesFor({ spec }: CloneSet, nodes: Cache<KubeObject>): CloneSetWorld['nodes'] {
+function nodesFor({ spec }: CloneSet, nodes: Cache<KubeObject>): CloneSetInput['nodes'] {
   const podSpec = isJsonObject(spec.template.spec) ? spec.template.spec : {};
   if (podSpec.topologySpreadConstraints === undefined) return new Map();
   return new Map([...nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));

@@ -1,30 +1,24 @@
 /**
- * New pods of a CloneSet, with their claims (CS-45…47, CS-70…75).
+ * New pods of a CloneSet, with their PVCs (CS-45…47, CS-70…75).
  *
- * A pod and its claims are paired by an instance ID, which is also the end of the pod's name. IDs of claims that have lost
+ * A pod and its PVCs are paired by an instance ID, which is also the end of the pod's name. IDs of PVCs that have lost
  * their pod are used up first, so that a new pod finds the volumes of the one that went away.
  */
 
 import { fnv1a } from '../../../api/base/fnv.ts';
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/base/json.ts';
-import { timestamp } from '../../../api/base/time.ts';
 import { type CloneSet, cloneSetMark, cloneSets } from '../../../api/cloneset/types.ts';
-import { apiVersionOf } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
-import { podReadinessGate } from '../../../api/core/well-known.ts';
-import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
-import { stateMetadata } from '../fleet/lifecycle.ts';
+import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import type { VolumeClaim } from '../fleet/input.ts';
+import { newPod as newFleetPod } from '../fleet/new-pod.ts';
+import { asSeen, type FleetPod } from '../fleet/pods.ts';
 import type { AsSeen, Intention } from '../fleet/steps.ts';
-import { asSeen, type FleetPod } from './fleet.ts';
-import type { CloneSetWorld, VolumeClaim } from './input.ts';
+import type { CloneSetInput } from './input.ts';
+import { cloneSetRevisions } from './revisions.ts';
 
 /** Letters and digits of which no word can come. */
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 const idLength = 5;
-
-/** The API version by which pods, claims and revisions name their set. Older pods may have another one. */
-export const ownerApiVersion = apiVersionOf(cloneSets);
 
 /** The instance ID of a pod or claim; undefined when it has none. */
 export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): string | undefined {
@@ -32,7 +26,7 @@ export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): strin
 }
 
 /** What instance IDs are chosen from. */
-type InstanceIdWorld = Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'isSpent' | 'spentNames'>;
+type InstanceIdWorld = Pick<CloneSetInput, 'owner' | 'pods' | 'claims' | 'isSpent' | 'spentNames'>;
 
 /**
  * At most so many instance IDs that no pod has: those of claims without a pod first where claims are kept, then new ones
@@ -43,7 +37,7 @@ type InstanceIdWorld = Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'isSpent'
  * makes a pod too many.
  */
 export function freeInstanceIds(count: number, revision: string, world: InstanceIdWorld): readonly string[] {
-  const { set, pods, claims, isSpent, spentNames = 0 } = world;
+  const { owner: set, pods, claims, isSpent, spentNames = 0 } = world;
   const used = usedInstanceIds(pods);
   const ids = new Set(orphanedInstanceIds(world).slice(0, count));
   const ofClaims = new Set(claims.map(instanceIdOf));
@@ -67,18 +61,18 @@ function usedInstanceIds(pods: readonly Pod[]): ReadonlySet<string> {
   return new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
 }
 
-/** The IDs of claims that are kept, and whose pod is gone. */
+/** The IDs of PVCs that are kept, and whose pod is gone. */
 export function orphanedInstanceIds({
-  set,
+  owner: set,
   pods,
   claims,
-}: Pick<CloneSetWorld, 'set' | 'pods' | 'claims'>): readonly string[] {
+}: Pick<CloneSetInput, 'owner' | 'pods' | 'claims'>): readonly string[] {
   const used = usedInstanceIds(pods);
-  return keptInstanceIds({ set, claims }).filter((id) => !used.has(id));
+  return keptInstanceIds({ owner: set, claims }).filter((id) => !used.has(id));
 }
 
-/** The IDs of claims that are kept for later pods. */
-function keptInstanceIds({ set, claims }: Pick<CloneSetWorld, 'set' | 'claims'>): readonly string[] {
+/** The IDs of PVCs that are kept for later pods. */
+function keptInstanceIds({ owner: set, claims }: Pick<CloneSetInput, 'owner' | 'claims'>): readonly string[] {
   if (!set.spec.scaleStrategy?.enablePVCReuse) return [];
   const kept = claims
     .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
@@ -99,14 +93,14 @@ export interface AwaitedPod {
 
 /** The pods that others have deleted and whose claims are to be taken over, once they are gone (CS-46, CS-73). */
 export function awaitedPods({
-  set,
+  owner: set,
   pods,
   claims,
   nowMs,
-}: Pick<CloneSetWorld, 'set' | 'pods' | 'claims' | 'nowMs'>): readonly AwaitedPod[] {
+}: Pick<CloneSetInput, 'owner' | 'pods' | 'claims' | 'nowMs'>): readonly AwaitedPod[] {
   // a new pod mounts what the templates of now say
   if ((set.spec.volumeClaimTemplates ?? []).length === 0) return [];
-  const kept = new Set(keptInstanceIds({ set, claims }));
+  const kept = new Set(keptInstanceIds({ owner: set, claims }));
   return pods.flatMap((pod): readonly AwaitedPod[] => {
     const { name, deletionTimestamp } = pod.metadata;
     const id = instanceIdOf(pod);
@@ -126,103 +120,26 @@ function drawnId(text: string): string {
   }).join('');
 }
 
-export interface NewPodOrder {
-  readonly set: CloneSet;
+export interface NewCloneSetPod {
+  readonly owner: CloneSet;
   readonly revision: Pick<ControllerRevision, 'metadata' | 'data'>;
   readonly instanceId: string;
   readonly claims: readonly VolumeClaim[];
-  readonly gates: CloneSetWorld['gates'];
+  readonly gates: CloneSetInput['gates'];
   /** RFC 3339. */
   readonly now: string;
 }
 
-/** A pod of this revision, and those of its claims that are not there yet (CS-45, CS-70, CS-71). */
-export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPod' }> {
-  const { set, revision, instanceId, gates, now } = order;
-  const template = templateOf(revision) ?? {};
-  const { name: setName, namespace } = set.metadata;
-  const name = `${setName}-${instanceId}`;
-  const state = stateMetadata('PreparingNormal', now);
-  const metadata = object(template.metadata);
-  const claims = claimsOf(set, instanceId);
-  const there = new Set(order.claims.map((claim) => claim.metadata.name));
-
-  return {
-    kind: 'createPod',
-    name,
-    claims: claims.filter((claim) => !there.has(claim.name)).map(({ body }) => body),
-    pod: {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: {
-        name,
-        generateName: `${setName}-`,
-        ...(namespace !== undefined && { namespace }),
-        // LC-62: our own labels come last
-        labels: {
-          ...object(metadata.labels),
-          ...revisionLabels(revision.metadata.name, gates),
-          [cloneSetMark.instanceId]: instanceId,
-          ...state.labels,
-        },
-        annotations: { ...object(metadata.annotations), ...state.annotations },
-        ...(isJsonList(metadata.finalizers) && metadata.finalizers.length > 0 && { finalizers: metadata.finalizers }),
-        ownerReferences: [controllerReference(set)],
-      },
-      spec: withVolumes(withGates(object(template.spec)), claims),
-    },
-  };
-}
-
-/** Both gates are set here and not left to admission, so that no pod comes up without them. */
-function withGates(spec: JsonObject): JsonObject {
-  const gates = isJsonList(spec.readinessGates) ? spec.readinessGates : [];
-  const present = gates.filter(isJsonObject).map(({ conditionType }) => conditionType);
-  const missing = [inPlaceReadinessGate, podReadinessGate].filter((gate) => !present.includes(gate));
-  return { ...spec, readinessGates: [...gates, ...missing.map((conditionType) => ({ conditionType }))] };
-}
-
-/** Volumes of claims come first, in place of volumes of the same name. */
-function withVolumes(spec: JsonObject, claims: readonly NewClaim[]): JsonObject {
-  if (claims.length === 0) return spec;
-  const volumes = claims.map(({ volume, name }) => ({ name: volume, persistentVolumeClaim: { claimName: name } }));
-  const others = (isJsonList(spec.volumes) ? spec.volumes : [])
-    .filter(isJsonObject)
-    .filter(({ name }) => !claims.some(({ volume }) => volume === name));
-  return { ...spec, volumes: [...volumes, ...others] };
-}
-
-interface NewClaim {
-  readonly name: string;
-  /** The name by which containers mount it. */
-  readonly volume: string;
-  readonly body: JsonObject;
-}
-
-/** CS-70: one claim for each template, always from the newest templates (CS-72). */
-function claimsOf(set: CloneSet, instanceId: string): readonly NewClaim[] {
-  const { name: setName, namespace } = set.metadata;
-  return (set.spec.volumeClaimTemplates ?? []).map((template) => {
-    const { metadata, spec } = { metadata: object(template.metadata), spec: object(template.spec) };
-    const volume = typeof metadata.name === 'string' ? metadata.name : '';
-    const name = `${volume}-${setName}-${instanceId}`;
-    const body = {
-      apiVersion: 'v1',
-      kind: 'PersistentVolumeClaim',
-      metadata: {
-        name,
-        ...(namespace !== undefined && { namespace }),
-        labels: {
-          ...object(metadata.labels),
-          ...set.spec.selector.matchLabels,
-          [cloneSetMark.instanceId]: instanceId,
-        },
-        ...(isJsonObject(metadata.annotations) && { annotations: metadata.annotations }),
-        ownerReferences: [controllerReference(set)],
-      },
-      spec,
-    };
-    return { name, volume, body };
+/** A pod of this revision, and those of its PVCs that are not there yet (CS-45, CS-70, CS-71). */
+export function newPod({ instanceId, owner, ...order }: NewCloneSetPod): Extract<Intention, { kind: 'createPod' }> {
+  return newFleetPod({
+    ...order,
+    owner,
+    resource: cloneSets,
+    scheme: cloneSetRevisions,
+    name: `${owner.metadata.name}-${instanceId}`,
+    suffix: instanceId,
+    labels: { [cloneSetMark.instanceId]: instanceId },
   });
 }
 
@@ -235,26 +152,12 @@ export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly 
     .map(asSeen);
 }
 
-/** CS-35: the claims that were to go with their pod and are still there. */
-export function owedClaims(
-  { owedClaims: owed }: Pick<CloneSetWorld, 'owedClaims'>,
-  claims: readonly VolumeClaim[],
-): readonly VolumeClaim[] {
-  if (owed === undefined) return [];
-  return claims.filter(({ metadata }) => owed.has(metadata.uid) && metadata.deletionTimestamp === undefined);
-}
-
-/** The claim as everything else has to take it once it is to be deleted. */
-export function asGoing({ metadata }: VolumeClaim, { nowMs }: Pick<CloneSetWorld, 'nowMs'>): VolumeClaim {
-  return { metadata: { ...metadata, deletionTimestamp: timestamp(nowMs) } };
-}
-
 /**
  * What becomes of claims when they are not kept for later pods (CS-74): those of a pod that counts stay, those of a pod
  * that is finished or going go with it, all others go now.
  */
 export function unusedClaims(
-  { set, pods, claims }: Pick<CloneSetWorld, 'set' | 'pods' | 'claims'>,
+  { owner: set, pods, claims }: Pick<CloneSetInput, 'owner' | 'pods' | 'claims'>,
   counted: readonly FleetPod[],
 ): readonly Intention[] {
   if (set.spec.scaleStrategy?.enablePVCReuse) return [];
@@ -272,14 +175,4 @@ export function unusedClaims(
     const ownerReferences = [...others, { ...owner, controller: true, blockOwnerDeletion: true }];
     return [{ kind: 'writeClaim', claim: asSeen(claim), patch: { metadata: { ownerReferences } } }];
   });
-}
-
-/** How the set is named by what it owns. */
-export function controllerReference({ metadata }: CloneSet) {
-  const { name, uid } = metadata;
-  return { apiVersion: ownerApiVersion, kind: 'CloneSet', name, uid, controller: true, blockOwnerDeletion: true };
-}
-
-function object(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
 }

@@ -8,17 +8,22 @@ import type { Pod } from '../../../api/core/pod.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
 import { isInGrace } from '../../../api/in-place/in-place-update.ts';
 import { batchesOf, type RecreateCause } from '../fleet/in-place/update.ts';
+import { baseScene } from '../fleet/plan.ts';
+import { type AlikePods, type FleetPod, membersOf } from '../fleet/pods.ts';
+import { chooseRevisions, type Revisions } from '../fleet/revisions.ts';
+import { isAtGoal } from '../fleet/scene.ts';
+import { decideUpdate } from '../fleet/update.ts';
 import type { Numbers } from './counts.ts';
-import { type AlikePods, countedPods, type FleetPod } from './fleet.ts';
-import type { CloneSetWorld } from './input.ts';
+import type { CloneSetInput } from './input.ts';
+import { cloneSetPlanner } from './planner.ts';
 import { newPod } from './pods.ts';
-import { chooseRevisions, type Revisions } from './revisions.ts';
+import { cloneSetRevisions } from './revisions.ts';
 import { surplusPods } from './scale.ts';
-import { isAtGoal, type Scene, scaleNumbers, sceneOf, updateNumbers } from './scene.ts';
-import { decideUpdate, updateLine } from './update.ts';
+import { type CloneSetScene, cloneSetScene, scaleNumbers } from './scene.ts';
+import { podsToUpdate, updateDemand } from './update.ts';
 
 /** The way of one pod. */
-export type PodRoad =
+export type PodPath =
   | { readonly kind: 'kept'; readonly because: KeptReason }
   /** Its containers change, in these batches; none when only metadata changes. */
   | { readonly kind: 'inPlace'; readonly containers: readonly (readonly string[])[] }
@@ -38,43 +43,50 @@ export type KeptReason =
 
 export interface PodPreview {
   readonly pod: string;
-  readonly road: PodRoad;
+  readonly path: PodPath;
   /** With which pods it goes, from 1, if no other pod fails. Absent: it does not go. */
-  readonly turn?: number;
+  readonly batch?: number;
 }
 
 /** The pods in the order of their turn, those that are kept last; undefined when nobody can say which pods they are. */
-export function previewUpdate(world: CloneSetWorld): readonly PodPreview[] | undefined {
-  return previewWith([], world);
+export function previewUpdate(input: CloneSetInput): readonly PodPreview[] | undefined {
+  return previewWith([], input);
 }
 
 /** The same, when these pods have been made as well. They are of the revision they are to be of, so they take no turn. */
-function previewWith(coming: readonly AlikePods[], world: CloneSetWorld): readonly PodPreview[] | undefined {
-  const looked = countedPods(world);
-  if (looked === undefined) return undefined;
-  const scene: Scene = { ...sceneOf(world, looked.counted, revisionsToBe(world)), coming };
-  const numbers = updateNumbers(scene);
-  const { marked, line: waiting } = updateLine(scene, numbers);
-  const line = scene.isOnDelete || numbers.updateNum === 0 ? [] : [...marked, ...waiting];
-  const target = numbers.updateNum < 0 ? scene.other : scene.target;
+function previewWith(coming: readonly AlikePods[], input: CloneSetInput): readonly PodPreview[] | undefined {
+  const before = sceneToBe(input);
+  if (before === undefined) return undefined;
+  const scene: CloneSetScene = { ...before, coming };
+  const demand = updateDemand(scene);
+  const { marked, line: waiting } = podsToUpdate(scene, demand);
+  const line = scene.strategy.isOnDelete || demand.left === 0 ? [] : [...marked, ...waiting];
+  const target = demand.left < 0 ? scene.other : scene.target;
   const atOnce = atOnceOf(scene);
   const inLine = new Set(line);
   return [
     ...line.map((pod, index) => ({
       pod: pod.name,
-      road: roadOf(scene, pod, target),
-      turn: Math.floor(index / atOnce) + 1,
+      path: pathOf(scene, pod, target),
+      batch: Math.floor(index / atOnce) + 1,
     })),
-    ...looked.counted
+    ...scene.counted
       .filter((pod) => !inLine.has(pod))
-      .map((pod): PodPreview => ({ pod: pod.name, road: { kind: 'kept', because: keptBecause(scene, pod) } })),
+      .map((pod): PodPreview => ({ pod: pod.name, path: { kind: 'kept', because: keptBecause(scene, pod) } })),
   ];
 }
 
-function keptBecause(scene: Scene, pod: FleetPod): KeptReason {
+/** The scene as it will be once the template is recorded. */
+function sceneToBe(input: CloneSetInput): CloneSetScene | undefined {
+  const members = membersOf(input.owner, cloneSetPlanner.membership(input), input);
+  if (members === undefined) return undefined;
+  return cloneSetScene(baseScene(cloneSetPlanner, input, members.counted, revisionsToBe(input)));
+}
+
+function keptBecause(scene: CloneSetScene, pod: FleetPod): KeptReason {
   if (isAtGoal(scene, pod)) return 'Arrived';
   if (pod.state === 'PreparingDelete' || isInGrace(pod.pod)) return 'UnderWay';
-  return scene.isOnDelete ? 'OnDelete' : 'Partition';
+  return scene.strategy.isOnDelete ? 'OnDelete' : 'Partition';
 }
 
 /** What would become of a whole set. */
@@ -96,17 +108,16 @@ export interface SetPreview {
  * First what scaling does, then what the update does to the pods that are left: the order of a pass. Undefined when nobody
  * can say which pods they are.
  */
-export function previewSet(world: CloneSetWorld): SetPreview | undefined {
-  const looked = countedPods(world);
-  if (looked === undefined) return undefined;
-  const scene = sceneOf(world, looked.counted, revisionsToBe(world));
+export function previewSet(input: CloneSetInput): SetPreview | undefined {
+  const scene = sceneToBe(input);
+  if (scene === undefined) return undefined;
   const leaving = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
-  const rest: Scene = { ...scene, counted: scene.counted.filter((pod) => !leaving.includes(pod)) };
+  const rest: CloneSetScene = { ...scene, counted: scene.counted.filter((pod) => !leaving.includes(pod)) };
   const numbers = scaleNumbers(rest);
   const victims = numbers.down > 0 ? surplusPods(rest, numbers) : [];
   const gone = new Set([...leaving, ...victims].map(({ name }) => name));
   const creations = creationsOf(rest, numbers);
-  const after = { ...world, pods: world.pods.filter(({ metadata }) => !gone.has(metadata.name)) };
+  const after = { ...input, pods: input.pods.filter(({ metadata }) => !gone.has(metadata.name)) };
   return {
     revision: scene.target.metadata.name,
     currentRevision: scene.revisions.current.metadata.name,
@@ -130,7 +141,7 @@ interface Creation {
 }
 
 /** CS-59: the pods that are missing, by revision. */
-function creationsOf({ target, other }: Scene, { up, upOld }: Numbers): readonly Creation[] {
+function creationsOf({ target, other }: CloneSetScene, { up, upOld }: Numbers): readonly Creation[] {
   if (target.metadata.name === other.metadata.name) return up > 0 ? [{ revision: target, count: up }] : [];
   const ofOld = Math.min(upOld, up);
   return [
@@ -139,21 +150,21 @@ function creationsOf({ target, other }: Scene, { up, upOld }: Numbers): readonly
   ].filter(({ count }) => count > 0);
 }
 
-/** The pods that would be made, as they are once they serve. A set may want millions of them, so only one is built. */
-function comingPods({ set, world, now }: Scene, { revision, count }: Creation): readonly AlikePods[] {
-  const { pod } = newPod({ set, revision, instanceId: '', claims: world.claims, gates: world.gates, now });
+/** The pods that would be made, as they are once they serve. A CloneSet may want millions, so only one is built. */
+function comingPods({ owner, input, now }: CloneSetScene, { revision, count }: Creation): readonly AlikePods[] {
+  const { pod } = newPod({ owner, revision, instanceId: '', claims: input.claims, gates: input.gates, now });
   const metadata = { ...objectOr(pod.metadata), uid: '', creationTimestamp: now, resourceVersion: '' };
   const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: now }] };
   const made = { ...pod, metadata, status } as unknown as Pod;
-  const { counted } = countedPods({ ...world, pods: [made] }) ?? { counted: [] };
-  return counted.map((one) => ({ pod: one, count }));
+  const members = membersOf(owner, cloneSetPlanner.membership(input), { pods: [made], nowMs: input.nowMs });
+  return (members?.counted ?? []).map((one) => ({ pod: one, count }));
 }
 
-function atOnceOf({ limits }: Scene): number {
+function atOnceOf({ limits }: CloneSetScene): number {
   return Math.max(limits.maxUnavailable + limits.maxSurge, 1);
 }
 
-function roadOf(scene: Scene, pod: FleetPod, target: ControllerRevision): PodRoad {
+function pathOf(scene: CloneSetScene, pod: FleetPod, target: ControllerRevision): PodPath {
   const decision = decideUpdate(scene, pod, target);
   switch (decision.kind) {
     case 'inPlace':
@@ -166,14 +177,14 @@ function roadOf(scene: Scene, pod: FleetPod, target: ControllerRevision): PodRoa
 }
 
 /** The revisions as they will be once the template is recorded. */
-function revisionsToBe(world: CloneSetWorld): Revisions {
-  const found = chooseRevisions(world);
+function revisionsToBe(input: CloneSetInput): Revisions {
+  const found = chooseRevisions(cloneSetRevisions, input);
   if (found.kind === 'found') return found;
   const { revision, known } = found;
   const update: ControllerRevision = {
     ...revision,
     metadata: { ...revision.metadata, uid: '', resourceVersion: '', creationTimestamp: '' },
   };
-  const current = known.find(({ metadata }) => metadata.name === world.set.status?.currentRevision) ?? update;
+  const current = known.find(({ metadata }) => metadata.name === input.owner.status?.currentRevision) ?? update;
   return { all: [...known, update], update, current, steps: [] };
 }

@@ -9,30 +9,19 @@
  */
 
 import type { JsonObject } from '../../../api/base/json.ts';
-import { type CloneSet, cloneSetEvent } from '../../../api/cloneset/types.ts';
-import type { Pod } from '../../../api/core/pod.ts';
-import {
-  beforeDelete,
-  canCancelDelete,
-  changeWrites,
-  enter,
-  type PodChange,
-  whileHeldBeforeDelete,
-} from '../fleet/lifecycle.ts';
-import type { Intention, WriteReason } from '../fleet/steps.ts';
+import { cloneSetEvent } from '../../../api/cloneset/types.ts';
+import type { ScalePlan } from '../fleet/kind.ts';
+import { beforeDelete, canCancelDelete, enter, whileHeldBeforeDelete } from '../fleet/lifecycle.ts';
+import { writes } from '../fleet/pod-writes.ts';
+import { asSeen, type FleetPod } from '../fleet/pods.ts';
+import type { Intention } from '../fleet/steps.ts';
 import type { Numbers } from './counts.ts';
-import { asSeen, type FleetPod } from './fleet.ts';
 import { type AwaitedPod, awaitedPods, claimsOfPod, freeInstanceIds, newPod, orphanedInstanceIds } from './pods.ts';
-import { countsAsNew, type Scene, scaleNumbers } from './scene.ts';
+import { type CloneSetScene, countsAsNew, scaleNumbers } from './scene.ts';
 import { chooseVictims } from './victims.ts';
 
-export interface ScalePlan {
-  readonly steps: readonly Intention[];
-  /** Said whether or not anything is done. */
-  readonly events: readonly Intention[];
+export interface CloneSetScale extends ScalePlan {
   readonly numbers: Numbers;
-  /** Ready pods that are to go and may not yet, since too many others are unavailable. */
-  readonly spared: readonly FleetPod[];
   /** Why pods that are too many stay: others go first. */
   readonly goingFirst: readonly FleetPod[];
   /** Pods on their way out whose names and claims missing pods are to take over. */
@@ -48,9 +37,13 @@ export interface ScalePlan {
 const mostCreations = 64;
 
 /** What to create and delete now. */
-export function planScale(scene: Scene): ScalePlan {
+export function planScale(scene: CloneSetScene): CloneSetScale {
   const numbers = scaleNumbers(scene);
-  const nothing: ScalePlan = { steps: [], events: [], numbers, spared: [], goingFirst: [], awaited: [], withoutId: 0 };
+  const { up, down } = numbers;
+  const nothing: CloneSetScale = {
+    ...{ steps: [], events: [], numbers, spared: [], goingFirst: [], awaited: [], withoutId: 0 },
+    ...{ missing: up, surplus: down, isSettled: scene.counted.length === scene.limits.replicas && up + down === 0 },
+  };
   const kept = cancelledDeletes(scene);
   if (kept.length > 0) return { ...nothing, steps: kept };
 
@@ -78,8 +71,8 @@ export function planScale(scene: Scene): ScalePlan {
 }
 
 /** CS-30, LC-43, LC-44. */
-function cancelledDeletes(scene: Scene): readonly Intention[] {
-  const { set, counted, limits } = scene;
+function cancelledDeletes(scene: CloneSetScene): readonly Intention[] {
+  const { owner: set, counted, limits } = scene;
   if (!canCancelDelete(set.spec.lifecycle)) return [];
   const going = counted.filter(({ state, isSpecified }) => state === 'PreparingDelete' || isSpecified);
   const wanted = limits.replicas - counted.length + going.length;
@@ -94,24 +87,24 @@ function cancelledDeletes(scene: Scene): readonly Intention[] {
  * taken first, then those that wait for their old pod to go, and only the rest are new.
  */
 function newPods(
-  scene: Scene,
+  scene: CloneSetScene,
   { upLimit, upOld }: Numbers,
-): Pick<ScalePlan, 'awaited' | 'withoutId'> & { readonly steps: readonly Intention[] } {
-  const { world, set, now, target, other } = scene;
-  const { claims, gates } = world;
-  const orphaned = Math.min(orphanedInstanceIds(world).length, upLimit);
-  const awaited = awaitedPods(world).slice(0, upLimit - orphaned);
+): Pick<CloneSetScale, 'awaited' | 'withoutId'> & { readonly steps: readonly Intention[] } {
+  const { input, owner, now, target, other } = scene;
+  const { claims, gates } = input;
+  const orphaned = Math.min(orphanedInstanceIds(input).length, upLimit);
+  const awaited = awaitedPods(input).slice(0, upLimit - orphaned);
   const count = Math.min(upLimit - awaited.length, mostCreations);
-  const ids = freeInstanceIds(count, target.metadata.name, world);
+  const ids = freeInstanceIds(count, target.metadata.name, input);
   const steps = ids.map((instanceId, index) =>
-    newPod({ set, revision: index < upOld ? other : target, instanceId, claims, gates, now }),
+    newPod({ owner, revision: index < upOld ? other : target, instanceId, claims, gates, now }),
   );
   return { steps, awaited, withoutId: count - ids.length };
 }
 
 /** CS-32, LC-41, LC-53. */
-function finishedHolds(scene: Scene): readonly Intention[] {
-  const { set, counted, now } = scene;
+function finishedHolds(scene: CloneSetScene): readonly Intention[] {
+  const { owner: set, counted, now } = scene;
   return counted
     .filter(({ state }) => state === 'PreparingDelete')
     .flatMap((pod): readonly Intention[] => {
@@ -122,13 +115,16 @@ function finishedHolds(scene: Scene): readonly Intention[] {
 }
 
 /** CS-33. */
-function specifiedPods({ counted }: Scene): readonly FleetPod[] {
+function specifiedPods({ counted }: CloneSetScene): readonly FleetPod[] {
   return counted.filter(({ isSpecified, state }) => isSpecified && state !== 'PreparingDelete');
 }
 
 /** CS-34, CS-40: the pods that are too many, those that go first in front. */
-export function surplusPods(scene: Scene, { down, downOld }: Pick<Numbers, 'down' | 'downOld'>): readonly FleetPod[] {
-  const { counted, set, world } = scene;
+export function surplusPods(
+  scene: CloneSetScene,
+  { down, downOld }: Pick<Numbers, 'down' | 'downOld'>,
+): readonly FleetPod[] {
+  const { counted, owner: set, input: world } = scene;
   return chooseVictims({
     old: counted.filter((pod) => !countsAsNew(scene, pod)),
     fresh: counted.filter((pod) => countsAsNew(scene, pod)),
@@ -159,7 +155,7 @@ function withinLimit(
 }
 
 /** CS-35, LC-40: the pod goes with its claims, or is held first. */
-function deletion({ world, set, now }: Scene, pod: FleetPod): readonly Intention[] {
+function deletion({ input: world, owner: set, now }: CloneSetScene, pod: FleetPod): readonly Intention[] {
   const { lifecycle } = set.spec;
   switch (beforeDelete(pod.pod, lifecycle)) {
     case 'delete':
@@ -171,26 +167,11 @@ function deletion({ world, set, now }: Scene, pod: FleetPod): readonly Intention
   }
 }
 
-/** The change of a pod as something to do. */
-export function writes({ pod }: FleetPod, why: WriteReason, change: PodChange): readonly Intention[] {
-  const all = changeWrites(change);
-  return all.length > 0 ? [{ kind: 'writePod', pod: asSeen(pod), why, writes: all }] : [];
-}
-
-/** CS-10: pods that the selector no longer chooses belong to themselves. */
-export function releases({ metadata }: CloneSet, strays: readonly Pod[]): readonly Intention[] {
-  const ownerReferences = [{ $patch: 'delete', uid: metadata.uid }];
-  const patch = { metadata: { ownerReferences } };
-  return strays.map((pod) => ({
-    kind: 'writePod',
-    pod: asSeen(pod),
-    why: 'release',
-    writes: [{ kind: 'pod', patch }],
-  }));
-}
-
 /** CS-36: what is left of the names in the spec once those are gone that are no pods any more; undefined: all of them. */
-export function prunedPodsToDelete({ set, counted }: Pick<Scene, 'set' | 'counted'>): JsonObject | undefined {
+export function prunedPodsToDelete({
+  owner: set,
+  counted,
+}: Pick<CloneSetScene, 'owner' | 'counted'>): JsonObject | undefined {
   const names = set.spec.scaleStrategy?.podsToDelete ?? [];
   const left = names.filter((name) => counted.some((pod) => pod.name === name));
   if (left.length === names.length) return undefined;

@@ -1,6 +1,5 @@
 /** What the status of a CloneSet says (CS §3). One function computes all of it; times are those of the last change. */
 
-import { sameJson } from '../../../api/base/json.ts';
 import {
   type CloneSet,
   type CloneSetCondition,
@@ -11,22 +10,15 @@ import {
   progressMessage,
 } from '../../../api/cloneset/types.ts';
 import { formatSelector } from '../../../api/core/label-selector.ts';
-import type { Wait } from '../decision.ts';
+import type { PassNews } from '../fleet/kind.ts';
+import { type FleetPod, isOfRevision } from '../fleet/pods.ts';
 import { waitingSince } from '../waiting-since.ts';
 import { partitionOf } from './counts.ts';
-import { type FleetPod, isOfRevision } from './fleet.ts';
-import { replicasOf, type Scene } from './scene.ts';
-
-/** What happened in the pass, as far as the status tells of it. */
-export interface PassNews {
-  readonly scaleFailure?: string;
-  readonly updateFailure?: string;
-  readonly wait?: Wait;
-}
+import { type CloneSetScene, replicasOf } from './scene.ts';
 
 /** The status as it is to be. */
-export function cloneSetStatus(scene: Scene, news: PassNews): CloneSetStatus {
-  const { set, counted, revisions } = scene;
+export function cloneSetStatus(scene: CloneSetScene, news: PassNews): CloneSetStatus {
+  const { owner: set, counted, revisions } = scene;
   const updateRevision = revisions.update.metadata.name;
   const updated = counted.filter((pod) => isOfRevision(pod, updateRevision));
   const replicas = counted.length;
@@ -58,11 +50,6 @@ export function cloneSetStatus(scene: Scene, news: PassNews): CloneSetStatus {
   };
 }
 
-/** CS-2: whether it says anything that the stored one does not. */
-export function isNews(set: CloneSet, status: CloneSetStatus): boolean {
-  return !sameJson(set.status, status);
-}
-
 /** When the progress deadline passes; undefined while no clock runs. */
 export function progressDeadlineMs(set: CloneSet, status: CloneSetStatus): number | undefined {
   const seconds = deadlineOf(set);
@@ -85,8 +72,8 @@ type Counts = Pick<
   | 'updateRevision'
 >;
 
-function conditionsOf(scene: Scene, counts: Counts, news: PassNews): readonly CloneSetCondition[] {
-  const { set, now } = scene;
+function conditionsOf(scene: CloneSetScene, counts: Counts, news: PassNews): readonly CloneSetCondition[] {
+  const { owner: set, now } = scene;
   const { progressing, failedScale, failedUpdate } = cloneSetCondition;
   const stored = set.status?.conditions ?? [];
   const wanted = [
@@ -120,15 +107,15 @@ function withTimes(before: CloneSetCondition | undefined, wanted: Wanted, now: s
 const updating: ProgressReason = 'CloneSetUpdated';
 const exceeded: ProgressReason = 'ProgressDeadlineExceeded';
 
-function progressOf(scene: Scene, counts: Counts): Wanted | undefined {
-  if (deadlineOf(scene.set) === undefined) return undefined;
+function progressOf(scene: CloneSetScene, counts: Counts): Wanted | undefined {
+  if (deadlineOf(scene.owner) === undefined) return undefined;
   const reason = progressReason(scene, counts);
   const message = progressMessage[reason](counts.updateRevision);
   return { type: cloneSetCondition.progressing, status: reason === exceeded ? 'False' : 'True', reason, message };
 }
 
 /** The table of CS §3, asked from its top. */
-function progressReason({ set, rollingUpdate, world }: Scene, counts: Counts): ProgressReason {
+function progressReason({ owner: set, rollingUpdate, input: world }: CloneSetScene, counts: Counts): ProgressReason {
   const wanted = replicasOf(set);
   const { replicas, updatedReplicas, updatedAvailableReplicas: available, expectedUpdatedReplicas: expected } = counts;
   const isComplete = [replicas, updatedReplicas, available].every((pods) => pods === wanted);

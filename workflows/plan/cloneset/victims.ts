@@ -9,10 +9,11 @@
 import { entryOf, isJsonList, isJsonObject } from '../../../api/base/json.ts';
 import { cloneSetMark } from '../../../api/cloneset/types.ts';
 import type { PodTemplate } from '../../../api/core/pod-template.ts';
-import { byProgress, byService, type FleetPod, first, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
-import type { CloneSetWorld } from './input.ts';
+import { byProgress, byService, first, inOrder, type PodOrder, unreadyFirst } from '../fleet/order.ts';
+import type { FleetPod } from '../fleet/pods.ts';
+import type { CloneSetInput } from './input.ts';
 
-type NodeLabels = CloneSetWorld['nodes'];
+type NodeLabels = CloneSetInput['nodes'];
 
 /** The pods to delete, in order: `count` altogether, of which at most `countOld` are old. */
 export function chooseVictims(input: {

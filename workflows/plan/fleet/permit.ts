@@ -1,9 +1,9 @@
-/** What a roll-out and the one writer of its pods say to each other: leave to disrupt, and what it has come to. */
+/** What a roll-out and the one writer of its pods exchange: the permit to disrupt, and the verdict on it. */
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { Wait } from '../decision.ts';
 
 /**
- * The leave to disrupt one fleet object up to the end of one batch, given by its roll-out workflow. Without one a fleet
+ * The permit to disrupt one fleet object up to the end of one batch, given by its roll-out workflow. Without one a fleet
  * is only kept up: replicas, deletes that the user named, finishing what has begun, status.
  */
 export interface Permit {
@@ -13,6 +13,8 @@ export interface Permit {
   readonly paused: boolean;
   /** It is paused because an operator has aborted the roll-out, which the object may not say yet. */
   readonly aborted?: true;
+  /** UIDs of the pods that may be disrupted. Absent: any, as far as `batch` goes. */
+  readonly pods?: readonly string[];
   /** Names of pods to leave out. */
   readonly skip: readonly string[];
   /** How many pods may be of the revision, those of earlier batches included. */
@@ -59,3 +61,20 @@ export interface FleetPlan<Step> {
   /** When to look again though nothing happens: minReadySeconds, grace, TTL. Absent: not at all. */
   readonly againInMs?: number;
 }
+
+/** The pods that go next, by name and UID, and how each of them goes. */
+export interface BatchPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly how: 'inPlace' | 'recreate';
+  /** Of an update in place: which containers change, one group after the other by launch priority. */
+  readonly containers?: readonly (readonly string[])[];
+}
+
+/** Who may go now, or why nobody may. */
+export type Batch =
+  | { readonly kind: 'pods'; readonly revision: string; readonly pods: readonly BatchPod[] }
+  | { readonly kind: 'wait'; readonly wait: Wait }
+  /** There is nothing to update. */
+  | { readonly kind: 'done' };

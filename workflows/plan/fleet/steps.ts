@@ -36,6 +36,8 @@ export type Intention =
       readonly why: WriteReason;
       readonly writes: readonly PodWrite[];
     }
+  /** A strategic merge patch that makes the workload its controller; not once the workload is being deleted. */
+  | { readonly kind: 'adoptPod'; readonly pod: AsSeen; readonly patch: JsonObject }
   /** The drain first, until Services have seen it; then the writes. */
   | {
       readonly kind: 'updatePod';

@@ -56,10 +56,9 @@ export interface InPlaceQuestion {
   /** The one that the pod's label names; undefined when there is none of that name. */
   readonly oldRevision: RevisionContents | undefined;
   readonly newRevision: RevisionContents;
-  readonly gates: Pick<
-    FeatureGates,
-    'InPlaceUpdateEnvFromMetadata' | 'InPlaceWorkloadVerticalScaling' | 'RecreatePodWhenChangeVCTInCloneSetGate'
-  >;
+  readonly gates: Pick<FeatureGates, 'InPlaceUpdateEnvFromMetadata' | 'InPlaceWorkloadVerticalScaling'>;
+  /** Whether other PVC templates need a new pod (IPU-7). */
+  readonly recreatesForClaims: boolean;
   /** Absent: the question is about the two revisions, not about a pod. */
   readonly pod?: Pod;
   /** Other revisions of the workload, by which work is recognized that an earlier update has lost. */
@@ -111,8 +110,8 @@ function withoutTemplate({ data }: RevisionContents): JsonObject {
 }
 
 /** IPU-7: a missing hash on either side says nothing. */
-function claimTemplatesForbid({ policy, gates, oldRevision, newRevision }: InPlaceQuestion): boolean {
-  if (!gates.RecreatePodWhenChangeVCTInCloneSetGate || policy === 'InPlaceOnly') return false;
+function claimTemplatesForbid({ policy, recreatesForClaims, oldRevision, newRevision }: InPlaceQuestion): boolean {
+  if (!recreatesForClaims || policy === 'InPlaceOnly') return false;
   const [before, after] = [oldRevision, newRevision].map(
     (revision) => revision?.metadata.annotations?.[revisionMark.claimTemplatesHash],
   );

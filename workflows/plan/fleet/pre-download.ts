@@ -2,28 +2,38 @@
  * New images on the nodes before pods need them (CS-100…104).
  *
  * A job for each image that an update in place changes pulls it on the nodes whose pods are of another revision. That is
- * decided once for each revision, and marked on it. The roll-out does not wait for the jobs unless the set asks for it:
+ * decided once for each revision, and marked on it. The roll-out does not wait for the jobs unless the workload asks for it:
  * then no pod is disturbed before the images are on as many of these nodes as it says. That they were is marked on the
  * revision, too, and holds for this roll-out, whatever becomes of the nodes.
  */
 
-import { countOf } from '../../../api/base/int-or-percent.ts';
+import { countOf, type IntOrPercent } from '../../../api/base/int-or-percent.ts';
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset/types.ts';
 import { familiarImage } from '../../../api/core/familiar-image.ts';
 import { apiVersionOf } from '../../../api/core/meta.ts';
+import { controllerReference } from '../../../api/core/refs.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
 import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs, isFinished, mostSandboxBytes } from '../../../api/image-pull-job/types.ts';
 import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image/types.ts';
-import { decideInPlace } from '../fleet/in-place/update.ts';
-import type { Intention } from '../fleet/steps.ts';
-import type { Numbers } from './counts.ts';
-import { asSeen, isOfRevision } from './fleet.ts';
-import { controllerReference } from './pods.ts';
-import { replicasOf, type Scene } from './scene.ts';
+import { decideInPlace } from './in-place/decide.ts';
+import { asSeen, isOfRevision } from './pods.ts';
+import { type FleetScene, skippedPods } from './scene.ts';
+import type { Intention } from './steps.ts';
+import type { UpdateDemand } from './update.ts';
+
+/** What the spec of a workload says about pre-downloads (CS-100, CS-101, CS-103). */
+export interface PreDownloadSettings {
+  readonly parallelism: IntOrPercent;
+  readonly timeoutSeconds: number;
+  /** So many pods must be updated and ready before images are pre-downloaded. */
+  readonly minUpdatedReadyPods: number;
+  /** All pods may be updated at once, so that a job would help none of them. */
+  readonly isOneBatch: boolean;
+}
 
 /** A container that a revision starts from another image. */
 interface ChangedImage {
@@ -47,18 +57,18 @@ export interface Prefetch {
 }
 
 /** The images that the roll-out waits for before its first step; undefined when it waits for none. */
-export function prefetchOf(scene: Scene): Prefetch | undefined {
-  const { world, revisions, counted, orders, permit } = scene;
+export function prefetchOf(scene: FleetScene): Prefetch | undefined {
+  const { input, revisions, counted } = scene;
   const { update } = revisions;
-  const share = prefetchShare(scene.set);
+  const share = prefetchShare(scene.owner);
   const isOpen = update.metadata.annotations?.[windlassAnnotation.prefetched] === prefetchedMark(update);
-  if (share === undefined || isOpen || scene.isUndo || world.nodeImages === undefined || !isOn(scene)) return undefined;
+  if (share === undefined || isOpen || scene.isUndo || input.nodeImages === undefined || !isOn(scene)) return undefined;
   const images = changedImages(scene);
   if (images.length === 0 || !isInPlace(scene)) return undefined;
 
-  const { nodeImages } = world;
-  const skip = [...(permit?.skip ?? []), ...(orders?.skip ?? [])];
-  const old = counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skip.includes(pod.name));
+  const { nodeImages } = input;
+  const skip = skippedPods(scene);
+  const old = counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skip.has(pod.name));
   const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))]
     .filter((node) => nodeImages.has(node)) // a node on which nobody pulls is not waited for
     .sort(compareGoStrings)
@@ -89,11 +99,11 @@ function pullOn(nodeImage: NodeImage | undefined, { image }: ChangedImage): Pull
   return (tag && outcomeOf(currentTagStatus(nodeImage, { name: familiar.name, tag }))) ?? 'open';
 }
 
-/** What to do about the jobs of a set, and what to mark on its revision. */
-export function planPreDownload(scene: Scene, { updateNum }: Pick<Numbers, 'updateNum'>): readonly Intention[] {
-  const { world, revisions } = scene;
+/** What to do about the jobs of a workload, and what to mark on its revision. */
+export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): readonly Intention[] {
+  const { input, revisions } = scene;
   const { current, update, steps } = revisions;
-  const { pullJobs = [] } = world;
+  const { pullJobs = [] } = input;
   // CS-104
   if (current.metadata.name === update.metadata.name) {
     const left = pullJobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
@@ -102,7 +112,7 @@ export function planPreDownload(scene: Scene, { updateNum }: Pick<Numbers, 'upda
   // A revision that is being written has to be looked at again first.
   if (!isOn(scene) || scene.isUndo || steps.length > 0) return [];
 
-  const prefetch = updateNum > 0 ? prefetchOf(scene) : undefined;
+  const prefetch = left > 0 ? prefetchOf(scene) : undefined;
   const isAwaited = prefetch !== undefined && !prefetch.isReached;
   const decision = decide(scene, isAwaited);
   const there = new Set(pullJobs.map(({ metadata }) => metadata.name));
@@ -127,27 +137,24 @@ export function planPreDownload(scene: Scene, { updateNum }: Pick<Numbers, 'upda
 }
 
 /** Jobs that have ended and so pull no more, though there are nodes now on which nobody has tried: they make room. */
-function spentJobs({ world, revisions }: Scene, { open }: Prefetch): readonly ImagePullJob[] {
+function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readonly ImagePullJob[] {
   const names = open.map((container) => jobName(revisions.update, { container }));
-  return (world.pullJobs ?? []).filter(
+  return (input.pullJobs ?? []).filter(
     (job) => names.includes(job.metadata.name) && isFinished(job) && job.metadata.deletionTimestamp === undefined,
   );
 }
 
 /** CS-101: what is decided about this revision now; undefined when that has been done, or is to be done later. */
-function decide(scene: Scene, isAwaited: boolean): keyof typeof preDownloadMark | undefined {
-  const { rollingUpdate, limits, revisions, counted } = scene;
+function decide(scene: FleetScene, isAwaited: boolean): keyof typeof preDownloadMark | undefined {
+  const { strategy, replicas, revisions, counted } = scene;
   const { update } = revisions;
   const { labels = {} } = update.metadata;
   if (preDownloadMark.created in labels || preDownloadMark.ignored in labels) return undefined;
   if (isAwaited) return 'created';
 
-  const least = rollingUpdate?.inPlaceUpdateStrategy?.imagePreDownloadMinUpdatedReadyPods ?? 0;
+  const { minUpdatedReadyPods = 0, isOneBatch = true } = strategy.preDownload ?? {};
   const ready = counted.filter((pod) => pod.isServing && isOfRevision(pod, update.metadata.name));
-  if (ready.length < least) return undefined;
-  const replicas = replicasOf(scene.set);
-  const maxUnavailable = rollingUpdate?.maxUnavailable ?? cloneSetDefault.maxUnavailable;
-  const isOneBatch = limits.partition === 0 && (countOf(maxUnavailable, replicas, 'down') ?? 0) >= replicas;
+  if (ready.length < minUpdatedReadyPods) return undefined;
   return replicas <= fewPods || isOneBatch || !isInPlace(scene) ? 'ignored' : 'created';
 }
 
@@ -155,19 +162,20 @@ function decide(scene: Scene, isAwaited: boolean): keyof typeof preDownloadMark 
 const fewPods = 3;
 
 /** CS-100. */
-function isOn({ world }: Scene): boolean {
-  const { PreDownloadImageForInPlaceUpdate, KruiseDaemon, ImagePullJobGate } = world.gates;
+function isOn({ input }: FleetScene): boolean {
+  const { PreDownloadImageForInPlaceUpdate, KruiseDaemon, ImagePullJobGate } = input.gates;
   return PreDownloadImageForInPlaceUpdate && KruiseDaemon && ImagePullJobGate;
 }
 
 /** Whether pods go from the current revision to the new one in place. */
-function isInPlace({ isOnDelete, rollingUpdate, revisions, world }: Scene): boolean {
-  if (isOnDelete || rollingUpdate === undefined) return false;
+function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean {
+  if (strategy.isOnDelete || strategy.preDownload === undefined) return false;
   const { kind } = decideInPlace({
-    policy: rollingUpdate.podUpdatePolicy ?? cloneSetDefault.podUpdatePolicy,
+    policy: strategy.podUpdatePolicy,
     oldRevision: revisions.current,
     newRevision: revisions.update,
-    gates: world.gates,
+    gates: input.gates,
+    recreatesForClaims: scheme.recreatesForClaims(input.gates),
   });
   return kind === 'inPlace';
 }
@@ -178,7 +186,7 @@ function prefetchedMark({ revision }: ControllerRevision): string {
 }
 
 /** PRE-5. */
-function changedImages({ revisions }: Scene): readonly ChangedImage[] {
+function changedImages({ revisions }: FleetScene): readonly ChangedImage[] {
   const before = imagesOf(revisions.current);
   return imagesOf(revisions.update).filter(
     ({ container, image }) => before.find((old) => old.container === container)?.image !== image,
@@ -198,15 +206,15 @@ function jobName({ metadata }: ControllerRevision, { container }: Pick<ChangedIm
 }
 
 /** CS-102, CS-103. */
-function jobFor({ set, revisions, rollingUpdate }: Scene, changed: ChangedImage): JsonObject {
+function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: ChangedImage): JsonObject {
   const { update } = revisions;
   const hash = shortHash(update.metadata.name);
   const template = templateOf(update) ?? {};
   const { labels, annotations } = objectOr(template.metadata);
-  const { imagePreDownloadParallelism, imagePreDownloadTimeoutSeconds } = rollingUpdate?.inPlaceUpdateStrategy ?? {};
-  const { namespace = '' } = set.metadata;
+  const { parallelism, timeoutSeconds } = strategy.preDownload ?? {};
+  const { namespace = '' } = owner.metadata;
   const ownLabels = { ...objectOr(labels), [revisionMark.hash]: hash };
-  const { matchLabels, matchExpressions = [] } = set.spec.selector;
+  const { matchLabels, matchExpressions = [] } = owner.spec.selector;
   const notUpdated = { key: revisionMark.podRevision, operator: 'NotIn', values: [update.metadata.name, hash] };
   const secrets = pullSecretsOf(template.spec);
   return {
@@ -216,7 +224,7 @@ function jobFor({ set, revisions, rollingUpdate }: Scene, changed: ChangedImage)
       namespace,
       name: jobName(update, changed),
       labels: ownLabels,
-      ownerReferences: [controllerReference(set)],
+      ownerReferences: [{ ...controllerReference(resource, owner) }],
     },
     spec: {
       image: changed.image,
@@ -224,9 +232,9 @@ function jobFor({ set, revisions, rollingUpdate }: Scene, changed: ChangedImage)
         ...(matchLabels && { matchLabels }),
         matchExpressions: [...matchExpressions.map((requirement) => ({ ...requirement })), notUpdated],
       },
-      parallelism: imagePreDownloadParallelism ?? cloneSetDefault.imagePreDownloadParallelism,
+      parallelism: parallelism ?? cloneSetDefault.imagePreDownloadParallelism,
       pullPolicy: {
-        timeoutSeconds: imagePreDownloadTimeoutSeconds ?? cloneSetDefault.imagePreDownloadTimeoutSeconds,
+        timeoutSeconds: timeoutSeconds ?? cloneSetDefault.imagePreDownloadTimeoutSeconds,
         backoffLimit: 1,
       },
       completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },

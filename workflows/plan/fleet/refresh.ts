@@ -1,5 +1,5 @@
 /**
- * What the pods of a CloneSet need because of what has happened to them (CS-50, IPU-40, LC-65): the next step of an update
+ * What the pods of a workload need because of what has happened to them (CS-50, IPU-40, LC-65): the next step of an update
  * that has begun, another lifecycle state, a readiness condition, a label that older versions did not write.
  *
  * Nothing of this makes a pod less available than it is, so it takes no permit and goes on while paused.
@@ -9,13 +9,13 @@ import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../a
 import type { Pod } from '../../../api/core/pod.ts';
 import { initialReadiness, lacksReadiness } from '../../../api/core/pod-readiness.ts';
 import { isWorkingState } from '../../../api/fleet/lifecycle.ts';
-import { revisionMark, shortHash } from '../../../api/fleet/revision.ts';
+import { revisionMark } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate, isInGrace, isInPlaceComplete } from '../../../api/in-place/in-place-update.ts';
-import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from '../fleet/in-place/update.ts';
-import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from '../fleet/lifecycle.ts';
-import type { Intention } from '../fleet/steps.ts';
-import { asSeen, type FleetPod } from './fleet.ts';
-import { isAtGoal, type Scene, updateNumbers } from './scene.ts';
+import { type InPlaceRefresh, type InPlaceWait, type PodWrite, refreshInPlace } from './in-place/update.ts';
+import { changeWrites, enter, nextState, type PodChange, stateWithoutUpdate } from './lifecycle.ts';
+import { asSeen, type FleetPod } from './pods.ts';
+import { type FleetScene, isAtGoal } from './scene.ts';
+import type { Intention } from './steps.ts';
 
 export interface RefreshPlan {
   readonly steps: readonly Intention[];
@@ -27,20 +27,25 @@ export interface RefreshPlan {
   readonly againInMs?: number;
 }
 
-/** What to write to pods so that they go on. `busy` names pods that are written already in this pass. */
-export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPlan {
-  const { world, counted } = scene;
-  const isTakenBack = updateNumbers(scene).updateNum < 0;
-  const open = counted.filter((pod) => !busy.has(pod.name) && !isSettled(pod));
-  const young = open.map((pod) => silenceLeftMs(pod, world.nowMs)).filter((ms) => ms > 0);
+/**
+ * What to write to pods so that they go on. `busy` names pods that are written already in this pass; `isTakenBack`: pods go
+ * back to the old revision.
+ */
+export function planRefresh(
+  scene: FleetScene,
+  { busy, isTakenBack }: { readonly busy: ReadonlySet<string>; readonly isTakenBack: boolean },
+): RefreshPlan {
+  const { input, counted } = scene;
+  const open = counted.filter((pod) => !pod.isTerminating && !busy.has(pod.name) && !isSettled(scene, pod));
+  const young = open.map((pod) => silenceLeftMs(pod, input.nowMs)).filter((ms) => ms > 0);
   const looked = open
-    .filter((pod) => silenceLeftMs(pod, world.nowMs) === 0)
+    .filter((pod) => silenceLeftMs(pod, input.nowMs) === 0)
     .map((pod) => {
       const refresh = refreshInPlace({
         pod: pod.pod,
-        nowMs: world.nowMs,
-        gates: world.gates,
-        canResize: world.hasResizeSubresource,
+        nowMs: input.nowMs,
+        gates: input.gates,
+        canResize: input.hasResizeSubresource,
       });
       // LC-26: it waits for an update that it no longer needs
       const isBack = pod.state === 'PreparingUpdate' && isAtGoal(scene, pod) && !isTakenBack;
@@ -66,10 +71,16 @@ export function planRefresh(scene: Scene, busy: ReadonlySet<string>): RefreshPla
 }
 
 /** Most pods most of the time: they work, and what they were updated to has long been reached. */
-function isSettled({ pod, state }: FleetPod): boolean {
+function isSettled(scene: FleetScene, { pod, state }: FleetPod): boolean {
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
   const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
-  return isWorkingState(state) && isOpen && !isInGrace(pod) && !lacksTemplateHash(pod) && !lacksReadiness(pod);
+  return (
+    isWorkingState(state) &&
+    isOpen &&
+    !isInGrace(pod) &&
+    missingLabels(scene, pod) === undefined &&
+    !lacksReadiness(pod)
+  );
 }
 
 /**
@@ -89,20 +100,21 @@ function silenceLeftMs({ pod }: FleetPod, nowMs: number): number {
 }
 
 function refreshWrites(
-  { world, set, now }: Scene,
+  scene: FleetScene,
   { pod }: FleetPod,
   refresh: InPlaceRefresh,
   isBack: boolean,
 ): readonly PodWrite[] {
-  const { lifecycle } = set.spec;
+  const { input, strategy, now } = scene;
+  const { lifecycle } = strategy;
   const own = refresh.kind === 'write' ? refresh.writes : [];
   // Containers are being changed: what that leads to is seen at the next look.
   if (refresh.kind === 'write' && refresh.step !== 'intoService') return own;
 
   const state =
-    nextState(pod, lifecycle, () => isInPlaceComplete(pod, world.gates)) ??
+    nextState(pod, lifecycle, () => isInPlaceComplete(pod, input.gates)) ??
     (isBack ? stateWithoutUpdate(pod, lifecycle) : undefined);
-  const change = withTemplateHash(pod, state ? enter(state, pod, lifecycle, now) : {});
+  const change = withMissingLabels(scene, pod, state ? enter(state, pod, lifecycle, now) : {});
   return joined(own, withReadiness(pod, change, now));
 }
 
@@ -112,15 +124,19 @@ function withReadiness(pod: Pod, change: PodChange, now: string): PodChange {
   return answer ? { ...change, conditions: [...(change.conditions ?? []), ...answer] } : change;
 }
 
-function lacksTemplateHash({ metadata }: Pod): boolean {
-  const { [revisionMark.podRevision]: revision, [revisionMark.podTemplateHash]: hash } = metadata.labels ?? {};
-  return Boolean(revision) && hash === undefined;
+/** Labels that name the revision of the pod and that older versions did not write; undefined when it has them all. */
+function missingLabels({ scheme, input }: FleetScene, { metadata }: Pod): Readonly<Record<string, string>> | undefined {
+  const revision = metadata.labels?.[revisionMark.podRevision];
+  if (!revision) return undefined;
+  const missing = Object.entries(scheme.podLabels(revision, input.gates)).filter(
+    ([key]) => metadata.labels?.[key] === undefined,
+  );
+  return missing.length === 0 ? undefined : Object.fromEntries(missing);
 }
 
-function withTemplateHash(pod: Pod, change: PodChange): PodChange {
-  if (!lacksTemplateHash(pod)) return change;
-  const revision = pod.metadata.labels?.[revisionMark.podRevision] ?? '';
-  return { ...change, labels: { ...change.labels, [revisionMark.podTemplateHash]: shortHash(revision) } };
+function withMissingLabels(scene: FleetScene, pod: Pod, change: PodChange): PodChange {
+  const missing = missingLabels(scene, pod);
+  return missing === undefined ? change : { ...change, labels: { ...change.labels, ...missing } };
 }
 
 /** The writes and the change: a write of the status takes the change along, so that one is enough. */

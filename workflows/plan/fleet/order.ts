@@ -1,24 +1,72 @@
 /**
- * Which pods are updated first (CS-50…54).
+ * In which order pods come: by what they are worth, by priority, scattered (CS-50…54).
  *
- * By default those that are worth least. A priority sorts that list again, keeping it among equals; then each scatter term
- * pulls its pods apart over the list; and pods that wait for their update already come before all others.
+ * By default those that are worth least come first. A priority sorts that list again, keeping it among equals; then each
+ * scatter term pulls its pods apart over the list; and pods that wait for their update already come before all others.
  *
- * Of more terms than a set may have the first ones count, so that a set that was stored with them holds up no other.
+ * Of more terms than a workload may have the first ones count, so that one that was stored with them holds up no other.
  */
 
 import { entryOf } from '../../../api/base/json.ts';
+import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { mostTerms } from '../../../api/cloneset/limits.ts';
 import type { RollingUpdate } from '../../../api/cloneset/types.ts';
 import { labelMatcher } from '../../../api/core/label-selector.ts';
-import { type AlikePods, byProgress, byService, type FleetPod, inOrder, type PodOrder, unreadyFirst } from './fleet.ts';
+import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
 
-/** The order of these candidates. Scattering also looks at `all` pods of the set, and at those that are to be made. */
+/** Less than 0: the first comes first. */
+export type PodOrder = (left: FleetPod, right: FleetPod) => number;
+
+/** Orders that are asked one after the other until one tells the pods apart. */
+export function inOrder(...orders: readonly PodOrder[]): PodOrder {
+  return (left, right) => {
+    for (const order of orders) {
+      const difference = order(left, right);
+      if (difference !== 0) return difference;
+    }
+    return 0;
+  };
+}
+
+/** Pods that claim is true of come first. */
+export function first(claim: (pod: FleetPod) => boolean): PodOrder {
+  return (left, right) => Number(claim(right)) - Number(claim(left));
+}
+
+/** Pods that have come least far first: without a node, then by phase. */
+export const byProgress: PodOrder = inOrder(
+  first(({ pod }) => !pod.spec.nodeName),
+  (left, right) => rankOf(left.pod).phase - rankOf(right.pod).phase,
+);
+
+/** Pods that the kubelet does not call ready first. */
+export const unreadyFirst: PodOrder = first(({ pod }) => !isPodReady(pod));
+
+/** Of ready pods those with the shorter time of service first; of any, those that restart more, then the newer. */
+export const byService: PodOrder = inOrder(
+  (left, right) =>
+    isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
+  (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
+  (left, right) => laterFirst(rankOf(left.pod).createdAtMs, rankOf(right.pod).createdAtMs),
+  // Nothing is left to tell them apart; but two looks at the same pods should decide the same.
+  (left, right) => compareGoStrings(left.name, right.name),
+);
+
+function laterFirst(left: number | undefined, right: number | undefined): number {
+  if (left === right) return 0;
+  if (left === undefined) return -1;
+  return right === undefined ? 1 : right - left;
+}
+
+/**
+ * The order in which these candidates are updated. Scattering also looks at `all` pods of the workload, and at those that
+ * are to be created (`coming`).
+ */
 export function updateOrder(
   candidates: readonly FleetPod[],
   all: readonly FleetPod[],
   strategy: Pick<RollingUpdate, 'priorityStrategy' | 'scatterStrategy'>,
-  coming: readonly AlikePods[] = [],
+  { coming = [], byDefault = byWorth }: { readonly coming?: readonly AlikePods[]; readonly byDefault?: PodOrder } = {},
 ): readonly FleetPod[] {
   const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
   const scattered = scatterTerms(strategy, sorted).reduce<readonly FleetPod[]>(
@@ -30,7 +78,7 @@ export function updateOrder(
 }
 
 /** CS-51. */
-const byDefault: PodOrder = inOrder(byProgress, unreadyFirst, byService);
+export const byWorth: PodOrder = inOrder(byProgress, unreadyFirst, byService);
 
 function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
   const weights = (strategy?.weightPriority ?? []).slice(0, mostTerms);
@@ -120,7 +168,7 @@ interface Counts {
 
 /**
  * In how many groups, of which sizes, and how many of the others go ahead of all groups. The density is that of the whole
- * set if the candidates are thinner than it: then the beginning of the roll-out was spared, and the rest is not to be.
+ * workload if the candidates are thinner than it: then the beginning of the roll-out was spared, and the rest is not to be.
  */
 function grouping(
   candidates: Counts,

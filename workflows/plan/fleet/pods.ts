@@ -1,16 +1,27 @@
-/** The pods of a CloneSet as all its decisions see them: which count, which are to be relied on, which come first. */
+/** The pods of a workload as all its decisions see them: which count, and which are to be relied on. */
 
-import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { perObject } from '../../../api/base/per-object.ts';
 import { cloneSetMark } from '../../../api/cloneset/types.ts';
-import { labelMatcher } from '../../../api/core/label-selector.ts';
+import { type LabelSelector, labelMatcher } from '../../../api/core/label-selector.ts';
+import type { KubeObject } from '../../../api/core/meta.ts';
 import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { isControlledBy } from '../../../api/core/refs.ts';
 import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/fleet/lifecycle.ts';
 import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
-import type { AsSeen } from '../fleet/steps.ts';
-import type { CloneSetWorld, VolumeClaim } from './input.ts';
+import type { AsSeen } from './steps.ts';
+
+/** Which pods belong to a workload, and what its spec says about each. */
+export interface Membership {
+  readonly selector: LabelSelector;
+  readonly minReadySeconds: number;
+  /** Names of pods that the spec wants deleted. Absent: none. */
+  readonly named?: ReadonlySet<string>;
+  /** Whether pods that are being deleted count until they are gone: their name or node is taken as long. */
+  readonly countsTerminating?: boolean;
+  /** Whether a selected pod that nobody controls is to be adopted. Absent: none is. */
+  readonly adopts?: (pod: Pod) => boolean;
+}
 
 /** A pod that counts (CS-10). */
 export interface FleetPod {
@@ -19,8 +30,10 @@ export interface FleetPod {
   readonly state: LifecycleState | '';
   /** What its label says of its revision. */
   readonly revision: string | undefined;
-  /** Named to be deleted, by its label or by the set. */
+  /** Named to be deleted, by its label or by the workload. */
   readonly isSpecified: boolean;
+  /** It is being deleted, and counts until it is gone. */
+  readonly isTerminating: boolean;
   /** Takes part in the service, whatever its state. */
   readonly isServing: boolean;
   /** Serves and works: what a deletion of it would take away. */
@@ -38,38 +51,43 @@ export interface AlikePods {
   readonly count: number;
 }
 
-/** The pods that count, in the order given; undefined when the selector is malformed (CS-15). */
-export function countedPods({ set, pods, nowMs }: Pick<CloneSetWorld, 'set' | 'pods' | 'nowMs'>):
-  | {
-      readonly counted: readonly FleetPod[];
-      /** Running pods that the selector no longer chooses. */
-      readonly strays: readonly Pod[];
-    }
-  | undefined {
-  const matches = labelMatcher(set.spec.selector);
+/** The pods around a workload. */
+export interface Members {
+  /** The pods that count, in the order given. */
+  readonly counted: readonly FleetPod[];
+  /** Active pods that it controls and that its selector no longer selects. */
+  readonly strays: readonly Pod[];
+  /** Pods that it is to become the controller of. */
+  readonly adoptable: readonly Pod[];
+}
+
+/** The members of a workload; undefined when its selector is malformed (CS-15). */
+export function membersOf(
+  owner: KubeObject,
+  { selector, minReadySeconds, named = new Set(), countsTerminating = false, adopts = () => false }: Membership,
+  seen: { readonly pods: readonly Pod[]; readonly orphans?: readonly Pod[] | undefined; readonly nowMs: number },
+): Members | undefined {
+  const matches = labelMatcher(selector);
   if (matches === undefined) return undefined;
-  const named = new Set(set.spec.scaleStrategy?.podsToDelete ?? []);
-  const active = pods.filter((pod) => isControlledBy(set, pod) && isActive(pod));
-  const minReadyMs = (set.spec.minReadySeconds ?? 0) * 1000;
+  const controlled = seen.pods.filter((pod) => isControlledBy(owner, pod));
+  const present = countsTerminating ? controlled : controlled.filter(isActive);
+  const facts = { named, minReadyMs: minReadySeconds * 1000, nowMs: seen.nowMs };
   return {
-    counted: active
-      .filter(({ metadata }) => matches(metadata.labels))
-      .map((pod) => fleetPod(pod, { named, minReadyMs, nowMs })),
-    strays: active.filter(({ metadata }) => !matches(metadata.labels)),
+    counted: present.filter(({ metadata }) => matches(metadata.labels)).map((pod) => fleetPod(pod, facts)),
+    strays: present.filter((pod) => isActive(pod) && !matches(pod.metadata.labels)),
+    adoptable: (seen.orphans ?? []).filter((pod) => isActive(pod) && matches(pod.metadata.labels) && adopts(pod)),
   };
 }
 
 function fleetPod(
   pod: Pod,
-  {
-    named,
-    minReadyMs,
-    nowMs,
-  }: { readonly named: ReadonlySet<string>; readonly minReadyMs: number; readonly nowMs: number },
+  facts: { readonly named: ReadonlySet<string>; readonly minReadyMs: number; readonly nowMs: number },
 ): FleetPod {
-  const { name, labels = {} } = pod.metadata;
+  const { named, minReadyMs, nowMs } = facts;
+  const { name, labels = {}, deletionTimestamp } = pod.metadata;
   const state = lifecycleStateOf(pod);
-  const isServing = pod.status?.phase === 'Running' && isPodReady(pod) && isInPlaceReady(pod);
+  const isTerminating = deletionTimestamp !== undefined;
+  const isServing = !isTerminating && pod.status?.phase === 'Running' && isPodReady(pod) && isInPlaceReady(pod);
   const isReady = isServing && isWorkingState(state);
   // One millisecond more, because a pod is available only when longer than that has passed.
   const availableAtMs = minReadyMs > 0 ? (readySinceMs(pod) ?? Number.NaN) + minReadyMs + 1 : 0;
@@ -80,6 +98,7 @@ function fleetPod(
     state,
     revision: labels[revisionMark.podRevision],
     isSpecified: labels[cloneSetMark.specifiedDelete] !== undefined || named.has(name),
+    isTerminating,
     isServing,
     isReady,
     isAvailable: isReady && isOldEnough,
@@ -93,7 +112,7 @@ export function isOfRevision({ revision }: FleetPod, name: string): boolean {
 }
 
 /** The object as it was looked at. */
-export function asSeen({ metadata }: Pick<Pod, 'metadata'> | VolumeClaim): AsSeen {
+export function asSeen({ metadata }: Pick<KubeObject, 'metadata'>): AsSeen {
   const { namespace = '', name, uid, resourceVersion } = metadata;
   return { namespace, name, uid, resourceVersion };
 }
@@ -113,7 +132,8 @@ function isInPlaceReady(pod: Pod): boolean {
   return gate === undefined || gate.status === 'True';
 }
 
-function readySinceMs(pod: Pod): number | undefined {
+/** Since when the kubelet has called the pod ready. */
+export function readySinceMs(pod: Pod): number | undefined {
   return rankOf(pod).readySinceMs;
 }
 
@@ -126,8 +146,8 @@ interface Rank {
   readonly createdAtMs: number | undefined;
 }
 
-/** Sorting thousands of pods asks each for its rank many times. */
-const rankOf = perObject(({ metadata, status }: Pod): Rank => {
+/** How far a pod has come. Kept for each: sorting thousands of pods asks many times. */
+export const rankOf = perObject(({ metadata, status }: Pod): Rank => {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   return {
     // One that is not known sorts as Go's zero value does, with Pending.
@@ -139,48 +159,4 @@ const rankOf = perObject(({ metadata, status }: Pod): Rank => {
   };
 });
 
-/** Less than 0: the first comes first. */
-export type PodOrder = (left: FleetPod, right: FleetPod) => number;
-
-/** Orders that are asked one after the other until one tells the pods apart. */
-export function inOrder(...orders: readonly PodOrder[]): PodOrder {
-  return (left, right) => {
-    for (const order of orders) {
-      const difference = order(left, right);
-      if (difference !== 0) return difference;
-    }
-    return 0;
-  };
-}
-
-/** Pods that claim is true of come first. */
-export function first(claim: (pod: FleetPod) => boolean): PodOrder {
-  return (left, right) => Number(claim(right)) - Number(claim(left));
-}
-
 const phases = ['Pending', 'Unknown', 'Running'];
-
-/** Pods that have come least far first: without a node, then by phase. */
-export const byProgress: PodOrder = inOrder(
-  first(({ pod }) => !pod.spec.nodeName),
-  (left, right) => rankOf(left.pod).phase - rankOf(right.pod).phase,
-);
-
-/** Pods that the kubelet does not call ready first. */
-export const unreadyFirst: PodOrder = first(({ pod }) => !isPodReady(pod));
-
-/** Of ready pods those with the shorter time of service first; of any, those that restart more, then the newer. */
-export const byService: PodOrder = inOrder(
-  (left, right) =>
-    isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
-  (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
-  (left, right) => laterFirst(rankOf(left.pod).createdAtMs, rankOf(right.pod).createdAtMs),
-  // Nothing is left to tell them apart; but two looks at the same pods should decide the same.
-  (left, right) => compareGoStrings(left.name, right.name),
-);
-
-function laterFirst(left: number | undefined, right: number | undefined): number {
-  if (left === right) return 0;
-  if (left === undefined) return -1;
-  return right === undefined ? 1 : right - left;
-}

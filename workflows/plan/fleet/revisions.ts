@@ -1,0 +1,78 @@
+/** Which revisions a workload has now: the one of its template, the one its pods come from, those to delete. */
+
+import { labelMatcher } from '../../../api/core/label-selector.ts';
+import {
+  type ControllerRevision,
+  currentRevisionOf,
+  decideUpdateRevision,
+  type NewRevision,
+  type RevisionScheme,
+  revisionsOf,
+  revisionsToPrune,
+} from '../../../api/fleet/revision.ts';
+import { asSeen, type FleetPod } from './pods.ts';
+import type { Intention } from './steps.ts';
+import type { Workload } from './workload.ts';
+
+/** The revisions that the rest of a pass works with. */
+export interface Revisions {
+  /** All that count, oldest first (CS-84). */
+  readonly all: readonly ControllerRevision[];
+  /** The revision of the template. */
+  readonly update: ControllerRevision;
+  /** What all pods were of last, as far as it is still there (CS-85). */
+  readonly current: ControllerRevision;
+  /** What has to be written for that. */
+  readonly steps: readonly Intention[];
+}
+
+/** The revisions as they are, or the one that has to be created before anything else can be decided. */
+export function chooseRevisions<Owner extends Workload>(
+  scheme: RevisionScheme<Owner>,
+  { owner, revisions }: { readonly owner: Owner; readonly revisions: readonly ControllerRevision[] },
+):
+  | {
+      readonly kind: 'create';
+      readonly revision: NewRevision;
+      /** Those that there are. */
+      readonly known: readonly ControllerRevision[];
+    }
+  | ({ readonly kind: 'found' } & Revisions) {
+  const { metadata, spec, status } = owner;
+  const isSelected = labelMatcher(spec.selector) ?? (() => false);
+  const known = revisionsOf(metadata.uid, revisions, isSelected);
+  const decision = decideUpdateRevision(scheme.ownerOf(owner), known, status?.collisionCount ?? 0);
+  if (decision.kind === 'create') return { ...decision, known };
+
+  const { revision: update } = decision;
+  const all = [...known.filter(({ metadata: { name } }) => name !== update.metadata.name), update];
+  const current = scheme.keepsCurrent
+    ? currentRevisionOf(status?.currentRevision, all, update)
+    : (beforeUpdate({ all, update }) ?? update);
+  const steps: readonly Intention[] =
+    decision.kind === 'renumber' ? [{ kind: 'patchRevision', revision: asSeen(update), patch: decision.patch }] : [];
+  return { kind: 'found', all, update, current, steps };
+}
+
+/** What an undo returns to: where the pods come from or, once all are updated, what was wanted before. */
+export function previousRevision({ all, update, current }: Revisions): ControllerRevision | undefined {
+  return current.metadata.name === update.metadata.name ? beforeUpdate({ all, update }) : current;
+}
+
+function beforeUpdate({ all, update }: Pick<Revisions, 'all' | 'update'>): ControllerRevision | undefined {
+  return all.filter(({ metadata }) => metadata.name !== update.metadata.name).at(-1);
+}
+
+/** CS-86: the revisions that are no longer needed. `limit` unused ones are kept. */
+export function forgottenRevisions(
+  { all, update, current }: Revisions,
+  uses: { readonly target: ControllerRevision; readonly counted: readonly FleetPod[]; readonly limit: number },
+): readonly Intention[] {
+  const forgotten = revisionsToPrune({
+    revisions: all,
+    inUse: [update.metadata.name, current.metadata.name, uses.target.metadata.name],
+    podLabels: uses.counted.map(({ revision }) => revision),
+    limit: uses.limit,
+  });
+  return forgotten.map((revision) => ({ kind: 'deleteRevision', revision: asSeen(revision) }));
+}

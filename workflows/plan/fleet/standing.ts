@@ -1,0 +1,63 @@
+/** How a permit stands, and when to look again. */
+import { firstWait, type Rule } from '../decision.ts';
+import type { Situation } from './kind.ts';
+import type { Standing } from './permit.ts';
+import type { FleetPod } from './pods.ts';
+import { isUpdateLeft } from './roll-out-facts.ts';
+import { isAtGoal, progressOf } from './scene.ts';
+import { retryInMs } from './update.ts';
+import { noPermitInMs } from './waits.ts';
+
+/** How the permit of the pass stands. `isActing`: pods are written in this pass. */
+export function standingOf<Of extends Situation>(
+  rules: readonly Rule<Of>[],
+  situation: Of,
+  isActing: boolean,
+): Standing {
+  const { scene, scale, update } = situation;
+  const { input, permit, counted } = scene;
+  if (input.permit === undefined) return { kind: 'working' };
+  if (permit === undefined || scene.strategy.isOnDelete) return { kind: 'superseded' };
+
+  const isGood = ({ name, isAvailable }: FleetPod) => isAvailable || permit.skip.includes(name);
+  const arrived = counted.filter((pod) => isAtGoal(scene, pod));
+  const good = arrived.filter(isGood).length;
+  const verdict = { summary: progressOf(scene), arrived: arrived.length };
+  const milestone = permit.milestone ?? permit.batch;
+  const { left, keeps } = update.demand;
+  const isPast = left > 0 && milestone < scene.replicas - keeps && good >= milestone;
+  // Reported even while the next pods are begun, which goes on and on.
+  if (isPast && permit.milestone !== undefined) return { kind: 'batchDone', ...verdict };
+  // What has failed and is tried again is no work that anybody can wait for.
+  if (isActing && input.failures === undefined) return { kind: 'working' };
+
+  const isDone = scale.isSettled && !isUpdateLeft(situation) && good === arrived.length;
+  if (isDone) return { kind: 'allDone', ...verdict };
+  if (isPast || (scale.isSettled && isNamedDone(situation, isGood))) return { kind: 'batchDone', ...verdict };
+  const wait = firstWait(rules, situation);
+  return wait ? { kind: 'waiting', wait } : { kind: 'working' };
+}
+
+/** Whether all pods that the permit names have been updated; one that was recreated is gone. */
+function isNamedDone({ scene }: Situation, isGood: (pod: FleetPod) => boolean): boolean {
+  const named = scene.permit?.pods;
+  if (named === undefined) return false;
+  return scene.counted
+    .filter(({ pod }) => named.includes(pod.metadata.uid))
+    .every((pod) => isAtGoal(scene, pod) && isGood(pod));
+}
+
+/** When to look again though nothing happens; nothing when that is never. */
+export function againInMs(situation: Situation, ownDueMs: readonly number[]): { readonly againInMs?: number } {
+  const { scene, refresh, update } = situation;
+  const due = [...scene.counted.flatMap(({ availableAtMs }) => availableAtMs ?? []), ...ownDueMs];
+  const noPermitMs = noPermitInMs(situation);
+  const waits = [
+    ...due.map((atMs) => atMs - scene.input.nowMs),
+    refresh.againInMs,
+    retryInMs(update.stop),
+    // once it has been reported, there is nothing to look at any more
+    noPermitMs !== undefined && noPermitMs > 0 ? noPermitMs : undefined,
+  ].filter((ms) => ms !== undefined);
+  return waits.length === 0 ? {} : { againInMs: Math.max(Math.min(...waits), 0) };
+}
