@@ -111,7 +111,11 @@ function trimForeignPod(pod: Pod): Pod {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: { ...identity(metadata), ...(mayBeSelected && present({ labels: metadata.labels })) },
+    metadata: {
+      ...identity(metadata),
+      ...(mayBeSelected && present({ labels: metadata.labels })),
+      ...(metadata.ownerReferences?.some(({ controller }) => controller) && { ownerReferences: ofAnother }),
+    },
     spec: {
       containers: [],
       ...(gates.length > 0 ? { readinessGates: gates } : {}),
@@ -120,6 +124,9 @@ function trimForeignPod(pod: Pod): Pod {
     ...(Object.keys(read).length > 0 && { status: read }),
   };
 }
+
+/** Kept in place of the controller of a pod that is another's: one list for all, so that none of them is an orphan. */
+const ofAnother: readonly OwnerReference[] = [{ apiVersion: '', kind: '', name: '', uid: '', controller: true }];
 
 /** The kubelet's own, which every pod has and nobody asks for. */
 const unreadConditions: ReadonlySet<string> = new Set([

@@ -28,6 +28,8 @@ export interface ControllerContextOptions {
   readonly gates?: string;
   readonly temporal?: ControllerContext['config']['temporal'];
   readonly now?: () => number;
+  /** Asked before each write. Absent: this process leads. */
+  readonly isLeading?: () => boolean;
   /** Absent: nothing is ever started. */
   readonly starter?: Partial<ControllerContext['starter']>;
   /** Sees each call before it takes effect, which waits for it; what it throws, the call fails with. */
@@ -43,6 +45,7 @@ export async function runController(
     temporal = { address: '127.0.0.1:7233', namespace: 'default' },
     now = () => Date.parse('2026-01-01T00:01:00Z'),
     starter = {},
+    isLeading = () => true,
     meet,
   }: ControllerContextOptions = {},
 ): Promise<RunningController> {
@@ -94,7 +97,7 @@ export async function runController(
     log,
     metrics,
     now,
-    isLeading: () => true,
+    isLeading,
     cache<T extends KubeObject>(resource: Resource, indexes: Readonly<Record<string, IndexFunction<T>>> = {}) {
       const cache = cacheOf(resource) as unknown as WritableCache<T>;
       for (const [name, of] of Object.entries(indexes)) cache.addIndex(name, of);
@@ -110,7 +113,7 @@ export async function runController(
   const controller = controllerOf(context);
   for (const reflector of reflectors) reflector.start();
   await Promise.all(reflectors.map((reflector) => reflector.synced()));
-  controller.begin?.({ isLeading: () => true, lost: new AbortController().signal });
+  controller.begin?.({ isLeading, lost: new AbortController().signal });
   controller.wantAll();
   return {
     cluster,

@@ -3,6 +3,7 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { KubeClient, ListOptions, WatchEvent, WatchOptions } from '../../kube/client.ts';
 import { pathOf } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { strategicMerge } from './simulated-pod.ts';
 
 /** One call, as `verb plural/name`. */
 export type CallLog = string[];
@@ -15,6 +16,8 @@ type Stored = KubeObject & Record<string, unknown>;
  */
 export class MemoryCluster {
   readonly calls: CallLog = [];
+  /** Pods that are deleted stay until `remove` is called. */
+  keepsTerminating = false;
   readonly #objects = new Map<string, Stored>();
   readonly #watchers = new Set<(path: string, event: WatchEvent<Stored>) => void>();
   #version = 0;
@@ -39,6 +42,20 @@ export class MemoryCluster {
   /** The object as it is now. */
   look(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): Stored | undefined {
     return this.#objects.get(pathOf(resource, ref));
+  }
+
+  /** All objects of a resource, as they are now. */
+  all(resource: Resource): readonly Stored[] {
+    return [...this.#objects].filter(([path]) => matches(path, resource, {})).map(([, object]) => object);
+  }
+
+  /** What a deletion does: a pod of a cluster that `keepsTerminating` is removed by its kubelet later. */
+  delete(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): void {
+    const object = this.look(resource, ref);
+    if (object === undefined) return;
+    if (!this.keepsTerminating || resource.plural !== 'pods') return this.remove(resource, ref);
+    const { resourceVersion: _, ...metadata } = object.metadata;
+    this.put(resource, { ...object, metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } });
   }
 
   remove(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): void {
@@ -184,11 +201,12 @@ function patched(object: Stored, type: string, body: unknown): Stored {
     return object;
   }
   const change = body as Stored;
+  const merge = type === 'strategic' ? strategicMerge : merged;
   const version = change.metadata.resourceVersion;
   if (version !== undefined && version !== object.metadata.resourceVersion) {
     throw new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
   }
-  return merged(object, change) as Stored;
+  return merge(object as never, change as never) as unknown as Stored;
 }
 
 function merged(target: unknown, change: unknown): unknown {

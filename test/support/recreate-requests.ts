@@ -153,7 +153,7 @@ export function plainClient(
       await meet({ verb: 'delete', plural: resource.plural, name: ref.name });
       const found: KubeObject = await kube.get(resource, ref);
       refuseOther(found, preconditions?.uid);
-      cluster.remove(resource, ref);
+      cluster.delete(resource, ref);
     },
   };
 }

@@ -189,7 +189,11 @@ export function strategicMerge(object: JsonObject, patch: JsonObject): JsonObjec
   return result;
 }
 
-function mergeLists(before: readonly Json[], patch: readonly Json[]): readonly Json[] {
+function mergeLists(all: readonly Json[], changes: readonly Json[]): readonly Json[] {
+  const isRemoval = (item: Json) => isJsonObject(item) && item.$patch === 'delete';
+  const gone = changes.filter(isRemoval).flatMap((item) => (isJsonObject(item) ? [item.uid] : []));
+  const before = all.filter((item) => !isJsonObject(item) || item.uid === undefined || !gone.includes(item.uid));
+  const patch = changes.filter((item) => !isRemoval(item));
   const keyOf = (item: Json) => (isJsonObject(item) ? (item.name ?? item.type) : item);
   const merged = before.map((item) => {
     const change = patch.find((candidate) => keyOf(candidate) === keyOf(item));

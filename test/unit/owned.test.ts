@@ -2,7 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { KubeObject, OwnerReference } from '../../api/core/meta.ts';
 import { createCache } from '../../kube/cache.ts';
-import { controllerOf, orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from '../../watcher/fleet/owned.ts';
+import { isOfFleet, orphanIndex, orphansIn, ownedBy, ownedIndex, ownerIn } from '../../watcher/fleet/owned.ts';
+import { trimPod } from '../../watcher/trim.ts';
 
 const other = { group: 'apps.kruise.io', kind: 'StatefulSet' };
 
@@ -48,16 +49,24 @@ describe('what workloads own', () => {
     expect(ownedBy(cache, cloneSets, 'other')).toEqual([]);
   });
 
-  it('takes no memory for what others control', () => {
-    expect([pods.native, pods.ofOtherGroup, pods.uncontrolled, pods.orphan].map(controllerOf)).toEqual(
-      Array.from({ length: 4 }, () => undefined),
-    );
+  it('tells pods of workloads that are rolled out from those of others', () => {
+    expect([pods.mine, pods.older].map(isOfFleet)).toEqual([true, true]);
+    expect([pods.native, pods.ofOtherGroup, pods.uncontrolled, pods.orphan].some(isOfFleet)).toBe(false);
   });
 
   it('and what nobody controls is found by its namespace', () => {
     const cache = filled(orphanIndex);
     expect(names(orphansIn(cache, 'shop'))).toEqual(['orphan', 'uncontrolled']);
     expect(orphansIn(cache, 'bank')).toEqual([]);
+  });
+
+  it('is no orphan though its controller is not kept', () => {
+    const foreign = object('foreign', { apiVersion: 'apps/v1', kind: 'ReplicaSet' });
+    const trimmed = trimPod({ ...foreign, spec: { containers: [] } });
+    const cache = createCache<KubeObject>({ indexes: { ...orphanIndex, ...ownedIndex }, onError: () => undefined });
+    cache.replace([trimmed], '9');
+    expect(orphansIn(cache, 'shop')).toEqual([]);
+    expect(cache.byIndex('owner', '//')).toEqual([]);
   });
 
   it('names its owner of a kind', () => {

@@ -3,17 +3,17 @@
  * that several kinds that follow one resource share it, and each finds only its own.
  */
 
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { KubeObject, OwnerReference, Resource } from '../../api/core/meta.ts';
 import { fleetOf } from '../../api/fleet/fleet-kinds.ts';
 import type { Cache } from '../../kube/cache.ts';
 
 type Kind = Pick<Resource, 'group' | 'kind'>;
 
-/** Finds what a workload of ours controls. */
+/** Finds what a workload controls. */
 export const ownedIndex = {
   owner: (object: KubeObject): readonly string[] => {
-    const owner = controllerOf(object);
-    return owner === undefined ? [] : [keyOf(owner.kind, owner.uid)];
+    const controller = controllerIn(object);
+    return controller?.uid ? [keyOf(kindOf(controller), controller.uid)] : [];
   },
 } as const;
 
@@ -49,15 +49,25 @@ export function orphansIn<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>
 
 /** The UID of the workload of this kind that controls the object. */
 export function ownerIn(object: KubeObject | undefined, kind: Kind): string | undefined {
-  const owner = object && controllerOf(object);
-  return owner?.kind.kind === kind.kind && owner.kind.group === kind.group ? owner.uid : undefined;
+  const controller = object && controllerIn(object);
+  if (controller === undefined) return undefined;
+  const named = kindOf(controller);
+  return named.kind === kind.kind && named.group === kind.group ? controller.uid : undefined;
 }
 
-/** The workload of ours that controls the object. */
-export function controllerOf({ metadata }: KubeObject): { readonly kind: Kind; readonly uid: string } | undefined {
-  const controller = metadata.ownerReferences?.find((reference) => reference.controller);
-  const kind = controller && fleetOf(controller);
-  return kind && { kind, uid: controller.uid };
+/** Whether a workload whose changes are rolled out controls the object. */
+export function isOfFleet(object: KubeObject): boolean {
+  const controller = controllerIn(object);
+  return controller !== undefined && fleetOf(controller) !== undefined;
+}
+
+function controllerIn({ metadata }: KubeObject): OwnerReference | undefined {
+  return metadata.ownerReferences?.find((reference) => reference.controller);
+}
+
+/** In whatever version the reference is. */
+function kindOf({ apiVersion, kind }: OwnerReference): Kind {
+  return { group: apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '', kind };
 }
 
 function keyOf({ group, kind }: Kind, uid: string): string {

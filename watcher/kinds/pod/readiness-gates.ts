@@ -3,7 +3,7 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { heldKeys, lacksReadiness } from '../../../api/core/pod-readiness.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
-import { controllerOf } from '../../fleet/owned.ts';
+import { isOfFleet } from '../../fleet/owned.ts';
 import { podUidOf, releaseDeadKeys } from '../container-recreate-request/controller.ts';
 import { answerReadinessGate } from '../container-recreate-request/pod-readiness.ts';
 
@@ -28,7 +28,7 @@ export function readinessGates({ kube, now, isLeading, cache, queue }: Controlle
   function wantPass(pod: Pod): void {
     const { uid } = pod.metadata;
     if (heldKeys(pod.status?.conditions).length > 0) passes.add(uid);
-    else if (lacksReadiness(pod)) passes.addAfter(uid, controllerOf(pod) ? leftToFleetMs : 0);
+    else if (lacksReadiness(pod)) passes.addAfter(uid, isOfFleet(pod) ? leftToFleetMs : 0);
   }
 
   pods.onChange(({ after }) => {

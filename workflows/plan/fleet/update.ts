@@ -129,15 +129,16 @@ function walkAlong(
   let room = Math.min(isBack ? Number.POSITIVE_INFINITY : line.room, input.mostStarts ?? Number.POSITIVE_INFINITY);
 
   for (const pod of line.pods) {
+    const hasBegun = isHeld(pod);
+    // What the permit is not for takes no part of the budget.
+    if (!hasBegun && permit?.pods?.includes(pod.pod.metadata.uid) === false) continue;
     if (!line.admits(pod)) return stopAt({ kind: 'budget', pod });
     if (busy.has(pod.name)) continue;
 
-    const hasBegun = isHeld(pod);
     if (!hasBegun) {
       if (permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
       if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
       if (permit === undefined) return stopAt({ kind: 'noPermit' });
-      if (permit.pods && !permit.pods.includes(pod.pod.metadata.uid)) continue;
       if (room <= 0) return stopAt({ kind: 'batchFull' });
     }
     const refusal = input.refusals?.find((refused) => refused.pod === pod.name);

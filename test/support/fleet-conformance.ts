@@ -1,0 +1,365 @@
+/**
+ * What every kind of workload has to do alike, whatever is special about it. Each test runs the controller of the kind with
+ * its real reflectors, caches and queue on an API server in memory; nodes play the kubelet, and fail the test when a container
+ * is stopped that Services still send requests to.
+ */
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { isControlledBy } from '../../api/core/refs.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts';
+import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
+import { isInPlaceComplete } from '../../api/in-place/in-place-update.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { ControllerOf } from '../../watcher/controller.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
+import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
+import { MemoryCluster } from './memory-kube-client.ts';
+import { PodOnNode } from './pod-on-node.ts';
+import type { SeenCall } from './recreate-requests.ts';
+import { strategicMerge } from './simulated-pod.ts';
+import { waitFor } from './wait.ts';
+
+/** A kind that is to conform. */
+export interface FleetKindUnderTest {
+  readonly resource: Resource;
+  readonly controllerOf: ControllerOf;
+  /** The spec of a workload of three pods with this template, of which one may be unavailable at a time. */
+  readonly spec: (template: JsonObject, selector: JsonObject) => object;
+  /** The name of a pod that it would adopt. Absent: it adopts none. */
+  readonly adoptable?: string;
+}
+
+const replicas = 3;
+const [name, uid] = ['web', 'web-uid'];
+const place = { namespace: 'shop', name };
+const selector = { matchLabels: { app: 'web' } };
+const malformed = { matchExpressions: [{ key: 'app', operator: 'Near', values: ['web'] }] };
+
+function template(image: string): JsonObject {
+  return { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'main', image }] } };
+}
+
+/** A workload with its controller, its pods and their nodes. */
+class Conformance {
+  readonly cluster = new MemoryCluster();
+  readonly wanted: string[] = [];
+  isLeading = true;
+  /** Sees each write before it takes effect. */
+  meet: (call: SeenCall) => void = () => undefined;
+  /** The least pods that were available at any time since all were. */
+  least = Number.POSITIVE_INFINITY;
+  readonly #kind: FleetKindUnderTest;
+  readonly #nodes = new Map<string, PodOnNode>();
+  #generation = 1;
+  #running: RunningController | undefined;
+
+  constructor(kind: FleetKindUnderTest) {
+    this.#kind = kind;
+  }
+
+  get controller(): RunningController {
+    if (this.#running === undefined) throw new Error('not started');
+    return this.#running;
+  }
+
+  async start(): Promise<void> {
+    this.apply(template('app:1'));
+    const starter: ControllerContextOptions['starter'] = {
+      want: ({ workflowId }) => void this.wanted.push(workflowId),
+    };
+    this.#running = await runController(this.#kind.controllerOf, {
+      cluster: this.cluster,
+      now: () => Date.now(),
+      isLeading: () => this.isLeading,
+      meet: (call) => this.meet(call),
+      starter,
+    });
+  }
+
+  /** Starts it and waits until all pods of the first revision are available. */
+  async settle(): Promise<void> {
+    await this.start();
+    await this.until('all pods to be ready', () => this.ready().length === replicas);
+    this.least = replicas;
+  }
+
+  apply(of: JsonObject, annotations: Readonly<Record<string, string>> = {}): void {
+    const before = this.cluster.look(this.#kind.resource, place) as { readonly status?: object } | undefined;
+    this.cluster.put(this.#kind.resource, {
+      metadata: { ...place, uid, generation: this.#generation++, annotations },
+      spec: this.#kind.spec(of, selector),
+      ...(before?.status && { status: before.status }),
+    });
+  }
+
+  /** Another workload, of which nothing can be made. */
+  poison(): void {
+    const metadata = { namespace: 'shop', name: 'poisoned', uid: 'poisoned-uid', generation: 1 };
+    this.cluster.put(this.#kind.resource, { metadata, spec: this.#kind.spec(template('app:1'), malformed) });
+  }
+
+  pods(): readonly Pod[] {
+    const owner = { metadata: { uid } };
+    return this.cluster.all(kubeResource.pods).filter((pod) => isControlledBy(owner, pod)) as unknown as readonly Pod[];
+  }
+
+  ready(): readonly Pod[] {
+    const gates = defaultFeatureGates();
+    return this.pods().filter(
+      (pod) => pod.metadata.deletionTimestamp === undefined && isPodReady(pod) && isInPlaceComplete(pod, gates),
+    );
+  }
+
+  /** Names of ready pods that run this image. */
+  running(image: string): readonly string[] {
+    return this.ready()
+      .filter(({ status }) => status?.containerStatuses?.[0]?.image === image)
+      .map(({ metadata }) => metadata.name)
+      .toSorted();
+  }
+
+  /** Names of pods that are to run this image. */
+  wanting(image: string): readonly string[] {
+    return this.pods()
+      .filter(({ spec }) => spec.containers[0]?.image === image)
+      .map(({ metadata }) => metadata.name);
+  }
+
+  revisions(): Readonly<Record<string, string>> {
+    const all = this.cluster.all(kubeResource.controllerRevisions) as unknown as readonly ControllerRevision[];
+    return Object.fromEntries(
+      all.map((revision) => {
+        const spec = templateOf(revision)?.spec as { readonly containers: readonly { readonly image: string }[] };
+        return [spec.containers[0]?.image ?? '', revision.metadata.name];
+      }),
+    );
+  }
+
+  /** Asks for another image, and waits until its revision is there and the caches show it. Answers its name. */
+  async change(image: string): Promise<string> {
+    this.apply(template(image));
+    return await this.until('the new revision', () => {
+      const status = (this.cluster.look(this.#kind.resource, place) as { status?: { updateRevision?: string } })
+        ?.status;
+      const revision = this.revisions()[image];
+      return status?.updateRevision === revision && revision;
+    });
+  }
+
+  hand(permit: Partial<Permit> & Pick<Permit, 'revision'>, life: PermitLife = forEver): Promise<Verdict> {
+    const queue = this.controller.controller.fleet?.queue();
+    if (queue === undefined) throw new Error('nobody leads');
+    return queue.hand(uid, { paused: false, skip: [], batch: replicas, ...permit }, life);
+  }
+
+  /** Plays the nodes until the answer is neither empty nor false. */
+  async until<Value>(what: string, probe: () => Value) {
+    return await waitFor(what, () => {
+      this.#playNodes();
+      return probe();
+    });
+  }
+
+  /** Waits until nothing is written any more. */
+  async rest(): Promise<void> {
+    let quiet = 0;
+    let writes = -1;
+    await this.until('the controller to rest', () => {
+      const now = this.controller.writes.length;
+      quiet = now === writes ? quiet + 1 : 0;
+      writes = now;
+      return quiet >= 6;
+    });
+  }
+
+  #playNodes(): void {
+    for (const pod of this.cluster.all(kubeResource.pods) as unknown as readonly Pod[]) this.#playNode(pod);
+    this.least = Math.min(this.least, this.ready().length);
+  }
+
+  #playNode(pod: Pod): void {
+    const ref = { namespace: 'shop', name: pod.metadata.name };
+    if (pod.metadata.deletionTimestamp !== undefined) {
+      this.cluster.remove(kubeResource.pods, ref);
+      return;
+    }
+    if (pod.spec.nodeName === undefined) {
+      this.#write(pod, { spec: { nodeName: 'node-1' } });
+      return;
+    }
+    const node = this.#nodes.get(pod.metadata.uid) ?? new PodOnNode();
+    this.#nodes.set(pod.metadata.uid, node);
+    for (const step of node.steps(pod, true)) {
+      const live = this.cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
+      const patch = live && step.take(live, Date.now());
+      if (live && patch) this.#write(live, patch);
+    }
+  }
+
+  #write(pod: Pod, patch: JsonObject): void {
+    const merged = strategicMerge(pod as unknown as JsonObject, patch) as unknown as KubeObject;
+    this.cluster.put(kubeResource.pods, merged);
+  }
+}
+
+const forEver: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
+
+/** The tests that every kind passes. */
+export function fleetConformance(kind: FleetKindUnderTest): void {
+  const started: Conformance[] = [];
+  const begin = () => {
+    const fleet = new Conformance(kind);
+    started.push(fleet);
+    return fleet;
+  };
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map(({ controller }) => controller.stop()));
+  });
+
+  describe(`${kind.resource.kind} as a fleet`, () => {
+    it('keeps its number of pods, and replaces one that is gone', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const [gone] = fleet.pods();
+      fleet.cluster.remove(kubeResource.pods, { namespace: 'shop', name: gone?.metadata.name ?? '' });
+      await fleet.until('the pod to be replaced', () => fleet.ready().length === replicas);
+      expect(fleet.pods().map(({ metadata }) => metadata.uid)).not.toContain(gone?.metadata.uid);
+      await fleet.rest();
+      expect(fleet.pods()).toHaveLength(replicas);
+    });
+
+    it('disrupts nothing without a permit, and asks for a roll-out', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      await fleet.change('app:2');
+      await fleet.until('the roll-out to be wanted', () => fleet.wanted.includes(`roll-out/${uid}`));
+      await fleet.rest();
+      expect([fleet.wanting('app:2'), fleet.least]).toEqual([[], replicas]);
+    });
+
+    it('updates within its budget under a permit, and stops no container that is in service', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const before = fleet.pods().map(({ metadata }) => metadata.uid);
+      const revision = await fleet.change('app:2');
+      const verdict = fleet.hand({ revision });
+      await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
+      expect(await verdict).toMatchObject({ kind: 'allDone', arrived: replicas });
+      expect(fleet.least).toBeGreaterThanOrEqual(replicas - 1);
+      expect(fleet.pods().map(({ metadata }) => metadata.uid)).toEqual(before);
+      for (const { status } of fleet.pods()) expect(status?.containerStatuses?.[0]?.restartCount).toBe(1);
+    });
+
+    it('begins nothing more once the permit has ended, and finishes what has begun', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const revision = await fleet.change('app:2');
+      const end = new AbortController();
+      const verdict = fleet.hand({ revision }, { isAlive: () => !end.signal.aborted, ended: end.signal });
+      const lost = expect(verdict).rejects.toThrow('the activity has ended');
+      await fleet.until('a pod to be on its way', () => fleet.wanting('app:2').length > 0);
+      end.abort(new Error('the activity has ended'));
+      await lost;
+      await fleet.until('what has begun to be finished', () => fleet.ready().length === replicas);
+      await fleet.rest();
+      expect(fleet.running('app:2')).toHaveLength(1);
+    });
+
+    it('lets only those pods begin that its permit names', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const [chosen] = fleet.pods();
+      const revision = await fleet.change('app:2');
+      const verdict = fleet.hand({ revision, pods: [chosen?.metadata.uid ?? ''] });
+      await fleet.until('the pod to be updated', () => fleet.running('app:2').length === 1);
+      expect(await verdict).toMatchObject({ kind: 'batchDone', arrived: 1 });
+      expect(fleet.wanting('app:2')).toEqual([chosen?.metadata.name]);
+    });
+
+    it('writes nothing once it does not lead any more', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      await fleet.rest();
+      fleet.isLeading = false;
+      const before = fleet.controller.writes.length;
+      const [gone] = fleet.pods();
+      fleet.cluster.remove(kubeResource.pods, { namespace: 'shop', name: gone?.metadata.name ?? '' });
+      fleet.apply(template('app:2'));
+      await fleet.rest();
+      expect(fleet.controller.writes.slice(before)).toEqual([]);
+    });
+
+    it('makes no pod twice when the answer to a creation is lost', async () => {
+      const fleet = begin();
+      let lost = 0;
+      fleet.meet = ({ verb, plural, body }) => {
+        if (verb !== 'create' || plural !== 'pods' || lost > 0) return;
+        lost += 1;
+        fleet.cluster.put(kubeResource.pods, body as never);
+        throw new KubeError({ status: 0, message: 'no answer within 30 s' });
+      };
+      await fleet.settle();
+      await fleet.rest();
+      expect([lost, fleet.pods().length]).toEqual([1, replicas]);
+    });
+
+    it('takes pods back under an undo, and only those that have changed', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const revision = await fleet.change('app:2');
+      const updated = fleet.hand({ revision, batch: 1, milestone: 1 });
+      await fleet.until('the first pod to be updated', () => fleet.running('app:2').length === 1);
+      await updated;
+      const { 'app:1': old = '' } = fleet.revisions();
+      const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
+      const orders = ordersAnnotation({ version: 1, revision, undo: { to: old, ...by } }) as Record<string, string>;
+      fleet.apply(template('app:2'), orders);
+      const undone = fleet.hand({ revision: old, undo: { from: revision, to: old } });
+      await fleet.until('the pod to be taken back', () => fleet.running('app:1').length === replicas);
+      expect(await undone).toMatchObject({ kind: 'allDone' });
+      const restarts = fleet.pods().map(({ status }) => status?.containerStatuses?.[0]?.restartCount ?? 0);
+      expect(restarts.toSorted()).toEqual([0, 0, 2]);
+    });
+
+    it('leaves out the pods that an operator skips', async () => {
+      const fleet = begin();
+      await fleet.settle();
+      const [left] = fleet.pods().map(({ metadata }) => metadata.name);
+      const revision = await fleet.change('app:2');
+      const verdict = fleet.hand({ revision, skip: [left ?? ''] });
+      await fleet.until('the others to be updated', () => fleet.running('app:2').length === replicas - 1);
+      expect(await verdict).toMatchObject({ kind: 'allDone', arrived: replicas - 1 });
+      await fleet.rest();
+      expect(fleet.wanting('app:1')).toEqual([left]);
+    });
+
+    it(`${kind.adoptable ? 'adopts' : 'leaves alone'} pods that nobody controls`, async () => {
+      const fleet = begin();
+      const orphan = { namespace: 'shop', name: kind.adoptable ?? 'web-stray' };
+      fleet.cluster.put(kubeResource.pods, {
+        ...template('app:1'),
+        metadata: { ...orphan, labels: selector.matchLabels },
+      });
+      await fleet.settle();
+      await fleet.rest();
+      const names = fleet.pods().map(({ metadata }) => metadata.name);
+      expect([names.length, names.includes(orphan.name)]).toEqual([replicas, kind.adoptable !== undefined]);
+    });
+
+    it('is not held up by another workload of which nothing can be made', async () => {
+      const fleet = begin();
+      fleet.poison();
+      await fleet.settle();
+      const revision = await fleet.change('app:2');
+      const verdict = fleet.hand({ revision });
+      await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
+      expect((await verdict).kind).toBe('allDone');
+    });
+  });
+}
