@@ -6,7 +6,7 @@ import { request } from 'undici';
 export interface ApiServer {
   readonly url: string;
   readonly dispatcher: Agent;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
 }
 
 /** An answer other than success. */

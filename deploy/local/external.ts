@@ -3,8 +3,8 @@ import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { KubeConfig } from '@kubernetes/client-node';
 import { Agent } from 'undici';
+import { loadCredentials } from '../../kube/credentials.ts';
 import type { ApiServer } from './api-server.ts';
 import { temporalOnMachine } from './control-plane.ts';
 import { instanceFeatureGates } from './feature-gates.ts';
@@ -150,24 +150,15 @@ async function startRole({
 }
 
 async function openCluster(kubeconfig: string): Promise<Cluster> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const cluster = config.getCurrentCluster();
-  if (!cluster) throw new Error(`Cannot use ${kubeconfig}: it has no current context`);
-  const access: { ca?: unknown; cert?: unknown; key?: unknown; headers?: Record<string, string> } = {};
-  await config.applyToHTTPSOptions(access);
-  const text = (value: unknown): string | undefined =>
-    Buffer.isBuffer(value) || typeof value === 'string' ? value.toString() : undefined;
-  const ca = text(access.ca);
-  const [cert, key] = [text(access.cert), text(access.key)];
-  const connect = { ...(ca ? { ca } : {}), ...(cert ? { cert } : {}), ...(key ? { key } : {}), timeout: 30_000 };
+  const credentials = loadCredentials(kubeconfig);
+  const { tls, headers } = await credentials.current();
   return {
     api: {
-      url: cluster.server,
-      dispatcher: new Agent({ connections: 4, connect }),
-      headers: access.headers ?? {},
+      url: credentials.server.href.replace(/\/$/, ''),
+      dispatcher: new Agent({ connections: 4, connect: { ...tls, timeout: 30_000 } }),
+      headers,
     },
-    certificateAuthorityData: ca && Buffer.from(ca).toString('base64'),
+    certificateAuthorityData: Buffer.isBuffer(tls.ca) ? tls.ca.toString('base64') : undefined,
   };
 }
 
