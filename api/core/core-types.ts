@@ -28,7 +28,7 @@ export function asGoStruct(type: CoreType, object: JsonObject): GoValue {
 }
 
 /** A field of a core type. */
-export interface CoreField {
+interface CoreField {
   readonly name: string;
   readonly always: boolean;
   readonly shape: 'plain' | 'pointer' | 'list' | 'map';

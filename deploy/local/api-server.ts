@@ -10,7 +10,7 @@ export interface ApiServer {
 }
 
 /** An answer other than success. */
-export class ApiError extends Error {
+class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);

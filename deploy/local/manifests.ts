@@ -146,7 +146,7 @@ async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<vo
 }
 
 /** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the one that is nobody's. */
-export function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
+function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
   const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
   const text = JSON.stringify(manifestsIn(root, 'network'));
   return JSON.parse(text.replaceAll('192.0.2.1/32', cidr)) as readonly Manifest[];

@@ -22,7 +22,7 @@ import {
 import { HopelessError, waitFor } from './wait.ts';
 
 /** How to tell that a part works. */
-export type ReadyCheck =
+type ReadyCheck =
   | { readonly kind: 'http'; readonly url: string }
   /** Over TLS, as the administrator. */
   | { readonly kind: 'https'; readonly url: string }

@@ -326,16 +326,6 @@ async function applyRoleManifests(instance: Instance, progress: Progress, source
 /** Ports for health and metrics, at the address of the API server; the daemon's is at its node's address. */
 export const rolePorts = { watcher: 8080, webhook: 8081, worker: 8082, daemon: 10_221 } as const;
 
-/** Issues new tokens for all roles; those that run take them up. Needed when a Node was deleted and came again. */
-export async function renewTokens(name: string): Promise<void> {
-  const instance = findInstance(name);
-  if (!instance) throw new Error(`Instance "${name}" is down`);
-  const nodes = Array.from({ length: knownNodes(instance) }, (_, index) => nodePlace(instance, index + 1));
-  for (const role of Object.values(roles)) {
-    for (const node of role === roles.daemon ? nodes : [undefined]) await giveAccess(instance, role, node);
-  }
-}
-
 /** The roles of one version of Windlass: what is applied before they run, and how each is run. */
 export interface RoleSource {
   /** From `roleBundles`. */
