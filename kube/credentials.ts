@@ -3,7 +3,7 @@ import type { RequestOptions } from 'node:https';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
-import type { KubeConfig } from '@kubernetes/client-node';
+import type { KubeConfig } from './client-node-config.ts';
 import { type Kubeconfig, type KubeconfigChoice, KubeconfigError, readKubeconfig } from './kubeconfig.ts';
 
 /** What one request needs in order to be let in. */
@@ -46,8 +46,8 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
  * Credentials from this kubeconfig (several, joined as in KUBECONFIG, are merged); absent: ~/.kube/config, or the service
  * account of the pod. Throws a CredentialsError when there are none.
  *
- * Tokens, certificates and passwords are read here. Everything else, such as plugins, is left to client-node, which is
- * loaded only then: it takes some 50 MB, and a process on each of thousands of nodes has no use for it.
+ * Tokens, certificates and passwords are read here. Exec plugins, OIDC and other providers are left to client-node, which
+ * is loaded only then: it takes 17 MB, and a process on each of thousands of nodes has no use for it (ADR 11).
  */
 export function loadCredentials(
   kubeconfig: string | undefined,
@@ -173,7 +173,7 @@ function content(base64: string | undefined, file: string | undefined): Buffer |
 }
 
 async function withClientNode({ cluster, user }: Kubeconfig): Promise<KubeConfig> {
-  const { KubeConfig: ClientNodeConfig } = await import('@kubernetes/client-node');
+  const { KubeConfig: ClientNodeConfig } = await import('./client-node-config.ts');
   const config = new ClientNodeConfig();
   const name = 'windlass';
   // client-node refuses plain HTTP unless verification is off; kubectl does not (`kubectl proxy`), nor do we.

@@ -37,7 +37,7 @@ export interface Config {
 }
 
 /** How the watchers choose the one that leads. */
-export interface LeaderElectionConfig {
+interface LeaderElectionConfig {
   readonly enabled: boolean;
   readonly namespace: string;
   readonly id: string;
@@ -47,7 +47,7 @@ export interface LeaderElectionConfig {
 }
 
 /** How the API server reaches admission, and with which certificates. */
-export interface WebhookConfig {
+interface WebhookConfig {
   /** Absent: the API server goes through the Service. */
   readonly host?: string;
   readonly port: number;
@@ -61,7 +61,7 @@ export interface WebhookConfig {
 }
 
 /** How images are kept on nodes. */
-export interface ImagesConfig {
+interface ImagesConfig {
   /** A node gets its NodeImage when it has been ready for so long. */
   readonly nodeImageDelaySeconds: number;
   /** Tags of jobs of type Always stay on record so much longer than the job says. */
@@ -71,7 +71,7 @@ export interface ImagesConfig {
 }
 
 /** Which node this daemon serves, and where its runtime listens. */
-export interface DaemonConfig {
+interface DaemonConfig {
   /** Empty in every role but the daemon. */
   readonly nodeName: string;
   readonly socketLocation: string;
@@ -84,7 +84,7 @@ export interface DaemonConfig {
 }
 
 /** Where a node's own registry credentials come from. */
-export interface NodeCredentialsConfig {
+interface NodeCredentialsConfig {
   /** `mustExist`: somebody has named the file. */
   readonly pluginConfig: { readonly file: string; readonly mustExist: boolean };
   readonly pluginFolder: string;

@@ -5,7 +5,7 @@
  * or Kubernetes gave to an environment variable work as well.
  */
 
-export const roles = ['watcher', 'webhook', 'worker', 'daemon', 'all'] as const;
+const roles = ['watcher', 'webhook', 'worker', 'daemon', 'all'] as const;
 
 /** Which process this is: each has its own entry point, `all` is watcher, webhook and worker in one. */
 export type Role = (typeof roles)[number];

@@ -20,12 +20,13 @@ const priorityStrategy = Type.Object(
     weightPriority: Type.Optional(
       Type.Array(
         Type.Object({
-          weight: anyInt32({ description: '0 to 100.' }),
-          matchSelector: labelSelector({ description: 'The pods that get the weight.' }),
+          weight: anyInt32({ description: 'From 0 to 100.' }),
+          matchSelector: labelSelector({ description: 'Selects the pods that get the weight.' }),
         }),
         {
           'x-kubernetes-list-type': 'atomic',
-          description: 'Pods with the largest sum of weights first. Excludes `orderPriority`.',
+          description:
+            'Pods with the largest sum of weights are updated first. Cannot be combined with `orderPriority`.',
         },
       ),
     ),
@@ -33,18 +34,18 @@ const priorityStrategy = Type.Object(
       Type.Array(Type.Object({ orderedKey: Type.String({ description: 'A label key.' }) }), {
         'x-kubernetes-list-type': 'atomic',
         description:
-          'Pods with none of these labels first, then those with the first one and so on; of pods with the same label, ' +
-          'the one whose value ends in the larger number first.',
+          'Pods without any of these labels are updated first, then pods with the first label, and so on. Of pods with the ' +
+          'same label, the pod whose value ends in the larger number is updated first.',
       }),
     ),
   },
-  { description: 'Which pods are updated first.' },
+  { description: 'The order in which pods are updated.' },
 );
 
 const gracePeriodSeconds = Type.Optional(
   anyInt32({
     description:
-      'The pod is unready for so long before its containers change in place. Absent, 0 or less: they change at once.',
+      'How long the pod is unready before its containers are updated in place. Absent, 0 or less: they are updated at once.',
   }),
 );
 
@@ -52,13 +53,16 @@ const inPlaceUpdateStrategy = Type.Object(
   {
     gracePeriodSeconds,
     imagePreDownloadParallelism: Type.Optional(
-      intOrPercent({ description: 'On how many nodes at once new images are pulled ahead. Absent: 1. 0: on none.' }),
+      intOrPercent({
+        description:
+          'The maximum number or percentage of nodes that pre-download new images at the same time. Absent: 1. 0: images are not pre-downloaded.',
+      }),
     ),
     imagePreDownloadTimeoutSeconds: Type.Optional(
-      anyInt32({ description: 'How long pulling an image ahead may take on one node. Absent: 300.' }),
+      anyInt32({ description: 'How long the pre-download of an image may take on one node. Absent: 300.' }),
     ),
     imagePreDownloadMinUpdatedReadyPods: Type.Optional(
-      anyInt32({ description: 'Images are pulled ahead once so many updated pods are ready. Absent: 0.' }),
+      anyInt32({ description: 'Images are pre-downloaded once this many updated pods are ready. Absent: 0.' }),
     ),
   },
   { description: 'How pods are updated in place.' },
@@ -68,31 +72,35 @@ const inPlaceUpdateStrategy = Type.Object(
 const pace = {
   partition: Type.Optional(
     intOrPercent({
-      description: 'How many pods, or which share of replicas (rounded up), stay at older revisions. Absent: 0.',
+      description:
+        'The number of pods, or the percentage of `replicas` (rounded up), that stays at older revisions. Absent: 0.',
     }),
   ),
   maxUnavailable: Type.Optional(
     intOrPercent({
       description:
-        'How many pods may be unavailable for the sake of the update. A share is rounded up without `maxSurge`, else ' +
-        'down. Absent: 20%.',
+        'The maximum number or percentage of pods that may be unavailable because of the update. A percentage is rounded ' +
+        'up without `maxSurge`, otherwise down. Absent: 20%.',
     }),
   ),
   maxSurge: Type.Optional(
     intOrPercent({
       description:
-        'How many pods there may be above `replicas` during the update. A share is rounded up. Absent: 0, which ' +
-        '`InPlaceOnly` demands.',
+        'The maximum number or percentage of pods above `replicas` during the update. A percentage is rounded up. ' +
+        'Absent: 0. `InPlaceOnly` requires 0.',
     }),
   ),
   paused: Type.Optional(
-    Type.Boolean({ description: 'No further pod is updated. Scaling goes on, and so does what has begun.' }),
+    Type.Boolean({
+      description: 'No further pod is updated. Scaling continues, and updates of pods that have begun are completed.',
+    }),
   ),
   priorityStrategy: Type.Optional(priorityStrategy),
   scatterStrategy: Type.Optional(
     Type.Array(Type.Object({ key: Type.String(), value: Type.String() }), {
       'x-kubernetes-list-type': 'atomic',
-      description: 'Pods with such a label are spread over the whole update, the last of them comes at its end.',
+      description:
+        'Pods with one of these labels are spread over the whole update. The last of them is updated at its end.',
     }),
   ),
   inPlaceUpdateStrategy: Type.Optional(inPlaceUpdateStrategy),
@@ -102,8 +110,8 @@ const podUpdatePolicy = Type.Union(
   [Type.Literal('ReCreate'), Type.Literal('InPlaceIfPossible'), Type.Literal('InPlaceOnly')],
   {
     description:
-      '`ReCreate`: pods are replaced. `InPlaceIfPossible`: containers change in the running pod where that can be, else ' +
-      'the pod is replaced. `InPlaceOnly`: pods are never replaced for an update. Absent: `ReCreate`.',
+      '`ReCreate`: pods are recreated. `InPlaceIfPossible`: containers are updated in the running pod where possible, ' +
+      'otherwise the pod is recreated. `InPlaceOnly`: pods are never recreated for an update. Absent: `ReCreate`.',
   },
 );
 
@@ -111,32 +119,32 @@ const updateStrategy = Type.Object(
   {
     type: Type.Optional(
       Type.Union([Type.Literal('RollingUpdate'), Type.Literal('OnDelete')], {
-        description: '`OnDelete`: pods are only updated when somebody deletes them. Absent: `RollingUpdate`.',
+        description: '`OnDelete`: a pod is updated only when somebody deletes it. Absent: `RollingUpdate`.',
       }),
     ),
     rollingUpdate: Type.Optional(
       Type.Object(
         { podUpdatePolicy: Type.Optional(podUpdatePolicy), ...pace },
-        { description: 'How fast, in which order and by which means pods are updated.' },
+        { description: 'The pace, the order and the method of the update.' },
       ),
     ),
   },
-  { description: 'How pods get a new template.' },
+  { description: 'How pods are updated to a new template.' },
 );
 
 const scaleLimits = {
   podsToDelete: Type.Optional(
     Type.Array(Type.String(), {
       description:
-        'Names of pods to remove: for good when `replicas` is lowered as well, else they are replaced. Names of pods that ' +
-        'are gone are taken off the list.',
+        'Names of pods to delete. They are replaced unless `replicas` is lowered as well. Names of pods that no longer ' +
+        'exist are removed from the list.',
     }),
   ),
   maxUnavailable: Type.Optional(
     intOrPercent({
       description:
-        'No further pod is created while so many, or this share of replicas (rounded up), are unavailable. Absent: there ' +
-        'is no such limit.',
+        'No further pod is created while this number of pods, or this percentage of `replicas` (rounded up), is ' +
+        'unavailable. Absent: no limit.',
     }),
   ),
 };
@@ -147,50 +155,52 @@ const scaleStrategy = Type.Object(
     enablePVCReuse: Type.Optional(
       Type.Boolean({
         default: false,
-        description: 'Volume claims of a pod that vanishes are kept for its replacement instead of being deleted.',
+        description: 'PVCs of a pod that somebody else deletes are kept for its replacement instead of being deleted.',
       }),
     ),
     excludePreparingDelete: Type.Optional(
-      Type.Boolean({ description: 'Pods that a hook holds before their deletion are replaced at once.' }),
+      Type.Boolean({ description: 'Pods that the `preDelete` hook holds are replaced at once.' }),
     ),
   },
-  { description: 'How pods are added and removed.' },
+  { description: 'How pods are created and deleted when the CloneSet scales.' },
 );
 
 /** What both versions have in common, beside `scaleStrategy` and `updateStrategy`. */
 const base = {
-  replicas: Type.Optional(int32({ minimum: 0, maximum: maxInt32, description: 'How many pods there are. Absent: 1.' })),
+  replicas: Type.Optional(
+    int32({ minimum: 0, maximum: maxInt32, description: 'The desired number of pods. Absent: 1.' }),
+  ),
   selector: labelSelector({
-    description: 'Which pods are of this set. It matches the labels of the template and cannot be changed.',
+    description: 'Selects the pods of this CloneSet. It must match the labels of the template and is immutable.',
   }),
   template: openObject({
-    description: 'Metadata and spec of the pods. Nothing else makes a revision, so nothing else is rolled out.',
+    description: 'Metadata and spec of the pods. Only a change of the template creates a revision and is rolled out.',
   }),
   volumeClaimTemplates: Type.Optional(
     Type.Array(openObject(), {
-      description: 'Volume claims that each pod gets of its own. A change is for pods to come.',
+      description: 'Templates of the PVCs that each pod gets. A change applies only to pods that are created later.',
     }),
   ),
 };
 
 const tail = {
   revisionHistoryLimit: Type.Optional(
-    anyInt32({ description: 'How many revisions that nobody uses are kept to go back to. Absent: 10.' }),
+    anyInt32({ description: 'The number of unused revisions that are kept for rollbacks. Absent: 10.' }),
   ),
   minReadySeconds: Type.Optional(
-    anyInt32({ description: 'A pod is available after it has been ready for so long. Absent: 0.' }),
+    anyInt32({ description: 'How long a pod must be ready before it is available. Absent: 0.' }),
   ),
   lifecycle: Type.Optional(lifecycleSchema),
   progressDeadlineSeconds: Type.Optional(
     anyInt32({
       description:
-        'The condition `Progressing` says so when an update takes longer; the update goes on. Absent or 2147483647: there ' +
-        'is no deadline and no such condition.',
+        'How long an update may take before the condition `Progressing` reports it. The update continues. Absent or ' +
+        '2147483647: there is no deadline and no such condition.',
     }),
   ),
 };
 
-const specOptions = { description: 'Which pods there are to be, and how they change.' };
+const specOptions = { description: 'The desired pods, and how they are updated.' };
 
 /** What the user asks for. */
 export const specSchema = Type.Object(
@@ -214,11 +224,11 @@ export const specSchemaV1alpha1 = Type.Object(
           disablePVCReuse: Type.Optional(
             Type.Boolean({
               description:
-                'Volume claims of a pod that vanishes are deleted. Absent or false: they are kept for its replacement.',
+                'PVCs of a pod that somebody else deletes are deleted. Absent or false: they are kept for its replacement.',
             }),
           ),
         },
-        { description: 'How pods are added and removed.' },
+        { description: 'How pods are created and deleted when the CloneSet scales.' },
       ),
     ),
     updateStrategy: Type.Optional(
@@ -233,7 +243,7 @@ export const specSchemaV1alpha1 = Type.Object(
           ),
           ...pace,
         },
-        { description: 'How pods get a new template.' },
+        { description: 'How pods are updated to a new template.' },
       ),
     ),
     ...tail,
@@ -244,9 +254,9 @@ export const specSchemaV1alpha1 = Type.Object(
 const condition = Type.Object({
   type: Type.String(),
   status: Type.String({ description: '`True`, `False` or `Unknown`.' }),
-  lastUpdateTime: Type.Optional(time({ description: 'When status or reason last changed.' })),
-  lastTransitionTime: Type.Optional(time({ description: 'When status last changed.' })),
-  reason: Type.Optional(Type.String({ description: 'Why, in one CamelCase word.' })),
+  lastUpdateTime: Type.Optional(time({ description: 'When the status or the reason last changed.' })),
+  lastTransitionTime: Type.Optional(time({ description: 'When the status last changed.' })),
+  reason: Type.Optional(Type.String({ description: 'The reason in CamelCase.' })),
   message: Type.Optional(Type.String()),
 });
 
@@ -254,34 +264,41 @@ const condition = Type.Object({
 export const statusSchema = Type.Object(
   {
     observedGeneration: Type.Optional(
-      int64({ description: 'The generation that this status speaks of. Written together with all of it.' }),
+      int64({ description: 'The generation that this status describes. Written together with all other fields.' }),
     ),
-    replicas: int32({ description: 'How many pods there are, those that are held before their deletion included.' }),
-    readyReplicas: int32({ description: 'How many of them are ready.' }),
+    replicas: int32({ description: 'The number of pods, including those that the `preDelete` hook holds.' }),
+    readyReplicas: int32({ description: 'The number of ready pods.' }),
     availableReplicas: int32({
-      description: 'How many are ready for `minReadySeconds` and not held by a hook.',
+      description: 'The number of pods that have been ready for `minReadySeconds` and are not held by a hook.',
     }),
-    updatedReplicas: int32({ description: 'How many are, or are being brought, at the update revision.' }),
-    updatedReadyReplicas: int32({ description: 'How many of those are ready.' }),
-    updatedAvailableReplicas: Type.Optional(int32({ description: 'How many of those are available.' })),
+    updatedReplicas: int32({
+      description: 'The number of pods that are at the update revision or are being updated to it.',
+    }),
+    updatedReadyReplicas: int32({ description: 'The number of updated pods that are ready.' }),
+    updatedAvailableReplicas: Type.Optional(int32({ description: 'The number of updated pods that are available.' })),
     expectedUpdatedReplicas: Type.Optional(
-      int32({ description: '`replicas` less the partition: the update is done when `updatedReplicas` reaches it.' }),
+      int32({ description: '`replicas` minus `partition`. The update is complete when `updatedReplicas` reaches it.' }),
     ),
-    updateRevision: Type.Optional(Type.String({ description: 'The revision of the present template.' })),
+    updateRevision: Type.Optional(Type.String({ description: 'The revision of the current template.' })),
     currentRevision: Type.Optional(Type.String({ description: 'The last revision that all pods have reached.' })),
-    collisionCount: Type.Optional(int32({ description: 'How often the name of a revision was taken already.' })),
+    collisionCount: Type.Optional(
+      int32({ description: 'How many times the name of a new revision was already in use.' }),
+    ),
     labelSelector: Type.Optional(
-      Type.String({ description: 'The selector as text, for autoscalers and other clients of the scale subresource.' }),
+      Type.String({
+        description: 'The selector as a string, for autoscalers and other clients of the scale subresource.',
+      }),
     ),
     conditions: Type.Optional(
       Type.Array(condition, {
         'x-kubernetes-list-type': 'atomic',
-        description: '`Progressing` while there is a deadline; `FailedScale` and `FailedUpdate` while a pass fails.',
+        description:
+          '`Progressing` if there is a deadline. `FailedScale` and `FailedUpdate` while scaling or updating fails.',
       }),
     ),
     waitingFor: Type.Optional(waitingFor()),
   },
-  { description: 'How far it has come.' },
+  { description: 'The observed state of the CloneSet.' },
 );
 
 /** The whole kind: names, versions, columns. */
@@ -292,18 +309,23 @@ export const cloneSetKind: KindDefinition = {
   shortNames: ['clone'],
   scope: 'Namespaced',
   description:
-    'Pods that can stand in for each other, updated in place or by replacement, as many at a time as their budget allows.',
+    'Manages identical pods and updates them in place or by recreation, as many at a time as their budget allows.',
   columns: [
-    column('DESIRED', 'integer', '.spec.replicas', 'How many pods there are to be.'),
-    column('UPDATED', 'integer', '.status.updatedReplicas', 'How many pods are at the update revision.'),
-    column('UPDATED_READY', 'integer', '.status.updatedReadyReplicas', 'How many of those are ready.'),
-    column('UPDATED_AVAILABLE', 'integer', '.status.updatedAvailableReplicas', 'How many of those are available.'),
-    column('READY', 'integer', '.status.readyReplicas', 'How many pods are ready.'),
-    column('TOTAL', 'integer', '.status.replicas', 'How many pods there are.'),
+    column('DESIRED', 'integer', '.spec.replicas', 'The desired number of pods.'),
+    column('UPDATED', 'integer', '.status.updatedReplicas', 'The number of pods at the update revision.'),
+    column('UPDATED_READY', 'integer', '.status.updatedReadyReplicas', 'The number of updated pods that are ready.'),
+    column(
+      'UPDATED_AVAILABLE',
+      'integer',
+      '.status.updatedAvailableReplicas',
+      'The number of updated pods that are available.',
+    ),
+    column('READY', 'integer', '.status.readyReplicas', 'The number of ready pods.'),
+    column('TOTAL', 'integer', '.status.replicas', 'The number of pods.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
     wide('CONTAINERS', '.spec.template.spec.containers[*].name', 'The containers of the template.'),
-    wide('IMAGES', '.spec.template.spec.containers[*].image', 'Their images.'),
-    wide('SELECTOR', '.status.labelSelector', 'Which pods are of this set.'),
+    wide('IMAGES', '.spec.template.spec.containers[*].image', 'The images of the containers.'),
+    wide('SELECTOR', '.status.labelSelector', 'The selector of the pods.'),
   ],
   scale: {
     specReplicasPath: '.spec.replicas',

@@ -41,7 +41,7 @@ const handler = Type.Object(
     tcpSocket: Type.Optional(Type.Object({ port: intOrString(), host: Type.Optional(Type.String()) })),
     sleep: Type.Optional(Type.Object({ seconds: int64() })),
   },
-  { description: "Filled by admission from the container's `lifecycle.preStop`; leave it out." },
+  { description: "Set by admission from the container's `lifecycle.preStop`. Do not set it." },
 );
 
 const port = Type.Object({
@@ -55,13 +55,13 @@ const port = Type.Object({
 const container = Type.Object({
   name: Type.String({
     ...containerName,
-    description: 'A container of the pod that has been started at least once; init containers cannot be restarted.',
+    description: 'A container of the pod that has been started at least once. Init containers cannot be restarted.',
   }),
   preStop: Type.Optional(handler),
   ports: Type.Optional(
     Type.Array(port, {
       'x-kubernetes-list-type': 'atomic',
-      description: 'Filled by admission when preStop is `httpGet`, to find named ports; leave it out.',
+      description: 'Set by admission if preStop is `httpGet`, to resolve named ports. Do not set it.',
     }),
   ),
   statusContext: Type.Optional(
@@ -70,7 +70,7 @@ const container = Type.Object({
         containerID: Type.String({ maxLength: 512, description: '`<runtime>://<id>`' }),
         restartCount: int32(),
       },
-      { description: 'Filled by admission: the instance that ran when the request was created; leave it out.' },
+      { description: 'The instance that ran when the request was created. Set by admission. Do not set it.' },
     ),
   ),
 });
@@ -81,43 +81,43 @@ const strategy = Type.Object(
       Type.Union([Type.Literal('Fail'), Type.Literal('Ignore')], {
         default: 'Fail',
         description:
-          'What follows when a container cannot be stopped. `Fail`: the request ends, the others stay untouched. ' +
-          '`Ignore`: the next one follows.',
+          'What happens when a container cannot be stopped. `Fail`: the request ends, and the other containers are not ' +
+          'restarted. `Ignore`: the request continues with the next container.',
       }),
     ),
     orderedRecreate: Type.Optional(
       Type.Boolean({
         description:
-          'The next container is stopped only when the previous one is ready again. Without it stops still follow one ' +
-          'another, only the restarts overlap.',
+          'The next container is stopped only when the previous one is ready again. Otherwise containers are still stopped ' +
+          'one after another, but their restarts overlap.',
       }),
     ),
     forceRecreate: Type.Optional(
-      Type.Boolean({ description: 'Stop a container even if it has been replaced since the request was created.' }),
+      Type.Boolean({ description: 'Stops a container even if it has been replaced since the request was created.' }),
     ),
     terminationGracePeriodSeconds: Type.Optional(
       int64({
         minimum: 0,
-        description: "Time for preStop and SIGTERM together. Absent: the pod's own, filled in by admission.",
+        description: "The grace period of preStop and SIGTERM together. Absent: the pod's own, set by admission.",
       }),
     ),
     unreadyGracePeriodSeconds: Type.Optional(
       int64({
         minimum: 0,
         description:
-          'Make the pod unready and wait so long before the first stop; `0` makes it unready without waiting. Absent: ' +
-          'the pod stays as ready as it is.',
+          'Makes the pod unready and waits this long before the first container is stopped. `0` makes it unready without ' +
+          'waiting. Absent: the pod is not made unready.',
       }),
     ),
     minStartedSeconds: Type.Optional(
       int32({
         minimum: 0,
         maximum: maxInt32,
-        description: 'A new container counts when it has run for longer than this. Absent: 0.',
+        description: 'A new container counts as restarted when it has run for longer than this. Absent: 0.',
       }),
     ),
   },
-  { default: {}, description: 'How to restart.' },
+  { default: {}, description: 'How the containers are restarted.' },
 );
 
 function unchanged(...fields: readonly string[]): readonly string[] {
@@ -149,7 +149,11 @@ const isFill = [
 /** What the user asks for, and what admission adds. */
 export const specSchema = Type.Object(
   {
-    podName: Type.String({ maxLength: 253, minLength: 1, description: 'A pod in the namespace of the request.' }),
+    podName: Type.String({
+      maxLength: 253,
+      minLength: 1,
+      description: 'The name of a pod in the namespace of the request.',
+    }),
     containers: Type.Array(container, {
       ...listKeyedBy('name'),
       maxItems: 256,
@@ -161,7 +165,7 @@ export const specSchema = Type.Object(
       int64({
         minimum: 0,
         description:
-          'The request ends, done or not, so long after its creation; time in the queue counts. At least 3. Absent: ' +
+          'The request ends this long after its creation, completed or not. Time in the queue counts. At least 3. Absent: ' +
           'no deadline.',
       }),
     ),
@@ -169,13 +173,13 @@ export const specSchema = Type.Object(
       int32({
         minimum: 0,
         maximum: maxInt32,
-        description: 'The request is deleted so long after its completion. Absent: it stays.',
+        description: 'The request is deleted this long after its completion. Absent: it is not deleted.',
       }),
     ),
   },
   {
     ...cel({ rule: `self == oldSelf || (${isFill})`, message: 'spec is immutable', reason: 'FieldValueForbidden' }),
-    description: 'What to restart. Nothing of it can be changed after creation.',
+    description: 'The containers to restart, and how. Immutable after creation.',
   },
 );
 
@@ -185,14 +189,14 @@ const recreateState = Type.Object({
     [Type.Literal('Pending'), Type.Literal('Recreating'), Type.Literal('Succeeded'), Type.Literal('Failed')],
     {
       description:
-        '`Pending`: not stopped yet. `Recreating`: stopped or already replaced, the new one is awaited. `Succeeded`: the ' +
-        'new one is ready. `Failed`: it could not be stopped.',
+        '`Pending`: not stopped yet. `Recreating`: stopped or replaced, and the new instance is not ready yet. `Succeeded`: ' +
+        'the new instance is ready. `Failed`: the container could not be stopped.',
     },
   ),
   message: Type.Optional(Type.String({ maxLength: 32768 })),
-  isKilled: Type.Optional(Type.Boolean({ description: 'The instance of before no longer runs.' })),
+  isKilled: Type.Optional(Type.Boolean({ description: 'The previous instance no longer runs.' })),
   targetContainerID: Type.Optional(
-    Type.String({ maxLength: 512, description: 'The instance that this request stops, written before it does.' }),
+    Type.String({ maxLength: 512, description: 'The instance that this request stops. Written before it is stopped.' }),
   ),
 });
 
@@ -222,37 +226,37 @@ export const statusSchema = Type.Object(
         }),
         default: '',
         description:
-          'Empty until it is looked at, `Pending` behind another request of the pod, `Recreating`, and `Completed`, which ' +
-          'does not mean success: the condition `Complete` does.',
+          'Empty until the request is first processed. `Pending`: another request of the pod is first. `Recreating`. ' +
+          '`Completed`: the request has ended; the condition `Complete` or `Failed` says how.',
       },
     ),
     completionTime: Type.Optional(time({ description: 'When the phase became `Completed`.' })),
     message: Type.Optional(
-      Type.String({ maxLength: 32768, description: 'Why the request ended; empty at a normal end.' }),
+      Type.String({ maxLength: 32768, description: 'Why the request ended. Empty if it ended normally.' }),
     ),
     containerRecreateStates: Type.Optional(
       Type.Array(recreateState, {
         ...listKeyedBy('name'),
         maxItems: 256,
-        description: 'How far each container has come, in the order of the spec.',
+        description: 'The progress of each container, in the order of the spec.',
       }),
     ),
     containerStatusSnapshot: Type.Optional(
       Type.Array(snapshot, {
         ...listKeyedBy('name'),
         maxItems: 256,
-        description: 'What the kubelet says about the new containers, as last seen.',
+        description: 'The last status of the new containers that the kubelet reported.',
       }),
     ),
     conditions: Type.Optional(
-      conditions('`Complete` or `Failed` at the end, and `PreRecreateGrace` since the drain began.'),
+      conditions('`Complete` or `Failed` at the end, and `PreRecreateGrace` from the beginning of the drain.'),
     ),
     waitingFor: Type.Optional(waitingFor()),
     observedGeneration: Type.Optional(
-      int64({ minimum: 0, description: 'The generation that this status speaks of. Written last.' }),
+      int64({ minimum: 0, description: 'The generation that this status describes. Written last.' }),
     ),
   },
-  { description: 'What has happened so far.' },
+  { description: 'The observed state of the request.' },
 );
 
 /** The whole kind: names, versions, columns. */
@@ -262,10 +266,10 @@ export const containerRecreateRequestKind: KindDefinition = {
   plural: 'containerrecreaterequests',
   shortNames: ['crr'],
   scope: 'Namespaced',
-  description: 'Restarts containers of one pod and leaves the pod where it is. A request is carried out once.',
+  description: 'Restarts containers of one pod in place. A request is carried out once.',
   columns: [
-    { name: 'PHASE', type: 'string', jsonPath: '.status.phase', description: 'How far the request has come.' },
-    { name: 'POD', type: 'string', jsonPath: '.spec.podName', description: 'The pod whose containers restart.' },
+    { name: 'PHASE', type: 'string', jsonPath: '.status.phase', description: 'The progress of the request.' },
+    { name: 'POD', type: 'string', jsonPath: '.spec.podName', description: 'The pod whose containers are restarted.' },
     {
       name: 'NODE',
       type: 'string',

@@ -7,14 +7,14 @@ function hook(options: TSchemaOptions) {
     {
       labelsHandler: Type.Optional(
         Type.Record(Type.String(), Type.String(), {
-          description: 'Labels that are marks while they have exactly these values.',
+          description: 'Labels of the hook, with the values that count.',
         }),
       ),
-      finalizersHandler: Type.Optional(Type.Array(Type.String(), { description: 'Finalizers that are marks.' })),
+      finalizersHandler: Type.Optional(Type.Array(Type.String(), { description: 'Finalizers of the hook.' })),
       markPodNotReady: Type.Optional(
         Type.Boolean({
           description:
-            'The pod is also unready while it is held, through its readiness gate `KruisePodReady`. No effect on `preNormal`.',
+            'The pod is unready while the hook holds it, by the readiness gate `KruisePodReady`. No effect on `preNormal`.',
         }),
       ),
     },
@@ -25,20 +25,22 @@ function hook(options: TSchemaOptions) {
 /** Where a pod may be held, and by which marks. */
 export const lifecycleSchema = Type.Object(
   {
-    preNormal: Type.Optional(hook({ description: 'A new pod is not available before all marks are on it.' })),
+    preNormal: Type.Optional(
+      hook({ description: 'A new pod is not available before it has all labels and finalizers of the hook.' }),
+    ),
     inPlaceUpdate: Type.Optional(
       hook({
         description:
-          'An update in place does not begin before all marks are off the pod, and the pod is not available after it before ' +
-          'all of them are on it again.',
+          'An update in place does not begin while the pod has any label or finalizer of the hook. After the update the pod ' +
+          'is not available before it has all of them again.',
       }),
     ),
     preDelete: Type.Optional(
       hook({
         description:
-          'The workload does not delete a pod before all marks are off it. Deletions by others do not wait for them.',
+          'The workload does not delete a pod that has any label or finalizer of the hook. Deletions by others do not wait.',
       }),
     ),
   },
-  { description: 'Lets a controller of yours hold pods at these points, by labels and finalizers.' },
+  { description: 'Hooks by which another controller holds pods at these points, by labels and finalizers.' },
 );

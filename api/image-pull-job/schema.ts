@@ -10,7 +10,7 @@ import { conditions, int32, int64, intOrPercent, labelSelector, time, waitingFor
 const { properties: selectorFields } = labelSelector();
 
 /** All of the spec but the image or images: what a list job hands to its jobs. */
-export const pullTemplateFields = {
+const pullTemplateFields = {
   pullSecrets: Type.Optional(
     Type.Array(Type.String(), {
       'x-kubernetes-list-type': 'atomic',
@@ -23,29 +23,38 @@ export const pullTemplateFields = {
         names: Type.Optional(
           Type.Array(Type.String(), {
             'x-kubernetes-list-type': 'atomic',
-            description: 'Nodes by name; names that do not exist are left out. Excludes labels.',
+            description: 'Names of nodes. Names that do not exist are ignored. Cannot be combined with labels.',
           }),
         ),
         ...selectorFields,
       },
-      { description: 'Which nodes, by name or by label. Absent or empty: all.', 'x-kubernetes-map-type': 'atomic' },
+      {
+        description: 'Selects nodes by name or by label. Absent or empty: all nodes.',
+        'x-kubernetes-map-type': 'atomic',
+      },
     ),
   ),
   podSelector: Type.Optional(
-    labelSelector({ description: 'The nodes on which such pods of the namespace run. Excludes `selector`.' }),
+    labelSelector({
+      description:
+        'Selects the nodes on which pods of the namespace with these labels run. Cannot be combined with `selector`.',
+    }),
   ),
   parallelism: Type.Optional(
-    intOrPercent({ description: 'How many nodes pull at once; 0 pulls on no further node. Absent: 1.' }),
+    intOrPercent({
+      description:
+        'The maximum number or percentage of nodes that pull at the same time. 0: no further node pulls. Absent: 1.',
+    }),
   ),
   pullPolicy: Type.Optional(
     Type.Object(
       {
         timeoutSeconds: Type.Optional(int32({ default: 600, description: 'How long one attempt may take.' })),
         backoffLimit: Type.Optional(
-          int32({ default: 3, description: 'How often a failed attempt is repeated; negative: 3.' }),
+          int32({ default: 3, description: 'How many times a failed attempt is retried. Negative: 3.' }),
         ),
       },
-      { default: {}, description: 'How a node pulls.' },
+      { default: {}, description: 'Timeout and retries of the pull on a node.' },
     ),
   ),
   completionPolicy: Type.Object(
@@ -53,14 +62,15 @@ export const pullTemplateFields = {
       type: Type.Optional(
         Type.String({
           default: 'Always',
-          description: '`Always`: the job ends when every node has ended. `Never`: it goes on, for new nodes, too.',
+          description:
+            '`Always`: the job ends when the pull on every node has ended. `Never`: the job does not end and includes new nodes.',
         }),
       ),
       activeDeadlineSeconds: Type.Optional(
-        int64({ description: 'The job ends so long after it began, done or not. Absent: no deadline.' }),
+        int64({ description: 'The job ends this long after its start, completed or not. Absent: no deadline.' }),
       ),
       ttlSecondsAfterFinished: Type.Optional(
-        int32({ description: 'The job is deleted so long after its end. Absent: it stays.' }),
+        int32({ description: 'The job is deleted this long after its end. Absent: it is not deleted.' }),
       ),
     },
     { default: {}, description: 'When the job ends.' },
@@ -69,7 +79,7 @@ export const pullTemplateFields = {
 } as const;
 
 const imagePullPolicy = {
-  description: '`IfNotPresent`: a node that has the image does not pull. `Always`: the registry is asked.',
+  description: '`IfNotPresent`: a node that has the image does not pull it. `Always`: every node asks the registry.',
 } as const;
 
 /** What the user asks for. */
@@ -79,33 +89,36 @@ export const imagePullJobSpecSchema = Type.Object(
     ...pullTemplateFields,
     imagePullPolicy: Type.Optional(Type.String({ ...imagePullPolicy, default: 'IfNotPresent' })),
   },
-  { description: 'Which image, and on which nodes.' },
+  { description: 'The image to pull, and the nodes.' },
 );
 
 /** How far it has come. */
 export const imagePullJobStatusSchema = Type.Object(
   {
-    startTime: Type.Optional(time({ description: 'When the job was first looked at.' })),
-    completionTime: Type.Optional(time({ description: 'When it ended; never for type Never.' })),
-    desired: int32({ default: 0, description: 'How many nodes are meant.' }),
-    active: int32({ default: 0, description: 'How many of them have been told to pull and have not ended.' }),
-    succeeded: int32({ default: 0, description: 'How many have the image.' }),
-    failed: int32({ default: 0, description: 'How many could not pull it.' }),
-    message: Type.Optional(Type.String({ description: 'How it stands, for people.' })),
+    startTime: Type.Optional(time({ description: 'When the job was first processed.' })),
+    completionTime: Type.Optional(time({ description: 'When the job ended. Absent for type `Never`.' })),
+    desired: int32({ default: 0, description: 'The number of selected nodes.' }),
+    active: int32({ default: 0, description: 'The number of nodes on which a pull was requested and has not ended.' }),
+    succeeded: int32({ default: 0, description: 'The number of nodes that have the image.' }),
+    failed: int32({ default: 0, description: 'The number of nodes that could not pull the image.' }),
+    message: Type.Optional(Type.String({ description: 'A human-readable summary.' })),
     failedNodes: Type.Optional(
       Type.Array(Type.String(), { 'x-kubernetes-list-type': 'atomic', description: 'The nodes that failed, sorted.' }),
     ),
     conditions: Type.Optional(
       conditions(
-        '`Complete` or `Failed` at the end; `Paused`, `Retrying` and `Aborted` are what an operator has commanded.',
+        '`Complete` or `Failed` at the end. `Paused`, `Retrying` and `Aborted` after the command of an operator.',
       ),
     ),
     waitingFor: Type.Optional(waitingFor()),
     observedGeneration: Type.Optional(
-      int64({ minimum: 0, description: 'The generation that this status speaks of. Written together with all of it.' }),
+      int64({
+        minimum: 0,
+        description: 'The generation that this status describes. Written together with all other fields.',
+      }),
     ),
   },
-  { description: 'How far it has come.' },
+  { description: 'The observed state of the job.' },
 );
 
 /** The whole kind: names, versions, columns. */
@@ -115,14 +128,14 @@ export const imagePullJobKind: KindDefinition = {
   plural: 'imagepulljobs',
   shortNames: [],
   scope: 'Namespaced',
-  description: 'Pulls one image on many nodes, so many nodes at a time, before it is needed.',
+  description: 'Pulls one image on many nodes before it is needed, on a limited number of nodes at a time.',
   columns: [
-    counter('TOTAL', 'desired', 'How many nodes are meant.'),
-    counter('ACTIVE', 'active', 'How many pull.'),
-    counter('SUCCEED', 'succeeded', 'How many have the image.'),
-    counter('FAILED', 'failed', 'How many could not pull it.'),
+    counter('TOTAL', 'desired', 'The number of selected nodes.'),
+    counter('ACTIVE', 'active', 'The number of nodes that pull.'),
+    counter('SUCCEED', 'succeeded', 'The number of nodes that have the image.'),
+    counter('FAILED', 'failed', 'The number of nodes that could not pull the image.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
-    { name: 'MESSAGE', type: 'string', jsonPath: '.status.message', description: 'How it stands.' },
+    { name: 'MESSAGE', type: 'string', jsonPath: '.status.message', description: 'A human-readable summary.' },
   ],
   versions: [
     { name: 'v1alpha1', storage: false, spec: imagePullJobSpecSchema, status: imagePullJobStatusSchema },
@@ -135,23 +148,23 @@ export const imageListPullJobSpecSchema = Type.Object(
   {
     images: Type.Array(Type.String({ maxLength: longestReference.whole }), {
       'x-kubernetes-list-type': 'atomic',
-      description: 'The images, 1 to 255, each once. Each becomes an ImagePullJob.',
+      description: '1 to 255 different images. An ImagePullJob is created for each.',
     }),
     ...pullTemplateFields,
     imagePullPolicy: Type.Optional(Type.String(imagePullPolicy)),
   },
-  { description: 'Which images, and on which nodes.' },
+  { description: 'The images to pull, and the nodes.' },
 );
 
 /** How far the list has come. */
 export const imageListPullJobStatusSchema = Type.Object(
   {
-    startTime: Type.Optional(time({ description: 'When the list was first looked at.' })),
-    completionTime: Type.Optional(time({ description: 'When it ended; never for type Never.' })),
-    desired: int32({ default: 0, description: 'How many images there are.' }),
-    active: int32({ default: 0, description: 'How many of their jobs have nodes that pull.' }),
-    completed: int32({ default: 0, description: 'How many of their jobs have ended on every node.' }),
-    succeeded: int32({ default: 0, description: 'How many of their jobs have succeeded on every node.' }),
+    startTime: Type.Optional(time({ description: 'When the list was first processed.' })),
+    completionTime: Type.Optional(time({ description: 'When the list ended. Absent for type `Never`.' })),
+    desired: int32({ default: 0, description: 'The number of images.' }),
+    active: int32({ default: 0, description: 'The number of jobs with nodes that pull.' }),
+    completed: int32({ default: 0, description: 'The number of jobs that have ended on every node.' }),
+    succeeded: int32({ default: 0, description: 'The number of jobs that have succeeded on every node.' }),
     failedImageStatuses: Type.Optional(
       Type.Array(
         Type.Object({
@@ -161,15 +174,15 @@ export const imageListPullJobStatusSchema = Type.Object(
         }),
         {
           'x-kubernetes-list-type': 'atomic',
-          description: 'Images that failed on a node, and whose job tells on which.',
+          description: 'Images that failed on a node, each with its job, which lists the nodes.',
         },
       ),
     ),
     conditions: Type.Optional(conditions('`Complete` or `Failed` at the end.')),
     waitingFor: Type.Optional(waitingFor()),
-    observedGeneration: Type.Optional(int64({ minimum: 0, description: 'The generation that this status speaks of.' })),
+    observedGeneration: Type.Optional(int64({ minimum: 0, description: 'The generation that this status describes.' })),
   },
-  { description: 'How far it has come.' },
+  { description: 'The observed state of the list.' },
 );
 
 /** The whole kind: names, versions, columns. */
@@ -181,9 +194,9 @@ export const imageListPullJobKind: KindDefinition = {
   scope: 'Namespaced',
   description: 'Pulls many images on many nodes: an ImagePullJob for each image.',
   columns: [
-    counter('TOTAL', 'desired', 'How many images there are.'),
-    counter('SUCCEEDED', 'succeeded', 'How many are on every node.'),
-    counter('COMPLETED', 'completed', 'How many have ended on every node.'),
+    counter('TOTAL', 'desired', 'The number of images.'),
+    counter('SUCCEEDED', 'succeeded', 'The number of images that every node has.'),
+    counter('COMPLETED', 'completed', 'The number of images whose pull has ended on every node.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
   versions: [

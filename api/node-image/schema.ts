@@ -13,7 +13,7 @@ export function sandboxConfig() {
       labels: Type.Optional(Type.Record(Type.String(), Type.String())),
       annotations: Type.Optional(Type.Record(Type.String(), Type.String())),
     },
-    { description: 'Labels and annotations that the pull hands to the container runtime, as of a sandbox.' },
+    { description: 'Labels and annotations of the sandbox config that the pull passes to the container runtime.' },
   );
 }
 
@@ -31,33 +31,33 @@ const tagPullPolicy = Type.Object(
   {
     timeoutSeconds: Type.Optional(int32({ description: 'How long one attempt may take. Absent: 600.' })),
     backoffLimit: Type.Optional(
-      int32({ description: 'How often a failed attempt is repeated. Absent or negative: 3.' }),
+      int32({ description: 'How many times a failed attempt is retried. Absent or negative: 3.' }),
     ),
     ttlSecondsAfterFinished: Type.Optional(
-      int32({ description: 'The tag is removed from the spec so long after its pull has ended. Required.' }),
+      int32({ description: 'The tag is removed from the spec this long after its pull has ended. Required.' }),
     ),
     activeDeadlineSeconds: Type.Optional(
-      int64({ description: 'The pull fails so long after it began. Absent: no deadline.' }),
+      int64({ description: 'The pull fails this long after its start. Absent: no deadline.' }),
     ),
   },
-  { description: 'How to pull, and how long to remember it.' },
+  { description: 'Timeout, retries and deadline of the pull, and how long the tag is kept.' },
 );
 
 const tag = Type.Object({
   tag: Type.String({ maxLength: 256, description: 'A tag, or a digest such as `sha256:…`.' }),
-  createdAt: Type.Optional(time({ description: 'When it was wished for. Absent: now, filled in by admission.' })),
-  version: Type.Optional(int64({ description: 'A higher one means: pull again. Absent: 0.' })),
+  createdAt: Type.Optional(time({ description: 'When the tag was requested. Set by admission if absent.' })),
+  version: Type.Optional(int64({ description: 'A higher version requests another pull. Absent: 0.' })),
   imagePullPolicy: Type.Optional(
     Type.String({
       description:
-        '`IfNotPresent`: an image that the node has is not pulled. `Always`, or absent: the registry is asked.',
+        '`IfNotPresent`: an image that the node has is not pulled. `Always` or absent: the daemon asks the registry.',
     }),
   ),
   pullPolicy: Type.Optional(tagPullPolicy),
   ownerReferences: Type.Optional(
     Type.Array(owner, {
       'x-kubernetes-list-type': 'atomic',
-      description: 'The jobs that want this tag. When the last of them is gone, so is the tag.',
+      description: 'The jobs that requested this tag. The tag is removed with the last of them.',
     }),
   ),
 });
@@ -66,13 +66,13 @@ const pullSecret = Type.Object({
   namespace: Type.Optional(Type.String()),
   name: Type.Optional(Type.String()),
   mode: Type.Optional(
-    Type.String({ description: '`batch`: one copy of a Secret for all jobs. Empty: a Secret as it is.' }),
+    Type.String({ description: '`batch`: one copy of a Secret for all jobs. Empty: the Secret itself.' }),
   ),
 });
 
 const image = Type.Object({
   tags: Type.Optional(
-    Type.Array(tag, { 'x-kubernetes-list-type': 'atomic', description: 'The tags to have, each once.' }),
+    Type.Array(tag, { 'x-kubernetes-list-type': 'atomic', description: 'The tags to pull, without duplicates.' }),
   ),
   pullSecrets: Type.Optional(
     Type.Array(pullSecret, {
@@ -88,33 +88,37 @@ export const nodeImageSpecSchema = Type.Object(
   {
     images: Type.Optional(
       Type.Record(Type.String(), image, {
-        description: 'By repository as people write it: `nginx`, `foo/bar`, `registry.example.com:5000/app`.',
+        description:
+          'The images by repository, in the familiar form: `nginx`, `foo/bar`, `registry.example.com:5000/app`.',
       }),
     ),
   },
-  { description: 'The images that this node is to have.' },
+  { description: 'The images to pull on this node.' },
 );
 
 const tagStatus = Type.Object({
   tag: Type.String(),
   phase: Type.Union(
     [Type.Literal('Waiting'), Type.Literal('Pulling'), Type.Literal('Succeeded'), Type.Literal('Failed')],
-    { description: '`Waiting` for its turn, `Pulling`, `Succeeded`, `Failed`.' },
+    { description: '`Waiting` in the queue of the node, `Pulling`, `Succeeded` or `Failed`.' },
   ),
   progress: Type.Optional(
-    int32({ description: 'Percent: 100 when the image is there, before that what the runtime tells, else 0.' }),
+    int32({
+      description:
+        'In percent. 100 when the node has the image, before that the progress that the runtime reports, or 0.',
+    }),
   ),
   fetched: Type.Optional(
     Type.String({
       description:
-        'How far a pull is that takes long, where the runtime tells: `34 of 120 MB in 12 s`. Goes with its end.',
+        'The progress of a long pull, if the runtime reports it: `34 of 120 MB in 12 s`. Removed when the pull ends.',
     }),
   ),
-  startTime: Type.Optional(time({ description: 'When its turn came.' })),
-  completionTime: Type.Optional(time({ description: 'When it succeeded or failed.' })),
-  version: Type.Optional(int64({ description: 'The version of the tag that this speaks of.' })),
+  startTime: Type.Optional(time({ description: 'When the pull started.' })),
+  completionTime: Type.Optional(time({ description: 'When the pull succeeded or failed.' })),
+  version: Type.Optional(int64({ description: 'The version of the tag that this status describes.' })),
   imageID: Type.Optional(Type.String({ description: '`<name>@<ID in the runtime>`' })),
-  message: Type.Optional(Type.String({ description: 'Why it failed, or what the last attempt failed of.' })),
+  message: Type.Optional(Type.String({ description: 'Why the pull or its last attempt failed.' })),
 });
 
 const imageStatus = Type.Object({
@@ -124,13 +128,15 @@ const imageStatus = Type.Object({
 /** How far the node has come. */
 export const nodeImageStatusSchema = Type.Object(
   {
-    desired: int32({ default: 0, description: 'How many tags there are in the spec.' }),
-    succeeded: int32({ default: 0, description: 'How many of them the node has.' }),
-    failed: int32({ default: 0, description: 'How many could not be pulled.' }),
-    pulling: int32({ default: 0, description: 'How many are being pulled.' }),
-    waiting: Type.Optional(int32({ description: 'How many wait for their turn.' })),
+    desired: int32({ default: 0, description: 'The number of tags in the spec.' }),
+    succeeded: int32({ default: 0, description: 'The number of tags that the node has.' }),
+    failed: int32({ default: 0, description: 'The number of tags that could not be pulled.' }),
+    pulling: int32({ default: 0, description: 'The number of tags that are being pulled.' }),
+    waiting: Type.Optional(int32({ description: 'The number of tags that wait in the queue.' })),
     imageStatuses: Type.Optional(
-      Type.Record(Type.String(), imageStatus, { description: 'By repository, as the spec.' }),
+      Type.Record(Type.String(), imageStatus, {
+        description: 'The status of the images, by repository as in the spec.',
+      }),
     ),
     firstSyncStatus: Type.Optional(
       Type.Object(
@@ -139,15 +145,15 @@ export const nodeImageStatusSchema = Type.Object(
           status: Type.Optional(Type.String()),
           message: Type.Optional(Type.String()),
         },
-        { description: 'Reserved; nobody writes it.' },
+        { description: 'Reserved and never written.' },
       ),
     ),
     waitingFor: Type.Optional(waitingFor()),
     observedGeneration: Type.Optional(
-      int64({ minimum: 0, description: 'The generation of the spec that was looked at last.' }),
+      int64({ minimum: 0, description: 'The generation of the spec that was processed last.' }),
     ),
   },
-  { description: 'How far the node has come.' },
+  { description: 'The progress of the pulls on this node.' },
 );
 
 /** The whole kind: names, versions, columns. */
@@ -157,12 +163,12 @@ export const nodeImageKind: KindDefinition = {
   plural: 'nodeimages',
   shortNames: [],
   scope: 'Cluster',
-  description: 'The images that one node is to have before they are needed. Its name is the name of the node.',
+  description: 'The images to pull on one node before they are needed. Its name is the name of the node.',
   columns: [
-    counter('DESIRED', 'desired', 'How many tags there are in the spec.'),
-    counter('PULLING', 'pulling', 'How many are being pulled.'),
-    counter('SUCCEED', 'succeeded', 'How many the node has.'),
-    counter('FAILED', 'failed', 'How many could not be pulled.'),
+    counter('DESIRED', 'desired', 'The number of tags in the spec.'),
+    counter('PULLING', 'pulling', 'The number of tags that are being pulled.'),
+    counter('SUCCEED', 'succeeded', 'The number of tags that the node has.'),
+    counter('FAILED', 'failed', 'The number of tags that could not be pulled.'),
     { name: 'AGE', type: 'date', jsonPath: '.metadata.creationTimestamp' },
   ],
   versions: [

@@ -15,16 +15,16 @@ const containerProbe = Type.Object({
 const podOfNode = {
   name: Type.String(),
   namespace: Type.String(),
-  uid: Type.String({ description: 'Another pod of the same name is not meant.' }),
+  uid: Type.String({ description: 'A pod of the same name with another UID is not probed.' }),
 };
 
 const podProbe = Type.Object({
   ...podOfNode,
-  IP: Type.Optional(Type.String({ description: 'What `httpGet` and `tcpSocket` are sent to.' })),
+  IP: Type.Optional(Type.String({ description: 'The target of `httpGet` and `tcpSocket` probes.' })),
   probes: Type.Optional(
     Type.Array(containerProbe, {
       'x-kubernetes-list-type': 'atomic',
-      description: 'The probes of all markers that select the pod. Ports are numbers here.',
+      description: 'The probes of all PodProbeMarkers that select the pod. Named ports are resolved.',
     }),
   ),
 });
@@ -33,26 +33,29 @@ const podProbe = Type.Object({
 export const specSchema = Type.Object(
   {
     podProbes: Type.Optional(
-      Type.Array(podProbe, { 'x-kubernetes-list-type': 'atomic', description: 'The pods of the node to be probed.' }),
+      Type.Array(podProbe, {
+        'x-kubernetes-list-type': 'atomic',
+        description: 'The pods of the node that are probed.',
+      }),
     ),
   },
-  { description: 'What the daemon of the node probes. The watcher keeps it true.' },
+  { description: 'The probes of the daemon on the node. Written by the watcher.' },
 );
 
 const probeState = Type.Object({
   name: Type.String({ description: '`<marker>#<probe>`' }),
-  state: Type.String({ description: '`Succeeded`, `Failed`, or `Unknown` until an instance has a result.' }),
-  lastProbeTime: Type.Optional(time({ description: 'When the result was last told.' })),
+  state: Type.String({ description: '`Succeeded`, `Failed`, or `Unknown` until the container instance has a result.' }),
+  lastProbeTime: Type.Optional(time({ description: 'When the result was last reported.' })),
   lastTransitionTime: Type.Optional(time({ description: 'When the state last changed.' })),
-  message: Type.Optional(Type.String({ description: 'What the probe said, at most 1024 bytes.' })),
+  message: Type.Optional(Type.String({ description: 'The output of the probe, at most 1024 bytes.' })),
   containerID: Type.Optional(
     Type.String({
       description:
-        'The instance of the container that the state is about, without `<runtime>://`. So it outlives the daemon.',
+        'The container instance that the state belongs to, without `<runtime>://`. It keeps the state valid after a restart of the daemon.',
     }),
   ),
   handlerHash: Type.Optional(
-    Type.String({ description: 'What was asked of it: a state is only worth something for the same question.' }),
+    Type.String({ description: 'The hash of the probe handler. The state is valid only for this handler.' }),
   ),
 });
 
@@ -65,10 +68,10 @@ const podProbeStatus = Type.Object({
 export const statusSchema = Type.Object(
   {
     podProbeStatuses: Type.Optional(
-      Type.Array(podProbeStatus, { 'x-kubernetes-list-type': 'atomic', description: 'The results, by pod and probe.' }),
+      Type.Array(podProbeStatus, { 'x-kubernetes-list-type': 'atomic', description: 'The results by pod and probe.' }),
     ),
   },
-  { description: 'What the daemon of the node has found out. Nobody else writes it.' },
+  { description: 'The results of the probes. Written by the daemon on the node only.' },
 );
 
 /** The whole kind: names, version, no columns. */
@@ -78,7 +81,7 @@ export const nodePodProbeKind: KindDefinition = {
   plural: 'nodepodprobes',
   shortNames: [],
   scope: 'Cluster',
-  description: 'What the daemon of a node probes, and what it finds out. One for each node, of the same name.',
+  description: 'The probes of the daemon on one node, and their results. Its name is the name of the node.',
   columns: [],
   versions: [{ name: 'v1alpha1', storage: true, spec: specSchema, status: statusSchema }],
 };

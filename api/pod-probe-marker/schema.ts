@@ -8,34 +8,37 @@ import { int64, labelSelector, waitingFor } from '../schema/shared.ts';
 // since markers that are there already have to go on being valid; the rest is in `validatePodProbeMarker`.
 
 const marks = (what: string) =>
-  Type.Optional(Type.Record(Type.String(), Type.String(), { description: `${what} that the pod gets in this state.` }));
+  Type.Optional(
+    Type.Record(Type.String(), Type.String(), { description: `${what} that are set on the pod in this state.` }),
+  );
 
 const markerPolicy = Type.Object({
   state: Type.Union([Type.Literal('Succeeded'), Type.Literal('Failed')], {
-    description: 'The result that this is for. Each at most once.',
+    description: 'The result that this policy applies to. Unique in the list.',
   }),
   labels: marks('Labels'),
   annotations: marks('Annotations'),
 });
 
 const probe = Type.Object({
-  name: Type.String({ minLength: 1, description: 'Unique in the marker, without `#`.' }),
+  name: Type.String({ minLength: 1, description: 'Unique in the PodProbeMarker. Must not contain `#`.' }),
   containerName: Type.String({
     minLength: 1,
-    description: 'The container that is probed. A pod without one of this name has no result.',
+    description: 'The container that is probed. A pod without a container of this name has no result.',
   }),
   probe: probeSchema,
   podConditionType: Type.Optional(
     Type.String({
       description:
-        'The pod condition that shows the result: True when the probe has succeeded, else False. Unique in the marker. ' +
-        'Absent or empty: none is written.',
+        'The pod condition that shows the result: `True` when the probe has succeeded, otherwise `False`. Unique in the ' +
+        'PodProbeMarker. Absent or empty: no condition is written.',
     }),
   ),
   markerPolicy: Type.Optional(
     Type.Array(markerPolicy, {
       'x-kubernetes-list-type': 'atomic',
-      description: 'What the pod is marked with. When the result changes, the marks of the other state go.',
+      description:
+        'Labels and annotations that are set on the pod. When the result changes, those of the other state are removed.',
     }),
   ),
 });
@@ -44,25 +47,25 @@ const probe = Type.Object({
 export const specSchema = Type.Object(
   {
     selector: labelSelector({
-      description: 'Which pods of the namespace are probed. Not empty, and it cannot be changed.',
+      description: 'Selects the pods of the namespace that are probed. Must not be empty, and is immutable.',
     }),
     probes: Type.Array(probe, { minItems: 1, 'x-kubernetes-list-type': 'atomic' }),
   },
-  { description: 'What is probed, and what follows from it.' },
+  { description: 'The probes, and how their results are shown.' },
 );
 
 /** How far the marker has been spread. */
 export const statusSchema = Type.Object(
   {
     observedGeneration: Type.Optional(
-      int64({ description: 'The generation that the nodes of all matched pods have been told of.' }),
+      int64({ description: 'The generation that was written for the nodes of all matched pods.' }),
     ),
     matchedPods: Type.Optional(
-      int64({ description: 'How many pods are selected, active, initialized and on a node that is there.' }),
+      int64({ description: 'The number of selected pods that are active, initialized and on an existing node.' }),
     ),
     waitingFor: Type.Optional(waitingFor()),
   },
-  { description: 'How far the marker has been spread. Results are in the pods.' },
+  { description: 'The progress of the distribution to the nodes. The results are in the pods.' },
 );
 
 /** The whole kind: names, version, no columns. */
@@ -72,7 +75,8 @@ export const podProbeMarkerKind: KindDefinition = {
   plural: 'podprobemarkers',
   shortNames: [],
   scope: 'Namespaced',
-  description: 'Probes containers of the pods it selects, and shows the results as conditions, labels and annotations.',
+  description:
+    'Probes containers of the selected pods and shows the results as conditions, labels and annotations of the pods.',
   columns: [],
   versions: [{ name: 'v1alpha1', storage: true, spec: specSchema, status: statusSchema }],
 };

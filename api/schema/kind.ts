@@ -16,7 +16,7 @@ export interface KindDefinition {
   readonly versions: readonly KindVersion[];
 }
 
-export interface ScalePaths {
+interface ScalePaths {
   readonly specReplicasPath: string;
   readonly statusReplicasPath: string;
   readonly labelSelectorPath: string;

@@ -12,12 +12,12 @@ interface Range {
 /** The largest `int32`. The API server does not check the format, so a field that users write needs it as a maximum. */
 export const maxInt32 = 2 ** 31 - 1;
 
-/** A whole number of 32 bits, as Go writes `int32`. */
+/** An integer of 32 bits, Go's `int32`. */
 export function int32(options: TSchemaOptions & Range = {}) {
   return Type.Integer({ ...options, format: 'int32' });
 }
 
-/** A whole number of 64 bits, as Go writes `int64`. */
+/** An integer of 64 bits, Go's `int64`. */
 export function int64(options: TSchemaOptions & Range = {}) {
   return Type.Integer({ ...options, format: 'int64' });
 }
@@ -32,12 +32,12 @@ export function intOrString(options: TSchemaOptions = {}) {
   return Type.Union([Type.Integer(), Type.String({ maxLength: 63 })], options);
 }
 
-/** A list whose items are told apart by one field, so that several writers can each own an item. */
+/** A list whose items are identified by one field, so that several writers can each own an item. */
 export function listKeyedBy(key: string): TSchemaOptions {
   return { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [key] };
 }
 
-/** A rule that the API server checks itself, in its words `x-kubernetes-validations`. */
+/** A rule that the API server checks itself (`x-kubernetes-validations`). */
 export interface CelRule {
   readonly rule: string;
   readonly message: string;
@@ -50,7 +50,7 @@ export function cel(...rules: readonly CelRule[]): TSchemaOptions {
   return { 'x-kubernetes-validations': rules };
 }
 
-/** A number of things, or a share of them such as `20%`. */
+/** A number of objects, or a percentage such as `20%`. */
 export function intOrPercent(options: TSchemaOptions = {}) {
   return Type.Union([Type.Integer(), Type.String()], options);
 }
@@ -71,7 +71,7 @@ export function labelSelector(options: TSchemaOptions = {}) {
   );
 }
 
-/** An object of Kubernetes itself that passes through untouched, with fields that nobody here has heard of. */
+/** An object of Kubernetes itself that passes through untouched, unknown fields included. */
 export function openObject(options: TSchemaOptions = {}) {
   return Type.Unsafe<JsonObject>(Type.Object({}, { ...options, 'x-kubernetes-preserve-unknown-fields': true }));
 }
@@ -95,16 +95,16 @@ export function conditions(description: string) {
 export function waitingFor() {
   return Type.Object(
     {
-      reason: Type.String({ maxLength: 64, description: 'Why, in one CamelCase word.' }),
+      reason: Type.String({ maxLength: 64, description: 'The reason in CamelCase.' }),
       blockedBy: Type.Array(Type.String({ maxLength: 512 }), {
         maxItems: 10,
-        description: 'The first ten things in the way, as `kind/name`.',
+        description: 'The first ten objects that block the operation, as `kind/name`.',
         'x-kubernetes-list-type': 'atomic',
       }),
-      blockedCount: int32({ minimum: 0, description: 'How many things are in the way altogether.' }),
-      since: time({ description: 'When this wait began.' }),
-      unblock: Type.String({ maxLength: 32768, description: 'What a person can do about it.' }),
+      blockedCount: int32({ minimum: 0, description: 'The number of all objects that block the operation.' }),
+      since: time({ description: 'When the wait began.' }),
+      unblock: Type.String({ maxLength: 32768, description: 'How to unblock the operation.' }),
     },
-    { description: 'What the operation waits for. Absent while it waits for nothing.' },
+    { description: 'What the operation waits for. Absent while it does not wait.' },
   );
 }

@@ -3,7 +3,7 @@ import type { Static, TSchema } from 'typebox';
 /** The TypeScript type of a schema, readonly all the way down. */
 export type Parsed<Schema extends TSchema> = DeepReadonly<Static<Schema>>;
 
-export type DeepReadonly<T> = T extends readonly (infer Item)[]
+type DeepReadonly<T> = T extends readonly (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }

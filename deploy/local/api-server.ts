@@ -6,11 +6,11 @@ import { request } from 'undici';
 export interface ApiServer {
   readonly url: string;
   readonly dispatcher: Agent;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string | string[]>>;
 }
 
 /** An answer other than success. */
-export class ApiError extends Error {
+class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
     super(message);

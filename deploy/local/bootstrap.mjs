@@ -1,5 +1,5 @@
-// The door of every npm script that touches the local platform. It is plain JavaScript, because it must run on a Node
-// that cannot run TypeScript and before the first `npm ci`: it installs what is missing and hands over to Node 24.
+// The entry point of the npm scripts of the local platform. It is plain JavaScript because it must run on a Node that
+// cannot run TypeScript, and before the first `npm ci`: it installs the packages and starts the script with Node 24.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -42,13 +42,15 @@ function nodeBinary() {
   if (existsSync(packaged)) return packaged;
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major > 22 || (major === 22 && minor >= 18)) return process.execPath;
-  return fail(`Windlass needs Node 22.18 or later: this is ${process.versions.node}, and no packaged one fits`);
+  return fail(
+    `Windlass needs Node 22.18 or later: this is ${process.versions.node}, and npm has none for this machine`,
+  );
 }
 
 function handOver(command, argv) {
   const path = `${join(root, 'node_modules/.bin')}:${process.env.PATH}`;
   const child = spawn(command, argv, { stdio: 'inherit', env: { ...process.env, PATH: path } });
-  // A terminal sends Ctrl-C to the whole group, so the child has had it already.
+  // A terminal sends Ctrl-C to the whole group, so the child has received it already.
   process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Cannot run ${command}: ${error.message}`));

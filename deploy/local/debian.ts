@@ -51,9 +51,9 @@ export async function ensureDebianTools(progress: Progress): Promise<DebianTools
       folder,
       async () => {
         if (existsSync(folder)) return;
-        await progress.step(`Fetching Debian packages (once, kept in ${cacheFolder})`, () => fetchInto(folder));
+        await progress.step(`Downloading Debian packages (once, cached in ${cacheFolder})`, () => fetchInto(folder));
       },
-      () => progress.say('Waiting for another start that fetches Debian packages'),
+      () => progress.say('Waiting for another start that downloads Debian packages'),
     );
   }
   return describe(folder);
@@ -155,9 +155,7 @@ function libraryEnv(folder: string): Record<string, string> {
 function cacheFolderFor(names: readonly string[]): string {
   const release = readFileSync('/etc/os-release', 'utf8');
   if (!/^ID(_LIKE)?=.*(debian|ubuntu)/m.test(release)) {
-    throw new Error(
-      'The local platform takes containerd, etcd and others from Debian packages: it needs Debian or Ubuntu',
-    );
+    throw new Error('The local platform needs Debian or Ubuntu: containerd, etcd and others are Debian packages');
   }
   const field = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(release)?.[1] ?? '';
   const key = [field('ID'), field('VERSION_ID'), field('VERSION_CODENAME'), process.arch, ...names].join(' ');

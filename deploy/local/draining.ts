@@ -53,18 +53,21 @@ export async function endDrained(instance: Instance, progress: Progress): Promis
   try {
     for (const { name } of setAsides) {
       const build = name.slice(draining.length);
-      const left = await progress.step(`Operations of build ${build} to move`, (note) =>
+      const left = await progress.step(`Moving operations of build ${build}`, (note) =>
         untilMoved(() => needing(build), note),
       );
       if (left === 0) await removePart(instance, name);
-      else progress.say(`${left} operations still run on build ${build}: its worker stays. "npm run up" looks again`);
+      else
+        progress.say(
+          `${left} operations still run on build ${build}: its worker keeps running. "npm run up" checks again`,
+        );
     }
   } finally {
     await connection.close();
   }
 }
 
-/** How many are left when none is, or patience is over. */
+/** The number of operations that are left when none is, or when the time is over. */
 async function untilMoved(operations: () => Promise<number>, note: (text: string) => void): Promise<number> {
   const deadline = performance.now() + patienceMs;
   // one that has just begun is not counted yet
@@ -72,7 +75,7 @@ async function untilMoved(operations: () => Promise<number>, note: (text: string
     const left = await operations();
     quiet = left === 0 ? quiet + 1 : 0;
     if (quiet === 2 || performance.now() > deadline) return left;
-    note(Number.isFinite(left) ? `${left} left` : 'new ones still begin on it');
+    note(Number.isFinite(left) ? `${left} left` : 'still the current version');
     await pause(1_000);
   }
 }

@@ -3,8 +3,8 @@ import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { KubeConfig } from '@kubernetes/client-node';
 import { Agent } from 'undici';
+import { loadCredentials } from '../../kube/credentials.ts';
 import type { ApiServer } from './api-server.ts';
 import { temporalOnMachine } from './control-plane.ts';
 import { instanceFeatureGates } from './feature-gates.ts';
@@ -18,13 +18,13 @@ import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
-/** A cluster that exists already, and how Windlass is to meet it. */
+/** A cluster that exists already, and how Windlass connects to it. */
 export interface ExternalOptions {
   /** Administrator's access; its current context counts. */
   readonly kubeconfig: string;
   /** Absent: a Temporal of our own on this machine. */
   readonly temporalAddress?: string;
-  /** Under which the API server reaches this machine. Absent: our address on the way to it. */
+  /** The host at which the API server reaches this machine. Absent: the address of the route to it. */
   readonly webhookHost?: string;
   /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
   readonly featureGates?: string;
@@ -32,7 +32,7 @@ export interface ExternalOptions {
   readonly daemon?: { readonly node: string; readonly criSocket: string };
 }
 
-/** What `status` and `down` must know about an instance that has no cluster of its own. */
+/** What `status` and `down` need to know about an instance without a cluster of its own. */
 export interface ExternalRecord {
   readonly kubeconfig: string;
   readonly apiserver: string;
@@ -72,7 +72,7 @@ export async function startExternal(instance: Instance, options: ExternalOptions
         const node = role === roles.daemon ? options.daemon : undefined;
         if (role === roles.daemon && !node) return;
         if (!(await canRun(cluster.api, role))) {
-          progress.say(`Left out: ${role.name} (needs ServiceAccount ${role.serviceAccount})`);
+          progress.say(`Skipped: ${role.name} (ServiceAccount ${role.serviceAccount} does not exist)`);
           return;
         }
         await progress.step(`Windlass ${role.name}`, () =>
@@ -85,7 +85,7 @@ export async function startExternal(instance: Instance, options: ExternalOptions
   }
 }
 
-/** Takes away the registrations that would send the cluster's requests to processes that are gone. Kinds and data stay. */
+/** Deletes the webhook registrations, whose processes no longer run. CRDs and objects stay. */
 export async function stopExternal(instance: Instance): Promise<void> {
   const record = externalRecord(instance);
   if (!record) return;
@@ -93,7 +93,7 @@ export async function stopExternal(instance: Instance): Promise<void> {
   const names = ['kruise-mutating-webhook-configuration', 'kruise-validating-webhook-configuration'];
   for (const [index, kind] of kinds.entries()) {
     const args = ['delete', '--ignore-not-found', '--request-timeout=20s', kind, names[index] ?? ''];
-    // The cluster may be gone, and then there is nothing to take away.
+    // The cluster may no longer exist, and then there is nothing to delete.
     await run(toolPath('kubectl'), args, { env: { KUBECONFIG: record.kubeconfig } }).catch(() => undefined);
   }
 }
@@ -150,24 +150,15 @@ async function startRole({
 }
 
 async function openCluster(kubeconfig: string): Promise<Cluster> {
-  const config = new KubeConfig();
-  config.loadFromFile(kubeconfig);
-  const cluster = config.getCurrentCluster();
-  if (!cluster) throw new Error(`Cannot use ${kubeconfig}: it has no current context`);
-  const access: { ca?: unknown; cert?: unknown; key?: unknown; headers?: Record<string, string> } = {};
-  await config.applyToHTTPSOptions(access);
-  const text = (value: unknown): string | undefined =>
-    Buffer.isBuffer(value) || typeof value === 'string' ? value.toString() : undefined;
-  const ca = text(access.ca);
-  const [cert, key] = [text(access.cert), text(access.key)];
-  const connect = { ...(ca ? { ca } : {}), ...(cert ? { cert } : {}), ...(key ? { key } : {}), timeout: 30_000 };
+  const credentials = loadCredentials(kubeconfig);
+  const { tls, headers } = await credentials.current();
   return {
     api: {
-      url: cluster.server,
-      dispatcher: new Agent({ connections: 4, connect }),
-      headers: access.headers ?? {},
+      url: credentials.server.href.replace(/\/$/, ''),
+      dispatcher: new Agent({ connections: 4, connect: { ...tls, timeout: 30_000 } }),
+      headers,
     },
-    certificateAuthorityData: ca && Buffer.from(ca).toString('base64'),
+    certificateAuthorityData: Buffer.isBuffer(tls.ca) ? tls.ca.toString('base64') : undefined,
   };
 }
 

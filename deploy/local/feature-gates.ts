@@ -1,14 +1,14 @@
-// Which feature gates the roles of an instance get: what its last `up` was given, all of them the same.
+// The feature gates of an instance, the same for each role: those of its last `up` with the flag.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FeatureGateError, featureGateNames, featureGateTable, parseFeatureGates } from '../../api/feature-gates.ts';
 import { writeFile } from './files.ts';
 import type { Instance } from './instance.ts';
 
-/** Features that are off by default, and that a cluster for trials is to have; as the chart has it (FG-30). */
+/** Gates that are off by default and that the local platform turns on (FG-30). */
 export const featureGates = 'ImagePullJobGate=true';
 
-/** The text itself when each role would take it; throws an Error that lists the known gates. */
+/** The text itself if it is valid; throws an Error that lists the known gates. */
 export function checkedFeatureGates(text: string): string {
   try {
     parseFeatureGates(text);
@@ -19,12 +19,12 @@ export function checkedFeatureGates(text: string): string {
   }
 }
 
-/** Notes what `up` was given. Absent: what it was given the last time stays. */
+/** Stores the flag of `up`. Absent: the stored one stays. */
 export function noteFeatureGates(instance: Instance, given: string | undefined): void {
   if (given !== undefined) writeFile(gatesFile(instance), given);
 }
 
-/** What every role of the instance gets. Gates that somebody names count instead of those of the local platform. */
+/** The gates of every role of the instance. Gates of the flag override those of the local platform. */
 export function instanceFeatureGates(instance: Instance): string {
   const file = gatesFile(instance);
   const given = existsSync(file) ? readFileSync(file, 'utf8') : '';
@@ -36,7 +36,7 @@ function gatesFile(instance: Instance): string {
 }
 
 function knownGates(): string {
-  const meta = ['Alpha', 'Beta'].map((stage) => [`All${stage}`, '', `Every ${stage} gate that is not named itself`]);
+  const meta = ['Alpha', 'Beta'].map((stage) => [`All${stage}`, '', `Every ${stage} gate that is not set itself`]);
   const gates = featureGateNames.map((gate) => [
     gate,
     String(featureGateTable[gate].default),

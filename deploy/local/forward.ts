@@ -4,7 +4,7 @@ import { connect, createServer } from 'node:net';
 
 for (const rule of process.argv.slice(2)) {
   const [local, address, port] = rule.split(/[=:]/);
-  if (!local || !address || !port) throw new Error(`Cannot forward "${rule}": write LOCAL-PORT=ADDRESS:PORT`);
+  if (!local || !address || !port) throw new Error(`Cannot forward "${rule}": must be LOCAL-PORT=ADDRESS:PORT`);
   // Half-open, so that one side may end its request and still read the answer.
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     const upstream = connect({ host: address, port: Number(port), allowHalfOpen: true, noDelay: true });

@@ -1,7 +1,10 @@
 // Container images without a container engine: a layer is a tar file made here, pushed by the registry's HTTP API.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path/posix';
+import { buffer } from 'node:stream/consumers';
 import { gzipSync } from 'node:zlib';
+import { type Header, pack } from 'tar-stream';
 import { Agent, request } from 'undici';
 
 /** One entry of a layer. Paths are relative and have their parents made. */
@@ -43,11 +46,8 @@ export async function pushImages(registry: string, images: readonly Image[]): Pr
 async function push(agent: Agent, registry: string, image: Image): Promise<string> {
   const [repository = '', tag = ''] = image.reference.split(':');
   const base = `${registry}/v2/${repository}`;
-  const layers = image.layers.map((entries) => {
-    const tar = tarFile(entries);
-    const blob = gzipSync(tar, { level: 6 });
-    return { blob, diffId: digestOf(tar) };
-  });
+  const tars = await Promise.all(image.layers.map(tarFile));
+  const layers = tars.map((tar) => ({ blob: gzipSync(tar, { level: 6 }), diffId: digestOf(tar) }));
   const config = Buffer.from(
     JSON.stringify({
       created: '1970-01-01T00:00:00Z',
@@ -104,69 +104,33 @@ function digestOf(bytes: Buffer): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** A tar archive (ustar) with parents before children, all owned by root at time zero. */
-export function tarFile(entries: readonly LayerEntry[]): Buffer {
-  const blocks: Buffer[] = [];
-  const folders = new Set<string>();
-  const addFolder = (path: string, mode: number): void => {
-    const [parent] = splitPath(path);
-    if (parent !== '' && !folders.has(parent)) addFolder(parent, 0o755);
+/** A tar archive with parents before children, all owned by root at time zero. */
+export async function tarFile(entries: readonly LayerEntry[]): Promise<Buffer> {
+  const archive = pack();
+  const add = (name: string, header: Partial<Header>, content?: Buffer): void => {
+    archive.entry({ name, mtime: new Date(0), ...header }, content ?? '');
+  };
+  const folders = new Set(['.']);
+  const addFolder = (path: string, mode = 0o755): void => {
     if (folders.has(path)) return;
+    addFolder(dirname(path));
     folders.add(path);
-    blocks.push(header({ path: `${path}/`, type: '5', mode, size: 0 }));
+    add(`${path}/`, { type: 'directory', mode });
   };
   for (const entry of entries) {
-    const [parent] = splitPath(entry.path);
-    if (parent !== '') addFolder(parent, 0o755);
+    addFolder(dirname(entry.path));
     switch (entry.kind) {
       case 'folder':
-        addFolder(entry.path, entry.mode ?? 0o755);
+        addFolder(entry.path, entry.mode);
         break;
       case 'link':
-        blocks.push(header({ path: entry.path, type: '2', mode: 0o777, size: 0, target: entry.target }));
+        add(entry.path, { type: 'symlink', mode: 0o777, linkname: entry.target });
         break;
       case 'file':
-        blocks.push(header({ path: entry.path, type: '0', mode: entry.mode ?? 0o644, size: entry.content.length }));
-        blocks.push(entry.content, Buffer.alloc((512 - (entry.content.length % 512)) % 512));
+        add(entry.path, { type: 'file', mode: entry.mode ?? 0o644 }, entry.content);
         break;
     }
   }
-  blocks.push(Buffer.alloc(1024));
-  return Buffer.concat(blocks);
-}
-
-function splitPath(path: string): [parent: string, name: string] {
-  const at = path.lastIndexOf('/');
-  return at < 0 ? ['', path] : [path.slice(0, at), path.slice(at + 1)];
-}
-
-function header(entry: { path: string; type: string; mode: number; size: number; target?: string }): Buffer {
-  const block = Buffer.alloc(512);
-  const [prefix, name] = shorten(entry.path);
-  if (Buffer.byteLength(entry.target ?? '') > 100) throw new Error(`Link target is too long for tar: ${entry.target}`);
-  block.write(name, 0, 100);
-  block.write(`${entry.mode.toString(8).padStart(7, '0')}\0`, 100);
-  block.write('0000000\0', 108); // owner
-  block.write('0000000\0', 116); // group
-  block.write(`${entry.size.toString(8).padStart(11, '0')}\0`, 124);
-  block.write('00000000000\0', 136); // time
-  block.write('        ', 148); // the sum counts itself as spaces
-  block.write(entry.type, 156);
-  block.write(entry.target ?? '', 157, 100);
-  block.write('ustar\x0000', 257);
-  block.write(prefix, 345, 155);
-  const sum = block.reduce((total, byte) => total + byte, 0);
-  block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
-  return block;
-}
-
-/** ustar has room for 100 bytes of name and 155 of the folders before it. */
-function shorten(path: string): [prefix: string, name: string] {
-  if (Buffer.byteLength(path) <= 100) return ['', path];
-  const body = path.endsWith('/') ? path.slice(0, -1) : path;
-  for (let at = body.indexOf('/'); at >= 0; at = body.indexOf('/', at + 1)) {
-    const [prefix, name] = [path.slice(0, at), path.slice(at + 1)];
-    if (Buffer.byteLength(prefix) <= 155 && Buffer.byteLength(name) <= 100) return [prefix, name];
-  }
-  throw new Error(`Path is too long for tar: ${path}`);
+  archive.finalize();
+  return await buffer(archive);
 }

@@ -33,7 +33,7 @@ export interface Instance {
     readonly serviceRange: string;
     /** First address of `serviceRange`: the Service `kubernetes`. */
     readonly kubernetesService: string;
-    /** The Service `kube-dns`, which nobody serves: look-ups of pods fail at once. */
+    /** The Service `kube-dns`, which no process serves: DNS queries of pods fail at once. */
     readonly nameService: string;
   };
   readonly ports: {
@@ -89,7 +89,7 @@ export function instanceName(env: NodeJS.ProcessEnv): string {
   const name = env.WINDLASS_INSTANCE || 'default';
   if (!/^[a-z][a-z0-9-]{0,30}$/.test(name) || reservedNames.includes(name)) {
     throw new Error(
-      `WINDLASS_INSTANCE "${name}": up to 31 of a-z, 0-9 and "-", a letter first, and none of ${reservedNames.join(', ')}`,
+      `WINDLASS_INSTANCE "${name}": must be 1 to 31 characters of a-z, 0-9 and "-", begin with a letter, and be none of ${reservedNames.join(', ')}`,
     );
   }
   return name;
@@ -144,7 +144,9 @@ async function claim(name: string): Promise<Instance> {
     if (!taken && routes.split('\n').some((route) => route.startsWith(`10.88.${number}.`))) continue;
     return take(name, number);
   }
-  throw new Error(`Cannot claim a subnet for instance "${name}": all ${maxInstances} are taken, see ${claimsFolder()}`);
+  throw new Error(
+    `Cannot claim a subnet for instance "${name}": all ${maxInstances} are in use, see ${claimsFolder()}`,
+  );
 }
 
 function take(name: string, number: number): Instance {

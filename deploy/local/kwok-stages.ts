@@ -17,7 +17,7 @@ export interface KubeletPace {
   readonly end: Span;
 }
 
-export interface Span {
+interface Span {
   readonly from: number;
   readonly to: number;
 }

@@ -32,7 +32,7 @@ function commands(name: string): Command {
 
   program
     .command('start')
-    .description('bring everything up and restart the containers of a sample pod')
+    .description('start the cluster, and restart the containers of a sample pod')
     .option(...gatesOption, gates)
     .action(async ({ featureGates }: { featureGates?: string }) => {
       if (!(await start(name, createProgress(), featureGates))) process.exitCode = 1;
@@ -40,16 +40,16 @@ function commands(name: string): Command {
 
   program
     .command('up')
-    .description('bring the cluster up, or mend it')
-    .option('--nodes <count>', 'at least so many nodes', count, 2)
-    .option('--played-nodes <count>', 'besides, so many nodes whose kubelets kwok plays', count, 0)
-    .option('--no-windlass', "without Windlass's own processes")
-    .option('--node-monitor-grace <seconds>', 'how long a node may be silent', count, 120)
+    .description('start the cluster, or repair it')
+    .option('--nodes <count>', 'minimum number of nodes', count, 2)
+    .option('--played-nodes <count>', 'minimum number of additional nodes that kwok simulates', count, 0)
+    .option('--no-windlass', 'without the processes of Windlass')
+    .option('--node-monitor-grace <seconds>', 'seconds without a heartbeat after which a node is NotReady', count, 120)
     .option(...gatesOption, gates)
-    .option('--external', 'only Windlass, against the cluster that KUBECONFIG names')
-    .option('--webhook-host <host>', 'external: where the API server finds this machine')
-    .option('--cri-socket <path>', 'external: run a daemon on this socket')
-    .option('--node <name>', 'external: the node of that daemon')
+    .option('--external', 'run only Windlass, against the cluster of KUBECONFIG')
+    .option('--webhook-host <host>', 'external: host name or address at which the API server reaches this machine')
+    .option('--cri-socket <path>', 'external: run a daemon on this runtime socket')
+    .option('--node <name>', 'external: name of the node of that daemon')
     .action(async (options: UpFlags) => {
       if (options.external) {
         print(await upExternal(name, externalOptions(options), createProgress()));
@@ -71,13 +71,13 @@ function commands(name: string): Command {
 
   program
     .command('down')
-    .description('take the cluster down; only its logs stay')
+    .description('stop the cluster and delete everything but its logs')
     .action(() => down(name, createProgress()));
 
   program
     .command('status')
-    .description('addresses, and each part with its process')
-    .option('--json', 'as JSON')
+    .description('show addresses, and the process of each part')
+    .option('--json', 'print JSON')
     .action(({ json }: { json?: true }) => {
       const now = status(name);
       if (json) console.log(JSON.stringify(now ?? { instance: name, parts: [] }, undefined, 2));
@@ -87,10 +87,10 @@ function commands(name: string): Command {
 
   program
     .command('logs')
-    .description('the last lines of one part or of all')
-    .argument('[part]', 'as in "status"')
-    .option('-f, --follow', 'go on as it grows')
-    .option('-n, --lines <count>', 'so many of each', count, 20)
+    .description('show the last log lines of one part or of all parts')
+    .argument('[part]', 'name of a part, see "status"')
+    .option('-f, --follow', 'follow the logs')
+    .option('-n, --lines <count>', 'number of lines for each part', count, 20)
     .action((part: string | undefined, { follow, lines }: { follow?: true; lines: number }) => {
       const instance = existing(name);
       const names = part ? [part] : readParts(instance).map((one) => one.name);
@@ -118,26 +118,26 @@ function commands(name: string): Command {
     .description("record the README's picture, on an instance of its own unless WINDLASS_INSTANCE names one")
     .action(() => recordPicture(instanceName({ WINDLASS_INSTANCE: 'picture', ...process.env }), createProgress()));
 
-  const part = program.command('part').description('work on one part, as in "status"');
+  const part = program.command('part').description('start, stop, kill, freeze or thaw one part, see "status"');
   part
     .command('start <part> [flags...]')
-    .description('start it if it does not run; with other flags ("-- --flag=value"): start it anew with them')
+    .description('start the part if it does not run; restart it if flags ("-- --flag=value") differ')
     .action((one: string, flags: readonly string[]) => startPart(existing(name), one, flags));
   part
     .command('stop <part>')
-    .description('TERM, then KILL')
+    .description('send SIGTERM, then SIGKILL')
     .action((one) => stopPart(existing(name), one));
   part
     .command('kill <part>')
-    .description('KILL')
+    .description('send SIGKILL')
     .action((one) => killPart(existing(name), one));
   part
     .command('freeze <part>')
-    .description('as if its machine stalled')
+    .description('suspend the part (SIGSTOP)')
     .action((one) => freezePart(existing(name), one));
   part
     .command('thaw <part>')
-    .description('let it go on')
+    .description('resume the part (SIGCONT)')
     .action((one) => thawPart(existing(name), one));
   return program;
 }
@@ -194,6 +194,6 @@ function gates(text: string): string {
 
 function count(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('not a whole number');
+  if (!Number.isInteger(value) || value < 0) throw new InvalidArgumentError('must be an integer of 0 or more');
   return value;
 }

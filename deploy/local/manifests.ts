@@ -23,7 +23,7 @@ export interface Replacement {
 /**
  * Applies `deploy/rbac`, `deploy/crds` and `deploy/webhooks` to a cluster. The files name a Service as the way to the
  * webhook; here it is a URL from the first moment, because a registration must not name both. For the same reason
- * registrations that somebody else has made are replaced before: server-side apply would merge them with ours.
+ * registrations of another owner are replaced before: server-side apply would merge them with ours.
  * Of `deploy/rbac-gates`, whose files are named after feature gates, those are applied whose gate is on, and what the others
  * hold is taken away.
  */
@@ -145,8 +145,8 @@ async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<vo
   await call(api, 'PATCH', `${path}?fieldManager=windlass-local`, replacements, 'application/json-patch+json');
 }
 
-/** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the one that is nobody's. */
-export function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
+/** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the placeholder. */
+function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
   const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
   const text = JSON.stringify(manifestsIn(root, 'network'));
   return JSON.parse(text.replaceAll('192.0.2.1/32', cidr)) as readonly Manifest[];

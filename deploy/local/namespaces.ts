@@ -36,7 +36,7 @@ export function recordedHolders(instance: Instance): { readonly place: string; r
 export function commandIn(instance: Instance, place: Place, argv: readonly string[]): readonly string[] {
   if (place === 'machine') return argv;
   const holder = holderOf(instance, place);
-  if (!holder) throw new Error(`Cannot run ${argv[0]} in ${place}: its namespaces are gone, run "npm run up"`);
+  if (!holder) throw new Error(`Cannot run ${argv[0]} in ${place}: its namespaces do not exist, run "npm run up"`);
   return ['nsenter', `--net=/proc/${holder.pid}/ns/net`, `--mount=/proc/${holder.pid}/ns/mnt`, ...argv];
 }
 
@@ -126,7 +126,7 @@ export function removeMountPoints(): void {
     try {
       rmdirSync(folder);
     } catch {
-      // Not empty: somebody else uses it by now.
+      // Not empty: another process uses it.
     }
   }
   rmSync(mountPointsFile, { force: true });
@@ -172,7 +172,7 @@ async function makeHolder(instance: Instance, place: Place): Promise<ProcessRef>
   child.unref();
   const { pid } = child;
   const ref = pid === undefined ? undefined : processRef(pid);
-  if (!ref) throw new Error(`Cannot make namespaces for ${place}: unshare did not start`);
+  if (!ref) throw new Error(`Cannot create namespaces for ${place}: unshare did not start`);
   writeJson(file, ref);
   await waitFor(`namespaces of ${place}`, async () => {
     if (!processState(ref)) throw new Error('unshare ended');

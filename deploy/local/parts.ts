@@ -22,7 +22,7 @@ import {
 import { HopelessError, waitFor } from './wait.ts';
 
 /** How to tell that a part works. */
-export type ReadyCheck =
+type ReadyCheck =
   | { readonly kind: 'http'; readonly url: string }
   /** Over TLS, as the administrator. */
   | { readonly kind: 'https'; readonly url: string }
@@ -42,14 +42,14 @@ export interface PartSpec {
   readonly extra?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly ready: ReadyCheck;
-  /** What the part also depends on, such as the contents of its files: when it differs, `up` starts the part anew. */
+  /** What the part also depends on, such as the contents of its files: when it differs, `up` restarts the part. */
   readonly fingerprint?: string;
 }
 
 /** A part as it was last started. */
 export interface PartRecord extends PartSpec, ProcessRef {
   readonly since: string;
-  /** `stopped`: somebody stopped or killed it on purpose. */
+  /** `stopped`: it was stopped or killed by a command. */
   readonly wanted: 'running' | 'stopped';
 }
 

@@ -96,12 +96,12 @@ export interface PlatformStatus {
   readonly parts: readonly PartStatus[];
 }
 
-/** Brings an instance up, or mends it: everything that is missing or dead is made and started, the rest left alone. */
+/** Starts an instance, or repairs it: creates and starts everything that is missing or dead, and changes nothing else. */
 export async function up(options: UpOptions): Promise<PlatformStatus> {
   const { name, progress } = options;
   checkMachine();
   checkedFeatureGates(options.featureGates ?? '');
-  if (options.nodes > maxNodes) throw new Error(`--nodes ${options.nodes}: no more than ${maxNodes}`);
+  if (options.nodes > maxNodes) throw new Error(`--nodes ${options.nodes}: must be at most ${maxNodes}`);
   const folder = instanceFolder(name);
   return await withLock(
     folder,
@@ -169,7 +169,7 @@ export async function upExternal(name: string, options: ExternalOptions, progres
       await ensureTools(progress, ['kubectl', 'temporal']);
       const instance = await claimInstance(name, () => undefined);
       if (holderOf(instance, 'control-plane')) {
-        throw new Error(`Instance "${name}" has a cluster of its own: give this one another WINDLASS_INSTANCE`);
+        throw new Error(`Instance "${name}" has a cluster of its own: set WINDLASS_INSTANCE to another name`);
       }
       await endUnrecordedParts(instance);
       const { temporal: engine, ui, role } = instance.ports;
@@ -190,7 +190,7 @@ export async function down(name: string, progress: Progress): Promise<void> {
     async () => {
       const instance = findInstance(name);
       if (!instance) return;
-      await progress.step(`Taking down instance "${name}"`, async () => {
+      await progress.step(`Stopping instance "${name}"`, async () => {
         await stopExternal(instance);
         await remove(instance);
       });
@@ -302,7 +302,7 @@ async function prepareRoles(instance: Instance, progress: Progress, source: Role
     const runnable: Role[] = [];
     for (const role of Object.values(roles)) {
       if (await canRun(api, role)) runnable.push(role);
-      else progress.say(`Left out: ${role.name} (needs ServiceAccount ${role.serviceAccount})`);
+      else progress.say(`Skipped: ${role.name} (ServiceAccount ${role.serviceAccount} does not exist)`);
     }
     return runnable;
   });
@@ -325,16 +325,6 @@ async function applyRoleManifests(instance: Instance, progress: Progress, source
 
 /** Ports for health and metrics, at the address of the API server; the daemon's is at its node's address. */
 export const rolePorts = { watcher: 8080, webhook: 8081, worker: 8082, daemon: 10_221 } as const;
-
-/** Issues new tokens for all roles; those that run take them up. Needed when a Node was deleted and came again. */
-export async function renewTokens(name: string): Promise<void> {
-  const instance = findInstance(name);
-  if (!instance) throw new Error(`Instance "${name}" is down`);
-  const nodes = Array.from({ length: knownNodes(instance) }, (_, index) => nodePlace(instance, index + 1));
-  for (const role of Object.values(roles)) {
-    for (const node of role === roles.daemon ? nodes : [undefined]) await giveAccess(instance, role, node);
-  }
-}
 
 /** The roles of one version of Windlass: what is applied before they run, and how each is run. */
 export interface RoleSource {
@@ -487,7 +477,7 @@ async function checkPorts(instance: Instance, ports: Readonly<Record<string, num
       const owner = `process ${pid} (${commandOf(pid)})`;
       throw new Error(
         `Cannot use 127.0.0.1:${port} for ${use}: ${owner} listens there. ` +
-          'End it, or bring up another instance beside it: WINDLASS_INSTANCE=NAME',
+          'Stop it, or start another instance: WINDLASS_INSTANCE=NAME',
       );
     }
   }
@@ -525,7 +515,7 @@ async function remove(instance: Instance): Promise<void> {
 
 function checkMachine(): void {
   if (process.platform !== 'linux') throw new Error('The local platform needs Linux');
-  if (process.getuid?.() !== 0) throw new Error('The local platform makes namespaces and cgroups: run it as root');
+  if (process.getuid?.() !== 0) throw new Error('The local platform creates namespaces and cgroups: run it as root');
   for (const [command, from] of neededCommands) {
     const found = ['/usr/sbin', '/usr/bin', '/sbin', '/bin'].some((folder) => existsSync(join(folder, command)));
     if (!found) throw new Error(`The local platform needs the command "${command}" (Debian package ${from})`);

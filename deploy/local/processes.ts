@@ -1,5 +1,5 @@
 // Processes as /proc shows them. A process is named by its ID *and* its start time, so that an ID which the kernel has
-// given to somebody else in the meantime is never signalled.
+// given to another process in the meantime is never signalled.
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { pause } from './wait.ts';
 
@@ -50,7 +50,7 @@ export async function endProcesses(refs: readonly ProcessRef[], graceSeconds: nu
     left = left.filter(processState);
   }
   if (left.length > 0)
-    throw new Error(`Cannot end processes ${left.map(({ pid }) => pid).join(', ')}: KILL had no effect`);
+    throw new Error(`Cannot end processes ${left.map(({ pid }) => pid).join(', ')}: SIGKILL had no effect`);
 }
 
 /** Every process for which `matches` is true; kernel threads and ourselves left out. */

@@ -63,13 +63,13 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
   const requestPath = `${requests}/${requestSample.metadata.name}`;
 
   const before = await progress.step(`Pod ${podSample.metadata.name} (${samples.pod})`, async () => {
-    // From an earlier start: a request is done once, a pod may have ended.
+    // From an earlier start: a request is carried out once, and a pod may have ended.
     if (await find(api, requestPath)) await call(api, 'DELETE', requestPath);
-    await waitFor('the former request to go', async () => !(await find(api, requestPath)));
+    await waitFor('deletion of the previous request', async () => !(await find(api, requestPath)));
     const pod = await find<Pod>(api, podPath);
     if (pod && !isFresh(pod)) {
       await call(api, 'DELETE', podPath);
-      await waitFor('the former pod to go', async () => !(await find(api, podPath)));
+      await waitFor('deletion of the previous pod', async () => !(await find(api, podPath)));
     }
     if (!(await find(api, podPath))) await call(api, 'POST', pods, podSample);
     return await waitFor('the pod to be ready', async () => {
@@ -83,7 +83,7 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
   const created = await call<Request>(api, 'POST', requests, requestSample);
   const look = async (): Promise<Request> => {
     const now = await call<Request>(api, 'GET', requestPath);
-    if (now.metadata.uid !== created.metadata.uid) throw new Error('Somebody replaced the request');
+    if (now.metadata.uid !== created.metadata.uid) throw new Error('The request was replaced');
     return now;
   };
   let ok = true;
@@ -96,7 +96,7 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
       return now.status?.phase === 'Completed' ? now : undefined;
     }),
   );
-  if (!ok && ended.status?.message) progress.say(`The request says: ${ended.status.message}`);
+  if (!ok && ended.status?.message) progress.say(`Message of the request: ${ended.status.message}`);
   return { ok, podUid: before.metadata.uid };
 }
 
@@ -128,7 +128,7 @@ async function showContainer(
       },
       { seconds: 600, everyMs: 100 },
     );
-    if (state.phase === 'Failed') throw new Error(state.message ?? 'it says Failed');
+    if (state.phase === 'Failed') throw new Error(state.message ?? 'phase Failed');
     const now = statusOf(await pod(), name);
     return `${shortId(old?.containerID)} -> ${shortId(now?.containerID)}, restarts: ${now?.restartCount}`;
   };
@@ -174,9 +174,9 @@ Try next:
   ${kubectl} replace --force -f ${samples.request}
   ${kubectl} get crr restart-web --watch -o custom-columns-file=${samples.columns}
   ${toolPath('temporal')} workflow list --address ${temporal}
-(The same containers again within ten minutes: the kubelet itself then waits 10 s and more before each start.)
+(The kubelet delays each start by 10 s or more if a container is restarted again within ten minutes.)
 
-Take it down: ${prefix}npm run down`;
+Stop the cluster: ${prefix}npm run down`;
 }
 
 function onPath(command: string): boolean {

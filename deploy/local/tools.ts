@@ -25,7 +25,7 @@ const tools: readonly Tool[] = [
   { module: 'kwok', name: 'kwok', path: 'sigs.k8s.io/kwok/cmd/kwok' },
 ];
 
-/** Only what measures large fleets needs them, so nobody else waits for them to be built. */
+/** Only what measures large fleets needs them, so other starts do not build them. */
 const onDemand: readonly string[] = ['kwok'];
 
 /** Names of the programs that `toolPath` knows. */
@@ -54,7 +54,7 @@ export async function ensureTools(progress: Progress, names?: readonly ToolName[
     join(cacheFolder, 'tools'),
     async () => {
       for (const tool of missingTools(names)) {
-        await progress.step(`Building ${tool.name} (once, kept in ${cacheFolder})`, (note) => build(tool, note));
+        await progress.step(`Building ${tool.name} (once, cached in ${cacheFolder})`, (note) => build(tool, note));
       }
     },
     () => progress.say('Waiting for another start that builds the tools'),
@@ -86,9 +86,7 @@ async function build({ module, name, path }: Tool, note: (text: string) => void)
     renameSync(partial, target);
   } catch (error) {
     rmSync(partial, { force: true });
-    const hint = String(error).includes('ENOENT')
-      ? ' (Go 1.26 or later is needed, from your distribution or go.dev)'
-      : '';
+    const hint = String(error).includes('ENOENT') ? ' (install Go 1.26 or later from your distribution or go.dev)' : '';
     throw new Error(`Cannot build ${name}${hint}: ${error instanceof Error ? error.message : String(error)}`);
   }
 }

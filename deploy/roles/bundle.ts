@@ -23,7 +23,7 @@ import { type RoleName, roleEntries } from './entries.ts';
 const root = join(import.meta.dirname, '../..');
 const ownDist = join(root, 'dist');
 
-/** So many stay, the ones used last: an instance that is up may run bundles of other sources. */
+/** The number of bundles that are kept, the last used ones: an instance that is up may run bundles of other sources. */
 const kept = 5;
 
 /** The file of a role in a folder of bundles. */
@@ -40,7 +40,7 @@ export function findRoleBundles(dist = ownDist): string | undefined {
   return folder;
 }
 
-/** Bundles all roles into `dist/roles-FINGERPRINT`, unless somebody has. Whoever looks sees the whole folder or none. */
+/** Bundles all roles into `dist/roles-FINGERPRINT` unless it exists. The folder appears with all of its files or not at all. */
 export async function makeRoleBundles(dist = ownDist): Promise<string> {
   const folder = currentFolder(dist);
   const part = `${folder}.${randomUUID()}`;
@@ -160,7 +160,7 @@ function currentFolder(dist: string): string {
   return join(dist, `roles-${hash.digest('hex').slice(0, 16)}`);
 }
 
-/** Takes away what nobody has used for longest, also of the workflows alone, and what a process that was killed has left. */
+/** Removes the least recently used bundles, also those of workflows alone, and what a killed process has left. */
 function removeUnused(dist: string): void {
   const anHourAgoMs = Date.now() - 3_600_000;
   const made = readdirSync(dist)

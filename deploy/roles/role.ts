@@ -6,6 +6,6 @@ if (Object.hasOwn(roleEntries, role)) {
   const bundle = `./${role}.js`;
   await import(bundle);
 } else {
-  process.stderr.write(`First argument: one of ${Object.keys(roleEntries).join(', ')}; "${role}" is none of them\n`);
+  process.stderr.write(`First argument "${role}": must be one of ${Object.keys(roleEntries).join(', ')}\n`);
   process.exitCode = 1;
 }

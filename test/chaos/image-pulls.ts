@@ -152,7 +152,7 @@ export class ImagePulls implements Ordeal {
     if (status?.succeeded !== listed.length) violation(`the list says ${JSON.stringify(status)}`);
     for (const node of this.#world.nodes) {
       const onNode = await this.#world.runtime.imagesOn(node);
-      for (const image of images) for (const text of this.#violationsOf(node, image, onNode)) violation(text);
+      for (const image of images) for (const text of await this.#violationsOf(node, image, onNode)) violation(text);
     }
     const layers = this.#registry.calls.filter(({ what }) => what === 'layer');
     report.figure(
@@ -188,7 +188,7 @@ export class ImagePulls implements Ordeal {
     ]);
   }
 
-  #violationsOf(node: string, image: Image, onNode: ReadonlyMap<string, string>): readonly string[] {
+  async #violationsOf(node: string, image: Image, onNode: ReadonlyMap<string, string>): Promise<readonly string[]> {
     const repository = this.#repository(image);
     const reference = `${repository}:${tag}`;
     const number = Number(node.replace('node-', ''));
@@ -197,7 +197,7 @@ export class ImagePulls implements Ordeal {
       subject: `${reference}@${node}`,
       calls: this.#callsFor(image).filter((call) => call.from.endsWith(from)),
       arrivedAtMs: this.#world.runtime.imageSinceMs(node, reference),
-      isListed: onNode.get(reference) === this.#registry.digest(`${this.namespace}/${image}`),
+      isListed: onNode.get(reference) === (await this.#registry.digest(`${this.namespace}/${image}`)),
       always: image === 'secret',
       statuses: this.#nodes.versionsOf(node).flatMap(({ seenAtMs, object }) => {
         const status = findTagStatus(object, repository, tag);

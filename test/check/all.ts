@@ -3,7 +3,6 @@ import type { Check } from './check.ts';
 import { commandProblems } from './command.ts';
 import { environmentProblems } from './environment.ts';
 import { fileNameProblems } from './file-names.ts';
-import { importCycles } from './import-cycles.ts';
 import { importProblems } from './import-rules.ts';
 import { impurities } from './purity.ts';
 import { ruleCoverageProblems } from './rule-coverage.ts';
@@ -27,7 +26,6 @@ export const checks: readonly Check[] = [
     run: () => commandProblems(root, tool('biome'), ['check', '--error-on-warnings', '--colors=off', '.']),
   },
   { name: 'imports point one way', run: ({ sources }) => importProblems(sources) },
-  { name: 'imports have no cycles', run: ({ sources }) => importCycles(sources) },
   { name: 'api and workflows/plan are pure', run: ({ sources }) => impurities(sources) },
   { name: 'options are read in one place', run: ({ sources }) => environmentProblems(sources) },
   { name: 'files are named after what they hold', run: ({ sources }) => fileNameProblems(sources) },

@@ -4,7 +4,7 @@ import { parseSync } from '@swc/core';
 import type { ProjectFile } from './project.ts';
 
 /** One import, re-export or dynamic import. */
-export interface Import {
+interface Import {
   /** As written: `../api/pod.ts`, `node:fs`, `@temporalio/client`. */
   readonly specifier: string;
   /** The file meant, relative to the root; absent for packages. */
@@ -15,13 +15,13 @@ export interface Import {
 }
 
 /** A use of a name that no scope of the file declares: `process`, `Date.now`, `new Date()`. */
-export interface GlobalUse {
+interface GlobalUse {
   readonly text: string;
   readonly line: number;
 }
 
 /** A call such as `it('a sentence', …)` with the text it begins with. */
-export interface TextCall {
+interface TextCall {
   /** The first name: `it` for `it.each(rows)('a sentence')`. */
   readonly callee: string;
   readonly text: string;

@@ -254,7 +254,7 @@ describe('registries', () => {
 
   it.concurrent('NP-15: an image can be named by its digest', async () => {
     registry.serve('digest/app');
-    const digest = registry.digest('digest/app');
+    const digest = await registry.digest('digest/app');
     const namespace = await cluster.newNamespace();
     await applyJob(namespace, `${host}/digest/app@${digest}`);
     expect((await ended(namespace)).status).toMatchObject({ succeeded: 2 });

@@ -53,7 +53,7 @@ export class TestRegistry {
   /** How often one client had one layer of a repository under way at once, at most; by all three of them. */
   readonly mostAtOnce = new Map<string, number>();
   readonly #underWay = new Map<string, number>();
-  readonly #repositories = new Map<string, Repository>();
+  readonly #repositories = new Map<string, Promise<Repository>>();
   readonly #server = createServer((request, response) => {
     void this.#answer(request, response).catch(() => response.destroy());
   });
@@ -81,36 +81,12 @@ export class TestRegistry {
 
   /** Has a repository from now on, with a fresh image in it. */
   serve(repository: string, script: RepositoryScript = {}): void {
-    const { bytes = 65_536, layers = 1, files = [] } = script;
-    const tars = Array.from({ length: layers }, (_, index) => {
-      const data: LayerEntry = { kind: 'file', path: `data-${index}`, content: randomBytes(bytes) };
-      return tarFile(index === 0 ? [...files, data] : [data]);
-    });
-    const config = Buffer.from(
-      JSON.stringify({
-        architecture: 'amd64',
-        os: 'linux',
-        config: {},
-        rootfs: { type: 'layers', diff_ids: tars.map(digestOf) },
-      }),
-    );
-    const manifest = Buffer.from(
-      JSON.stringify({
-        schemaVersion: 2,
-        mediaType: 'application/vnd.oci.image.manifest.v1+json',
-        config: descriptor('application/vnd.oci.image.config.v1+json', config),
-        layers: tars.map((tar) => descriptor('application/vnd.oci.image.layer.v1.tar', tar)),
-      }),
-    );
-    const blobs = new Map([...tars, config].map((blob) => [digestOf(blob), blob]));
-    const left = script.answers === undefined ? 0 : (script.answers.times ?? Number.POSITIVE_INFINITY);
-    const known = { script, blobs, layers: new Set(tars.map(digestOf)), manifest, left, cutsLeft: script.cuts ?? 0 };
-    this.#repositories.set(repository, known);
+    this.#repositories.set(repository, newRepository(script));
   }
 
   /** The digest by which the image of a repository can be asked for. */
-  digest(repository: string): string {
-    return digestOf(this.#repositories.get(repository)?.manifest ?? Buffer.alloc(0));
+  async digest(repository: string): Promise<string> {
+    return digestOf((await this.#repositories.get(repository))?.manifest ?? Buffer.alloc(0));
   }
 
   /** How often, and by how many, something of a repository was asked for. */
@@ -122,7 +98,7 @@ export class TestRegistry {
     const path = request.url ?? '';
     if (path === '/v2/') return void response.end('{}');
     const [, repository = '', kind = '', reference = ''] = /^\/v2\/(.+)\/(manifests|blobs)\/(.+)$/.exec(path) ?? [];
-    const found = this.#repositories.get(repository);
+    const found = await this.#repositories.get(repository);
     if (found === undefined) return refuse(response, 404, 'NAME_UNKNOWN');
     const { user, answers } = found.script;
     if (user !== undefined && !isFrom(request, user)) {
@@ -180,6 +156,35 @@ export class TestRegistry {
     if (found.script.takesMs !== undefined) await pause(found.script.takesMs);
     response.end(blob.subarray(half), over);
   }
+}
+
+async function newRepository(script: RepositoryScript): Promise<Repository> {
+  const { bytes = 65_536, layers = 1, files = [] } = script;
+  const tars = await Promise.all(
+    Array.from({ length: layers }, (_, index) => {
+      const data: LayerEntry = { kind: 'file', path: `data-${index}`, content: randomBytes(bytes) };
+      return tarFile(index === 0 ? [...files, data] : [data]);
+    }),
+  );
+  const config = Buffer.from(
+    JSON.stringify({
+      architecture: 'amd64',
+      os: 'linux',
+      config: {},
+      rootfs: { type: 'layers', diff_ids: tars.map(digestOf) },
+    }),
+  );
+  const manifest = Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType: 'application/vnd.oci.image.manifest.v1+json',
+      config: descriptor('application/vnd.oci.image.config.v1+json', config),
+      layers: tars.map((tar) => descriptor('application/vnd.oci.image.layer.v1.tar', tar)),
+    }),
+  );
+  const blobs = new Map([...tars, config].map((blob) => [digestOf(blob), blob]));
+  const left = script.answers === undefined ? 0 : (script.answers.times ?? Number.POSITIVE_INFINITY);
+  return { script, blobs, layers: new Set(tars.map(digestOf)), manifest, left, cutsLeft: script.cuts ?? 0 };
 }
 
 function isFrom(request: IncomingMessage, { name, password }: { name: string; password: string }): boolean {

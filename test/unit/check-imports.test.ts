@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals';
-import { importCycles } from '../check/import-cycles.ts';
 import { importProblems } from '../check/import-rules.ts';
 import { projectOf } from '../check/project.ts';
 
@@ -66,37 +65,5 @@ describe('importProblems', () => {
         tree({ 'api/a.ts': "// import '../workers/config.ts'\nexport const a = `import '../cli/b.ts'`;" }),
       ),
     ).toEqual([]);
-  });
-});
-
-describe('importCycles', () => {
-  it('shows each cycle once, whole', () => {
-    const cycles = importCycles(
-      tree({
-        'api/a.ts': "import { b } from './b.ts'; export const a = b;",
-        'api/b.ts': "import { c } from './c.ts'; export const b = c;",
-        'api/c.ts': "import { b } from './b.ts'; export const c = b;",
-        'api/d.ts': "import { a } from './a.ts'; export const d = a;",
-      }),
-    );
-    expect(cycles).toEqual(['api/b.ts:1: imports itself: api/b.ts → api/c.ts → api/b.ts']);
-  });
-
-  it('does not count imports of types', () => {
-    const files = {
-      'api/a.ts': "import type { B } from './b.ts';",
-      'api/b.ts': "import { a } from './a.ts'; export { a };",
-    };
-    expect(importCycles(tree(files))).toEqual([]);
-  });
-
-  it('is not confused by two ways to the same file', () => {
-    const files = {
-      'api/a.ts': "import './b.ts'; import './c.ts';",
-      'api/b.ts': "import './d.ts';",
-      'api/c.ts': "import './d.ts';",
-      'api/d.ts': 'export const d = 1;',
-    };
-    expect(importCycles(tree(files))).toEqual([]);
   });
 });
