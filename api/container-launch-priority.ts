@@ -8,9 +8,8 @@
 //   annotations container-launch-priority-completed, windlass.io/container-launch the watcher
 import type { FieldError } from './core/failure.ts';
 import type { KubeObject, ObjectMeta } from './core/meta.ts';
-import type { ContainerStatus, EnvVar, Pod } from './core/pod.ts';
+import type { Container, ContainerStatus, EnvVar, Pod } from './core/pod.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
-import { launchBarrierEnv } from './in-place/in-place-update.ts';
 
 /** What users write, and what is written back. */
 export const launchMark = {
@@ -192,4 +191,16 @@ export function launchStatusOf({ metadata }: Pick<Pod, 'metadata'>): LaunchStatu
   } catch {
     return undefined;
   }
+}
+
+/** Environment variable by which the launch of containers is ordered; its key says the priority. */
+export const launchBarrierEnv = 'KRUISE_CONTAINER_BARRIER';
+
+/** The launch priority of a container; undefined when its launch is not ordered. */
+export function launchPriority(container: Pick<Container, 'env'>): number | undefined {
+  const barrier = container.env?.find(({ name }) => name === launchBarrierEnv);
+  const key = barrier?.valueFrom?.configMapKeyRef?.key;
+  if (barrier === undefined || key === undefined) return undefined;
+  const priority = /^p_([-+]?\d+)$/.exec(key)?.[1];
+  return Number(priority ?? 0);
 }

@@ -16,7 +16,7 @@ import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import { rollOutId } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
-import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { FleetPod } from '../../workflows/plan/cloneset/fleet.ts';
 import type { CloneSetWorld } from '../../workflows/plan/cloneset/input.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/plan.ts';

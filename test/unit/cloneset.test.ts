@@ -25,7 +25,7 @@ import {
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
-import { describeErrors } from '../../api/container-recreate-request/types.ts';
+import { describeErrors } from '../../api/container-recreate-request/validate.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
 

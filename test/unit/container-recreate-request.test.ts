@@ -3,28 +3,30 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { fillRecreateRequest } from '../../api/container-recreate-request/admit.ts';
+import { convertRecreateRequest, toV1alpha1, toV1beta1 } from '../../api/container-recreate-request/convert.ts';
+import { defaultRecreateRequest } from '../../api/container-recreate-request/defaults.ts';
 import { specSchema, statusSchema } from '../../api/container-recreate-request/schema.ts';
 import {
-  type ContainerRecreateRequestSpec,
-  convertRecreateRequest,
-  crr,
-  defaultRecreateRequest,
-  describeErrors,
   failedPreStopEvent,
-  fillRecreateRequest,
   killingEvent,
   preRecreateGrace,
-  type RecreateVersion,
-  type Refusal,
   recreateMessage,
   recreateWait,
   recreateWaits,
+} from '../../api/container-recreate-request/texts.ts';
+import {
+  type ContainerRecreateRequestSpec,
+  crr,
+  type RecreateVersion,
+} from '../../api/container-recreate-request/types.ts';
+import {
+  describeErrors,
+  type Refusal,
   refuseSpec,
-  toV1alpha1,
-  toV1beta1,
   validateRecreateSpec,
   validateRecreateUpdate,
-} from '../../api/container-recreate-request/types.ts';
+} from '../../api/container-recreate-request/validate.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Container, ContainerStatus, Pod, PodStatus } from '../../api/core/pod.ts';
 

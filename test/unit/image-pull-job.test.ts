@@ -3,19 +3,20 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { familiarImage, referenceOf } from '../../api/core/familiar-image.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { defaultListPullJob, defaultPullJob } from '../../api/image-pull-job/defaults.ts';
+import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
 import {
-  defaultListPullJob,
-  defaultPullJob,
   type ImagePullJob,
   type ImagePullJobSpec,
   parallelismOf,
-  pullJobCondition,
   pullSecretFinalizer,
+} from '../../api/image-pull-job/types.ts';
+import {
   tooLargeForNodes,
   validateListPullJob,
   validatePullJob,
   validatePullJobUpdate,
-} from '../../api/image-pull-job/types.ts';
+} from '../../api/image-pull-job/validate.ts';
 import { findTag, type NodeImage } from '../../api/node-image/types.ts';
 import {
   jobStatus,

@@ -15,8 +15,8 @@ import {
 } from '../../api/cloneset/limits.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { depthOf } from '../../api/core/limits.ts';
-import { validateListPullJob } from '../../api/image-pull-job/types.ts';
-import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/types.ts';
+import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 const times = <Item>(count: number, make: (index: number) => Item) =>

@@ -2,13 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { handlerHash, namedPort, paceOf, withNumericPort } from '../../api/core/probe.ts';
 import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
-import {
-  type MarkerProbe,
-  type PodProbeMarker,
-  selectionOf,
-  validatePodProbeMarker,
-  validatePodProbeMarkerUpdate,
-} from '../../api/pod-probe-marker/types.ts';
+import { type MarkerProbe, type PodProbeMarker, selectionOf } from '../../api/pod-probe-marker/types.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 import {
   markersOf,
   marksLeft,

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { defaultNodeImage } from '../../api/node-image/defaults.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
-import { defaultNodeImage, isStale, openTags, validateNodeImage } from '../../api/node-image/types.ts';
+import { isStale, openTags } from '../../api/node-image/types.ts';
+import { validateNodeImage } from '../../api/node-image/validate.ts';
 import {
   begun,
   heard,

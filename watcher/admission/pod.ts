@@ -1,10 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
-import { barrierEnv, launchMark, launchOrder, longestPodName } from '../../api/container-launch-priority.ts';
+import {
+  barrierEnv,
+  launchBarrierEnv,
+  launchMark,
+  launchOrder,
+  longestPodName,
+} from '../../api/container-launch-priority.ts';
 import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import { launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
 import {
   wantsEnhancedLiveness,
   withoutLivenessProbes,

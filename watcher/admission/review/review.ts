@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../../api/base/json.ts';
-import { describeErrors } from '../../../api/container-recreate-request/types.ts';
+import { describeErrors } from '../../../api/container-recreate-request/validate.ts';
 import type { FieldError } from '../../../api/core/failure.ts';
 import type { FieldProblem } from '../../../api/core/field-problem.ts';
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from '../server/server.ts';

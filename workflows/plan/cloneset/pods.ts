@@ -13,7 +13,7 @@ import { apiVersionOf } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { podReadinessGate } from '../../../api/core/well-known.ts';
 import { type ControllerRevision, revisionLabels, templateOf } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import { stateMetadata } from '../fleet/lifecycle.ts';
 import type { AsSeen, Intention } from '../fleet/steps.ts';
 import { asSeen, type FleetPod } from './fleet.ts';

@@ -10,7 +10,8 @@ import { sameJson } from '../../../api/base/json.ts';
 import { cloneSetDefault, cloneSetMark } from '../../../api/cloneset/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { type ControllerRevision, revisionLabels, revisionOfPod } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate, inPlaceReason, isInGrace } from '../../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate, inPlaceReason } from '../../../api/in-place/annotations.ts';
+import { isInGrace } from '../../../api/in-place/grace.ts';
 import {
   budgetRetryMs,
   decideInPlace,
