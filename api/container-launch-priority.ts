@@ -6,7 +6,7 @@
 //   variable KRUISE_CONTAINER_BARRIER, metadata.name of generated names           admission, when the pod is created
 //   ConfigMap <pod>-barrier                                                       the watcher, gone with the pod
 //   annotations container-launch-priority-completed, windlass.io/container-launch the watcher
-import type { FieldError } from './core/failure.ts';
+import type { FieldError } from './core/field-error.ts';
 import type { KubeObject, ObjectMeta } from './core/meta.ts';
 import type { Container, ContainerStatus, EnvVar, Pod } from './core/pod.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
@@ -116,7 +116,7 @@ function priorityOf(value: unknown, path: string): number | FieldError {
   if (Number.isSafeInteger(priority)) return priority;
   const got =
     typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : '; valueFrom is not supported';
-  return { path: `${path}.value`, message: `${launchMark.env} must be an integer${got}` };
+  return { field: `${path}.value`, detail: `${launchMark.env} must be an integer${got}` };
 }
 
 /** One container whose start is held, as the kubelet reports it now. */

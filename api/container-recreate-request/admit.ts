@@ -1,7 +1,7 @@
 // Ties a new request to its pod: what admission, or later the watcher, checks against the pod and copies from it.
 
 import { isJsonList, isJsonObject, type JsonObject } from '../base/json.ts';
-import type { FieldError } from '../core/failure.ts';
+import type { FieldError } from '../core/field-error.ts';
 import { isVirtual, type Node } from '../core/node.ts';
 import type { Container, ContainerStatus, Pod } from '../core/pod.ts';
 import { crrLabel, sidecarTerminatedCondition, virtualNodeLabel } from '../core/well-known.ts';
@@ -107,27 +107,27 @@ function isChecked(
 const mirrorAnnotation = 'kubernetes.io/config.mirror';
 
 function podProblems(podName: string, pod: Pod | undefined, node: Node | undefined): readonly FieldError[] {
-  const path = 'spec.podName';
-  if (pod === undefined) return [{ path, message: `pod "${podName}" is not found` }];
+  const field = 'spec.podName';
+  if (pod === undefined) return [{ field, detail: `pod "${podName}" is not found` }];
   const name = `pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}"`;
 
   if (pod.metadata.deletionTimestamp !== undefined)
-    return [{ path, message: `${name} is not active: it is being deleted` }];
+    return [{ field, detail: `${name} is not active: it is being deleted` }];
   const phase = pod.status?.phase ?? '';
   const finished = phase === 'Succeeded' || phase === 'Failed';
-  if (finished && !sidecarsTerminated(pod)) return [{ path, message: `${name} is not active: its phase is ${phase}` }];
+  if (finished && !sidecarsTerminated(pod)) return [{ field, detail: `${name} is not active: its phase is ${phase}` }];
 
   // its containers carry the hash of the file as the UID of their pod, so no daemon would find them by the UID of the object
   if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) {
-    const message = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
-    return [{ path, message }];
+    const detail = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
+    return [{ field, detail }];
   }
 
   const nodeName = pod.spec.nodeName ?? '';
-  if (nodeName === '') return [{ path, message: `${name} is not scheduled to a node` }];
-  if (node === undefined) return [{ path, message: `node "${nodeName}" of ${name} is not found` }];
+  if (nodeName === '') return [{ field, detail: `${name} is not scheduled to a node` }];
+  if (node === undefined) return [{ field, detail: `node "${nodeName}" of ${name} is not found` }];
   if (nodeName.length > labelValueLimit) {
-    return [{ path, message: `the name of node "${nodeName}" has more than ${labelValueLimit} characters` }];
+    return [{ field, detail: `the name of node "${nodeName}" has more than ${labelValueLimit} characters` }];
   }
   return [];
 }
@@ -137,8 +137,8 @@ function ownerProblems({ metadata }: JsonObject, pod: Pod | undefined): readonly
   const owners = isJsonObject(metadata) && isJsonList(metadata.ownerReferences) ? metadata.ownerReferences : [];
   return owners.flatMap((owner, index) => {
     if (pod === undefined || !isJsonObject(owner) || owner.kind !== 'Pod' || owner.uid === pod.metadata.uid) return [];
-    const message = `is not pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}", which the request names`;
-    return [{ path: `metadata.ownerReferences[${index}]`, message }];
+    const detail = `is not pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}", which the request names`;
+    return [{ field: `metadata.ownerReferences[${index}]`, detail }];
   });
 }
 
@@ -159,7 +159,7 @@ function fillContainer(
   const { name } = container;
   const refuse = (why: string): FilledContainer => ({
     kind: 'refused',
-    error: { path: `spec.containers[${index}].name`, message: `container "${name}" ${why}` },
+    error: { field: `spec.containers[${index}].name`, detail: `container "${name}" ${why}` },
   });
 
   const template = pod.spec.containers.find((candidate) => candidate.name === name);

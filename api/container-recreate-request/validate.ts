@@ -1,7 +1,7 @@
 // What admission refuses in requests: all that can be seen without the pod.
 
 import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
-import type { FieldError } from '../core/failure.ts';
+import type { FieldError } from '../core/field-error.ts';
 import { metadataEntry } from '../core/meta.ts';
 import { crrAnnotation, crrLabel } from '../core/well-known.ts';
 import { type RecreateVersion, recreateVersion } from './types.ts';
@@ -24,13 +24,8 @@ export interface SpecProblem extends FieldError {
 /** The refusal that these problems of a spec mean: as invalid where the schema of that version says so, else as bad. */
 export function refuseSpec(problems: readonly SpecProblem[], version: RecreateVersion): Refusal {
   const bySchema = version === 'v1beta1' && problems.every((problem) => problem.bySchema);
-  const errors = problems.map(({ path, message }) => ({ path, message }));
+  const errors = problems.map(({ field, detail }) => ({ field, detail }));
   return { kind: 'refused', code: bySchema ? 422 : 400, errors };
-}
-
-/** All problems in one line, each with its path. */
-export function describeErrors(errors: readonly FieldError[]): string {
-  return errors.map(({ path, message }) => `${path}: ${message}`).join('; ');
 }
 
 /**
@@ -59,13 +54,13 @@ function mustBe(what: string): string {
 }
 
 /** A problem that the schema of v1beta1 sees as well. */
-function bad(path: string, message: string): SpecProblem {
-  return { path, message, bySchema: true };
+function bad(field: string, detail: string): SpecProblem {
+  return { field, detail, bySchema: true };
 }
 
 /** A problem that only admission sees. */
-function refused(path: string, message: string): SpecProblem {
-  return { path, message, bySchema: false };
+function refused(field: string, detail: string): SpecProblem {
+  return { field, detail, bySchema: false };
 }
 
 function podNameProblems(podName: Json | undefined): readonly SpecProblem[] {
@@ -205,9 +200,9 @@ function withoutFill(object: JsonObject, unfilled: JsonObject): JsonObject {
 }
 
 function specChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {
-  return differences('spec', before.spec, after.spec).map((path) => ({
-    path,
-    message: 'is immutable, as all of spec',
+  return differences('spec', before.spec, after.spec).map((field) => ({
+    field,
+    detail: 'is immutable, as all of spec',
   }));
 }
 
@@ -227,7 +222,7 @@ function differences(path: string, before: Json | undefined, after: Json | undef
 function labelChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {
   return [crrLabel.podUid, crrLabel.nodeName]
     .filter((label) => metadataEntry(before, 'labels', label) !== metadataEntry(after, 'labels', label))
-    .map((label) => ({ path: `metadata.labels[${label}]`, message: 'is immutable' }));
+    .map((label) => ({ field: `metadata.labels[${label}]`, detail: 'is immutable' }));
 }
 
 function drainTimeChanges(before: JsonObject, after: JsonObject): readonly FieldError[] {
@@ -235,5 +230,5 @@ function drainTimeChanges(before: JsonObject, after: JsonObject): readonly Field
   const key = crrAnnotation.unreadyAcquired;
   const acquired = metadataEntry(before, 'annotations', key);
   if (acquired === undefined || acquired === metadataEntry(after, 'annotations', key)) return [];
-  return [{ path: `metadata.annotations[${key}]`, message: 'is immutable once it is set' }];
+  return [{ field: `metadata.annotations[${key}]`, detail: 'is immutable once it is set' }];
 }

@@ -4,7 +4,7 @@ import { isInt32, parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
 import { familiarImage } from '../core/familiar-image.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from '../core/field-problem.ts';
+import { type FieldError, forbidden, invalid, notSupported, required } from '../core/field-error.ts';
 import { referenceTooLong } from '../core/image-reference.ts';
 import { type LabelRequirement, labelMatcher } from '../core/label-selector.ts';
 import { pullDefault } from '../node-image/defaults.ts';
@@ -14,7 +14,7 @@ import type { ImagePullJobSpec } from './types.ts';
  * Every problem of a job at once, each with its field path; an empty list means valid. What was too large `before` and is
  * as it was may stay so.
  */
-export function validatePullJob(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
+export function validatePullJob(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const [spec, had] = [objectOr(object.spec), objectOr(before?.spec)];
   return [
     ...imageProblems('spec.image', spec.image, new Set([had.image])),
@@ -47,7 +47,7 @@ function sandboxTooLarge(bytes: number): string {
 }
 
 /** What a change of a job may not do. */
-export function validatePullJobUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+export function validatePullJobUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const [had, has] = [objectOr(before.spec).pullSecrets ?? [], objectOr(after.spec).pullSecrets ?? []];
   return sameJson(had, has) ? [] : [forbidden('spec.pullSecrets', 'spec.pullSecrets is immutable')];
 }
@@ -56,7 +56,7 @@ export function validatePullJobUpdate(before: JsonObject, after: JsonObject): re
 export const mostListedImages = 255;
 
 /** Every problem of a list at once. What was too large `before` and is as it was may stay so. */
-export function validateListPullJob(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
+export function validateListPullJob(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const spec = objectOr(object.spec);
   const images = listOr(spec.images);
   const had = new Set(listOr(objectOr(before?.spec).images));
@@ -78,7 +78,7 @@ function imageProblems(
   path: string,
   image: Json | undefined,
   before: { readonly has: (image: Json) => boolean },
-): readonly FieldProblem[] {
+): readonly FieldError[] {
   if (isAbsent(image) || image === '') return [required(path, 'image can not be empty')];
   if (typeof image !== 'string') return [invalid(path, image, `invalid image ${String(image)}`)];
   if (before.has(image)) return [];
@@ -90,13 +90,13 @@ function imageProblems(
   return longName === undefined ? [] : [invalid(path, image, longName)];
 }
 
-function sandboxProblems(sandbox: Json | undefined, before: Json | undefined): readonly FieldProblem[] {
+function sandboxProblems(sandbox: Json | undefined, before: Json | undefined): readonly FieldError[] {
   const bytes = jsonBytes(sandbox);
   if (bytes <= mostSandboxBytes || sameJson(sandbox, before)) return [];
   return [invalid('spec.sandboxConfig', `${bytes} bytes`, sandboxTooLarge(bytes))];
 }
 
-function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldProblem[] {
+function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldError[] {
   return [
     ...sandboxProblems(spec.sandboxConfig, before.sandboxConfig),
     ...secretProblems(listOr(spec.pullSecrets).length, listOr(before.pullSecrets).length),
@@ -107,12 +107,12 @@ function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldP
   ];
 }
 
-function secretProblems(count: number, before: number): readonly FieldProblem[] {
+function secretProblems(count: number, before: number): readonly FieldError[] {
   if (count <= Math.max(mostPullSecrets, before)) return [];
   return [invalid('spec.pullSecrets', count, tooManySecrets(mostPullSecrets))];
 }
 
-function selectorProblems(selector: Json | undefined): readonly FieldProblem[] {
+function selectorProblems(selector: Json | undefined): readonly FieldError[] {
   const path = 'spec.selector';
   if (!isJsonObject(selector)) return [];
   const hasLabels = !isAbsent(selector.matchLabels) || !isAbsent(selector.matchExpressions);
@@ -122,14 +122,14 @@ function selectorProblems(selector: Json | undefined): readonly FieldProblem[] {
   return new Set(names).size < names.length ? [invalid(path, names, 'duplicated name in selector names')] : [];
 }
 
-function podSelectorProblems(podSelector: Json | undefined, selector: Json | undefined): readonly FieldProblem[] {
+function podSelectorProblems(podSelector: Json | undefined, selector: Json | undefined): readonly FieldError[] {
   const path = 'spec.podSelector';
   if (!isJsonObject(podSelector)) return [];
   if (isJsonObject(selector)) return [invalid('spec', null, 'can not set both selector and podSelector')];
   return labelProblems(path, podSelector, 'invalid podSelector');
 }
 
-function labelProblems(path: string, selector: JsonObject, what: string): readonly FieldProblem[] {
+function labelProblems(path: string, selector: JsonObject, what: string): readonly FieldError[] {
   const matchLabels = objectOr(selector.matchLabels) as Readonly<Record<string, string>>;
   const matchExpressions = listOr(selector.matchExpressions).flatMap((requirement) =>
     isRequirement(requirement) ? [requirement] : [],
@@ -143,7 +143,7 @@ function isRequirement(value: unknown): value is LabelRequirement {
   return isJsonObject(value) && typeof value.key === 'string' && typeof value.operator === 'string';
 }
 
-function parallelismProblems(parallelism: Json | undefined): readonly FieldProblem[] {
+function parallelismProblems(parallelism: Json | undefined): readonly FieldError[] {
   const path = 'spec.parallelism';
   if (isAbsent(parallelism)) return [];
   if (typeof parallelism === 'string' && parallelism.endsWith('%')) {
@@ -155,7 +155,7 @@ function parallelismProblems(parallelism: Json | undefined): readonly FieldProbl
   return count < 0 ? [invalid(path, parallelism, 'parallelism must be non-negative')] : [];
 }
 
-function completionProblems(policy: JsonObject): readonly FieldProblem[] {
+function completionProblems(policy: JsonObject): readonly FieldError[] {
   const path = 'spec.completionPolicy';
   switch (policy.type) {
     case 'Always':
@@ -171,13 +171,13 @@ function completionProblems(policy: JsonObject): readonly FieldProblem[] {
             ),
           ];
     default: {
-      const { message, ...problem } = notSupported(`${path}.type`, policy.type, ['Always', 'Never']);
-      return [{ ...problem, message: `${message}: unknown type of completionPolicy: ${String(policy.type)}` }];
+      const { detail, ...error } = notSupported(`${path}.type`, policy.type, ['Always', 'Never']);
+      return [{ ...error, detail: `${detail}: unknown type of completionPolicy: ${String(policy.type)}` }];
     }
   }
 }
 
-function deadlineProblems(spec: JsonObject): readonly FieldProblem[] {
+function deadlineProblems(spec: JsonObject): readonly FieldError[] {
   const { activeDeadlineSeconds } = objectOr(spec.completionPolicy);
   const { timeoutSeconds } = objectOr(spec.pullPolicy);
   const timeout = typeof timeoutSeconds === 'number' ? timeoutSeconds : pullDefault.timeoutSeconds;

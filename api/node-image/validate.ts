@@ -2,7 +2,7 @@
 
 import { isAbsent, isJsonObject, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
 import { referenceOf } from '../core/familiar-image.ts';
-import { type FieldProblem, invalid, required } from '../core/field-problem.ts';
+import { type FieldError, invalid, required } from '../core/field-error.ts';
 import { longestReference, referenceTooLong } from '../core/image-reference.ts';
 
 /** More images than these a NodeImage does not take. */
@@ -15,7 +15,7 @@ export const mostImageSecrets = 256;
  * Every problem at once, each with its field path; an empty list means valid. Of an update only what it makes worse counts:
  * what stood there `before` in the same words may stay, so that an object stored above a limit can still be changed.
  */
-export function validateNodeImage(object: JsonObject, before?: JsonObject): readonly FieldProblem[] {
+export function validateNodeImage(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const images = objectOr(objectOr(object.spec).images);
   const had = objectOr(objectOr(before?.spec).images);
   const names = Object.keys(images);
@@ -32,7 +32,7 @@ export function validateNodeImage(object: JsonObject, before?: JsonObject): read
   ];
 }
 
-function imageProblems(name: string, entry: JsonObject, before: JsonObject | undefined): readonly FieldProblem[] {
+function imageProblems(name: string, entry: JsonObject, before: JsonObject | undefined): readonly FieldError[] {
   const path = `spec.images[${shortName(name)}]`;
   if (name === '') return [required('spec.images', 'the name of an image can not be empty')];
   const had = listOr(before?.tags).map(objectOr);
@@ -62,7 +62,7 @@ function imageProblems(name: string, entry: JsonObject, before: JsonObject | und
   ];
 }
 
-function lengthProblems(path: string, name: string, tag?: string): readonly FieldProblem[] {
+function lengthProblems(path: string, name: string, tag?: string): readonly FieldError[] {
   const why = tag === undefined ? referenceTooLong('', name) : referenceTooLong(referenceOf({ name, tag }));
   return why === undefined ? [] : [invalid(path, tag ?? name, why)];
 }
@@ -87,7 +87,7 @@ function tagProblems(
   path: string,
   tag: JsonObject,
   image: { readonly name: string; readonly isNew: boolean },
-): readonly FieldProblem[] {
+): readonly FieldError[] {
   const { version, pullPolicy } = tag;
   const text = typeof tag.tag === 'string' ? tag.tag : '';
   const what = `${shortName(image.name)}:${text}`;

@@ -1,7 +1,7 @@
 // What admission refuses in one probe of a PodProbeMarker.
 
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from '../core/field-problem.ts';
+import { type FieldError, forbidden, invalid, notSupported, required } from '../core/field-error.ts';
 
 const handlers = ['exec', 'httpGet', 'tcpSocket'] as const;
 
@@ -13,7 +13,7 @@ const numbers = [
   'failureThreshold',
 ] as const;
 
-export function probeProblems(path: string, probe: Json | undefined): readonly FieldProblem[] {
+export function probeProblems(path: string, probe: Json | undefined): readonly FieldError[] {
   if (!isJsonObject(probe)) return [required(path, 'describes how the container is probed')];
   const [first, ...others] = handlers.filter((handler) => !isAbsent(probe[handler]));
   if (first === undefined) return [required(path, 'must have exec, httpGet or tcpSocket')];
@@ -24,13 +24,13 @@ export function probeProblems(path: string, probe: Json | undefined): readonly F
   ];
 }
 
-function numberProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
+function numberProblems(path: string, value: Json | undefined): readonly FieldError[] {
   if (isAbsent(value)) return [];
   if (typeof value !== 'number' || !Number.isInteger(value)) return [invalid(path, value, 'must be an integer')];
   return value < 0 ? [invalid(path, value, 'must not be negative')] : [];
 }
 
-function handlerProblems(path: string, kind: (typeof handlers)[number], handler: JsonObject): readonly FieldProblem[] {
+function handlerProblems(path: string, kind: (typeof handlers)[number], handler: JsonObject): readonly FieldError[] {
   switch (kind) {
     case 'exec':
       return isJsonList(handler.command) && handler.command.length > 0
@@ -55,13 +55,13 @@ function handlerProblems(path: string, kind: (typeof handlers)[number], handler:
   }
 }
 
-function hostProblems(path: string, host: Json | undefined): readonly FieldProblem[] {
+function hostProblems(path: string, host: Json | undefined): readonly FieldError[] {
   return isAbsent(host) || host === ''
     ? []
     : [forbidden(path, 'the probe is always sent to the IP address of the pod')];
 }
 
-function pathProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
+function pathProblems(path: string, value: Json | undefined): readonly FieldError[] {
   if (typeof value !== 'string' || value === '') return [required(path, 'is the path to request')];
   const isPath = !hasControlCharacter(value) && !/%(?![0-9A-Fa-f]{2})/.test(value);
   return isPath ? [] : [invalid(path, value, 'is not a valid path of a URL')];
@@ -71,7 +71,7 @@ function hasControlCharacter(text: string): boolean {
   return [...text].some((character) => character < ' ' || character === '\u007f');
 }
 
-function portProblems(path: string, port: Json | undefined): readonly FieldProblem[] {
+function portProblems(path: string, port: Json | undefined): readonly FieldError[] {
   if (isAbsent(port)) return [required(path, 'is the port to probe')];
   if (typeof port === 'number') {
     const isPort = Number.isInteger(port) && port >= 1 && port <= 65_535;

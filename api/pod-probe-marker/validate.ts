@@ -1,7 +1,7 @@
 // What admission refuses in PodProbeMarkers.
 
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
-import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from '../core/field-problem.ts';
+import { type FieldError, forbidden, invalid, newErrors, notSupported, required } from '../core/field-error.ts';
 import { keyProblems, selectorProblems, valueProblems } from '../core/label-problems.ts';
 import { labelKeyProblem } from '../core/label-syntax.ts';
 import { limitProblems } from './limits.ts';
@@ -12,20 +12,20 @@ import { probeProblems } from './validate-probe.ts';
  * Every problem of a marker at once, each with its field path; an empty list means that there is none. Takes objects of
  * any shape, and never throws.
  */
-export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldProblem[] {
+export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldError[] {
   if (!isJsonObject(spec)) return [required('spec', 'describes which pods are probed, and how')];
   return [...problemsOfShape(spec), ...limitProblems(spec)];
 }
 
-function problemsOfShape(spec: JsonObject): readonly FieldProblem[] {
+function problemsOfShape(spec: JsonObject): readonly FieldError[] {
   return [...selectorProblems('spec.selector', spec.selector, 'selects the pods to probe'), ...probesProblems(spec)];
 }
 
 /** What speaks against an update. A problem that the marker has already is not held against it. */
-export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
   const old = objectOr(before.spec);
-  const problems = newProblems(problemsOfShape(old), problemsOfShape(after.spec));
+  const problems = newErrors(problemsOfShape(old), problemsOfShape(after.spec));
   const isSame = sameJson(old.selector, after.spec.selector);
   return [
     ...(isSame ? [] : [forbidden('spec.selector', 'cannot be changed: create another PodProbeMarker')]),
@@ -34,7 +34,7 @@ export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObje
   ];
 }
 
-function probesProblems(spec: JsonObject): readonly FieldProblem[] {
+function probesProblems(spec: JsonObject): readonly FieldError[] {
   const path = 'spec.probes';
   const probes = listOr(spec.probes).map(objectOr);
   if (probes.length === 0) return [required(path, 'lists the probes')];
@@ -56,7 +56,7 @@ function probesProblems(spec: JsonObject): readonly FieldProblem[] {
   });
 }
 
-function nameProblems(path: string, name: Json | undefined): readonly FieldProblem[] {
+function nameProblems(path: string, name: Json | undefined): readonly FieldError[] {
   if (typeof name !== 'string' || name === '') return [required(path, 'identifies the probe')];
   if (name.includes('#')) return [invalid(path, name, 'must not contain "#"')];
   return reservedNames.includes(name)
@@ -65,7 +65,7 @@ function nameProblems(path: string, name: Json | undefined): readonly FieldProbl
 }
 
 /** Which of these values have been there before; asked once for a list, as a search for each would take its square. */
-function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index: number) => readonly FieldProblem[] {
+function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index: number) => readonly FieldError[] {
   const firsts = new Map<Json | undefined, number>();
   for (const [index, value] of values.entries()) if (!firsts.has(value)) firsts.set(value, index);
   return (path, index) => {
@@ -75,7 +75,7 @@ function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index
   };
 }
 
-function conditionProblems(path: string, type: Json | undefined): readonly FieldProblem[] {
+function conditionProblems(path: string, type: Json | undefined): readonly FieldError[] {
   if (isAbsent(type) || type === '') return [];
   if (typeof type !== 'string') return [invalid(path, type, 'must be a string')];
   const problem = labelKeyProblem(type);
@@ -85,7 +85,7 @@ function conditionProblems(path: string, type: Json | undefined): readonly Field
     : [invalid(path, type, 'is reserved: Kubernetes or another controller writes this condition')];
 }
 
-function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldProblem[] {
+function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonObject): readonly FieldError[] {
   const path = `${at}.markerPolicy`;
   const policies = listOr(markerPolicy).map(objectOr);
   if (policies.length === 0) {
@@ -106,7 +106,7 @@ function policiesProblems(at: string, { podConditionType, markerPolicy }: JsonOb
 
 const verdicts = ['Succeeded', 'Failed'] as const;
 
-function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[] {
+function marksProblems(path: string, policy: JsonObject): readonly FieldError[] {
   const labels = Object.entries(objectOr(policy.labels));
   const annotations = Object.entries(objectOr(policy.annotations));
   if (labels.length + annotations.length === 0) return [required(path, 'must have labels or annotations')];
@@ -124,6 +124,6 @@ function marksProblems(path: string, policy: JsonObject): readonly FieldProblem[
   ];
 }
 
-function recordProblems(path: string, key: string): readonly FieldProblem[] {
+function recordProblems(path: string, key: string): readonly FieldError[] {
   return mayWriteMark(key) ? [] : [invalid(path, key, 'is reserved and cannot be written by a PodProbeMarker')];
 }

@@ -103,8 +103,8 @@ export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings
   // The API server refuses it, in its own words.
   if (name === '') return pod;
   if (name.length > longestPodName) {
-    const message = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
-    throw new ChainRefused([{ path: 'metadata.name', message }]);
+    const detail = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
+    throw new ChainRefused([{ field: 'metadata.name', detail }]);
   }
   const held = containers.map(({ entry, env }, index) => {
     const others = env.filter((variable) => variable.name !== launchBarrierEnv);

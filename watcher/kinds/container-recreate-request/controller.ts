@@ -23,8 +23,8 @@ import {
   isCompleted,
   isFilled,
 } from '../../../api/container-recreate-request/types.ts';
-import { describeErrors } from '../../../api/container-recreate-request/validate.ts';
 import { withCondition } from '../../../api/core/conditions.ts';
+import { describeErrors } from '../../../api/core/field-error.ts';
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../../api/core/pod-readiness.ts';
