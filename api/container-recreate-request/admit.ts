@@ -33,12 +33,11 @@ export type FillResult = { readonly kind: 'filled'; readonly request: JsonObject
  * request in either version; what it does not know stays as it is. A spec that is not valid is refused as such.
  */
 export function fillRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
-  const version = recreateVersion(input.request) ?? 'v1beta1';
-  const spec = input.request.spec;
-  const problems = validateRecreateSpec(spec, version);
-  if (!isChecked(spec, problems)) return refuseSpec(problems, version);
-
   const { pod, node } = input;
+  const checked = checkedSpec(input.request);
+  if (checked.kind === 'refused') return checked;
+  const { spec } = checked;
+
   const podErrors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
   if (pod === undefined) return { kind: 'refused', code: 400, errors: podErrors };
 
@@ -57,12 +56,11 @@ export function fillRecreateRequest(input: { readonly request: JsonObject } & Re
  * rest.
  */
 export function placeRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
-  const version = recreateVersion(input.request) ?? 'v1beta1';
-  const spec = input.request.spec;
-  const problems = validateRecreateSpec(spec, version);
-  if (!isChecked(spec, problems)) return refuseSpec(problems, version);
-
   const { pod, node } = input;
+  const checked = checkedSpec(input.request);
+  if (checked.kind === 'refused') return checked;
+  const { spec } = checked;
+
   const errors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
   if (errors.length > 0 || pod === undefined || node === undefined) return { kind: 'refused', code: 400, errors };
   return { kind: 'filled', request: withLabels(input.request, placeLabels(pod, node)) };
@@ -93,6 +91,15 @@ export function fillRecreateSpec(
 /** The label by which a provider of virtual nodes finds its requests; none for other nodes (CRR-4). */
 export function virtualLabel(node: Node | undefined): JsonObject {
   return node !== undefined && isVirtual(node) ? { [virtualNodeLabel.key]: virtualNodeLabel.value } : {};
+}
+
+/** The spec of a request as a typed one, or why it is not valid. */
+function checkedSpec(
+  request: JsonObject,
+): { readonly kind: 'valid'; readonly spec: ContainerRecreateRequestSpec & JsonObject } | Refusal {
+  const version = recreateVersion(request) ?? 'v1beta1';
+  const problems = validateRecreateSpec(request.spec, version);
+  return isChecked(request.spec, problems) ? { kind: 'valid', spec: request.spec } : refuseSpec(problems, version);
 }
 
 /** The one place where a spec from outside becomes a typed one: no check has found anything. */

@@ -1,5 +1,6 @@
 // What an absent field of a request means, and what admission writes into a new one before it looks at the pod.
 
+import { fillEmptyText } from '../base/fill.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { crrLabel } from '../core/well-known.ts';
 
@@ -24,10 +25,8 @@ function withStrategy(request: JsonObject): JsonObject {
   if (!isJsonObject(spec)) return request;
   const strategy = spec.strategy ?? {};
   if (!isJsonObject(strategy)) return request;
-
-  const failurePolicy = strategy.failurePolicy ?? '';
-  const filled = failurePolicy === '' ? { ...strategy, failurePolicy: recreateDefault.failurePolicy } : strategy;
-  return { ...request, spec: { ...spec, strategy: filled } };
+  const { failurePolicy } = recreateDefault;
+  return { ...request, spec: { ...spec, strategy: fillEmptyText(strategy, { failurePolicy }) } };
 }
 
 function withActiveLabel(request: JsonObject): JsonObject {

@@ -2,7 +2,7 @@
 
 import { type Condition, endCondition } from '../core/conditions.ts';
 import type { EventText } from '../core/event.ts';
-import type { WaitingFor } from '../engine/waiting-for.ts';
+import { type WaitFacts, waitOf } from '../core/wait-of.ts';
 
 /** The conditions of a request; `Complete` and `Failed` exclude each other. */
 export const recreateCondition = { ...endCondition, preRecreateGrace: 'PreRecreateGrace' } as const;
@@ -11,20 +11,17 @@ export const recreateCondition = { ...endCondition, preRecreateGrace: 'PreRecrea
  * Reasons of `Complete`: every container was restarted, or failed to under `failurePolicy: Ignore`; where sidecars are
  * ended, stopped.
  */
-export const completeReasons = ['ContainersRecreated', 'ContainersStopped'] as const;
-export type CompleteReason = (typeof completeReasons)[number];
+export type CompleteReason = 'ContainersRecreated' | 'ContainersStopped';
 
 /** Reasons of `Failed`. */
-export const failedReasons = [
-  'PodGone',
-  'NodeSilent',
-  'DeadlineExceeded',
-  'StopFailed',
-  'RuntimeNotFound',
-  'InvalidRequest',
-  'Aborted',
-] as const;
-export type FailedReason = (typeof failedReasons)[number];
+export type FailedReason =
+  | 'PodGone'
+  | 'NodeSilent'
+  | 'DeadlineExceeded'
+  | 'StopFailed'
+  | 'RuntimeNotFound'
+  | 'InvalidRequest'
+  | 'Aborted';
 
 /** Reasons of `status.waitingFor`, with what a person can do. */
 export const recreateWaits = {
@@ -48,17 +45,8 @@ export const recreateWaits = {
 export type RecreateWaitReason = keyof typeof recreateWaits;
 
 /** A wait of a request, with the remedy that belongs to its reason. */
-export function recreateWait(
-  reason: RecreateWaitReason,
-  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
-): WaitingFor & { readonly reason: RecreateWaitReason } {
-  return {
-    reason,
-    blockedBy: facts.blockedBy.slice(0, 10),
-    blockedCount: facts.blockedBy.length,
-    since: facts.since,
-    unblock: facts.unblock ?? recreateWaits[reason],
-  };
+export function recreateWait(reason: RecreateWaitReason, facts: WaitFacts) {
+  return waitOf(recreateWaits, reason, facts);
 }
 
 /** Texts of `status.message` and of container states, word for word as scripts know them. */

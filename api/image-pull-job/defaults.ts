@@ -1,6 +1,7 @@
 // What admission writes into ImagePullJobs and ImageListPullJobs.
 
-import { isAbsent, isJsonObject, type JsonObject, listOr, objectOr } from '../base/json.ts';
+import { fillAbsent, fillEmptyText } from '../base/fill.ts';
+import { isJsonObject, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { pullDefault } from '../node-image/defaults.ts';
 import { pullSecretFinalizer } from './types.ts';
 
@@ -23,23 +24,16 @@ export function defaultListPullJob(object: JsonObject): JsonObject {
 function defaultTemplate(object: JsonObject, withImagePullPolicy: boolean): JsonObject {
   const { spec } = object;
   if (!isJsonObject(spec)) return object;
-  const pullPolicy = spec.pullPolicy ?? {};
-  const completionPolicy = spec.completionPolicy ?? {};
-  const type = isJsonObject(completionPolicy) ? completionPolicy.type : undefined;
+  const { pullPolicy, completionPolicy } = fillAbsent(spec, { pullPolicy: {}, completionPolicy: {} });
+  const filled = {
+    ...spec,
+    pullPolicy: isJsonObject(pullPolicy) ? fillAbsent(pullPolicy, pullDefault) : pullPolicy,
+    completionPolicy: isJsonObject(completionPolicy)
+      ? fillEmptyText(completionPolicy, { type: 'Always' })
+      : completionPolicy,
+  };
   return {
     ...object,
-    spec: {
-      ...spec,
-      pullPolicy: isJsonObject(pullPolicy) ? { ...pullDefault, ...withoutNulls(pullPolicy) } : pullPolicy,
-      completionPolicy: isJsonObject(completionPolicy)
-        ? { ...completionPolicy, type: type === '' || isAbsent(type) ? 'Always' : type }
-        : completionPolicy,
-      ...(withImagePullPolicy &&
-        (spec.imagePullPolicy === '' || isAbsent(spec.imagePullPolicy)) && { imagePullPolicy: 'IfNotPresent' }),
-    },
+    spec: withImagePullPolicy ? fillEmptyText(filled, { imagePullPolicy: 'IfNotPresent' }) : filled,
   };
-}
-
-function withoutNulls(object: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => !isAbsent(value)));
 }

@@ -10,7 +10,7 @@ import { conditions, int32, int64, intOrPercent, labelSelector, time, waitingFor
 const { properties: selectorFields } = labelSelector();
 
 /** All of the spec but the image or images: what a list job hands to its jobs. */
-export const pullTemplateFields = {
+const pullTemplateFields = {
   pullSecrets: Type.Optional(
     Type.Array(Type.String(), {
       'x-kubernetes-list-type': 'atomic',

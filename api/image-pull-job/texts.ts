@@ -1,16 +1,12 @@
 // The reasons and messages of ImagePullJobs and ImageListPullJobs.
 
-import { blockedByLimit, type WaitingFor } from '../engine/waiting-for.ts';
+import { type WaitFacts, waitOf } from '../core/wait-of.ts';
 
 /** What an operator has commanded, as conditions; beside them stand `Complete` and `Failed`. */
 export const pullJobCondition = { paused: 'Paused', retrying: 'Retrying', aborted: 'Aborted' } as const;
 
-/** Reasons of `Complete`. */
-export const pullJobCompleteReasons = ['ImagePulled'] as const;
-
 /** Reasons of `Failed`. */
-export const pullJobFailedReasons = ['NodesFailed', 'DeadlineExceeded', 'Aborted'] as const;
-export type PullJobFailedReason = (typeof pullJobFailedReasons)[number];
+export type PullJobFailedReason = 'NodesFailed' | 'DeadlineExceeded' | 'Aborted';
 
 /** Texts of `status.message`, word for word as scripts know them. */
 export const pullJobMessage = {
@@ -39,15 +35,6 @@ export const pullJobWaits = {
 export type PullJobWaitReason = keyof typeof pullJobWaits;
 
 /** A wait, with the remedy that belongs to its reason. */
-export function pullJobWait(
-  reason: PullJobWaitReason,
-  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
-): WaitingFor & { readonly reason: PullJobWaitReason } {
-  return {
-    reason,
-    blockedBy: facts.blockedBy.slice(0, blockedByLimit),
-    blockedCount: facts.blockedBy.length,
-    since: facts.since,
-    unblock: facts.unblock ?? pullJobWaits[reason],
-  };
+export function pullJobWait(reason: PullJobWaitReason, facts: WaitFacts) {
+  return waitOf(pullJobWaits, reason, facts);
 }

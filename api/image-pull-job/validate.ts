@@ -100,7 +100,7 @@ function templateProblems(spec: JsonObject, before: JsonObject): readonly FieldE
   return [
     ...sandboxProblems(spec.sandboxConfig, before.sandboxConfig),
     ...secretProblems(listOr(spec.pullSecrets).length, listOr(before.pullSecrets).length),
-    ...selectorProblems(spec.selector),
+    ...nodeSelectorProblems(spec.selector),
     ...podSelectorProblems(spec.podSelector, spec.selector),
     ...parallelismProblems(spec.parallelism),
     ...completionProblems(objectOr(spec.completionPolicy)),
@@ -112,7 +112,7 @@ function secretProblems(count: number, before: number): readonly FieldError[] {
   return [invalid('spec.pullSecrets', count, tooManySecrets(mostPullSecrets))];
 }
 
-function selectorProblems(selector: Json | undefined): readonly FieldError[] {
+function nodeSelectorProblems(selector: Json | undefined): readonly FieldError[] {
   const path = 'spec.selector';
   if (!isJsonObject(selector)) return [];
   const hasLabels = !isAbsent(selector.matchLabels) || !isAbsent(selector.matchExpressions);

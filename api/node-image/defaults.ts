@@ -1,6 +1,7 @@
 // What an absent field of a NodeImage means, and what admission writes into one.
 
-import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import { fillAbsent } from '../base/fill.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import { compareGoStrings } from '../base/json-go.ts';
 import { timestamp } from '../base/time.ts';
 
@@ -21,18 +22,8 @@ export function defaultNodeImage(object: JsonObject, nowMs: number): JsonObject 
 
 function defaultTag(tag: JsonObject, nowMs: number): JsonObject {
   const { pullPolicy } = tag;
-  const policy = isJsonObject(pullPolicy)
-    ? { ...pullPolicy, ...filled(pullPolicy, 'timeoutSeconds'), ...filled(pullPolicy, 'backoffLimit') }
-    : pullPolicy;
-  return {
-    ...tag,
-    ...(isAbsent(tag.createdAt) && { createdAt: timestamp(nowMs) }),
-    ...(policy !== undefined && { pullPolicy: policy }),
-  };
-}
-
-function filled(policy: JsonObject, field: keyof typeof pullDefault): JsonObject {
-  return isAbsent(policy[field]) ? { [field]: pullDefault[field] } : {};
+  const filled = fillAbsent(tag, { createdAt: timestamp(nowMs) });
+  return isJsonObject(pullPolicy) ? { ...filled, pullPolicy: fillAbsent(pullPolicy, pullDefault) } : filled;
 }
 
 function sortedTags(tags: readonly Json[]): readonly Json[] {

@@ -1,6 +1,6 @@
 // The reasons and messages of NodeImages.
 
-import { blockedByLimit, type WaitingFor } from '../engine/waiting-for.ts';
+import { type WaitFacts, waitOf } from '../core/wait-of.ts';
 
 /** Texts of `message`, word for word as scripts know them. */
 export const pullMessage = {
@@ -27,15 +27,6 @@ export const pullWaits = {
 export type PullWaitReason = keyof typeof pullWaits;
 
 /** A wait, with the remedy that belongs to its reason. */
-export function pullWait(
-  reason: PullWaitReason,
-  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
-): WaitingFor & { readonly reason: PullWaitReason } {
-  return {
-    reason,
-    blockedBy: facts.blockedBy.slice(0, blockedByLimit),
-    blockedCount: facts.blockedBy.length,
-    since: facts.since,
-    unblock: facts.unblock ?? pullWaits[reason],
-  };
+export function pullWait(reason: PullWaitReason, facts: WaitFacts) {
+  return waitOf(pullWaits, reason, facts);
 }

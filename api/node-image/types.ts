@@ -29,7 +29,6 @@ export type ImageTag = NonNullable<ImageEntry['tags']>[number];
 export type ImageTagPullPolicy = NonNullable<ImageTag['pullPolicy']>;
 export type ImageOwner = NonNullable<ImageTag['ownerReferences']>[number];
 export type PullSecretRef = NonNullable<ImageEntry['pullSecrets']>[number];
-export type SandboxConfig = NonNullable<ImageEntry['sandboxConfig']>;
 export type ImageTagStatus = NonNullable<NonNullable<NodeImageStatus['imageStatuses']>[string]['tags']>[number];
 export type PullPhase = ImageTagStatus['phase'];
 
