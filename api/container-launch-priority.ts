@@ -6,11 +6,10 @@
 //   variable KRUISE_CONTAINER_BARRIER, metadata.name of generated names           admission, when the pod is created
 //   ConfigMap <pod>-barrier                                                       the watcher, gone with the pod
 //   annotations container-launch-priority-completed, windlass.io/container-launch the watcher
-import type { FieldError } from './core/failure.ts';
+import type { FieldError } from './core/field-error.ts';
 import type { KubeObject, ObjectMeta } from './core/meta.ts';
-import type { ContainerStatus, EnvVar, Pod } from './core/pod.ts';
+import type { Container, ContainerStatus, EnvVar, Pod } from './core/pod.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
-import { launchBarrierEnv } from './in-place/in-place-update.ts';
 
 /** What users write, and what is written back. */
 export const launchMark = {
@@ -117,7 +116,7 @@ function priorityOf(value: unknown, path: string): number | FieldError {
   if (Number.isSafeInteger(priority)) return priority;
   const got =
     typeof value === 'string' ? `, not ${JSON.stringify(value.slice(0, 40))}` : '; valueFrom is not supported';
-  return { path: `${path}.value`, message: `${launchMark.env} must be an integer${got}` };
+  return { field: `${path}.value`, detail: `${launchMark.env} must be an integer${got}` };
 }
 
 /** One container whose start is held, as the kubelet reports it now. */
@@ -192,4 +191,16 @@ export function launchStatusOf({ metadata }: Pick<Pod, 'metadata'>): LaunchStatu
   } catch {
     return undefined;
   }
+}
+
+/** Environment variable by which the launch of containers is ordered; its key says the priority. */
+export const launchBarrierEnv = 'KRUISE_CONTAINER_BARRIER';
+
+/** The launch priority of a container; undefined when its launch is not ordered. */
+export function launchPriority(container: Pick<Container, 'env'>): number | undefined {
+  const barrier = container.env?.find(({ name }) => name === launchBarrierEnv);
+  const key = barrier?.valueFrom?.configMapKeyRef?.key;
+  if (barrier === undefined || key === undefined) return undefined;
+  const priority = /^p_([-+]?\d+)$/.exec(key)?.[1];
+  return Number(priority ?? 0);
 }

@@ -97,7 +97,7 @@ export function statusOfContainer({ status }: Pod, name: string): ContainerStatu
 }
 
 /** JST-3: ended for good, with any exit code where nothing is started again, else with 0. */
-export function isMainDone(pod: Pod, name: string): boolean {
+function isMainDone(pod: Pod, name: string): boolean {
   const exitCode = statusOfContainer(pod, name)?.state?.terminated?.exitCode;
   return exitCode !== undefined && (pod.spec.restartPolicy === 'Never' || exitCode === 0);
 }

@@ -3,12 +3,9 @@ import type { Pod } from '../api/core/pod.ts';
 import type { PodRef } from '../api/core/refs.ts';
 import { kubeResource, sidecarSetHashAnnotation } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import {
-  envReferences,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  isReportedOn,
-} from '../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../api/in-place/annotations.ts';
+import { isReportedOn } from '../api/in-place/containers-meta.ts';
+import { envReferences } from '../api/in-place/env-hash.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { isGone } from '../kube/failures.ts';
 import { isHeldByUpdate } from './in-place-gate/opening.ts';

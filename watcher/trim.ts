@@ -1,6 +1,12 @@
 /** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
 import { cloneSets } from '../api/cloneset/types.ts';
-import { barrierOwners, type LaunchBarrier, launchMark, publishedKeys } from '../api/container-launch-priority.ts';
+import {
+  barrierOwners,
+  type LaunchBarrier,
+  launchBarrierEnv,
+  launchMark,
+  publishedKeys,
+} from '../api/container-launch-priority.ts';
 import {
   apiVersionOf,
   type KubeObject,
@@ -12,7 +18,7 @@ import type { Node, NodeCondition } from '../api/core/node.ts';
 import { type Container, type ContainerStatus, isActive, type Pod } from '../api/core/pod.ts';
 import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../api/core/well-known.ts';
 import type { ControllerRevision } from '../api/fleet/revision.ts';
-import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place/in-place-update.ts';
+import { hasInPlaceGate } from '../api/in-place/annotations.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
 import { commandIn } from './operator-commands.ts';

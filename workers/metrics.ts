@@ -1,12 +1,12 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { cloneSetWaits } from '../api/cloneset/types.ts';
-import { recreateWaits } from '../api/container-recreate-request/types.ts';
+import { recreateWaits } from '../api/container-recreate-request/texts.ts';
 import { failureTypes } from '../api/core/failure.ts';
 import type { DeletionRefusalReason, ProtectedKind } from '../api/deletion-protection.ts';
-import { pullJobWaits } from '../api/image-pull-job/types.ts';
+import { pullJobWaits } from '../api/image-pull-job/texts.ts';
 import { terminationWaits } from '../api/job-sidecar-termination.ts';
-import { pullWaits } from '../api/node-image/types.ts';
-import { markerWaits } from '../api/pod-probe-marker/types.ts';
+import { pullWaits } from '../api/node-image/texts.ts';
+import { markerWaits } from '../api/pod-probe-marker/texts.ts';
 import type { Role } from './options.ts';
 
 /**

@@ -21,7 +21,8 @@ import {
   searchAttributes,
 } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
-import { nodeImages, pullMessage } from '../api/node-image/types.ts';
+import { pullMessage } from '../api/node-image/texts.ts';
+import { nodeImages } from '../api/node-image/types.ts';
 import {
   backOffsOf,
   begun,

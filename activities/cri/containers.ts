@@ -1,11 +1,6 @@
-import {
-  type ContainerRecreateRequest,
-  crr,
-  failedPreStopEvent,
-  isCompleted,
-  killingEvent,
-  recreateDefault,
-} from '../../api/container-recreate-request/types.ts';
+import { recreateDefault } from '../../api/container-recreate-request/defaults.ts';
+import { failedPreStopEvent, killingEvent } from '../../api/container-recreate-request/texts.ts';
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request/types.ts';
 import type { EventText } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type ObjectRef, type PodRef, qualifiedName } from '../../api/core/refs.ts';

@@ -3,13 +3,8 @@ import { sameJson } from '../../api/base/json.ts';
 import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.ts';
 import { normalizedImage } from '../../api/core/image-reference.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
-import {
-  findTag,
-  imageEntry,
-  mostImageSecrets,
-  type NodeImage,
-  type PullSecretRef,
-} from '../../api/node-image/types.ts';
+import { findTag, imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image/types.ts';
+import { mostImageSecrets } from '../../api/node-image/validate.ts';
 import { shortened } from '../../workflows/plan/text-size.ts';
 import { type Attempt, type Clock, Heartbeats, stoppingFailure, unlessCancelled } from './attempt.ts';
 import { bytesText, type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';

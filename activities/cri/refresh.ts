@@ -5,13 +5,9 @@ import type { EventText } from '../../api/core/event.ts';
 import type { ContainerPort, LifecycleHandler, Pod } from '../../api/core/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
-import {
-  type EnvReference,
-  envReferences,
-  isObserved,
-  staleContainers,
-  stateOf,
-} from '../../api/in-place/in-place-update.ts';
+import { type EnvReference, envReferences } from '../../api/in-place/env-hash.ts';
+import { stateOf } from '../../api/in-place/state.ts';
+import { isObserved, staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { Clock } from './attempt.ts';
 import type { PodView } from './await.ts';
 import type { NodeActivities } from './contract.ts';

@@ -1,4 +1,4 @@
-import { leastGraceSeconds } from '../../api/container-recreate-request/types.ts';
+import { leastGraceSeconds } from '../../api/container-recreate-request/defaults.ts';
 import type { EventText } from '../../api/core/event.ts';
 import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 import type { Clock } from './attempt.ts';

@@ -3,9 +3,9 @@ import type { Pod } from '../../api/core/pod.ts';
 import { type NodeRef, qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { RefreshOperation } from '../../api/engine/operations.ts';
-import { staleContainers } from '../../api/in-place/in-place-update.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
 

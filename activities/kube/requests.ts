@@ -2,14 +2,13 @@ import { ApplicationFailure } from '@temporalio/common';
 import { sameJson } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { timestamp } from '../../api/base/time.ts';
+import { recreateDefault } from '../../api/container-recreate-request/defaults.ts';
+import { preRecreateGrace, recreateCondition } from '../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
   crr,
   isCompleted,
-  preRecreateGrace,
-  recreateCondition,
-  recreateDefault,
 } from '../../api/container-recreate-request/types.ts';
 import { findCondition } from '../../api/core/conditions.ts';
 import type { Node } from '../../api/core/node.ts';

@@ -18,7 +18,7 @@
 
 import { parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
-import type { Converted } from '../container-recreate-request/types.ts';
+import type { Converted } from '../core/converted.ts';
 import {
   cloneSetDefault,
   cloneSetMark,

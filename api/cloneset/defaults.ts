@@ -1,6 +1,7 @@
 // What admission writes into CloneSets: the defaults of OpenKruise, where users and their tools expect to see them.
 
-import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, objectOr, sameJson } from '../base/json.ts';
+import { fillAbsent, fillEmptyText } from '../base/fill.ts';
+import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr, sameJson } from '../base/json.ts';
 import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../core/pod-template.ts';
 import type { FeatureGates } from '../feature-gates.ts';
 import { type CloneSetVersion, cloneSetDefault, cloneSetVersion } from './types.ts';
@@ -40,13 +41,13 @@ function defaultScaleStrategy(strategy: Json | undefined, version: CloneSetVersi
 function defaultUpdateStrategy(strategy: Json | undefined, version: CloneSetVersion): Json | undefined {
   if (!isJsonObject(strategy)) return strategy;
   if (version === 'v1alpha1') {
-    const typed = fillEmpty(strategy, { type: cloneSetDefault.podUpdatePolicy });
+    const typed = fillEmptyText(strategy, { type: cloneSetDefault.podUpdatePolicy });
     return typed.type === 'OnDelete' ? typed : defaultPace(typed, typed.type);
   }
-  const typed = fillEmpty(strategy, { type: cloneSetDefault.updateType });
+  const typed = fillEmptyText(strategy, { type: cloneSetDefault.updateType });
   const rollingUpdate = typed.rollingUpdate ?? {};
   if (typed.type !== cloneSetDefault.updateType || !isJsonObject(rollingUpdate)) return typed;
-  const withPolicy = fillEmpty(rollingUpdate, { podUpdatePolicy: cloneSetDefault.podUpdatePolicy });
+  const withPolicy = fillEmptyText(rollingUpdate, { podUpdatePolicy: cloneSetDefault.podUpdatePolicy });
   return { ...typed, rollingUpdate: defaultPace(withPolicy, withPolicy.podUpdatePolicy) };
 }
 
@@ -74,15 +75,4 @@ function defaultTemplates(spec: JsonObject, gates: DefaultingGates, before: Json
 function defaultTemplate(template: JsonObject, gates: DefaultingGates): JsonObject {
   if (gates.TemplateNoDefaults) return canonicalTemplate(template);
   return withTemplateDefaults(template, { hostNetworkPorts: gates.DefaultHostNetworkHostPortsInPodTemplates });
-}
-
-/** Null says nothing, as in Go. */
-function fillAbsent(object: JsonObject, defaults: JsonObject): JsonObject {
-  const missing = Object.entries(defaults).filter(([name]) => isAbsent(object[name]));
-  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
-}
-
-function fillEmpty(object: JsonObject, defaults: JsonObject): JsonObject {
-  const missing = Object.entries(defaults).filter(([name]) => isAbsent(object[name]) || object[name] === '');
-  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
 }

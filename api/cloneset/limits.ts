@@ -7,7 +7,7 @@
 
 import { isAbsent, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
-import type { FieldProblem } from '../core/field-problem.ts';
+import type { FieldError } from '../core/field-error.ts';
 import { depthOf, type Measure, overLimit } from '../core/limits.ts';
 import { type CloneSetVersion, cloneSetVersion } from './types.ts';
 
@@ -39,7 +39,7 @@ export const mostLifecycleBytes = 256 * 1024;
 export const longestCount = 64;
 
 /** What of a set is above a limit; what `before` has of the same is no problem while it does not grow. */
-export function cloneSetLimitProblems(after: JsonObject, before?: JsonObject): readonly FieldProblem[] {
+export function cloneSetLimitProblems(after: JsonObject, before?: JsonObject): readonly FieldError[] {
   return overLimit(measuresOf(after), before === undefined ? [] : measuresOf(before));
 }
 

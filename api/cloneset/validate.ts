@@ -13,7 +13,15 @@ import {
   sameJson,
 } from '../base/json.ts';
 import { diffJson } from '../base/json-diff.ts';
-import { type FieldProblem, forbidden, invalid, newProblems, notSupported, required } from '../core/field-problem.ts';
+import {
+  describeError,
+  type FieldError,
+  forbidden,
+  invalid,
+  newErrors,
+  notSupported,
+  required,
+} from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
 import { labelMatcher } from '../core/label-selector.ts';
 import { subdomainProblem } from '../core/label-syntax.ts';
@@ -33,11 +41,11 @@ import {
  * Every problem of a set at once that can be seen without the API server (CS §6), each with its field path; an empty list
  * means that there is none. Takes objects of any shape in either version, and never throws.
  */
-export function validateCloneSet(object: JsonObject): readonly FieldProblem[] {
+export function validateCloneSet(object: JsonObject): readonly FieldError[] {
   return [...problemsOfShape(object), ...cloneSetLimitProblems(object)];
 }
 
-function problemsOfShape(object: JsonObject): readonly FieldProblem[] {
+function problemsOfShape(object: JsonObject): readonly FieldError[] {
   const version = cloneSetVersion(object) ?? 'v1beta1';
   const { spec } = object;
   if (isAbsent(spec)) return [...nameProblems(object), required('spec', 'describes the desired pods')];
@@ -71,37 +79,37 @@ const mutableFields = [
  * What speaks against an update, both objects in the same version. A problem that the set has already is not held against
  * it: the replicas can change without anybody being asked (CS-97), and no later update may hang on that.
  */
-export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   return [
     ...immutableProblems(before, after),
     ...inPlaceOnlyProblems(before, after),
-    ...newProblems(problemsOfShape(before), problemsOfShape(after)),
+    ...newErrors(problemsOfShape(before), problemsOfShape(after)),
     ...cloneSetLimitProblems(after, before),
   ];
 }
 
-function nameProblems({ metadata }: JsonObject): readonly FieldProblem[] {
+function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
   const name = objectOr(metadata).name;
   if (typeof name !== 'string' || name === '') return []; // made from generateName, or refused by the API server
   const problem = subdomainProblem(name);
   return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
 }
 
-function prefetchProblems({ metadata }: JsonObject): readonly FieldProblem[] {
+function prefetchProblems({ metadata }: JsonObject): readonly FieldError[] {
   const key = windlassAnnotation.prefetch;
   const share = objectOr(objectOr(metadata).annotations)[key];
   if (isAbsent(share) || (typeof share === 'string' && parsePrefetchShare(share) !== undefined)) return [];
   return [invalid(`metadata.annotations[${key}]`, share, 'must be a number of nodes or a share of them, such as 80%')];
 }
 
-function replicasProblems(replicas: Json | undefined): readonly FieldProblem[] {
+function replicasProblems(replicas: Json | undefined): readonly FieldError[] {
   if (isAbsent(replicas)) return [];
   if (!isInt32(replicas)) return [invalid('spec.replicas', replicas, 'must be a 32-bit integer')];
   return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
 }
 
 /** What the template may not say in a set, though a pod may. What no pod may say is found by a dry run. */
-function templateProblems({ template, selector }: JsonObject): readonly FieldProblem[] {
+function templateProblems({ template, selector }: JsonObject): readonly FieldError[] {
   const path = 'spec.template';
   if (isAbsent(template)) return [required(path, 'describes the pods to create')];
   if (!isJsonObject(template)) return [invalid(path, template, 'must be an object')];
@@ -141,7 +149,7 @@ function textsOf(map: Json | undefined): Readonly<Record<string, string>> {
   );
 }
 
-function podsToDeleteProblems(spec: JsonObject): readonly FieldProblem[] {
+function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {
   const names = podsToDelete(spec);
   const seen = new Set<string>();
   const repeated = new Set(names.filter((name) => seen.size === seen.add(name).size));
@@ -172,7 +180,7 @@ interface Pace {
   readonly replicas: number;
 }
 
-function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): readonly FieldProblem[] {
+function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): readonly FieldError[] {
   const path = 'spec.updateStrategy';
   const { updateStrategy = {} } = spec;
   if (!isJsonObject(updateStrategy)) {
@@ -204,12 +212,12 @@ function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): rea
 }
 
 /** An absent or empty value is none of them, but means one. */
-function oneOfProblems(path: string, value: Json | undefined, choices: readonly string[]): readonly FieldProblem[] {
+function oneOfProblems(path: string, value: Json | undefined, choices: readonly string[]): readonly FieldError[] {
   if (isAbsent(value) || value === '' || choices.some((choice) => choice === value)) return [];
   return [invalid(path, value, `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`)];
 }
 
-function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldProblem[] {
+function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldError[] {
   const { priorityStrategy, scatterStrategy } = fields;
   const values = {
     partition: fields.partition ?? cloneSetDefault.partition,
@@ -249,11 +257,11 @@ function isCount(value: Json): value is IntOrPercent {
   return isInt32(value) || (typeof value === 'string' && parsePercent(value) !== undefined);
 }
 
-function countProblems(path: string, value: Json): readonly FieldProblem[] {
+function countProblems(path: string, value: Json): readonly FieldError[] {
   return isCount(value) ? [] : [invalid(path, value, 'must be an integer or a percentage such as 20%')];
 }
 
-function priorityProblems(path: string, strategy: Json | undefined): readonly FieldProblem[] {
+function priorityProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
   const { weightPriority, orderPriority } = objectOr(strategy);
   const [weights, orders] = [listOr(weightPriority), listOr(orderPriority)];
   if (weights.length > 0 && orders.length > 0) {
@@ -273,12 +281,12 @@ function weightProblems(at: string, { weight, matchSelector }: JsonObject): read
   return [
     ...(isWeight ? [] : [`${at}.weight must be from 0 to 100`]),
     ...selectorProblems(`${at}.matchSelector`, matchSelector, 'selects the pods that get the weight').map(
-      ({ path, message }) => `${path}: ${message}`,
+      describeError,
     ),
   ];
 }
 
-function scatterProblems(path: string, strategy: Json | undefined): readonly FieldProblem[] {
+function scatterProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
   const terms = listOr(strategy).map(objectOr);
   const firsts = new Map<string, number>();
   return terms.flatMap(({ key, value }, index) => {
@@ -294,7 +302,7 @@ function isText(value: Json | undefined): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-function preDownloadProblems(path: string, strategy: Json | undefined): readonly FieldProblem[] {
+function preDownloadProblems(path: string, strategy: Json | undefined): readonly FieldError[] {
   const { imagePreDownloadParallelism: parallelism, ...others } = objectOr(strategy);
   const isCount =
     isAbsent(parallelism) ||
@@ -316,7 +324,7 @@ function progressDeadlineProblems({ progressDeadlineSeconds: deadline, minReadyS
   return deadline <= least ? [invalid(path, deadline, 'must be more than minReadySeconds')] : [];
 }
 
-function immutableProblems(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+function immutableProblems(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const kept = (object: JsonObject) =>
     withoutEmpty(
       Object.fromEntries(
@@ -344,7 +352,7 @@ function withoutEmpty(value: Json | undefined): Json | undefined {
 }
 
 /** v1alpha1 refuses at once what v1beta1 lets through and the roll-out then cannot do. */
-function inPlaceOnlyProblems(before: JsonObject, after: JsonObject): readonly FieldProblem[] {
+function inPlaceOnlyProblems(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const type = objectOr(objectOr(after.spec).updateStrategy).type;
   if (cloneSetVersion(after) !== 'v1alpha1' || type !== 'InPlaceOnly') return [];
   const podSpec = (object: JsonObject) => objectOr(objectOr(object.spec).template).spec;
@@ -369,7 +377,7 @@ export function newlyNamedPods(after: JsonObject, before?: JsonObject): readonly
 }
 
 /** What is wrong with a newly named pod. Undefined: there is no pod of that name. */
-export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefined): FieldProblem | undefined {
+export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefined): FieldError | undefined {
   const { uid } = objectOr(set.metadata);
   const controller = pod?.metadata.ownerReferences?.find((owner) => owner.controller === true);
   if (pod === undefined) return invalid(podsToDeletePath, name, 'there is no such pod');
@@ -460,15 +468,15 @@ export function probeProblems(
   set: JsonObject,
   probe: TemplateProbe,
   causes: readonly { readonly field?: string; readonly message?: string }[],
-): readonly FieldProblem[] {
+): readonly FieldError[] {
   const podSpec = objectOr(objectOr(objectOr(set.spec).template).spec);
   const names = ['serviceAccountName', 'priorityClassName', 'runtimeClassName'].flatMap((field) => {
     const name = podSpec[field];
     const problem = isText(name) ? subdomainProblem(name) : undefined;
     return problem === undefined ? [] : [invalid(`spec.template.spec.${field}`, name, problem)];
   });
-  const found = causes.map(({ field = 'spec', message = 'is refused by the API server' }): FieldProblem => {
-    return { path: probe.pathInSet(field), message, reason: 'FieldValueInvalid' };
+  const found = causes.map(({ field = 'spec', message = 'is refused by the API server' }): FieldError => {
+    return { field: probe.pathInSet(field), detail: message };
   });
   return [...names, ...found];
 }

@@ -36,13 +36,6 @@ export function failureTypeOf(error: unknown): FailureType | undefined {
   return typeof type === 'string' && isFailureType(type) ? type : undefined;
 }
 
-/** One refusal of a field, in the words of Kubernetes: the path as users write it, and what is wrong there. */
-export interface FieldError {
-  /** `spec.containers[1].name` */
-  readonly path: string;
-  readonly message: string;
-}
-
 /**
  * Whether the API server refused an object for its size, be it as a request or in its store, which answers with 500 and
  * the words of etcd or gRPC.

@@ -23,6 +23,6 @@ export function referenceOf({ name, tag }: FamiliarImage): string {
 }
 
 /** Whether the tag of a NodeImage is a digest. */
-export function isDigest(tag: string): boolean {
+function isDigest(tag: string): boolean {
   return tag.includes(':');
 }

@@ -1,13 +1,13 @@
 // What admission refuses in selectors and labels, each problem with its field path. Takes values of any shape.
 
 import { isAbsent, isJsonList, isJsonObject, type Json, listOr, objectOr } from '../base/json.ts';
-import { type FieldProblem, forbidden, invalid, notSupported, required } from './field-problem.ts';
+import { type FieldError, forbidden, invalid, notSupported, required } from './field-error.ts';
 import { labelKeyProblem, labelValueProblem } from './label-syntax.ts';
 
 const operators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const;
 
 /** What speaks against a selector that must be there and not empty; `purpose` is what it is for. */
-export function selectorProblems(path: string, selector: Json | undefined, purpose: string): readonly FieldProblem[] {
+export function selectorProblems(path: string, selector: Json | undefined, purpose: string): readonly FieldError[] {
   if (isAbsent(selector)) return [required(path, purpose)];
   if (!isJsonObject(selector)) return [invalid(path, selector, 'must be an object')];
   const { matchLabels, matchExpressions } = selector;
@@ -30,7 +30,7 @@ export function selectorProblems(path: string, selector: Json | undefined, purpo
   ];
 }
 
-function requirementProblems(path: string, requirement: Json): readonly FieldProblem[] {
+function requirementProblems(path: string, requirement: Json): readonly FieldError[] {
   if (!isJsonObject(requirement)) return [invalid(path, requirement, 'must be an object')];
   const { key, operator, values } = requirement;
   if (!isAbsent(values) && !isJsonList(values)) return [invalid(`${path}.values`, values, 'must be a list')];
@@ -46,14 +46,14 @@ function requirementProblems(path: string, requirement: Json): readonly FieldPro
 }
 
 /** What speaks against a key of a label or annotation. */
-export function keyProblems(path: string, key: Json | undefined): readonly FieldProblem[] {
+export function keyProblems(path: string, key: Json | undefined): readonly FieldError[] {
   if (typeof key !== 'string') return [invalid(path, key, 'must be a string')];
   const problem = labelKeyProblem(key);
   return problem === undefined ? [] : [invalid(path, key, problem)];
 }
 
 /** What speaks against a value of a label. */
-export function valueProblems(path: string, value: Json | undefined): readonly FieldProblem[] {
+export function valueProblems(path: string, value: Json | undefined): readonly FieldError[] {
   if (typeof value !== 'string') return [invalid(path, value, 'must be a string')];
   const problem = labelValueProblem(value);
   return problem === undefined ? [] : [invalid(path, value, problem)];

@@ -1,6 +1,6 @@
 // How limits are applied where a value enters. Sizes are compared, not texts: an object that was stored above a limit stays
 // editable as long as the edit does not make it larger.
-import { type FieldProblem, invalid } from './field-problem.ts';
+import { type FieldError, invalid } from './field-error.ts';
 
 /** Something of an object that has a limit, and how large it is. */
 export interface Measure {
@@ -14,7 +14,7 @@ export interface Measure {
 }
 
 /** What is above its limit. What `before` has of the same is no problem while it does not grow. */
-export function overLimit(measures: readonly Measure[], before: readonly Measure[] = []): readonly FieldProblem[] {
+export function overLimit(measures: readonly Measure[], before: readonly Measure[] = []): readonly FieldError[] {
   const over = measures.filter(({ value, most }) => value > most);
   if (over.length === 0) return [];
   const known = new Map(before.map(({ key, value }) => [key, value]));

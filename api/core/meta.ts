@@ -1,3 +1,4 @@
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 /** What every object of the Kubernetes API carries, as JSON on the wire: times are RFC 3339 strings. */
 export interface ObjectMeta {
   readonly name: string;
@@ -43,4 +44,11 @@ export interface Resource {
 /** The `apiVersion` text of a resource: `apps.kruise.io/v1beta1`, or `v1` for the core group. */
 export function apiVersionOf(resource: Resource): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
+}
+
+/** A label or annotation of an object of any shape. */
+export function metadataEntry(object: JsonObject, map: 'labels' | 'annotations', key: string): Json | undefined {
+  const metadata = object.metadata;
+  const entries = isJsonObject(metadata) ? metadata[map] : undefined;
+  return isJsonObject(entries) ? entries[key] : undefined;
 }

@@ -1,6 +1,7 @@
 // Pod templates: open JSON in which fields newer than us survive. Admission of CloneSets and the like fills in what the API
 // server would fill into a pod anyway, so that users see it and so that nobody's later default changes a template.
 
+import { fillAbsent, fillEmpty } from '../base/fill.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import { canonicalResource } from '../base/quantity.ts';
 import { canonicalCore } from './core-types.ts';
@@ -153,21 +154,6 @@ function each(object: JsonObject, name: string, change: (item: JsonObject) => Js
   const list = object[name];
   if (!isJsonList(list)) return object;
   return { ...object, [name]: list.map((item) => (isJsonObject(item) ? change(item) : item)) };
-}
-
-/** For fields that cannot tell an empty value from none. */
-function fillEmpty(object: JsonObject, defaults: JsonObject): JsonObject {
-  return fill(object, defaults, (value) => isThere(value) && value !== '' && value !== 0);
-}
-
-/** For fields in which an empty value was meant. */
-function fillAbsent(object: JsonObject, defaults: JsonObject): JsonObject {
-  return fill(object, defaults, isThere);
-}
-
-function fill(object: JsonObject, defaults: JsonObject, isSet: (value: Json | undefined) => boolean): JsonObject {
-  const missing = Object.entries(defaults).filter(([name]) => !isSet(object[name]));
-  return missing.length === 0 ? object : { ...object, ...Object.fromEntries(missing) };
 }
 
 function isThere(value: Json | undefined): boolean {

@@ -5,13 +5,14 @@ import { isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../b
 import { compareGoStrings, type GoValue, goJson } from '../base/json-go.ts';
 import { asGoStruct } from '../core/core-types.ts';
 import { group } from '../core/well-known.ts';
-import { mayWriteCondition, type PodProbeMarker, selectionOf, serverlessAnnotation } from './types.ts';
+import { mayWriteCondition } from './reserved.ts';
+import { type PodProbeMarker, selectionOf, serverlessAnnotation } from './types.ts';
 
 /** Set to `true` on a pod whose liveness probes are to be taken over. */
-export const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
+const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
 
 /** The liveness probes that the pod had, as a JSON list. */
-export const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
+const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
 
 /**
  * The pod with the probes of its markers in annotations (PPS-1): those that write a condition, for containers that go on

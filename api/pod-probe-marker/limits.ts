@@ -6,7 +6,7 @@
 
 import { isJsonObject, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
-import type { FieldProblem } from '../core/field-problem.ts';
+import type { FieldError } from '../core/field-error.ts';
 import { type Measure, overLimit } from '../core/limits.ts';
 import { longestTimeoutSeconds } from '../core/probe.ts';
 
@@ -29,7 +29,7 @@ export const mostMarkerProbeBytes = 128 * 1024;
 export const mostAnnotationBytes = 256 * 1024;
 
 /** What of a marker is above a limit. What `before` has of the same is no problem while it does not grow. */
-export function limitProblems(spec: JsonObject, before: JsonObject = {}): readonly FieldProblem[] {
+export function limitProblems(spec: JsonObject, before: JsonObject = {}): readonly FieldError[] {
   return overLimit(measuresOf(spec), measuresOf(before));
 }
 

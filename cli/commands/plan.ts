@@ -5,7 +5,7 @@ import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../../api/cloneset/types.ts';
 import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
-import type { FieldError } from '../../api/core/failure.ts';
+import { describeError, type FieldError, messageOf } from '../../api/core/field-error.ts';
 import { apiVersionOf, type KubeObject } from '../../api/core/meta.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -106,7 +106,7 @@ async function planOne(manifest: JsonObject, options: PlanOptions): Promise<SetP
       if (!(error instanceof KubeError)) throw error;
       const isUntried = error.status === 0 || error.status >= 500 || isMissingRight(error);
       if (isUntried) return { notes: [`no dry run on the API server, checked by the plugin only: ${error.message}`] };
-      const causes = error.causes.map(({ field = '', message = '' }) => ({ path: field, message }));
+      const causes = error.causes.map(({ field = '', message = '' }) => ({ field, detail: message }));
       refuse(id, causes);
       throw new CommandFailed(`${id} would be refused: ${describeFailure(error)}`);
     }
@@ -137,7 +137,7 @@ async function find(
 
 function refuse(id: string, problems: readonly FieldError[]): void {
   if (problems.length === 0) return;
-  const lines = problems.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`));
+  const lines = problems.map((problem) => (problem.field === '' ? messageOf(problem) : describeError(problem)));
   const [only = ''] = lines;
   throw new CommandFailed(
     `${id} is invalid:${lines.length === 1 ? ` ${only}` : lines.map((line) => `\n* ${line}`).join('')}`,

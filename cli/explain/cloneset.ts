@@ -16,7 +16,7 @@ import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import { rollOutId } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
-import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
 import { cloneSetPlanner, planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';

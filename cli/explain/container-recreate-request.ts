@@ -1,10 +1,10 @@
+import { convertRecreateRequest } from '../../api/container-recreate-request/convert.ts';
+import type { RecreateWaitReason } from '../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
-  convertRecreateRequest,
   crr,
   crrV1alpha1,
   isCompleted,
-  type RecreateWaitReason,
 } from '../../api/container-recreate-request/types.ts';
 import { findCondition } from '../../api/core/conditions.ts';
 import { apiVersionOf } from '../../api/core/meta.ts';

@@ -12,7 +12,7 @@ import {
 } from '../../activities/cri/runtime.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import { type ContainerMeta, containersMetaOf, isReportedOn } from '../../api/in-place/in-place-update.ts';
+import { type ContainerMeta, containersMetaOf, isReportedOn } from '../../api/in-place/containers-meta.ts';
 
 export type ReportGates = Pick<FeatureGates, 'InPlaceUpdateEnvFromMetadata'>;
 

@@ -3,14 +3,9 @@ import { failureTypeOf } from '../../api/core/failure.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import {
-  type ContainerMeta,
-  envHash,
-  envReferences,
-  formatContainersMeta,
-  inPlaceAnnotation,
-  startedEnvHash,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { type ContainerMeta, formatContainersMeta } from '../../api/in-place/containers-meta.ts';
+import { envHash, envReferences, startedEnvHash } from '../../api/in-place/env-hash.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { KeyedQueue, PassResult } from '../../kube/keyed-queue.ts';
 import type { PodCache } from '../pod-view.ts';

@@ -13,15 +13,11 @@ import { containerHashOf, newestByName, type RuntimeContainer } from '../../acti
 import type { JsonObject } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Pod, PodCondition } from '../../api/core/pod.ts';
-import {
-  containersOf,
-  type InPlaceState,
-  inPlaceReadinessGate,
-  inPlaceReason,
-  isInGrace,
-  plainHash,
-  stateOf,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
+import { plainHash } from '../../api/in-place/containers-meta.ts';
+import { isInGrace } from '../../api/in-place/grace.ts';
+import { type InPlaceState, stateOf } from '../../api/in-place/state.ts';
+import { containersOf } from '../../api/in-place/work.ts';
 
 /**
  * Whether nothing is left of the pod's update but that its containers start with their new images: it is out of service for

@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { containersMetaOf, inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { containersMetaOf } from '../../api/in-place/containers-meta.ts';
 import { type BenchCluster, benchNamespace, isReady, relistMs } from './cluster.ts';
 import { type Figure, quantile, sample, shown, table } from './figures.ts';
 

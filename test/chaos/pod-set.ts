@@ -5,7 +5,7 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import { isActive, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/engine/operations.ts';
-import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { isGone } from '../../kube/failures.ts';
 import { createNamespace, unlessThere } from '../support/cluster.ts';
 import { type FleetWatch, isServing, watchFleet } from '../support/fleet-watch.ts';

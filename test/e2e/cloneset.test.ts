@@ -4,7 +4,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId, searchAttributes } from '../../api/engine/operations.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
-import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isServing, watchFleet } from '../support/fleet-watch.ts';
 import type { TestPlatform } from '../support/platform.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
+import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

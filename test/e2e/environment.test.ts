@@ -1,17 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import type { Pod } from '../../api/core/pod.ts';
-import {
-  containersMetaOf,
-  expectedEnvHash,
-  formatState,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  noWork,
-  parseState,
-  plainHash,
-  unfinishedContainers,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { containersMetaOf, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { formatState, parseState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
+import { unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

@@ -2,12 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { JsonObject } from '../../api/base/json.ts';
-import {
-  type ContainerRecreateRequest,
-  crr,
-  crrV1alpha1,
-  preRecreateGrace,
-} from '../../api/container-recreate-request/types.ts';
+import { preRecreateGrace } from '../../api/container-recreate-request/texts.ts';
+import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { crrAnnotation } from '../../api/core/well-known.ts';
 import { pathOf } from '../../kube/client.ts';

@@ -4,7 +4,7 @@ import { eventBody } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
 import { eventComponent, kubeResource } from '../../api/core/well-known.ts';
-import { inPlaceAnnotation, inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
 import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { roles } from '../../deploy/local/roles.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';

@@ -1,7 +1,7 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { restartContainersId } from '../../api/engine/operations.ts';
-import { inPlaceReadinessGate } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import type { Windlass } from './windlass.ts';
 

@@ -1,7 +1,8 @@
 import type { JsonObject } from '../../api/base/json.ts';
+import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { Container, ContainerStatus, Pod, PodCondition } from '../../api/core/pod.ts';
 import { type NewRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
-import { inPlaceAnnotation, inPlaceReadinessGate, launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 
 /** A container of a template, as JSON. */
 export function templateContainer(name: string, image: string, overrides: JsonObject = {}): JsonObject {

@@ -16,15 +16,11 @@ import type { Container, EnvVar, Pod } from '../../api/core/pod.ts';
 import type { NodeRef, PodRef } from '../../api/core/refs.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { queues } from '../../api/engine/operations.ts';
-import {
-  expectedEnvHash,
-  formatContainersMeta,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  plainHash,
-  staleContainers,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
+import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';
 

@@ -1,7 +1,8 @@
 import { containerHashAnnotation, criLabel, type RuntimeContainer } from '../../activities/cri/runtime.ts';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod, PodCondition } from '../../api/core/pod.ts';
-import { inPlaceReadinessGate, plainHash } from '../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { plainHash } from '../../api/in-place/containers-meta.ts';
 import { hasSwapped, isOpeningDue, openingPatch } from '../../daemon/in-place-gate/opening.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
 

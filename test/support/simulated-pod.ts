@@ -1,14 +1,10 @@
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/core/pod.ts';
-import {
-  type ContainerMeta,
-  expectedEnvHash,
-  formatContainersMeta,
-  inPlaceAnnotation,
-  plainHash,
-  staleContainers,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { type ContainerMeta, formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 
 /** One running instance of a container: what it was started with, whatever the pod says by now. */

@@ -5,7 +5,7 @@ import { parsePercent } from '../../api/base/int-or-percent.ts';
 import type { JsonObject } from '../../api/base/json.ts';
 import { canonicalResource } from '../../api/base/quantity.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
-import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request/types.ts';
+import { validateRecreateSpec, validateRecreateUpdate } from '../../api/container-recreate-request/validate.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
 import { reviewPod } from '../../watcher/admission/pod.ts';

@@ -39,7 +39,7 @@ describe('admission of a marker', () => {
     expect(await judge(request('CREATE', bad))).toMatchObject({
       kind: 'refused',
       code: 400,
-      errors: [{ path: 'spec.probes[0].name' }, { path: 'spec.probes[0].containerName' }],
+      errors: [{ field: 'spec.probes[0].name' }, { field: 'spec.probes[0].containerName' }],
     });
     expect(await judge(request('DELETE', undefined, marker()))).toEqual({ kind: 'allowed' });
   });
@@ -48,7 +48,7 @@ describe('admission of a marker', () => {
     const other = marker(undefined, {}, { matchLabels: { app: 'db' } });
     expect(await judge(request('UPDATE', other, marker()))).toMatchObject({
       code: 400,
-      errors: [{ path: 'spec.selector' }],
+      errors: [{ field: 'spec.selector' }],
     });
     await expect(judge(request('UPDATE', other))).rejects.toThrow('oldObject');
   });

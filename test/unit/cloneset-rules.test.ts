@@ -3,7 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import { revisionLabels } from '../../api/fleet/revision.ts';
-import { formatGrace, formatState, type InPlaceGrace, noWork } from '../../api/in-place/in-place-update.ts';
+import { formatGrace, type InPlaceGrace } from '../../api/in-place/grace.ts';
+import { formatState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import type { Intention } from '../../workflows/plan/fleet/steps.ts';
 import {

@@ -5,7 +5,8 @@ import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { formatState, type InPlaceState, noWork } from '../../api/in-place/in-place-update.ts';
+import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { allWaits, cloneSetRules } from '../../workflows/plan/cloneset/waits.ts';
 import {

@@ -25,7 +25,7 @@ import {
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
-import { describeErrors } from '../../api/container-recreate-request/types.ts';
+import { causeOf, describeErrors, messageOf } from '../../api/core/field-error.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
 
@@ -469,7 +469,7 @@ describe.each(versions)('validateCloneSet in %s', (version) => {
     const problems = validateCloneSet(
       set(version, { replicas: -1, selector: {}, template: template({ restartPolicy: 'Never' }) }),
     );
-    expect(problems.map(({ path, reason }) => [path, reason])).toEqual([
+    expect(problems.map(({ field, type }) => [field, type])).toEqual([
       ['spec.replicas', 'FieldValueInvalid'],
       ['spec.selector', 'FieldValueInvalid'],
       ['spec.template.spec.restartPolicy', 'FieldValueNotSupported'],
@@ -639,7 +639,9 @@ describe('validation of anything', () => {
       .map(({ version, ...rest }) => ({ ...(rest as JsonObject), apiVersion: `apps.kruise.io/${version}` }));
     fc.assert(
       fc.property(object, object, (before, after) => {
-        expect(validateCloneSet(after).every(({ path, message }) => path !== '' && message !== '')).toBe(true);
+        expect(validateCloneSet(after).every((problem) => problem.field !== '' && messageOf(problem) !== '')).toBe(
+          true,
+        );
         validateCloneSetUpdate(before, after);
         newlyNamedPods(after, before);
         cloneSetWarnings(after, before);
@@ -704,20 +706,20 @@ describe('named pods', () => {
   });
 
   it('must be there, must not be going, and must be pods of the set', () => {
+    const namedPodCause = (found: Parameters<typeof namedPodProblem>[2]) => {
+      const problem = namedPodProblem(named([]), 'web-1', found);
+      return problem && causeOf(problem);
+    };
     expect(namedPodProblem(named(['web-1']), 'web-1', pod())).toBeUndefined();
-    expect(namedPodProblem(named([]), 'web-1', undefined)).toMatchObject({
-      path: 'spec.scaleStrategy.podsToDelete',
+    expect(namedPodCause(undefined)).toMatchObject({
+      field: 'spec.scaleStrategy.podsToDelete',
       message: 'Invalid value: "web-1": there is no such pod',
     });
     const going = pod({ deletionTimestamp: '2026-11-21T06:00:00Z' });
-    expect(namedPodProblem(named([]), 'web-1', going)?.message).toMatch('is being deleted already');
-    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [] }))?.message).toMatch(
-      'does not belong to this',
-    );
+    expect(namedPodCause(going)?.message).toMatch('is being deleted already');
+    expect(namedPodCause(pod({ ownerReferences: [] }))?.message).toMatch('does not belong to this');
     const other = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'other', controller: true };
-    expect(namedPodProblem(named([]), 'web-1', pod({ ownerReferences: [other] }))?.message).toMatch(
-      'does not belong to',
-    );
+    expect(namedPodCause(pod({ ownerReferences: [other] }))?.message).toMatch('does not belong to');
   });
 });
 

@@ -11,16 +11,11 @@ import type { ContainerRuntime } from '../../activities/cri/runtime.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { EventText } from '../../api/core/event.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
-import {
-  expectedEnvHash,
-  formatContainersMeta,
-  formatState,
-  type InPlaceState,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  noWork,
-  plainHash,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';

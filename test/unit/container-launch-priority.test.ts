@@ -55,15 +55,15 @@ describe('launchOrder', () => {
       kind: 'unreadable',
       errors: [
         {
-          path: 'spec.containers[0].env[1].value',
-          message: 'KRUISE_CONTAINER_PRIORITY must be an integer, not "high"',
+          field: 'spec.containers[0].env[1].value',
+          detail: 'KRUISE_CONTAINER_PRIORITY must be an integer, not "high"',
         },
-        { path: 'spec.containers[1].env[0].value' },
+        { field: 'spec.containers[1].env[0].value' },
         {
-          path: 'spec.containers[2].env[0].value',
-          message: 'KRUISE_CONTAINER_PRIORITY must be an integer; valueFrom is not supported',
+          field: 'spec.containers[2].env[0].value',
+          detail: 'KRUISE_CONTAINER_PRIORITY must be an integer; valueFrom is not supported',
         },
-        { path: 'spec.containers[3].env[0].value' },
+        { field: 'spec.containers[3].env[0].value' },
       ],
     });
   });

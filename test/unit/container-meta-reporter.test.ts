@@ -9,7 +9,9 @@ import {
 } from '../../activities/cri/runtime.ts';
 import type { Container, ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { kubeResource, sidecarSetHashAnnotation } from '../../api/core/well-known.ts';
-import { containersMetaOf, envHash, inPlaceAnnotation } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { containersMetaOf } from '../../api/in-place/containers-meta.ts';
+import { envHash } from '../../api/in-place/env-hash.ts';
 import { ContainerMetaReporter } from '../../daemon/container-meta/reporter.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';

@@ -3,28 +3,30 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { fillRecreateRequest } from '../../api/container-recreate-request/admit.ts';
+import { convertRecreateRequest, toV1alpha1, toV1beta1 } from '../../api/container-recreate-request/convert.ts';
+import { defaultRecreateRequest } from '../../api/container-recreate-request/defaults.ts';
 import { specSchema, statusSchema } from '../../api/container-recreate-request/schema.ts';
 import {
-  type ContainerRecreateRequestSpec,
-  convertRecreateRequest,
-  crr,
-  defaultRecreateRequest,
-  describeErrors,
   failedPreStopEvent,
-  fillRecreateRequest,
   killingEvent,
   preRecreateGrace,
-  type RecreateVersion,
-  type Refusal,
   recreateMessage,
   recreateWait,
   recreateWaits,
+} from '../../api/container-recreate-request/texts.ts';
+import {
+  type ContainerRecreateRequestSpec,
+  crr,
+  type RecreateVersion,
+} from '../../api/container-recreate-request/types.ts';
+import {
+  type Refusal,
   refuseSpec,
-  toV1alpha1,
-  toV1beta1,
   validateRecreateSpec,
   validateRecreateUpdate,
-} from '../../api/container-recreate-request/types.ts';
+} from '../../api/container-recreate-request/validate.ts';
+import { describeErrors } from '../../api/core/field-error.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Container, ContainerStatus, Pod, PodStatus } from '../../api/core/pod.ts';
 
@@ -228,7 +230,7 @@ describe('validateRecreateSpec', () => {
 
   it('names every problem at once', () => {
     const spec = { podName: '', containers: [{ name: 'a' }, { name: 'a' }], strategy: { failurePolicy: 'x' } };
-    expect(validateRecreateSpec(spec).map(({ path }) => path)).toEqual([
+    expect(validateRecreateSpec(spec).map(({ field }) => field)).toEqual([
       'spec.podName',
       'spec.containers[1].name',
       'spec.strategy.failurePolicy',
@@ -257,7 +259,7 @@ describe('fillRecreateRequest', () => {
     expect(refused(request(), { pod: undefined })).toEqual({
       kind: 'refused',
       code: 400,
-      errors: [{ path: 'spec.podName', message: 'pod "web" is not found' }],
+      errors: [{ field: 'spec.podName', detail: 'pod "web" is not found' }],
     });
     expect(describeErrors(refused(request(), { pod: pod({ deleting: true }) }).errors)).toBe(
       'spec.podName: pod "shop/web" is not active: it is being deleted',
@@ -277,8 +279,8 @@ describe('fillRecreateRequest', () => {
       code: 400,
       errors: [
         {
-          path: 'spec.podName',
-          message:
+          field: 'spec.podName',
+          detail:
             'pod "shop/web" is a mirror pod of a static pod: change its manifest on the node to restart its containers',
         },
       ],
@@ -290,7 +292,7 @@ describe('fillRecreateRequest', () => {
     expect(refused(request({}, owner('pod-before')))).toEqual({
       kind: 'refused',
       code: 400,
-      errors: [{ path: 'metadata.ownerReferences[0]', message: 'is not pod "shop/web", which the request names' }],
+      errors: [{ field: 'metadata.ownerReferences[0]', detail: 'is not pod "shop/web", which the request names' }],
     });
     expect(filled(request({}, owner('pod-uid')))).toBeDefined();
     expect(filled(request({}, owner('another', 'Job')))).toBeDefined();
@@ -362,18 +364,18 @@ describe('fillRecreateRequest', () => {
       kind: 'refused',
       code: 400,
       errors: [
-        { path: 'spec.containers[0].name', message: 'container "app" of pod "web" has no status yet' },
+        { field: 'spec.containers[0].name', detail: 'container "app" of pod "web" has no status yet' },
         {
-          path: 'spec.containers[1].name',
-          message: 'container "side" of pod "web" has no containerID: it has not been started yet',
+          field: 'spec.containers[1].name',
+          detail: 'container "side" of pod "web" has no containerID: it has not been started yet',
         },
         {
-          path: 'spec.containers[2].name',
-          message: 'container "none" is not a container of pod "web", which has app, side',
+          field: 'spec.containers[2].name',
+          detail: 'container "none" is not a container of pod "web", which has app, side',
         },
         {
-          path: 'spec.containers[3].name',
-          message: 'container "setup" is an init container of pod "web", which cannot be restarted',
+          field: 'spec.containers[3].name',
+          detail: 'container "setup" is an init container of pod "web", which cannot be restarted',
         },
       ],
     });
@@ -381,7 +383,7 @@ describe('fillRecreateRequest', () => {
 
   it('names problems of pod and containers together', () => {
     const refusal = refused(request({ containers: [{ name: 'none' }] }), { pod: pod({ deleting: true }) });
-    expect(refusal.errors.map(({ path }) => path)).toEqual(['spec.podName', 'spec.containers[0].name']);
+    expect(refusal.errors.map(({ field }) => field)).toEqual(['spec.podName', 'spec.containers[0].name']);
   });
 
   it.each<readonly [string, Container['lifecycle'], object]>([
@@ -461,7 +463,7 @@ describe('validateRecreateUpdate', () => {
     expect(validateRecreateUpdate(before, after)).toEqual({
       kind: 'refused',
       code: 403,
-      errors: [{ path, message: 'is immutable, as all of spec' }],
+      errors: [{ field: path, detail: 'is immutable, as all of spec' }],
     });
   });
 
@@ -469,7 +471,7 @@ describe('validateRecreateUpdate', () => {
     const after = request({}, { labels: { 'crr.apps.kruise.io/pod-uid': 'other' }, annotations });
     const refusal = validateRecreateUpdate(before, after);
     expect(refusal?.code).toBe(403);
-    expect(refusal?.errors.map(({ path }) => path)).toEqual([
+    expect(refusal?.errors.map(({ field }) => field)).toEqual([
       'metadata.labels[crr.apps.kruise.io/pod-uid]',
       'metadata.labels[crr.apps.kruise.io/node-name]',
     ]);
@@ -479,7 +481,7 @@ describe('validateRecreateUpdate', () => {
     const alpha = (given: JsonObject) => request({}, { labels, annotations: given }, 'v1alpha1');
     const path = 'metadata.annotations[crr.apps.kruise.io/unready-acquired]';
     for (const changed of [{}, { 'crr.apps.kruise.io/unready-acquired': '2027-01-01T00:00:00Z' }]) {
-      expect(validateRecreateUpdate(alpha(annotations), alpha(changed))?.errors[0]?.path).toBe(path);
+      expect(validateRecreateUpdate(alpha(annotations), alpha(changed))?.errors[0]?.field).toBe(path);
     }
     expect(validateRecreateUpdate(alpha({}), alpha(annotations))).toBeUndefined();
     expect(validateRecreateUpdate(before, request({}, { labels }))).toBeUndefined();
@@ -759,9 +761,9 @@ describe('malformed requests', () => {
         const found = validateRecreateSpec(spec);
         const bySchema = Value.Check(specSchema, plainOrUndefined(spec));
         expect(found.some((problem) => problem.bySchema)).toBe(!bySchema);
-        for (const { path, message } of found) {
-          expect(path).toMatch(/^spec(\.|$)/);
-          expect(message).not.toBe('');
+        for (const { field, detail } of found) {
+          expect(field).toMatch(/^spec(\.|$)/);
+          expect(detail).not.toBe('');
         }
       }),
       { numRuns: 5000 },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { inPlaceAnnotation } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { podView, trimPod } from '../../daemon/pod-view.ts';
 import { createCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';

@@ -6,16 +6,11 @@ import {
   type RuntimeContainer,
 } from '../../activities/cri/runtime.ts';
 import type { Container, Pod, PodCondition } from '../../api/core/pod.ts';
-import {
-  formatGrace,
-  formatState,
-  type InPlaceState,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  inPlaceReason,
-  noWork,
-  plainHash,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate, inPlaceReason } from '../../api/in-place/annotations.ts';
+import { plainHash } from '../../api/in-place/containers-meta.ts';
+import { formatGrace } from '../../api/in-place/grace.ts';
+import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import { GateOpener } from '../../daemon/in-place-gate/opener.ts';
 import { isOpeningDue } from '../../daemon/in-place-gate/opening.ts';
 import { trimPod } from '../../daemon/pod-view.ts';

@@ -6,7 +6,7 @@ import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
 import { cloneSetKind } from '../../api/cloneset/schema.ts';
 import { validateCloneSet } from '../../api/cloneset/validate.ts';
 import { containerRecreateRequestKind } from '../../api/container-recreate-request/schema.ts';
-import { validateRecreateSpec } from '../../api/container-recreate-request/types.ts';
+import { validateRecreateSpec } from '../../api/container-recreate-request/validate.ts';
 import { kinds } from '../../api/kinds.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 import { driftOf, generatedFiles, generatedFolders } from '../../deploy/generate/files.ts';

@@ -1,21 +1,23 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { familiarImage, referenceOf } from '../../api/core/familiar-image.ts';
+import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
+import { defaultListPullJob, defaultPullJob } from '../../api/image-pull-job/defaults.ts';
+import { pullJobCondition } from '../../api/image-pull-job/texts.ts';
 import {
-  defaultListPullJob,
-  defaultPullJob,
   type ImagePullJob,
   type ImagePullJobSpec,
   parallelismOf,
-  pullJobCondition,
   pullSecretFinalizer,
+} from '../../api/image-pull-job/types.ts';
+import {
   tooLargeForNodes,
   validateListPullJob,
   validatePullJob,
   validatePullJobUpdate,
-} from '../../api/image-pull-job/types.ts';
+} from '../../api/image-pull-job/validate.ts';
 import { findTag, type NodeImage } from '../../api/node-image/types.ts';
 import {
   jobStatus,
@@ -102,8 +104,10 @@ describe('admission of a job', () => {
       /must be greater than pullPolicy.timeoutSeconds/,
     ],
   ];
-  it.each(bad)('refuses %j at %s', (spec, path, message) => {
-    expect(problems(spec)).toEqual([expect.objectContaining({ path, message: expect.stringMatching(message) })]);
+  it.each(bad)('refuses %j at %s', (spec, field, message) => {
+    expect(problems(spec).map(causeOf)).toEqual([
+      expect.objectContaining({ field, message: expect.stringMatching(message) }),
+    ]);
   });
 
   it('lets pass what OpenKruise lets pass', () => {
@@ -118,14 +122,14 @@ describe('admission of a job', () => {
   it('keeps pullSecrets as they are', () => {
     const [before, after] = [apply({ pullSecrets: ['a'] }), apply({ pullSecrets: ['b'] })];
     expect(validatePullJobUpdate(before, before)).toEqual([]);
-    expect(validatePullJobUpdate(before, after)).toMatchObject([
-      { path: 'spec.pullSecrets', message: expect.stringContaining('spec.pullSecrets is immutable') },
+    expect(validatePullJobUpdate(before, after).map(causeOf)).toMatchObject([
+      { field: 'spec.pullSecrets', message: expect.stringContaining('spec.pullSecrets is immutable') },
     ]);
   });
 
   it('bounds a list, and refuses what it names twice', () => {
     const check = (images: readonly string[]) =>
-      validateListPullJob(defaultListPullJob({ spec: { images } })).map(({ message }) => message);
+      validateListPullJob(defaultListPullJob({ spec: { images } })).map(messageOf);
     expect(check([])).toEqual([expect.stringContaining('image can not be empty')]);
     expect(check(['a', 'a'])).toEqual([expect.stringContaining('duplicate')]);
     expect(check(Array.from({ length: 256 }, (_, index) => `a:${index}`))).toEqual([expect.stringContaining('> 255')]);
@@ -140,9 +144,9 @@ describe('admission of a job', () => {
   ];
   it.each(tooLong)('C1: refuses a reference that no runtime takes (%#)', (image, message) => {
     const expected = { message: expect.stringMatching(message) };
-    expect(problems({ image })).toEqual([expect.objectContaining({ path: 'spec.image', ...expected })]);
+    expect(problems({ image }).map(causeOf)).toEqual([expect.objectContaining({ field: 'spec.image', ...expected })]);
     const list = validateListPullJob(defaultListPullJob({ spec: { images: ['nginx', image] } }));
-    expect(list).toEqual([expect.objectContaining({ path: 'spec.images[1]', ...expected })]);
+    expect(list.map(causeOf)).toEqual([expect.objectContaining({ field: 'spec.images[1]', ...expected })]);
   });
 
   it('C1: lets pass the longest reference that there is', () => {
@@ -153,20 +157,20 @@ describe('admission of a job', () => {
   it('H4: refuses more than 64 Secrets, each of which would be copied and told to each node', () => {
     const pullSecrets = Array.from({ length: 65 }, (_, index) => `s${index}`);
     const tooMany = [
-      { path: 'spec.pullSecrets', message: expect.stringContaining('must not have more than 64 items') },
+      { field: 'spec.pullSecrets', message: expect.stringContaining('must not have more than 64 items') },
     ];
-    expect(problems({ pullSecrets })).toMatchObject(tooMany);
+    expect(problems({ pullSecrets }).map(causeOf)).toMatchObject(tooMany);
     expect(problems({ pullSecrets: pullSecrets.slice(1) })).toEqual([]);
     const list = defaultListPullJob({ spec: { images: ['nginx'], pullSecrets } });
-    expect(validateListPullJob(list)).toMatchObject(tooMany);
+    expect(validateListPullJob(list).map(causeOf)).toMatchObject(tooMany);
     expect(validateListPullJob(list, list)).toEqual([]); // it was stored so
   });
 
   it('H4: refuses a sandboxConfig of more than 4 KiB, which each node would get', () => {
     const sandboxConfig = { annotations: { a: 'é'.repeat(2_100) } };
-    expect(problems({ sandboxConfig })).toEqual([
+    expect(problems({ sandboxConfig }).map(causeOf)).toEqual([
       expect.objectContaining({
-        path: 'spec.sandboxConfig',
+        field: 'spec.sandboxConfig',
         message: expect.stringContaining('must not have more than 4096 bytes together, and have 4224'),
       }),
     ]);
@@ -179,13 +183,13 @@ describe('admission of a job', () => {
     const stored = defaultPullJob(apply({ image, sandboxConfig }), false);
     expect(validatePullJob(defaultPullJob(apply({ image, sandboxConfig, parallelism: 7 }), false), stored)).toEqual([]);
     const worse = apply({ image: `${image}a`, sandboxConfig: { annotations: { a: 'x'.repeat(5_001) } } });
-    expect(validatePullJob(defaultPullJob(worse, false), stored).map(({ path }) => path)).toEqual([
+    expect(validatePullJob(defaultPullJob(worse, false), stored).map(({ field }) => field)).toEqual([
       'spec.image',
       'spec.sandboxConfig',
     ]);
     const list = (images: readonly string[]) => defaultListPullJob({ spec: { images, sandboxConfig } });
     expect(validateListPullJob(list([image, 'nginx']), list([image]))).toEqual([]);
-    expect(validateListPullJob(list([image, `${image}b`]), list([image])).map(({ path }) => path)).toEqual([
+    expect(validateListPullJob(list([image, `${image}b`]), list([image])).map(({ field }) => field)).toEqual([
       'spec.images[1]',
     ]);
   });

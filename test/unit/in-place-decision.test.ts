@@ -3,7 +3,9 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, revisionMark } from '../../api/fleet/revision.ts';
-import { formatState, inPlaceAnnotation, noWork } from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { formatState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import {
   decideInPlace,
   type InPlaceDecision,

@@ -1,33 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { fromBase64, toBase64 } from '../../api/base/base64.ts';
+import { launchPriority } from '../../api/container-launch-priority.ts';
 import type { Container, ContainerStatus, EnvVar, Pod } from '../../api/core/pod.ts';
+import { hasResizeSubresource, sameResources } from '../../api/core/resources.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import {
   containersMetaOf,
-  envHash,
-  envReferences,
-  expectedEnvHash,
   formatContainersMeta,
-  formatGrace,
-  formatState,
-  graceOf,
-  hasResizeSubresource,
-  type InPlaceState,
-  inPlaceAnnotation,
-  isInGrace,
-  isInPlaceComplete,
-  launchPriority,
   parseContainersMeta,
-  parseGrace,
-  parseState,
   plainHash,
-  sameResources,
-  startedEnvHash,
-  stateOf,
-  unfinishedContainers,
   wholePlainHash,
-} from '../../api/in-place/in-place-update.ts';
+} from '../../api/in-place/containers-meta.ts';
+import { envHash, envReferences, expectedEnvHash, startedEnvHash } from '../../api/in-place/env-hash.ts';
+import { formatGrace, graceOf, isInGrace, parseGrace } from '../../api/in-place/grace.ts';
+import { formatState, type InPlaceState, parseState, stateOf } from '../../api/in-place/state.ts';
+import { isInPlaceComplete, unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import { recorded } from '../support/recorded.ts';
 
 const gates = defaultFeatureGates();

@@ -1,17 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { JsonObject } from '../../api/base/json.ts';
+import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { EnvVar, Pod } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import { isAtRevision, type NewRevision, newRevision, revisionLabels, templateOf } from '../../api/fleet/revision.ts';
-import {
-  containersOf,
-  expectedEnvHash,
-  isInGrace,
-  isInPlaceComplete,
-  launchBarrierEnv,
-  stateOf,
-} from '../../api/in-place/in-place-update.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { isInGrace } from '../../api/in-place/grace.ts';
+import { stateOf } from '../../api/in-place/state.ts';
+import { containersOf } from '../../api/in-place/work.ts';
+import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
 import {
   decideInPlace,
   type PodWrite,

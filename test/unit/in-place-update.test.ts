@@ -3,14 +3,10 @@ import type { JsonObject } from '../../api/base/json.ts';
 import type { Container, Pod, PodCondition } from '../../api/core/pod.ts';
 import { defaultFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, revisionLabels } from '../../api/fleet/revision.ts';
-import {
-  formatState,
-  type InPlaceChange,
-  type InPlaceState,
-  inPlaceAnnotation,
-  isInPlaceComplete,
-  noWork,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
+import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
+import { type InPlaceChange, noWork } from '../../api/in-place/work.ts';
+import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
 import {
   batchesOf,
   budgetQuestion,

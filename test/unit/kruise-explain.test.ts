@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import type { CloneSet, CloneSetStatus } from '../../api/cloneset/types.ts';
-import {
-  type ContainerRecreateRequest,
-  type ContainerRecreateRequestStatus,
-  convertRecreateRequest,
+import { convertRecreateRequest } from '../../api/container-recreate-request/convert.ts';
+import type {
+  ContainerRecreateRequest,
+  ContainerRecreateRequestStatus,
 } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';

@@ -14,9 +14,10 @@ import {
   mostTerms,
 } from '../../api/cloneset/limits.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
+import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import { depthOf } from '../../api/core/limits.ts';
-import { validateListPullJob } from '../../api/image-pull-job/types.ts';
-import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/types.ts';
+import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 const times = <Item>(count: number, make: (index: number) => Item) =>
@@ -107,17 +108,17 @@ describe('the limits of CloneSets', () => {
   it.each(limits)('let %s be as large as its limit, and refuse one more', (path, make) => {
     expect(cloneSetLimitProblems(cloneSet(make(0)))).toEqual([]);
     const problems = cloneSetLimitProblems(cloneSet(make(1)));
-    expect(problems.map((problem) => problem.path)).toEqual([path]);
-    expect(problems[0]?.reason).toBe('FieldValueInvalid');
+    expect(problems.map((problem) => problem.field)).toEqual([path]);
+    expect(problems[0]?.type).toBe('FieldValueInvalid');
     expect(validateCloneSet(cloneSet(make(1)))).toEqual(expect.arrayContaining([...problems]));
   });
 
   it.each(limits)('let a set that was stored with more of %s keep it or get smaller, and not grow', (path, make) => {
     const [stored, smaller, larger] = [cloneSet(make(7)), cloneSet(make(5)), cloneSet(make(8))];
     const limited = (before: JsonObject, after: JsonObject) =>
-      validateCloneSetUpdate(before, after).filter(({ message }) => message.includes('must not'));
+      validateCloneSetUpdate(before, after).filter((problem) => messageOf(problem).includes('must not'));
     const problems = (before: JsonObject, after: JsonObject) =>
-      limited(before, after).filter((problem) => problem.path === path);
+      limited(before, after).filter((problem) => problem.field === path);
     expect(problems(stored, stored)).toEqual([]);
     expect(problems(stored, smaller)).toEqual([]);
     expect(problems(stored, larger)).not.toEqual([]);
@@ -127,7 +128,7 @@ describe('the limits of CloneSets', () => {
     const named = (...podsToDelete: readonly string[]) => cloneSet({ scaleStrategy: { podsToDelete } });
     const long = text(longestPodToDelete + 1);
     expect(cloneSetLimitProblems(named('a', long))).toEqual([
-      expect.objectContaining({ path: 'spec.scaleStrategy.podsToDelete[1]' }),
+      expect.objectContaining({ field: 'spec.scaleStrategy.podsToDelete[1]' }),
     ]);
     expect(cloneSetLimitProblems(named(long), named('a', long))).toEqual([]);
     expect(cloneSetLimitProblems(named('a', text(longestPodToDelete)))).toEqual([]);
@@ -136,14 +137,14 @@ describe('the limits of CloneSets', () => {
   it('are at the same fields where v1alpha1 has them', () => {
     const scatterStrategy = times(mostTerms + 1, (at) => ({ key: 'a', value: `${at}` }));
     const problems = cloneSetLimitProblems(cloneSet({ updateStrategy: { scatterStrategy } }, 'v1alpha1'));
-    expect(problems.map(({ path }) => path)).toEqual(['spec.updateStrategy.scatterStrategy']);
+    expect(problems.map(({ field }) => field)).toEqual(['spec.updateStrategy.scatterStrategy']);
   });
 
   it('measure what is nested more deeply than can be compared, without an error', () => {
     const deep = cloneSet(template('', { deep: nested(100_000) }));
-    expect(cloneSetLimitProblems(deep)).toEqual([
+    expect(cloneSetLimitProblems(deep).map(causeOf)).toEqual([
       expect.objectContaining({
-        path: 'spec.template',
+        field: 'spec.template',
         message: `Invalid value: 100002: must not have more than ${deepestTemplate} levels of objects and lists`,
       }),
     ]);
@@ -176,9 +177,9 @@ describe('what is stored above a limit', () => {
     });
     const most = 256 * 1024 - 'note'.length;
     expect(validatePodProbeMarker(marker(most))).toEqual([]);
-    expect(validatePodProbeMarker(marker(most + 1))).toEqual([
+    expect(validatePodProbeMarker(marker(most + 1)).map(causeOf)).toEqual([
       expect.objectContaining({
-        path: 'spec.probes[0].markerPolicy[0].annotations',
+        field: 'spec.probes[0].markerPolicy[0].annotations',
         message: 'Invalid value: 262145: must not be larger than 256 KiB',
       }),
     ]);
@@ -190,7 +191,7 @@ describe('what is stored above a limit', () => {
     const list = (count: number): JsonObject => ({
       spec: { images: times(count, (at) => `web:${at}`), completionPolicy: { type: 'Always' } },
     });
-    expect(validateListPullJob(list(256)).map(({ path }) => path)).toEqual(['spec.images']);
+    expect(validateListPullJob(list(256)).map(({ field }) => field)).toEqual(['spec.images']);
     expect(validateListPullJob(list(299), list(300))).toEqual([]);
     expect(validateListPullJob(list(301), list(300))).toHaveLength(1);
   });

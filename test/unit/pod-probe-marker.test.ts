@@ -1,14 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
+import { causeOf } from '../../api/core/field-error.ts';
 import { handlerHash, namedPort, paceOf, withNumericPort } from '../../api/core/probe.ts';
 import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
-import {
-  type MarkerProbe,
-  type PodProbeMarker,
-  selectionOf,
-  validatePodProbeMarker,
-  validatePodProbeMarkerUpdate,
-} from '../../api/pod-probe-marker/types.ts';
+import { type MarkerProbe, type PodProbeMarker, selectionOf } from '../../api/pod-probe-marker/types.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 import {
   markersOf,
   marksLeft,
@@ -273,7 +269,7 @@ describe('the marks of a pod', () => {
 
 describe('validation', () => {
   const asJson = (given: PodProbeMarker) => JSON.parse(JSON.stringify(given)) as JsonObject;
-  const paths = (object: JsonObject) => validatePodProbeMarker(object).map(({ path }) => path);
+  const paths = (object: JsonObject) => validatePodProbeMarker(object).map(({ field }) => field);
   const withProbe = (overrides: object) => asJson(marker([{ ...probe(), ...overrides } as MarkerProbe]));
   const policy = (...markerPolicy: readonly object[]) => withProbe({ markerPolicy });
   const at = 'spec.probes[0]';
@@ -400,7 +396,7 @@ describe('validation', () => {
 
   it('refuses another selector, and holds no problem against an update that was there before', () => {
     const other = asJson(marker(undefined, {}, { matchLabels: { app: 'db' } }));
-    expect(validatePodProbeMarkerUpdate(asJson(marker()), other).map(({ path }) => path)).toEqual(['spec.selector']);
+    expect(validatePodProbeMarkerUpdate(asJson(marker()), other).map(({ field }) => field)).toEqual(['spec.selector']);
     const old = withProbe({ podConditionType: 'Ready' });
     expect(validatePodProbeMarkerUpdate(old, old)).toEqual([]);
     expect(validatePodProbeMarkerUpdate(asJson(marker()), old)).toHaveLength(1);
@@ -442,14 +438,14 @@ describe('validation', () => {
 
     it('H6: refuses a timeout of more than an hour', () => {
       const problems = validatePodProbeMarker(withProbe({ probe: { ...execProbe, timeoutSeconds: 2 ** 31 - 1 } }));
-      expect(problems).toMatchObject([
-        { path: `${at}.probe.timeoutSeconds`, message: 'Invalid value: 2147483647: must not be more than 3600' },
+      expect(problems.map(causeOf)).toMatchObject([
+        { field: `${at}.probe.timeoutSeconds`, message: 'Invalid value: 2147483647: must not be more than 3600' },
       ]);
     });
 
     it('H5: a marker above a limit may be changed as long as that does not make it larger', () => {
       const updated = (before: JsonObject, after: JsonObject) =>
-        validatePodProbeMarkerUpdate(before, after).map(({ path }) => path);
+        validatePodProbeMarkerUpdate(before, after).map(({ field }) => field);
       expect(updated(many(40), many(40))).toEqual([]);
       expect(updated(many(40), many(39))).toEqual([]);
       expect(updated(many(40), many(41))).toEqual(['spec.probes']);

@@ -1,6 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { causeOf } from '../../api/core/field-error.ts';
+import { defaultNodeImage } from '../../api/node-image/defaults.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
-import { defaultNodeImage, isStale, openTags, validateNodeImage } from '../../api/node-image/types.ts';
+import { isStale, openTags } from '../../api/node-image/types.ts';
+import { validateNodeImage } from '../../api/node-image/validate.ts';
 import {
   begun,
   heard,
@@ -297,9 +300,9 @@ describe('admission of a NodeImage', () => {
     [{ ...good, createdAt: undefined }, /createAt field for nginx:1 can not be empty/],
   ];
   it.each(bad)('refuses %j', (one, message) => {
-    expect(validateNodeImage(given([one]))).toEqual([
+    expect(validateNodeImage(given([one])).map(causeOf)).toEqual([
       expect.objectContaining({
-        path: expect.stringContaining('spec.images[nginx].tags[0]'),
+        field: expect.stringContaining('spec.images[nginx].tags[0]'),
         message: expect.stringMatching(message),
       }),
     ]);
@@ -307,7 +310,7 @@ describe('admission of a NodeImage', () => {
 
   it('C1: refuses a name and a reference that no runtime takes', () => {
     const check = (name: string, tag: string) =>
-      validateNodeImage({ spec: { images: { [name]: { tags: [{ ...good, tag }] } } } } as never);
+      validateNodeImage({ spec: { images: { [name]: { tags: [{ ...good, tag }] } } } } as never).map(causeOf);
     expect(check('a'.repeat(255), 't'.repeat(128))).toEqual([]);
     expect(check('a'.repeat(256), '1')).toEqual([
       expect.objectContaining({
@@ -318,7 +321,7 @@ describe('admission of a NodeImage', () => {
       { message: expect.stringContaining('it has 456 characters') },
     ]);
     const huge = check('a'.repeat(100_000), '1');
-    expect(huge.map(({ path, message }) => path.length + message.length).every((length) => length < 600)).toBe(true);
+    expect(huge.map(({ field, message }) => field.length + message.length).every((length) => length < 600)).toBe(true);
   });
 
   it('H4: judges of an update only what it makes worse', () => {
@@ -333,8 +336,8 @@ describe('admission of a NodeImage', () => {
     expect(changedTo({})).toEqual([]);
     expect(changedTo({ i0: { tags: [good, { ...good, tag: '2' }] } })).toEqual([]);
     expect(changedTo({ odd: { tags: [old, { ...good, version: 1 }] } })).toEqual([]);
-    expect(changedTo({ more: {} })).toMatchObject([{ path: 'spec.images' }]);
-    expect(changedTo({ i0: { tags: [good, good] } })).toMatchObject([{ path: 'spec.images[i0].tags[1].tag' }]);
+    expect(changedTo({ more: {} })).toMatchObject([{ field: 'spec.images' }]);
+    expect(changedTo({ i0: { tags: [good, good] } })).toMatchObject([{ field: 'spec.images[i0].tags[1].tag' }]);
     expect(changedTo({ odd: { tags: [{ ...old, version: -2 }] } }).length).toBeGreaterThan(0);
     expect(validateNodeImage(before).length).toBeGreaterThan(3);
   });
@@ -344,7 +347,7 @@ describe('admission of a NodeImage', () => {
       Array.from({ length: count }, (_, index) => ({ namespace: 'n', name: `s${index}` }));
     const image = (count: number) =>
       ({ spec: { images: { nginx: { tags: [good], pullSecrets: secrets(count) } } } }) as never;
-    expect(validateNodeImage(image(257))).toMatchObject([{ path: 'spec.images[nginx].pullSecrets' }]);
+    expect(validateNodeImage(image(257))).toMatchObject([{ field: 'spec.images[nginx].pullSecrets' }]);
     expect(validateNodeImage(image(256))).toEqual([]);
     expect(validateNodeImage(image(299), image(300))).toEqual([]);
     expect(validateNodeImage(image(301), image(300))).toHaveLength(1);
@@ -354,16 +357,16 @@ describe('admission of a NodeImage', () => {
     const tags = Array.from({ length: 50_000 }, (_, index) => ({ ...good, tag: `t${index}` }));
     const before = process.cpuUsage();
     expect(validateNodeImage(given([...tags, { ...good, tag: 't7' }]))).toMatchObject([
-      { path: 'spec.images[nginx].tags[50000].tag' },
+      { field: 'spec.images[nginx].tags[50000].tag' },
     ]);
     const { user } = process.cpuUsage(before);
     expect(user / 1_000).toBeLessThan(3_000);
   });
 
   it('refuses a tag twice, and more images than 256', () => {
-    expect(validateNodeImage(given([good, good]))).toMatchObject([{ path: 'spec.images[nginx].tags[1].tag' }]);
+    expect(validateNodeImage(given([good, good]))).toMatchObject([{ field: 'spec.images[nginx].tags[1].tag' }]);
     const images = Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`i${index}`, {}]));
-    expect(validateNodeImage({ spec: { images } })).toMatchObject([{ path: 'spec.images' }]);
+    expect(validateNodeImage({ spec: { images } })).toMatchObject([{ field: 'spec.images' }]);
     expect(validateNodeImage(given([good]))).toEqual([]);
   });
 });

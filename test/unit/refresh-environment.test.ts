@@ -4,17 +4,13 @@ import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Container, ContainerStatus, Pod } from '../../api/core/pod.ts';
 import type { RefreshOperation } from '../../api/engine/operations.ts';
-import {
-  expectedEnvHash,
-  formatContainersMeta,
-  formatState,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  noWork,
-  plainHash,
-  staleContainers,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { formatState } from '../../api/in-place/state.ts';
+import { noWork } from '../../api/in-place/work.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import {
   heardOfRefresh,
   newRefresh,

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { requestActivities } from '../../activities/kube/requests.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import { type ContainerRecreateRequest, crr, preRecreateGrace } from '../../api/container-recreate-request/types.ts';
+import { preRecreateGrace } from '../../api/container-recreate-request/texts.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request/types.ts';
+import { recreateWait } from '../../api/container-recreate-request/texts.ts';
+import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
 import {
@@ -11,13 +12,9 @@ import {
 } from '../../api/core/well-known.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
 import { parseRestartChanged, restartContainersId } from '../../api/engine/operations.ts';
-import {
-  expectedEnvHash,
-  formatContainersMeta,
-  inPlaceAnnotation,
-  inPlaceReadinessGate,
-  plainHash,
-} from '../../api/in-place/in-place-update.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
+import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import {
   passOverRequests,
   podUidOf,

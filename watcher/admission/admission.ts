@@ -256,7 +256,7 @@ function routesOf(
     operation,
   });
   const onRefusal = (request: AdmissionRequest, refused: Refused) => {
-    const fields = refused.errors.slice(0, 10).map(({ path }) => path);
+    const fields = refused.errors.slice(0, 10).map(({ field }) => field);
     log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
   };
   const onFailure = (request: AdmissionRequest, err: unknown) =>

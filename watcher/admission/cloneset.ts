@@ -12,7 +12,7 @@ import {
   validateCloneSet,
   validateCloneSetUpdate,
 } from '../../api/cloneset/validate.ts';
-import type { FieldProblem } from '../../api/core/field-problem.ts';
+import type { FieldError } from '../../api/core/field-error.ts';
 import { installation } from '../../api/core/well-known.ts';
 import { type ProtectionGates, protectedKinds, protectionWarnings } from '../../api/deletion-protection.ts';
 import type { LookUps } from './review/look-ups.ts';
@@ -89,7 +89,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
 
     async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
       const names = newlyNamedPods(after, before);
-      const problems: FieldProblem[] = [];
+      const problems: FieldError[] = [];
       // One after the other: a list of thousands must not take all connections for itself.
       for (const name of names) {
         const problem = namedPodProblem(after, name, await lookUps.pod(namespace, name, signal));
@@ -102,7 +102,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
     async function tryTemplate(
       after: JsonObject,
       before: JsonObject | undefined,
-    ): Promise<{ readonly problems: readonly FieldProblem[]; readonly warnings: readonly string[] }> {
+    ): Promise<{ readonly problems: readonly FieldError[]; readonly warnings: readonly string[] }> {
       const isPods = isJsonObject(objectOr(after.spec).template) && changesPods(before, after);
       if (!isPods) return { problems: [], warnings: [] };
       const probe = templateProbe(after, installation.dryRunNamespace);

@@ -1,13 +1,12 @@
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { fillRecreateRequest, placeRecreateRequest } from '../../api/container-recreate-request/admit.ts';
+import { defaultRecreateRequest } from '../../api/container-recreate-request/defaults.ts';
+import { recreateVersion } from '../../api/container-recreate-request/types.ts';
 import {
-  defaultRecreateRequest,
-  fillRecreateRequest,
-  placeRecreateRequest,
-  recreateVersion,
   refuseSpec,
   validateRecreateSpec,
   validateRecreateUpdate,
-} from '../../api/container-recreate-request/types.ts';
+} from '../../api/container-recreate-request/validate.ts';
 import { type FeatureGate, type FeatureGates, gateRefusal } from '../../api/feature-gates.ts';
 import type { LookUps } from './review/look-ups.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';

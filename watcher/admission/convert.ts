@@ -1,4 +1,5 @@
 import { isJsonList, isJsonObject, type JsonObject } from '../../api/base/json.ts';
+import type { Converted } from '../../api/core/converted.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { type Answer, isTooDeep, MalformedBody, type Route } from './server/server.ts';
 
@@ -7,12 +8,6 @@ export interface Conversion {
   readonly resource: Resource;
   /** The object in that version; undefined where one of the two versions is not ours. */
   readonly convert: (object: JsonObject, apiVersion: string) => Converted | undefined;
-}
-
-export interface Converted {
-  readonly object: JsonObject;
-  /** What could not be taken along, for the log. */
-  readonly warnings: readonly string[];
 }
 
 /** The name of the CRD of a resource. */

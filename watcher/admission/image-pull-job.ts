@@ -1,14 +1,10 @@
 import type { JsonObject } from '../../api/base/json.ts';
-import type { FieldProblem } from '../../api/core/field-problem.ts';
+import type { FieldError } from '../../api/core/field-error.ts';
 import { type FeatureGate, type FeatureGates, gateRefusal } from '../../api/feature-gates.ts';
-import {
-  defaultListPullJob,
-  defaultPullJob,
-  validateListPullJob,
-  validatePullJob,
-  validatePullJobUpdate,
-} from '../../api/image-pull-job/types.ts';
-import { nodeImages, servedVersion } from '../../api/node-image/types.ts';
+import { defaultListPullJob, defaultPullJob } from '../../api/image-pull-job/defaults.ts';
+import { validateListPullJob, validatePullJob, validatePullJobUpdate } from '../../api/image-pull-job/validate.ts';
+import { servedVersion } from '../../api/node-image/convert.ts';
+import { nodeImages } from '../../api/node-image/types.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
@@ -65,7 +61,7 @@ function review(
   }
 }
 
-function verdictOf(object: JsonObject, problems: readonly FieldProblem[]): Verdict {
+function verdictOf(object: JsonObject, problems: readonly FieldError[]): Verdict {
   return problems.length === 0 ? { kind: 'allowed', object } : { kind: 'refused', code: 400, errors: problems };
 }
 

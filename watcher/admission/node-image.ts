@@ -1,5 +1,8 @@
 import { type FeatureGates, gateRefusal } from '../../api/feature-gates.ts';
-import { defaultNodeImage, nodeImages, servedVersion, validateNodeImage } from '../../api/node-image/types.ts';
+import { servedVersion } from '../../api/node-image/convert.ts';
+import { defaultNodeImage } from '../../api/node-image/defaults.ts';
+import { nodeImages } from '../../api/node-image/types.ts';
+import { validateNodeImage } from '../../api/node-image/validate.ts';
 import { isBeingDeleted, objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 

@@ -1,5 +1,5 @@
 import { type FeatureGates, gateRefusal } from '../../api/feature-gates.ts';
-import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/types.ts';
+import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 import { isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 

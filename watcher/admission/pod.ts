@@ -1,10 +1,15 @@
 import { randomInt } from 'node:crypto';
 import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
-import { barrierEnv, launchMark, launchOrder, longestPodName } from '../../api/container-launch-priority.ts';
+import {
+  barrierEnv,
+  launchBarrierEnv,
+  launchMark,
+  launchOrder,
+  longestPodName,
+} from '../../api/container-launch-priority.ts';
 import { type NewPod, needsReadinessGate } from '../../api/core/pod-readiness.ts';
 import { podReadinessGate } from '../../api/core/well-known.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
-import { launchBarrierEnv } from '../../api/in-place/in-place-update.ts';
 import {
   wantsEnhancedLiveness,
   withoutLivenessProbes,
@@ -98,8 +103,8 @@ export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings
   // The API server refuses it, in its own words.
   if (name === '') return pod;
   if (name.length > longestPodName) {
-    const message = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
-    throw new ChainRefused([{ path: 'metadata.name', message }]);
+    const detail = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
+    throw new ChainRefused([{ field: 'metadata.name', detail }]);
   }
   const held = containers.map(({ entry, env }, index) => {
     const others = env.filter((variable) => variable.name !== launchBarrierEnv);

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../api/base/json.ts';
-import type { FieldError } from '../../../api/core/failure.ts';
+import { describeErrors, type FieldError } from '../../../api/core/field-error.ts';
 import { MalformedBody } from '../server/server.ts';
 
 /** One change of a new object, by name. It gives back the same value where it has nothing to do. */
@@ -20,7 +20,7 @@ export class ChainRefused extends Error {
   readonly errors: readonly FieldError[];
 
   constructor(errors: readonly FieldError[]) {
-    super(errors.map(({ path, message }) => `${path}: ${message}`).join('; '));
+    super(describeErrors(errors));
     this.errors = errors;
   }
 }

@@ -1,7 +1,5 @@
 import { isJsonObject, type JsonObject } from '../../../api/base/json.ts';
-import { describeErrors } from '../../../api/container-recreate-request/types.ts';
-import type { FieldError } from '../../../api/core/failure.ts';
-import type { FieldProblem } from '../../../api/core/field-problem.ts';
+import { causeOf, describeErrors, type FieldError } from '../../../api/core/field-error.ts';
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from '../server/server.ts';
 import { patchOf } from './patch.ts';
 
@@ -41,7 +39,7 @@ export interface Refused {
   readonly reason?: '';
   /** One line for people. Absent: the errors in one line. */
   readonly message?: string;
-  readonly errors: readonly (FieldError | FieldProblem)[];
+  readonly errors: readonly FieldError[];
 }
 
 /** Something that admission needs could not be asked; the message says what and why. */
@@ -175,11 +173,7 @@ function statusOf(request: AdmissionRequest, refused: Refused): object {
       name: request.name,
       group: request.kind.group,
       kind: request.kind.kind,
-      causes: refused.errors.slice(0, mostReported).map((error) => ({
-        reason: 'reason' in error ? error.reason : 'FieldValueInvalid',
-        field: error.path,
-        message: error.message,
-      })),
+      causes: refused.errors.slice(0, mostReported).map(causeOf),
     },
   };
 }

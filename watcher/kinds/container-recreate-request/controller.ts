@@ -9,21 +9,22 @@
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { sameJson } from '../../../api/base/json.ts';
 import { timestamp } from '../../../api/base/time.ts';
+import { fillRecreateSpec, virtualLabel } from '../../../api/container-recreate-request/admit.ts';
 import {
-  type ContainerRecreateRequest,
-  crr,
-  describeErrors,
   type FailedReason,
-  fillRecreateSpec,
-  isCompleted,
-  isFilled,
   recreateCondition,
   recreateMessage,
   recreateWait,
   recreateWaits,
-  virtualLabel,
+} from '../../../api/container-recreate-request/texts.ts';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  isCompleted,
+  isFilled,
 } from '../../../api/container-recreate-request/types.ts';
 import { withCondition } from '../../../api/core/conditions.ts';
+import { describeErrors } from '../../../api/core/field-error.ts';
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../../api/core/pod-readiness.ts';

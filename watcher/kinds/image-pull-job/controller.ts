@@ -27,8 +27,8 @@ import {
   isFinished,
   pullSecretFinalizer,
   steeringOf,
-  tooLargeForNodes,
 } from '../../../api/image-pull-job/types.ts';
+import { tooLargeForNodes } from '../../../api/image-pull-job/validate.ts';
 import { type ImageOwner, type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import type { PassResult } from '../../../kube/keyed-queue.ts';

@@ -18,6 +18,7 @@ import {
   queues,
 } from '../../../api/engine/operations.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
+import { pullWait } from '../../../api/node-image/texts.ts';
 import {
   fakeNodeImageLabel,
   type ImageOwner,
@@ -26,7 +27,6 @@ import {
   nodeImages,
   openTags,
   type PullSecretRef,
-  pullWait,
   tagsOf,
 } from '../../../api/node-image/types.ts';
 import type { PassResult } from '../../../kube/keyed-queue.ts';

@@ -6,9 +6,9 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import { type NodePodProbe, nodePodProbe } from '../../../api/node-pod-probe/types.ts';
+import { markerWait } from '../../../api/pod-probe-marker/texts.ts';
 import {
   isHeld,
-  markerWait,
   nodePodProbeFinalizer,
   type PodProbeMarker,
   type PodProbeMarkerStatus,

@@ -14,8 +14,8 @@ import {
   restartContainersType,
 } from '../../../api/engine/operations.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
-import { staleContainers } from '../../../api/in-place/in-place-update.ts';
 import type { Cache } from '../../../kube/cache.ts';
+import { staleContainers } from '../../../workflows/plan/fleet/in-place/completion.ts';
 import type { WantedOperation } from '../../starter.ts';
 
 export type RefreshGates = Pick<FeatureGates, 'DaemonWatchingPod' | 'InPlaceUpdateEnvFromMetadata'>;

@@ -6,7 +6,7 @@
 import { objectOr } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
-import { isInGrace } from '../../../api/in-place/in-place-update.ts';
+import { isInGrace } from '../../../api/in-place/grace.ts';
 import { batchesOf, type RecreateCause } from '../fleet/in-place/update.ts';
 import { baseScene } from '../fleet/plan.ts';
 import { type AlikePods, type FleetPod, membersOf } from '../fleet/pods.ts';

@@ -1,6 +1,6 @@
 /** Which pods of a CloneSet are to be updated, in which order, and within which budget (CS-50…56). */
 
-import { isInGrace } from '../../../api/in-place/in-place-update.ts';
+import { isInGrace } from '../../../api/in-place/grace.ts';
 import { updateOrder } from '../fleet/order.ts';
 import type { FleetPod } from '../fleet/pods.ts';
 import { isAtGoal, skippedPods } from '../fleet/scene.ts';

@@ -5,7 +5,7 @@ import { controllerReference } from '../../../api/core/refs.ts';
 import { podReadinessGate } from '../../../api/core/well-known.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import { type ControllerRevision, type RevisionScheme, templateOf } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import type { VolumeClaim } from './input.ts';
 import { stateMetadata } from './lifecycle.ts';
 import type { Intention } from './steps.ts';

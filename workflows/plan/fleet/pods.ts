@@ -8,7 +8,7 @@ import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { isControlledBy } from '../../../api/core/refs.ts';
 import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/fleet/lifecycle.ts';
 import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate } from '../../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import type { AsSeen } from './steps.ts';
 
 /** Which pods belong to a workload, and what its spec says about each. */

@@ -9,7 +9,7 @@ import { sameJson } from '../../../api/base/json.ts';
 import { cloneSetMark } from '../../../api/cloneset/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { type ControllerRevision, revisionOfPod } from '../../../api/fleet/revision.ts';
-import { inPlaceReadinessGate, inPlaceReason } from '../../../api/in-place/in-place-update.ts';
+import { inPlaceReadinessGate, inPlaceReason } from '../../../api/in-place/annotations.ts';
 import {
   budgetRetryMs,
   decideInPlace,

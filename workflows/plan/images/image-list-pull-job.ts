@@ -8,6 +8,7 @@ import { endCondition, withCondition } from '../../../api/core/conditions.ts';
 import type { RefusalReason } from '../../../api/core/failure.ts';
 import { longestReference } from '../../../api/core/image-reference.ts';
 import { withGrant } from '../../../api/engine/missing-right.ts';
+import { pullJobWait } from '../../../api/image-pull-job/texts.ts';
 import {
   endsByItself,
   type ImageListPullJob,
@@ -16,7 +17,6 @@ import {
   type ImagePullJobTemplate,
   imageListPullJobs,
   isFinished,
-  pullJobWait,
   templateHashLabel,
 } from '../../../api/image-pull-job/types.ts';
 import { shortened } from '../text-size.ts';

@@ -12,17 +12,20 @@ import { isActive } from '../../../api/core/pod.ts';
 import type { EngineTrouble } from '../../../api/engine/engine-trouble.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import {
-  endsByItself,
-  type ImagePullJob,
-  type ImagePullJobStatus,
   type PullJobFailedReason,
-  parallelismOf,
   pullJobCondition,
   pullJobMessage,
   pullJobWait,
   pullJobWaits,
+} from '../../../api/image-pull-job/texts.ts';
+import {
+  endsByItself,
+  type ImagePullJob,
+  type ImagePullJobStatus,
+  parallelismOf,
   steeringOf,
 } from '../../../api/image-pull-job/types.ts';
+import type { PullWaitReason } from '../../../api/node-image/texts.ts';
 import {
   currentTagStatus,
   findTag,
@@ -30,7 +33,6 @@ import {
   type NodeImage,
   outcomeOf,
   type PullSecretRef,
-  type PullWaitReason,
 } from '../../../api/node-image/types.ts';
 import { shortened } from '../text-size.ts';
 import { waitingSince } from '../waiting-since.ts';

@@ -6,6 +6,7 @@ import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { timestamp } from '../../../api/base/time.ts';
 import { type FamiliarImage, familiarImage } from '../../../api/core/familiar-image.ts';
 import { endsByItself, type ImagePullJob, imagePullJobs, ownerOf } from '../../../api/image-pull-job/types.ts';
+import { pullDefault } from '../../../api/node-image/defaults.ts';
 import {
   currentTagStatus,
   findTagStatus,
@@ -14,12 +15,11 @@ import {
   type ImageTag,
   type ImageTagPullPolicy,
   imageEntry,
-  mostImageSecrets,
   type NodeImage,
   type NodeImageSpec,
   type PullSecretRef,
-  pullDefault,
 } from '../../../api/node-image/types.ts';
+import { mostImageSecrets } from '../../../api/node-image/validate.ts';
 
 /** What a job wants of a node, beside what stands in the job. */
 export interface Wish {

@@ -8,6 +8,8 @@ import { type RefusalReason, refusalWait } from '../../../api/core/failure.ts';
 import { type FamiliarImage, referenceOf } from '../../../api/core/familiar-image.ts';
 import type { NodeRef } from '../../../api/core/refs.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import { pullDefault } from '../../../api/node-image/defaults.ts';
+import { type PullWaitReason, pullMessage, pullWait } from '../../../api/node-image/texts.ts';
 import {
   currentTagStatus,
   type ImageTagStatus,
@@ -16,10 +18,6 @@ import {
   type NodeImageStatus,
   openTags,
   type PullPhase,
-  type PullWaitReason,
-  pullDefault,
-  pullMessage,
-  pullWait,
   tagsOf,
   unansweredMs,
   unpullable,

@@ -14,11 +14,10 @@ import {
   parseProbeKey,
   probeKey,
 } from '../../../api/node-pod-probe/types.ts';
+import { mayWriteCondition, mayWriteMark } from '../../../api/pod-probe-marker/reserved.ts';
 import {
   type MarkerPolicy,
   type MarkerProbe,
-  mayWriteCondition,
-  mayWriteMark,
   type PodProbeMarker,
   selectionOf,
 } from '../../../api/pod-probe-marker/types.ts';

@@ -10,7 +10,7 @@ import { fairShares } from '../../../api/base/fair-shares.ts';
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import { type ContainerProbe, type PodProbe, parseProbeKey } from '../../../api/node-pod-probe/types.ts';
 import { mostProbesOfPod } from '../../../api/pod-probe-marker/limits.ts';
-import type { MarkerWaitReason } from '../../../api/pod-probe-marker/types.ts';
+import type { MarkerWaitReason } from '../../../api/pod-probe-marker/texts.ts';
 
 /** Bytes of the list of a node, with the results that its probes will have, and without their messages. */
 export const listRoom = 768 * 1024;

@@ -11,15 +11,17 @@
  */
 import {
   type CompleteReason,
-  type ContainerRecreatePhase,
-  type ContainerRecreateState,
-  type ContainerStatusSnapshot,
   type FailedReason,
-  type FailurePolicy,
-  type RecreatePhase,
   type RecreateWaitReason,
   recreateMessage,
   recreateWaits,
+} from '../../../api/container-recreate-request/texts.ts';
+import type {
+  ContainerRecreatePhase,
+  ContainerRecreateState,
+  ContainerStatusSnapshot,
+  FailurePolicy,
+  RecreatePhase,
 } from '../../../api/container-recreate-request/types.ts';
 import { type RefusalReason, refusalWait } from '../../../api/core/failure.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';

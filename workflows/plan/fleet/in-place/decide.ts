@@ -12,15 +12,10 @@ import type { Container, EnvVar, Pod } from '../../../../api/core/pod.ts';
 import type { PodTemplate } from '../../../../api/core/pod-template.ts';
 import type { FeatureGates } from '../../../../api/feature-gates.ts';
 import { canonicalTemplateOf, revisionMark } from '../../../../api/fleet/revision.ts';
-import {
-  type ContainerWork,
-  envReferences,
-  graceOf,
-  type InPlaceChange,
-  noWork,
-  type RefMetadata,
-  stateOf,
-} from '../../../../api/in-place/in-place-update.ts';
+import { envReferences } from '../../../../api/in-place/env-hash.ts';
+import { graceOf } from '../../../../api/in-place/grace.ts';
+import { stateOf } from '../../../../api/in-place/state.ts';
+import { type ContainerWork, type InPlaceChange, noWork, type RefMetadata } from '../../../../api/in-place/work.ts';
 
 /** How a workload wants its pods to be brought to another revision. */
 export type PodUpdatePolicy = 'ReCreate' | 'InPlaceIfPossible' | 'InPlaceOnly';

@@ -14,30 +14,27 @@ import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject } from '.
 import { compareGoStrings } from '../../../../api/base/json-go.ts';
 import { sameQuantity } from '../../../../api/base/quantity.ts';
 import { timestamp, whenPassed } from '../../../../api/base/time.ts';
+import { launchPriority } from '../../../../api/container-launch-priority.ts';
 import type { Pod, PodCondition, ResourceRequirements } from '../../../../api/core/pod.ts';
 import { withPodUnready } from '../../../../api/core/pod-readiness.ts';
 import type { FeatureGates } from '../../../../api/feature-gates.ts';
 import { isAtRevision, revisionMark } from '../../../../api/fleet/revision.ts';
 import {
-  type ContainerWork,
-  containersOf,
-  formatGrace,
-  formatState,
-  graceOf,
   hasInPlaceGate,
-  type InPlaceChange,
-  type InPlaceGrace,
-  type InPlaceState,
   inPlaceAnnotation,
   inPlaceReadinessGate,
   inPlaceReason,
-  launchPriority,
+} from '../../../../api/in-place/annotations.ts';
+import { formatGrace, graceOf, type InPlaceGrace } from '../../../../api/in-place/grace.ts';
+import { formatState, type InPlaceState, stateOf } from '../../../../api/in-place/state.ts';
+import {
+  type ContainerWork,
+  containersOf,
+  type InPlaceChange,
   noWork,
   type RefMetadata,
-  stateOf,
-  type Unfinished,
-  unfinishedContainers,
-} from '../../../../api/in-place/in-place-update.ts';
+} from '../../../../api/in-place/work.ts';
+import { type Unfinished, unfinishedContainers } from './completion.ts';
 
 export {
   decideInPlace,

@@ -1,0 +1,249 @@
+// Ties a new request to its pod: what admission, or later the watcher, checks against the pod and copies from it.
+
+import { isJsonList, isJsonObject, type JsonObject } from '../base/json.ts';
+import type { FieldError } from '../core/field-error.ts';
+import { isVirtual, type Node } from '../core/node.ts';
+import type { Container, ContainerStatus, Pod } from '../core/pod.ts';
+import { crrLabel, sidecarTerminatedCondition, virtualNodeLabel } from '../core/well-known.ts';
+import { withLabels } from './defaults.ts';
+import {
+  type ContainerRecreateRequestSpec,
+  type RecreateContainer,
+  type RecreatePreStop,
+  type RecreateStrategy,
+  recreateVersion,
+} from './types.ts';
+import { type Refusal, refuseSpec, type SpecProblem, validateRecreateSpec } from './validate.ts';
+
+/** A label value holds no more, so pods on nodes with longer names cannot be restarted. */
+export const labelValueLimit = 63;
+
+/** What admission has looked up. Undefined means that the API server says there is none. */
+export interface RecreateSurroundings {
+  readonly pod: Pod | undefined;
+  /** The node that the pod names; not looked up for a pod without one. */
+  readonly node: Node | undefined;
+}
+
+/** A valid spec with everything in it that the stop needs, so that nobody has to read the pod again (CRR-8). */
+export type FillResult = { readonly kind: 'filled'; readonly request: JsonObject } | Refusal;
+
+/**
+ * Writes into a new request what pod and node know (CRR-2 to CRR-7), or names everything that speaks against it. Takes the
+ * request in either version; what it does not know stays as it is. A spec that is not valid is refused as such.
+ */
+export function fillRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
+  const { pod, node } = input;
+  const checked = checkedSpec(input.request);
+  if (checked.kind === 'refused') return checked;
+  const { spec } = checked;
+
+  const podErrors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
+  if (pod === undefined) return { kind: 'refused', code: 400, errors: podErrors };
+
+  const filled = fillRecreateSpec(spec, pod);
+  const errors = [...podErrors, ...(filled.kind === 'refused' ? filled.errors : [])];
+  if (errors.length > 0 || node === undefined || filled.kind === 'refused') {
+    return { kind: 'refused', code: 400, errors };
+  }
+  const request = withLabels(input.request, { ...placeLabels(pod, node), ...virtualLabel(node) });
+  return { kind: 'filled', request: { ...request, spec: filled.spec } };
+}
+
+/**
+ * Ties a new request to its pod and node and to nothing else (CRR-2 to CRR-4), for callers that admission does not know:
+ * neither the request nor a refusal says more of the pod than UID, node, and whether it is active. The watcher fills in the
+ * rest.
+ */
+export function placeRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
+  const { pod, node } = input;
+  const checked = checkedSpec(input.request);
+  if (checked.kind === 'refused') return checked;
+  const { spec } = checked;
+
+  const errors = [...podProblems(spec.podName, pod, node), ...ownerProblems(input.request, pod)];
+  if (errors.length > 0 || pod === undefined || node === undefined) return { kind: 'refused', code: 400, errors };
+  return { kind: 'filled', request: withLabels(input.request, placeLabels(pod, node)) };
+}
+
+/**
+ * A spec with what its pod knows of the containers and of the grace period (CRR-5 to CRR-7), or why it cannot be. `askedAt`
+ * is when the request was created; absent: now.
+ */
+export function fillRecreateSpec(
+  spec: ContainerRecreateRequestSpec,
+  pod: Pod,
+  askedAt?: string,
+):
+  | { readonly kind: 'filled'; readonly spec: ContainerRecreateRequestSpec & JsonObject }
+  | { readonly kind: 'refused'; readonly errors: readonly FieldError[] } {
+  const containers = spec.containers.map((container, index) => fillContainer(container, index, pod, askedAt));
+  const errors = containers.flatMap((filled) => (filled.kind === 'refused' ? [filled.error] : []));
+  if (errors.length > 0) return { kind: 'refused', errors };
+  const filled = {
+    ...spec,
+    containers: containers.flatMap((container) => (container.kind === 'filled' ? [container.container] : [])),
+    strategy: withGracePeriod(spec.strategy ?? {}, pod),
+  };
+  return { kind: 'filled', spec: filled };
+}
+
+/** The label by which a provider of virtual nodes finds its requests; none for other nodes (CRR-4). */
+export function virtualLabel(node: Node | undefined): JsonObject {
+  return node !== undefined && isVirtual(node) ? { [virtualNodeLabel.key]: virtualNodeLabel.value } : {};
+}
+
+/** The spec of a request as a typed one, or why it is not valid. */
+function checkedSpec(
+  request: JsonObject,
+): { readonly kind: 'valid'; readonly spec: ContainerRecreateRequestSpec & JsonObject } | Refusal {
+  const version = recreateVersion(request) ?? 'v1beta1';
+  const problems = validateRecreateSpec(request.spec, version);
+  return isChecked(request.spec, problems) ? { kind: 'valid', spec: request.spec } : refuseSpec(problems, version);
+}
+
+/** The one place where a spec from outside becomes a typed one: no check has found anything. */
+function isChecked(
+  _spec: unknown,
+  problems: readonly SpecProblem[],
+): _spec is ContainerRecreateRequestSpec & JsonObject {
+  return problems.length === 0;
+}
+
+/** What the kubelet writes on the object that stands for a pod from a file of its node. */
+const mirrorAnnotation = 'kubernetes.io/config.mirror';
+
+function podProblems(podName: string, pod: Pod | undefined, node: Node | undefined): readonly FieldError[] {
+  const field = 'spec.podName';
+  if (pod === undefined) return [{ field, detail: `pod "${podName}" is not found` }];
+  const name = `pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}"`;
+
+  if (pod.metadata.deletionTimestamp !== undefined)
+    return [{ field, detail: `${name} is not active: it is being deleted` }];
+  const phase = pod.status?.phase ?? '';
+  const finished = phase === 'Succeeded' || phase === 'Failed';
+  if (finished && !sidecarsTerminated(pod)) return [{ field, detail: `${name} is not active: its phase is ${phase}` }];
+
+  // its containers carry the hash of the file as the UID of their pod, so no daemon would find them by the UID of the object
+  if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) {
+    const detail = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
+    return [{ field, detail }];
+  }
+
+  const nodeName = pod.spec.nodeName ?? '';
+  if (nodeName === '') return [{ field, detail: `${name} is not scheduled to a node` }];
+  if (node === undefined) return [{ field, detail: `node "${nodeName}" of ${name} is not found` }];
+  if (nodeName.length > labelValueLimit) {
+    return [{ field, detail: `the name of node "${nodeName}" has more than ${labelValueLimit} characters` }];
+  }
+  return [];
+}
+
+/** A request that belongs to a pod is about that pod, and not about one that has taken its name since. */
+function ownerProblems({ metadata }: JsonObject, pod: Pod | undefined): readonly FieldError[] {
+  const owners = isJsonObject(metadata) && isJsonList(metadata.ownerReferences) ? metadata.ownerReferences : [];
+  return owners.flatMap((owner, index) => {
+    if (pod === undefined || !isJsonObject(owner) || owner.kind !== 'Pod' || owner.uid === pod.metadata.uid) return [];
+    const detail = `is not pod "${pod.metadata.namespace ?? ''}/${pod.metadata.name}", which the request names`;
+    return [{ field: `metadata.ownerReferences[${index}]`, detail }];
+  });
+}
+
+function sidecarsTerminated(pod: Pod): boolean {
+  return pod.status?.conditions?.some(({ type }) => type === sidecarTerminatedCondition) ?? false;
+}
+
+type FilledContainer =
+  | { readonly kind: 'filled'; readonly container: RecreateContainer }
+  | { readonly kind: 'refused'; readonly error: FieldError };
+
+function fillContainer(
+  container: RecreateContainer,
+  index: number,
+  pod: Pod,
+  askedAt: string | undefined,
+): FilledContainer {
+  const { name } = container;
+  const refuse = (why: string): FilledContainer => ({
+    kind: 'refused',
+    error: { field: `spec.containers[${index}].name`, detail: `container "${name}" ${why}` },
+  });
+
+  const template = pod.spec.containers.find((candidate) => candidate.name === name);
+  if (template === undefined) return refuse(whyUnknown(name, pod));
+  const status = pod.status?.containerStatuses?.find((candidate) => candidate.name === name);
+  if (status === undefined) return refuse(`of pod "${pod.metadata.name}" has no status yet`);
+  const containerID = status.containerID ?? '';
+  if (containerID === '')
+    return refuse(`of pod "${pod.metadata.name}" has no containerID: it has not been started yet`);
+
+  const preStop = copyPreStop(template);
+  const ports = preStop?.httpGet === undefined ? undefined : template.ports;
+  return {
+    kind: 'filled',
+    container: {
+      ...container,
+      ...(preStop && { preStop }),
+      ...(ports && { ports: ports.map(copyPort) }),
+      statusContext: instanceAt(status, containerID, askedAt),
+    },
+  };
+}
+
+/**
+ * The instance that ran when the request was created (CRR-7). One that has been started since, to the second, is not it: the
+ * one before was, which the kubelet may still know.
+ */
+function instanceAt(status: ContainerStatus, containerID: string, askedAt: string | undefined) {
+  const { restartCount, state, lastState } = status;
+  const startedAt = state?.running?.startedAt;
+  const isNewer = askedAt !== undefined && startedAt !== undefined && Date.parse(startedAt) >= Date.parse(askedAt);
+  if (!isNewer || restartCount === 0) return { containerID, restartCount };
+  const [runtime = ''] = containerID.split('://');
+  return { containerID: lastState?.terminated?.containerID ?? `${runtime}://`, restartCount: restartCount - 1 };
+}
+
+function whyUnknown(name: string, pod: Pod): string {
+  const inits = pod.spec.initContainers ?? [];
+  if (inits.some((init) => init.name === name)) {
+    return `is an init container of pod "${pod.metadata.name}", which cannot be restarted`;
+  }
+  const known = pod.spec.containers.map((candidate) => candidate.name).join(', ');
+  return `is not a container of pod "${pod.metadata.name}", which has ${known}`;
+}
+
+/** The hook as it is now (CRR-7). `sleep` is carried, too, so that the stop can honour it. */
+function copyPreStop(container: Container): RecreatePreStop | undefined {
+  const hook = container.lifecycle?.preStop;
+  if (hook === undefined) return undefined;
+  const { exec, httpGet, tcpSocket, sleep } = hook;
+  return {
+    ...(exec && { exec }),
+    ...(httpGet && { httpGet }),
+    ...(tcpSocket && { tcpSocket }),
+    ...(sleep && { sleep }),
+  };
+}
+
+function copyPort(port: NonNullable<Container['ports']>[number]): NonNullable<RecreateContainer['ports']>[number] {
+  const { name, containerPort, hostPort, hostIP, protocol } = port;
+  return {
+    ...(name !== undefined && { name }),
+    containerPort,
+    ...(hostPort !== undefined && { hostPort }),
+    ...(hostIP !== undefined && { hostIP }),
+    ...(protocol !== undefined && { protocol }),
+  };
+}
+
+function placeLabels(pod: Pod, node: Node): JsonObject {
+  return {
+    [crrLabel.podUid]: pod.metadata.uid,
+    [crrLabel.nodeName]: node.metadata.name,
+  };
+}
+
+function withGracePeriod(strategy: RecreateStrategy, pod: Pod): RecreateStrategy {
+  const seconds = strategy.terminationGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds;
+  return seconds === undefined ? strategy : { ...strategy, terminationGracePeriodSeconds: seconds };
+}
