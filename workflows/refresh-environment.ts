@@ -2,13 +2,13 @@ import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporali
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
 import { refusalWait } from '../api/core/failure.ts';
 import { type RefreshOperation, searchAttributes } from '../api/engine/operations.ts';
-import type { News } from './plan/recreate/recreate-containers.ts';
+import type { RecreateEvent } from './plan/recreate/events.ts';
 import {
-  heardOfRefresh,
+  applyRefreshEvent,
   newRefresh,
   nextRefresh,
   type RefreshDecision,
-  type RefreshNews,
+  type RefreshEvent,
   type RefreshProgress,
   type StaleInstance,
 } from './plan/refresh-environment.ts';
@@ -32,7 +32,7 @@ export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text
  */
 export async function refreshEnvironment(
   operation: RefreshOperation,
-  inbox: Inbox<News | { readonly kind: 'changed' }>,
+  inbox: Inbox<RecreateEvent | { readonly kind: 'changed' }>,
   operator: Operator,
   before?: RefreshHandOver,
 ): Promise<'ended' | RefreshHandOver> {
@@ -42,7 +42,7 @@ export async function refreshEnvironment(
   for (;;) {
     const seen = await lookAtEnvironment(operation, operator);
     for (const news of inbox.isEmpty() ? [] : await inbox.take()) {
-      if (news.kind === 'command') progress = heardOfRefresh(progress, news);
+      if (news.kind === 'command') progress = applyRefreshEvent(progress, news);
     }
     const decision = nextRefresh(progress, seen);
     show(decision);
@@ -58,13 +58,13 @@ export async function refreshEnvironment(
           const { pausedBy, skipped } = progress;
           return { skipped: fitting(skipped, mostSkippedBytes), ...(pausedBy !== undefined && { pausedBy }) };
         }
-        if (!isNews) progress = heardOfRefresh(progress, { kind: 'tryAgain' });
+        if (!isNews) progress = applyRefreshEvent(progress, { kind: 'tryAgain' });
         break;
       }
       case 'stop': {
         const node = seen.node ?? operation.node;
         const ends = await Promise.all(decision.instances.map((instance) => stop(operation, node.uid, instance)));
-        progress = ends.reduce(heardOfRefresh, progress);
+        progress = ends.reduce(applyRefreshEvent, progress);
       }
     }
   }
@@ -102,7 +102,7 @@ async function lookAtEnvironment(operation: RefreshOperation, operator: Operator
 }
 
 /** Stops one instance. Whatever becomes of it is news. */
-async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshNews> {
+async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshEvent> {
   const { name: container, runtime, containerId } = instance;
   try {
     const result = await onNode(nodeUid)['node.v1.refreshContainer'].executeWithOptions(

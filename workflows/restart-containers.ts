@@ -22,21 +22,9 @@ import {
   restartContainersId,
   searchAttributes,
 } from '../api/engine/operations.ts';
-import {
-  type Action,
-  allNamed,
-  heard,
-  isMomentary,
-  isOver,
-  momentMs,
-  type News,
-  newProgress,
-  nextActions,
-  type Progress,
-  started,
-  statusOf,
-  waitingSince,
-} from './plan/recreate/recreate-containers.ts';
+import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
+import { allNamed, isMomentary, isOver, momentMs, type Progress } from './plan/recreate/model.ts';
+import { type Action, nextActions } from './plan/recreate/next.ts';
 import {
   overwritten,
   type ReportedStatus,
@@ -45,7 +33,9 @@ import {
   statusDelta,
   withDelta,
 } from './plan/recreate/report.ts';
+import { recreateStatus } from './plan/recreate/status.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
+import { waitingOnBlockersSince } from './plan/waiting-since.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube, look, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -64,7 +54,7 @@ import type { Fields } from './shared/shape.ts';
 import { type Refused, untilAllowed } from './shared/until-allowed.ts';
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
-type Heard = News | { readonly kind: 'changed' };
+type Heard = RecreateEvent | { readonly kind: 'changed' };
 
 /** What a run leaves to the next one. */
 export interface RestartHandOver {
@@ -223,10 +213,10 @@ async function recreate(
   });
 
   // before anything is begun: both may be over since long when Temporal was away
-  if (request.podGone) progress = heard(progress, { kind: 'podGone' });
+  if (request.podGone) progress = applyEvent(progress, { kind: 'podGone' });
   if (request.deadlineSeconds !== undefined) {
     const left = Date.parse(request.createdAt) + request.deadlineSeconds * 1000 - Date.now();
-    if (left <= 0) progress = heard(progress, { kind: 'deadline' });
+    if (left <= 0) progress = applyEvent(progress, { kind: 'deadline' });
     else after(left, 'activeDeadlineSeconds', () => inbox.put({ kind: 'deadline' }));
   }
 
@@ -246,7 +236,7 @@ async function recreate(
     }
     for (const news of await inbox.take()) {
       if (news.kind === 'changed') void lookAgain();
-      else progress = heard(progress, news);
+      else progress = applyEvent(progress, news);
     }
   }
   await reporter.flushed();
@@ -255,7 +245,7 @@ async function recreate(
   function begin(): void {
     for (let actions = nextActions(progress); actions.length > 0; actions = nextActions(progress)) {
       for (const action of actions) {
-        progress = started(progress, action);
+        progress = markStarted(progress, action);
         perform(action);
       }
     }
@@ -353,7 +343,11 @@ async function recreate(
   }
 
   /** Runs one step; whatever becomes of it is news. */
-  async function attempt(during: During, container: string | undefined, step: () => Promise<News>): Promise<void> {
+  async function attempt(
+    during: During,
+    container: string | undefined,
+    step: () => Promise<RecreateEvent>,
+  ): Promise<void> {
     const startedAt = Date.now();
     const about = { during, ...(container === undefined ? {} : { container }) };
     try {
@@ -429,7 +423,7 @@ async function recreate(
   }
 }
 
-type During = Extract<News, { kind: 'refused' }>['during'];
+type During = Extract<RecreateEvent, { kind: 'refused' }>['during'];
 
 /** Nothing is under way that only this run knows of. */
 function canBeHandedOver(progress: Progress): boolean {
@@ -445,8 +439,8 @@ function statusNow(
   unseen: Refused | undefined,
 ): ReportedStatus {
   const now = timestamp(Date.now());
-  const { waitingFor: wait, ...status } = statusOf(unseen ? { ...progress, parked: unseen } : progress, runtime);
-  const waitingFor = waitingSince(before.waitingFor, wait, now);
+  const { waitingFor: wait, ...status } = recreateStatus(unseen ? { ...progress, parked: unseen } : progress, runtime);
+  const waitingFor = waitingOnBlockersSince(before.waitingFor, wait, now);
   const completionTime = before.completionTime ?? (status.phase === 'Completed' ? now : undefined);
   return {
     ...status,

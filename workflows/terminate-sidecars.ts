@@ -19,10 +19,10 @@ import {
 } from '../api/engine/operations.ts';
 import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
-import { waitingSince } from './plan/recreate/recreate-containers.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import type { SidecarStep } from './plan/terminate-sidecars.ts';
 import { shortened } from './plan/text-size.ts';
+import { waitingOnBlockersSince } from './plan/waiting-since.ts';
 import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import {
@@ -198,7 +198,7 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
 
   async function tellWait(status: TerminationStatus, wait: Wait): Promise<void> {
     show(wait);
-    const waitingFor = waitingSince(status.waitingFor, wait, timestamp(Date.now()));
+    const waitingFor = waitingOnBlockersSince(status.waitingFor, wait, timestamp(Date.now()));
     // how far a stop is, its request says
     await report(pod, operator, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
   }
