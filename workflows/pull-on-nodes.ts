@@ -48,11 +48,11 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
         const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]), operator);
         if (seen !== 'open') return;
       }
-      const hasNews = () => wantsLook || commands.length > 0;
+      const hasWork = () => wantsLook || commands.length > 0;
       const isDue = () => operator.isHandOverDue() && operator.unidentified() === 0;
-      await condition(() => hasNews() || isDue());
+      await condition(() => hasWork() || isDue());
       // all that counts is written down on the job
-      if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
+      if (!hasWork()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
     }
   });
 

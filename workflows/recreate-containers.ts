@@ -51,7 +51,7 @@ export async function recreateContainers(
   run: OperationRun,
 ): Promise<'ended' | 'historyFull'> {
   const { operator } = run;
-  const request = await openRequest(operation, operator);
+  const request = await readOpenRequest(operation, operator);
   if (request === undefined) return 'ended';
   const node = request.node ?? operation.node;
   return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run);
@@ -116,7 +116,7 @@ function canBeHandedOver(progress: Progress): boolean {
 // ---------------------------------------------------------------------------------------------------------- looking
 
 /** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
-async function openRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
+async function readOpenRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
   const containers: OpenRequest['containers'][number][] = [];
   for (;;) {
     const found = await lookAtRequest(operation, containers.length, operator);

@@ -29,7 +29,7 @@ const restartHandOver: Fields<RestartHandOver> = { operator: operatorHandOver, r
 /**
  * Recreates the containers that one request names, in the pod that the workflow ID names, or those whose environment is
  * older than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
- * continues with the next work on the pod, if there is any: `queued` is what an earlier run was told of.
+ * continues with the next work on the pod, if there is any: `queued` is what an earlier run has received.
  */
 export async function restartContainers(
   operation: RestartWork,

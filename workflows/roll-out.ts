@@ -117,7 +117,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
   }
 }
 
-/** Sees that this permit is handed in, and no other. What comes of it is news. */
+/** Sees that this permit is handed in, and no other. What comes of it is an event. */
 function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, refusalsBefore = 0) {
   let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
   let refusals = refusalsBefore;
@@ -255,7 +255,7 @@ async function goOn(
   return await handOverTo<typeof rollOut>([known, { ...rest, batch, log: log.slice(-3) }]);
 }
 
-/** How long it waits to be told what the object asks for, before it asks again. */
+/** How long it waits for the signal that says what the object asks for, before it asks again. */
 const factsMs = 2_000;
 
 const mostSummaryBytes = 180;

@@ -127,7 +127,7 @@ async function untilEnded(termination: Termination): Promise<'ended' | 'historyF
       if (end) return end;
       continue;
     }
-    // only now: what the next run is not told of has been obeyed, and a pause stands in the status
+    // only now: what is not handed over has been obeyed, and a pause stands in the status
     if (!memory.progress().mayTryAgain && (await mayHandOver(termination, received))) return 'historyFull';
     await proceed(termination, seen);
   }

@@ -62,7 +62,7 @@ export type RefreshDecision =
   | {
       readonly kind: 'wait';
       readonly waitingFor: Wait;
-      /** Absent: until there is news. */
+      /** Absent: until there is an event. */
       readonly againInMs?: number;
     }
   | { readonly kind: 'done' };

@@ -51,7 +51,7 @@ export type TerminationEvent =
 /** First and longest pause before a stop that did not work is tried again (JST-30). */
 const tryAgainMs = { first: 10_000, most: 300_000 } as const;
 
-/** Changes are told by signal; this finds what nobody has told. */
+/** Changes are signalled; this finds those that were not. */
 const lookAgainMs = { first: 60_000, most: 600_000 } as const;
 
 /** Where a run begins, with what the run before has left. */

@@ -53,7 +53,7 @@ export interface OperationRun {
   readonly announced: () => Promise<unknown>;
   /** Whether nobody has to wait for that. */
   readonly isAnnounced: () => boolean;
-  /** Carries the operation out. A cancellation does not interrupt it: the listener has been told of that. */
+  /** Carries the operation out. A cancellation does not interrupt it: the listener receives it. */
   readonly carryOut: <Result>(body: () => Promise<Result>) => Promise<Result>;
 }
 

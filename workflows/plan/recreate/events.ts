@@ -69,7 +69,7 @@ export type RecreateEvent =
       readonly reason: RefusalReason;
       readonly message: string;
     }
-  /** What was refused is due again: perhaps it has been mended, or was never meant. */
+  /** What was refused is due again: perhaps it has been fixed, or was never meant. */
   | { readonly kind: 'tryAgain' }
   | { readonly kind: 'podGone' }
   | { readonly kind: 'withdrawn' }

@@ -90,10 +90,10 @@ export interface Progress {
   readonly runtimeAway?: string;
   readonly drain: 'none' | 'due' | 'running' | 'done';
   readonly paused: boolean;
-  /** What the status said about a pause that an earlier run was told of. */
+  /** What the status said about a pause that an earlier run has received. */
   readonly pauseNote?: string;
   readonly commands: readonly Command[];
-  /** A refusal that a person has to mend before the step is tried again. */
+  /** A refusal that a person has to fix before the step is tried again. */
   readonly parked?: { readonly reason: RefusalReason; readonly message: string };
   readonly inFlight: {
     readonly looking: boolean;
@@ -115,7 +115,7 @@ export type ContainerBefore = Omit<
 /** How many containers one look at the node covers: their IDs have to fit into a history event. */
 export const lookWindow = 12;
 
-/** A stop that is over sooner is told of together with what follows it, and nobody asks the node whether it answers. */
+/** A stop that is over sooner is reported together with what follows it, and the node is not asked whether it answers. */
 export const momentMs = 250;
 
 /** In JSON; texts of containers come from runtimes and people, and travel through histories. */

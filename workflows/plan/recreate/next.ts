@@ -68,7 +68,7 @@ function stepsDueAt(at: Position, progress: Progress): readonly Action[] {
       return inFlight.awaiting.includes(at.container.name) ? [] : [awaitOf(at.container, order)];
     case 'stop':
       if (isAnswered(progress)) return stepsToStop(at.container, progress);
-      // a first stop may take long, and that the node has answered is told before it ends
+      // a first stop may take long, and that the node has answered is reported before it ends
       return isMomentary(progress) ? [] : looksDue(progress);
     case 'hold':
     case 'over':

@@ -15,7 +15,7 @@ import { recreateWait } from './waits.ts';
 /** In JSON; texts come from runtimes and people, and travel through histories. */
 const outcomeBytes = 1500;
 
-/** What users are told. Times are added by whoever knows the clock. */
+/** What is reported to users. Times are added by whoever knows the clock. */
 export interface RecreateStatus {
   readonly phase: RecreatePhase;
   readonly message: string;
@@ -54,7 +54,7 @@ export function recreateStatus(progress: Progress, runtime: string): RecreateSta
   };
 }
 
-/** The end as users may hear of it. What is written once stays, so the name of who aborted has to be known by then. */
+/** The end as it may be reported. What is written once stays, so the name of who aborted has to be known by then. */
 function reportedEnd({ end, commands }: Progress): Exclude<End, { kind: 'withdrawn' }> | undefined {
   if (end === undefined || end.kind === 'withdrawn') return undefined;
   const isNamed = end.kind !== 'aborted' || commands.find(({ id }) => id === end.command)?.by !== undefined;

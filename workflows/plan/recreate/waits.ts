@@ -38,7 +38,7 @@ export function recreateWait(progress: Progress): Wait | undefined {
   if (runtimeAway !== undefined) {
     return wait('RuntimeUnreachable', [`pod/${order.pod}`], `${recreateWaits.RuntimeUnreachable}; ${runtimeAway}`);
   }
-  // told once the node has answered: a first stop may begin earlier
+  // reported once the node has answered: a first stop may begin earlier
   if (inFlight.stopping !== undefined && isAnswered(progress)) {
     return wait('Stopping', [`container/${inFlight.stopping}`]);
   }
