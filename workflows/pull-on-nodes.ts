@@ -1,11 +1,11 @@
-import { CancellationScope, condition, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
-import { changedSignal, commandNames, type PullJobOperation, pullOnNodesId } from '../api/engine/operations.ts';
+import { condition } from '@temporalio/workflow';
+import { commandNames, type PullJobOperation, pullOnNodesId } from '../api/engine/operations.ts';
 import { imagePullJobs } from '../api/image-pull-job/types.ts';
 import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
-import { listenToOperator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
-import { checkOwnId } from './shared/own-id.ts';
+import { announce, beginOperation } from './shared/operation.ts';
+import { type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import type { Fields } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
@@ -17,57 +17,56 @@ export interface PullJobHandOver {
 const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver };
 
 /**
- * Steers one job that pulls an image on many nodes. The watcher chooses the nodes and counts them; this hears pause,
- * resume, retry and abort and writes them down on the job, where the watcher obeys them, and ends when the job has.
+ * Steers one job that pulls an image on many nodes. The watcher chooses the nodes and counts them; this operation receives
+ * pause, resume, retry and abort, writes them down on the job, where the watcher obeys them, and ends when the job has.
  */
 export async function pullOnNodes(operation: PullJobOperation, handOver?: unknown): Promise<void> {
   const { job } = operation;
-  checkOwnId(pullOnNodesId(job.uid));
   const before = handedOver(handOver, pullJobHandOver);
   const commands: { readonly command: OperatorCommand; readonly by: string }[] = [];
   let wantsLook = true;
 
-  setHandler(defineSignal<[unknown]>(changedSignal), () => {
-    wantsLook = true;
-  });
-  const operator = listenToOperator(
-    commandNames,
-    { command: () => undefined, identified: (command, by) => void commands.push({ command, by }) },
-    { before: before.operator },
+  const run = beginOperation(
+    { id: pullOnNodesId(job.uid), commands: commandNames, before: before.operator },
+    {
+      changed: () => {
+        wantsLook = true;
+      },
+      command: () => undefined,
+      identified: (command, by) => void commands.push({ command, by }),
+      cancelled: (abort) => void commands.push({ command: abort, by: abort.by }),
+    },
   );
-  CancellationScope.current().cancelRequested.catch(() =>
-    commands.push({ command: { id: 0, name: 'abort' }, by: 'a cancellation of its workflow' }),
-  );
+  const { operator } = run;
 
-  await CancellationScope.nonCancellable(async () => {
+  await run.carryOut(async () => {
     for (;;) {
-      for (const { command, by } of commands.splice(0)) await carryOut(command, by);
+      for (const { command, by } of commands.splice(0)) await steer(command, by);
       if (wantsLook) {
         wantsLook = false;
         const summary = shortened(`look at ${job.name}`, summaryBytes);
         const seen = await untilAllowed(() => look.lookAtPullJob.executeWithOptions({ summary }, [job]), operator);
         if (seen !== 'open') return;
       }
-      const hasNews = () => wantsLook || commands.length > 0;
+      const hasWork = () => wantsLook || commands.length > 0;
       const isDue = () => operator.isHandOverDue() && operator.unidentified() === 0;
-      await condition(() => hasNews() || isDue());
+      await condition(() => hasWork() || isDue());
       // all that counts is written down on the job
-      if (!hasNews()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
+      if (!hasWork()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
     }
   });
 
-  async function carryOut(command: OperatorCommand, by: string): Promise<void> {
+  /** Writes a command down on the job. */
+  async function steer(command: OperatorCommand, by: string): Promise<void> {
     const { name } = command;
     await untilAllowed(
       () => images.steerPullJob.executeWithOptions({ summary: name }, [{ job, command: name, by }]),
       operator,
       { superseded: () => undefined },
     );
-    const key = `${workflowInfo().runId.slice(0, 8)}-${command.id}`;
     const about = { kind: imagePullJobs.kind, ...job };
-    const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
-    await images.announceSteering
-      .executeWithOptions(options, [{ about, command: name, by, key }])
-      .catch(() => undefined);
+    await announce(command, by, ({ options, event: { target: _, ...event } }) =>
+      images.announceSteering.executeWithOptions(options, [{ about, ...event }]),
+    );
   }
 }

@@ -1,19 +1,20 @@
-import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import { condition } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
 import { refusalWait } from '../api/core/failure.ts';
-import { type RefreshOperation, searchAttributes } from '../api/engine/operations.ts';
-import type { News } from './plan/recreate/recreate-containers.ts';
+import type { RefreshOperation } from '../api/engine/operations.ts';
 import {
-  heardOfRefresh,
+  applyRefreshEvent,
   newRefresh,
   nextRefresh,
   type RefreshDecision,
-  type RefreshNews,
+  type RefreshEvent,
   type RefreshProgress,
   type StaleInstance,
 } from './plan/refresh-environment.ts';
 import { fitting } from './plan/text-size.ts';
+import type { RestartEvent } from './recreate-containers.ts';
 import { look, onNode } from './shared/activities.ts';
+import { type Displayed, newDisplay } from './shared/display.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { Operator } from './shared/operator.ts';
 import { reasonOf } from './shared/refusals.ts';
@@ -32,39 +33,39 @@ export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text
  */
 export async function refreshEnvironment(
   operation: RefreshOperation,
-  inbox: Inbox<News | { readonly kind: 'changed' }>,
+  inbox: Inbox<RestartEvent>,
   operator: Operator,
   before?: RefreshHandOver,
 ): Promise<'ended' | RefreshHandOver> {
   let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...before };
-  let shown = '';
+  const display = newDisplay();
 
   for (;;) {
     const seen = await lookAtEnvironment(operation, operator);
-    for (const news of inbox.isEmpty() ? [] : await inbox.take()) {
-      if (news.kind === 'command') progress = heardOfRefresh(progress, news);
+    for (const event of inbox.isEmpty() ? [] : await inbox.take()) {
+      if (event.kind === 'command') progress = applyRefreshEvent(progress, event);
     }
     const decision = nextRefresh(progress, seen);
-    show(decision);
+    display(displayed(decision));
 
     switch (decision.kind) {
       case 'done':
-        // who was told of a change while it looked has not seen it
+        // a change that was received during the look may be newer than what it saw
         if (inbox.isEmpty() || progress.aborted) return 'ended';
         break;
       case 'wait': {
-        const isNews = await news(decision.againInMs);
+        const isReceived = await anyEvent(decision.againInMs);
         if (mayHandOver()) {
           const { pausedBy, skipped } = progress;
           return { skipped: fitting(skipped, mostSkippedBytes), ...(pausedBy !== undefined && { pausedBy }) };
         }
-        if (!isNews) progress = heardOfRefresh(progress, { kind: 'tryAgain' });
+        if (!isReceived) progress = applyRefreshEvent(progress, { kind: 'tryAgain' });
         break;
       }
       case 'stop': {
         const node = seen.node ?? operation.node;
         const ends = await Promise.all(decision.instances.map((instance) => stop(operation, node.uid, instance)));
-        progress = ends.reduce(heardOfRefresh, progress);
+        progress = ends.reduce(applyRefreshEvent, progress);
       }
     }
   }
@@ -74,23 +75,20 @@ export async function refreshEnvironment(
     return operator.isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
   }
 
-  /** Waits for news, or until it may hand over; false when nothing came in time. */
-  async function news(ms: number | undefined): Promise<boolean> {
+  /** Waits for an event, or until it may hand over; false when nothing came in time. */
+  async function anyEvent(ms: number | undefined): Promise<boolean> {
     const isThere = () => !inbox.isEmpty() || mayHandOver();
     if (ms !== undefined) return await condition(isThere, ms);
     await condition(isThere);
     return true;
   }
+}
 
-  function show(decision: RefreshDecision): void {
-    const waitingFor = decision.kind === 'wait' ? decision.waitingFor : undefined;
-    const phase = decision.kind === 'done' ? 'Completed' : 'Refreshing';
-    const reason = waitingFor?.reason ?? '';
-    setCurrentDetails(waitingFor ? `${reason}: ${waitingFor.unblock}` : '');
-    if (shown === `${phase}/${reason}`) return;
-    shown = `${phase}/${reason}`;
-    upsertSearchAttributes({ [searchAttributes.phase]: [phase], [searchAttributes.reason]: [reason] });
-  }
+function displayed(decision: RefreshDecision): Displayed {
+  const waitingFor = decision.kind === 'wait' ? decision.waitingFor : undefined;
+  const phase = decision.kind === 'done' ? 'Completed' : 'Refreshing';
+  const reason = waitingFor?.reason ?? '';
+  return { details: waitingFor ? `${reason}: ${waitingFor.unblock}` : '', phase, reason };
 }
 
 /** Names of containers travel in one payload with all else that is handed over. */
@@ -101,8 +99,8 @@ async function lookAtEnvironment(operation: RefreshOperation, operator: Operator
   return await untilAllowed(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]), operator);
 }
 
-/** Stops one instance. Whatever becomes of it is news. */
-async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshNews> {
+/** Stops one instance. Whatever becomes of it is an event. */
+async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshEvent> {
   const { name: container, runtime, containerId } = instance;
   try {
     const result = await onNode(nodeUid)['node.v1.refreshContainer'].executeWithOptions(

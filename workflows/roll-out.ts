@@ -1,23 +1,12 @@
-import {
-  CancellationScope,
-  condition,
-  defineSignal,
-  isCancellation,
-  setCurrentDetails,
-  setHandler,
-  sleep,
-  upsertSearchAttributes,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
 import {
-  changedSignal,
+  type CommandName,
   parseRollOutChanged,
   type RollOutOperation,
   rollOutCommandNames,
   rollOutId,
-  searchAttributes,
 } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
@@ -39,16 +28,11 @@ import {
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import { shortened } from './plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
+import { type Displayed, newDisplay } from './shared/display.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
-import {
-  listenToOperator,
-  type Operator,
-  type OperatorCommand,
-  type OperatorHandOver,
-  operatorHandOver,
-} from './shared/operator.ts';
-import { checkOwnId } from './shared/own-id.ts';
+import { type Announcement, beginOperation } from './shared/operation.ts';
+import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
 import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 
@@ -68,64 +52,51 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
 
 /**
  * Rolls out what one fleet object asks for, for as long as there is something to roll out. It gives the leading watcher
- * leave to disrupt pods, hears what came of it, and obeys operators. Answers how far it has come.
+ * permits to disrupt pods, takes in its verdicts, and obeys operators. Answers how far it has come.
  */
 export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<string> {
-  checkOwnId(rollOutId(operation.target.uid));
   const before = handedOver(handOver, rollOutHandOver);
   const inbox = newInbox<RollOutNews>();
-  const announcements: Promise<void>[] = [];
   /** What has become of each command: undefined when it was obeyed, else why not. */
   const answers = new Map<number, string | undefined>();
   const givenAt = new Map<number, string>();
-  let progress = begun(operation.facts, Date.now(), before);
+  let isCancelled = false;
 
-  setHandler(defineSignal<[unknown]>(changedSignal), (payload) =>
-    inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
-  );
-  const operator = listenToOperator(
-    rollOutCommandNames,
+  const run = beginOperation(
+    { id: rollOutId(operation.target.uid), commands: rollOutCommandNames, before: before.operator },
     {
-      command: ({ id, name, by = '', target }) => {
-        const at = new Date().toISOString();
-        givenAt.set(id, at);
-        inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
+      changed: (payload) => inbox.put({ kind: 'changed', change: parseRollOutChanged(payload) }),
+      command: receive,
+      identified: ({ id, name }, by) =>
+        inbox.put({ kind: 'identified', command: { name, at: givenAt.get(id) ?? '' }, by }),
+      cancelled: (abort) => {
+        isCancelled = true; // it stops like after the command of the same sense, and ends besides
+        receive(abort);
       },
-      identified: (command, by) => {
-        const at = givenAt.get(command.id) ?? '';
-        inbox.put({ kind: 'identified', command: { name: command.name, at }, by });
-        announcements.push(
-          condition(() => answers.has(command.id)).then(() =>
-            announce(operation, command, by, answers.get(command.id)),
-          ),
-        );
+      announce: async (announcement) => {
+        await condition(() => answers.has(announcement.id));
+        await announceCommand(operation, announcement, answers.get(announcement.id));
       },
     },
-    { before: before.operator },
   );
+  const { operator } = run;
+  let progress = begun(operation.facts, Date.now(), before);
 
-  // Temporal's own cancellation stops it like the command of the same sense, and ends the run
-  let isCancelled = false;
-  CancellationScope.current().cancelRequested.catch(() => {
-    isCancelled = true;
-    const command = { name: 'abort', by: 'a cancellation of its workflow', at: new Date().toISOString() } as const;
-    inbox.put({ kind: 'command', id: 0, command });
-  });
-
-  return await CancellationScope.nonCancellable(async () => {
+  return await run.carryOut(async () => {
     const advance = advancer(operation, inbox, before.refusals);
     const record = recorder(operation, inbox, operator);
-    for (let shown = ''; ; ) {
-      // nothing is begun on news that has not been read: it may be a command
+    const display = newDisplay();
+    for (;;) {
+      // nothing is begun on events that have not been read: one may be a command
       if (inbox.isEmpty()) {
         const unrecorded = unrecordedOrders(progress);
         record(unrecorded);
         advance.to(wantedPermit(progress), progress);
-        shown = show(progress, shown);
+        display(displayed(progress));
         const isLast = isOver(progress) || (isCancelled && !unrecorded);
         if (isLast || (operator.isHandOverDue() && !unrecorded)) {
-          // a run that has ended hears nothing: what comes until then is read first
-          await Promise.all(announcements);
+          // a run that has ended receives nothing: what comes until then is read first
+          await run.announced();
           if (inbox.isEmpty() && operator.unidentified() === 0) {
             if (isLast) return progress.summary || phaseOf(progress);
             await goOn(operation, progress, { operator: operator.handOver(), refusals: advance.refusals() });
@@ -138,9 +109,15 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
       }
     }
   });
+
+  function receive({ id, name, by = '', target }: OperatorCommand<CommandName>): void {
+    const at = new Date().toISOString();
+    givenAt.set(id, at);
+    inbox.put({ kind: 'command', id, command: { name, by, at, ...(target !== undefined && { target }) } });
+  }
 }
 
-/** Sees that this permit is handed in, and no other. What comes of it is news. */
+/** Sees that this permit is handed in, and no other. What comes of it is an event. */
 function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, refusalsBefore = 0) {
   let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
   let refusals = refusalsBefore;
@@ -253,31 +230,19 @@ function refusalWaitOf(why: StepFailure): WaitingFor {
   return { reason, blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
 }
 
-/** Makes the operation findable by what it does now, and says all there is to say. Answers what it has shown. */
-function show(progress: RollOutProgress, shown: string): string {
-  setCurrentDetails(detailsOf(progress));
-  const phase = phaseOf(progress);
-  const reason = progress.waitingFor?.reason ?? '';
-  const next = `${phase} ${reason}`;
-  if (next !== shown) {
-    upsertSearchAttributes({ [searchAttributes.phase]: [phase], [searchAttributes.reason]: [reason] });
-  }
-  return next;
+/** What the roll-out does now, and all there is to say about it. */
+function displayed(progress: RollOutProgress): Displayed {
+  return { details: detailsOf(progress), phase: phaseOf(progress), reason: progress.waitingFor?.reason ?? '' };
 }
 
-/** Emits an Event that names the command and its sender. Nothing depends on it, and nothing waits for it for long. */
-async function announce(
+/** Says in an Event who gave the command, and why it had no effect when it had none. */
+async function announceCommand(
   { kind, target }: RollOutOperation,
-  { id, name, target: pod }: OperatorCommand,
-  by: string,
+  { options, event: { target: pod, ...event } }: Announcement,
   refused: string | undefined,
 ): Promise<void> {
-  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
-  // not by whom: Temporal refuses a task whose summary is long, and anybody may choose any name
-  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
-  const input = { kind, target, command: name, by, key };
   const more = { ...(pod !== undefined && { pod }), ...(refused !== undefined && { refused }) };
-  await kube.announceRollOutCommand.executeWithOptions(options, [{ ...input, ...more }]).catch(() => undefined);
+  await kube.announceRollOutCommand.executeWithOptions(options, [{ kind, target, ...event, ...more }]);
 }
 
 /** The next run begins with what this one knows; a permit that is handed in is taken back and given anew. */
@@ -290,7 +255,7 @@ async function goOn(
   return await handOverTo<typeof rollOut>([known, { ...rest, batch, log: log.slice(-3) }]);
 }
 
-/** How long it waits to be told what the object asks for, before it asks again. */
+/** How long it waits for the signal that says what the object asks for, before it asks again. */
 const factsMs = 2_000;
 
 const mostSummaryBytes = 180;

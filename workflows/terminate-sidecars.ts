@@ -1,17 +1,8 @@
-import {
-  CancellationScope,
-  condition,
-  defineSignal,
-  setCurrentDetails,
-  setHandler,
-  upsertSearchAttributes,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
 import {
-  changedSignal,
   commandNames,
   type SidecarOperation,
   searchAttributes,
@@ -19,35 +10,31 @@ import {
 } from '../api/engine/operations.ts';
 import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
-import { waitingSince } from './plan/recreate/recreate-containers.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
-import type { SidecarStep } from './plan/terminate-sidecars.ts';
+import type { SidecarDecision, SidecarStep } from './plan/terminate-sidecars.ts';
+import {
+  applyTerminationEvent,
+  lookAgainPauseMs,
+  newTermination,
+  nextOrder,
+  repeatPauseMs,
+  type TerminationEvent,
+  type TerminationOrder,
+  type TerminationProgress,
+} from './plan/termination-progress.ts';
 import { shortened } from './plan/text-size.ts';
+import { waitingOnBlockersSince } from './plan/waiting-since.ts';
 import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
-import {
-  listenToOperator,
-  type Operator,
-  type OperatorCommand,
-  type OperatorHandOver,
-  operatorHandOver,
-} from './shared/operator.ts';
-import { checkOwnId } from './shared/own-id.ts';
+import { beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Operator, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
 import { type Fields, number } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** First and longest pause before a stop that did not work is tried again (JST-30). */
-const tryAgainMs = { first: 10_000, most: 300_000 } as const;
-
-/** Changes are told by signal; this finds what nobody has told. */
-const lookAgainMs = { first: 60_000, most: 600_000 } as const;
-
 /** What a run leaves to the next one; all else stands on the pod. */
-export interface SidecarHandOver {
+export interface SidecarHandOver extends Pick<TerminationProgress, 'failures' | 'refusals'> {
   readonly operator: OperatorHandOver;
-  readonly failures: number;
-  readonly refusals: number;
 }
 
 const sidecarHandOver: Fields<SidecarHandOver> = { operator: operatorHandOver, failures: number, refusals: number };
@@ -58,150 +45,174 @@ const sidecarHandOver: Fields<SidecarHandOver> = { operator: operatorHandOver, f
  */
 export async function terminateSidecars(operation: SidecarOperation, handOver?: unknown): Promise<void> {
   const { pod } = operation;
-  checkOwnId(terminateSidecarsId(pod.uid));
   const before = handedOver(handOver, sidecarHandOver);
-  /** Stops that did not work, and steps that were refused: each pause after one is longer than the one before. */
-  let { failures = 0, refusals = 0 } = before;
-  const heard = { news: 0 };
-  const announcements: Promise<void>[] = [];
-  /** Who paused or aborted; empty until it is known. */
-  let pausedBy: string | undefined;
-  let abortedBy: string | undefined;
-  let skips: readonly (string | undefined)[] = [];
-  let mayTryAgain = false;
-  let isResumed = false;
+  const memory = newMemory(newTermination(before));
 
-  setHandler(defineSignal<[unknown]>(changedSignal), () => void heard.news++);
-  const operator = listenToOperator(commandNames, { command: obey, identified: name }, { before: before.operator });
-  CancellationScope.current().cancelRequested.catch(() => {
-    abortedBy = 'a cancellation of its workflow';
-    heard.news++;
+  const run = beginOperation(
+    { id: terminateSidecarsId(pod.uid), commands: commandNames, before: before.operator },
+    {
+      changed: () => memory.apply({ kind: 'changed' }),
+      command: ({ name, target }) => memory.apply({ kind: 'command', name, target }),
+      identified: ({ name }, by) => memory.apply({ kind: 'commandIdentified', name, by }),
+      cancelled: ({ by }) => memory.apply({ kind: 'cancelled', by }),
+      announce: ({ options, event }) => kube.announceOnPod.executeWithOptions(options, [{ pod, ...event }]),
+    },
+  );
+
+  await run.carryOut(async () => {
+    const end = await untilEnded({ pod, memory, run, operator: run.operator });
+    await run.announced();
+    if (end === 'ended') return;
+    const { failures, refusals } = memory.progress();
+    const rest = { operator: run.operator.handOver(), failures, refusals };
+    await handOverTo<typeof terminateSidecars>([operation, rest]);
   });
+}
 
-  await CancellationScope.nonCancellable(async () => {
-    const end = await untilEnded();
-    await Promise.all(announcements);
-    if (end === 'historyFull') {
-      await handOverTo<typeof terminateSidecars>([operation, { operator: operator.handOver(), failures, refusals }]);
+/** The progress, and the only way to change it. */
+interface Memory {
+  readonly progress: () => TerminationProgress;
+  readonly apply: (event: TerminationEvent) => void;
+  /** Waits until more has been received than that; false when nothing has in that time. */
+  readonly receives: (moreThan: number, ms?: number) => Promise<boolean>;
+}
+
+function newMemory(initial: TerminationProgress): Memory {
+  let progress = initial;
+  const hasMore = (seen: number) => () => progress.received !== seen;
+  return {
+    progress: () => progress,
+    apply: (event) => {
+      progress = applyTerminationEvent(progress, event);
+    },
+    receives: async (seen, ms) => {
+      if (ms !== undefined) return await condition(hasMore(seen), ms);
+      await condition(hasMore(seen));
+      return true;
+    },
+  };
+}
+
+interface Termination {
+  readonly pod: SidecarOperation['pod'];
+  readonly memory: Memory;
+  readonly run: OperationRun;
+  readonly operator: Operator;
+}
+
+/** A look that shows something left to do. `received`: so many events it does not miss. */
+interface OpenLook {
+  readonly decision: Exclude<SidecarDecision, { kind: 'done' }>;
+  readonly status: TerminationStatus;
+  readonly received: number;
+}
+
+async function untilEnded(termination: Termination): Promise<'ended' | 'historyFull'> {
+  const { pod, memory, operator } = termination;
+  for (;;) {
+    const { received } = memory.progress();
+    const { decision, status } = await lookAt(pod, operator);
+    memory.apply({ kind: 'looked', status });
+    if (decision.kind === 'done') {
+      if (memory.progress().received !== received) continue; // a change during the look may be newer than what it saw
+      show(undefined);
+      await report(pod, operator, status, { ...status, waitingFor: undefined });
+      return 'ended';
     }
-  });
 
-  async function untilEnded(): Promise<'ended' | 'historyFull'> {
-    let quiet = 0;
-    let tryAgainAt: number | undefined;
-    let lastStep = '';
-    let repeats = 0;
-    for (let isFirst = true; ; isFirst = false) {
-      const seenNews = heard.news;
-      const { decision, status } = await lookAt(pod, operator);
-      // the status is what keeps a pause when a run is lost
-      if (isFirst && !isResumed && status.waitingFor?.reason === 'Paused') pausedBy ??= '';
-      if (decision.kind === 'done') {
-        if (heard.news !== seenNews) continue; // who was told of a change while it looked has not seen it
-        show(undefined);
-        await report(pod, operator, status, { ...status, waitingFor: undefined });
-        return 'ended';
-      }
-
-      if (skips.length > 0) {
-        const blocked = 'step' in decision ? decision.step.containers : namesIn(decision.waitingFor);
-        const skipped = [...(status.skipped ?? [])];
-        for (const target of skips) {
-          const name = target ?? blocked.find((one) => !skipped.includes(one));
-          if (name !== undefined && !skipped.includes(name)) skipped.push(name);
-        }
-        skips = [];
-        await report(pod, operator, status, { ...status, skipped });
-        continue;
-      }
-      if (abortedBy !== undefined) {
-        await condition(() => abortedBy !== '');
-        await report(pod, operator, status, { ...status, waitingFor: undefined, abortedBy });
-        return 'ended';
-      }
-      if (pausedBy !== undefined) {
-        const by = pausedBy === '' ? '' : `; paused by ${pausedBy}`;
-        await tellWait(status, waitFor('Paused', [], `${terminationWaits.Paused}${by}`));
-        if (await mayHandOver(seenNews)) return 'historyFull';
-        await news(seenNews);
-        continue;
-      }
-      // only now: what the next run is not told of has been obeyed, and a pause stands in the status
-      if (!mayTryAgain && (await mayHandOver(seenNews))) return 'historyFull';
-
-      if (decision.kind === 'wait') {
-        await tellWait(status, decision.waitingFor);
-        const pauseMs = Math.min(lookAgainMs.first * 2 ** quiet, lookAgainMs.most);
-        quiet = (await news(seenNews, pauseMs)) ? 0 : quiet + 1;
-        continue;
-      }
-      if (decision.kind === 'tryAgain' && !mayTryAgain) {
-        await tellWait(status, decision.waitingFor);
-        tryAgainAt ??= Date.now() + Math.min(tryAgainMs.first * 2 ** failures, tryAgainMs.most);
-        const leftMs = decision.byItself ? tryAgainAt - Date.now() : undefined;
-        if ((leftMs === undefined || leftMs > 0) && (await news(seenNews, leftMs))) continue;
-        failures++;
-      }
-      mayTryAgain = false;
-      tryAgainAt = undefined;
-      // a step that had no effect is not repeated all the time, whatever the reason may be
-      const step = JSON.stringify(decision.step);
-      repeats = step === lastStep ? repeats + 1 : 0;
-      lastStep = step;
-      if (repeats > 0) await news(seenNews, Math.min(1_000 * 2 ** repeats, lookAgainMs.first));
-      const refusal = await attempt(pod, decision.step);
-      if (refusal === undefined) {
-        refusals = 0;
-        continue;
-      }
-      const reason = refusalWait(refusal.reason);
-      const why = shortened(refusal.message, mostRefusalBytes);
-      await tellWait(status, waitFor(reason, [`pod/${pod.name}`], `${terminationWaits[reason]}; ${why}`));
-      await news(seenNews, refusedPauseMs(refusal.reason, refusals++));
+    const seen = { decision, status, received };
+    const order = nextOrder(memory.progress(), decision, status);
+    if (order) {
+      const end = await obey(order, termination, seen);
+      if (end) return end;
+      continue;
     }
+    // only now: what is not handed over has been obeyed, and a pause stands in the status
+    if (!memory.progress().mayTryAgain && (await mayHandOver(termination, received))) return 'historyFull';
+    await proceed(termination, seen);
   }
+}
 
-  /** Whether the history is full, and nothing has come that is not obeyed yet: it would be lost to the next run. */
-  async function mayHandOver(seenNews: number): Promise<boolean> {
-    if (!operator.isHandOverDue()) return false;
-    await condition(() => operator.unidentified() === 0);
-    await Promise.all(announcements.splice(0));
-    return heard.news === seenNews && operator.unidentified() === 0;
-  }
-
-  function obey({ name: command, target }: OperatorCommand): void {
-    heard.news++;
-    if (command === 'pause') pausedBy ??= '';
-    if (command === 'resume') {
-      pausedBy = undefined;
-      isResumed = true;
+async function obey(
+  order: TerminationOrder,
+  termination: Termination,
+  { status, received }: OpenLook,
+): Promise<'ended' | 'historyFull' | undefined> {
+  const { pod, memory, operator } = termination;
+  switch (order.kind) {
+    case 'skip':
+      memory.apply({ kind: 'skipsReported' });
+      await report(pod, operator, status, { ...status, skipped: order.skipped });
+      return undefined;
+    case 'abort': {
+      await condition(() => memory.progress().abortedBy !== '');
+      const { abortedBy } = memory.progress();
+      await report(pod, operator, status, { ...status, waitingFor: undefined, abortedBy });
+      return 'ended';
     }
-    if (command === 'retry') mayTryAgain = true;
-    if (command === 'skip') skips = [...skips, target];
-    if (command === 'abort') abortedBy ??= '';
+    case 'pause':
+      await reportWait(termination, status, order.waitingFor);
+      if (await mayHandOver(termination, received)) return 'historyFull';
+      await memory.receives(received);
+      return undefined;
   }
+}
 
-  function name(command: OperatorCommand, by: string): void {
-    heard.news++;
-    if (command.name === 'pause' && pausedBy === '') pausedBy = by;
-    if (command.name === 'abort' && abortedBy === '') abortedBy = by;
-    announcements.push(announce(operation, command, by));
-  }
+/** Whether the run is to hand over, and nothing has come that is not obeyed yet: it would be lost to the next run. */
+async function mayHandOver({ memory, run, operator }: Termination, received: number): Promise<boolean> {
+  if (!operator.isHandOverDue()) return false;
+  await condition(() => operator.unidentified() === 0);
+  await run.announced();
+  return memory.progress().received === received && operator.unidentified() === 0;
+}
 
-  /** Waits until more has come than was seen; false when nothing has in that time. */
-  async function news(seen: number, ms?: number): Promise<boolean> {
-    const hasCome = () => heard.news !== seen;
-    if (ms !== undefined) return await condition(hasCome, ms);
-    await condition(hasCome);
-    return true;
+/** Waits, or does the step that is due. */
+async function proceed(termination: Termination, { decision, status, received }: OpenLook): Promise<void> {
+  const { memory } = termination;
+  if (decision.kind === 'wait') {
+    await reportWait(termination, status, decision.waitingFor);
+    const isReceived = await memory.receives(received, lookAgainPauseMs(memory.progress()));
+    memory.apply({ kind: 'waited', isQuiet: !isReceived });
+    return;
   }
+  if (decision.kind === 'tryAgain' && !memory.progress().mayTryAgain) {
+    await reportWait(termination, status, decision.waitingFor);
+    memory.apply({ kind: 'tryAgainReported', atMs: Date.now() });
+    const leftMs = decision.byItself ? (memory.progress().tryAgainAtMs ?? 0) - Date.now() : undefined;
+    if ((leftMs === undefined || leftMs > 0) && (await memory.receives(received, leftMs))) return;
+    memory.apply({ kind: 'pauseEnded' });
+  }
+  memory.apply({ kind: 'stepDue', step: decision.step });
+  const pauseMs = repeatPauseMs(memory.progress());
+  if (pauseMs > 0) await memory.receives(received, pauseMs);
+  await doStep(termination, decision.step, { status, received });
+}
 
-  async function tellWait(status: TerminationStatus, wait: Wait): Promise<void> {
-    show(wait);
-    const waitingFor = waitingSince(status.waitingFor, wait, timestamp(Date.now()));
-    // how far a stop is, its request says
-    await report(pod, operator, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
+/** Does the step. One that is refused is reported as a wait, and followed by a pause. */
+async function doStep(
+  termination: Termination,
+  step: SidecarStep,
+  { status, received }: Pick<OpenLook, 'status' | 'received'>,
+): Promise<void> {
+  const { pod, memory } = termination;
+  const refusal = await attempt(pod, step);
+  if (refusal === undefined) {
+    memory.apply({ kind: 'stepEnded', isRefused: false });
+    return;
   }
+  const reason = refusalWait(refusal.reason);
+  const why = shortened(refusal.message, mostRefusalBytes);
+  await reportWait(termination, status, waitFor(reason, [`pod/${pod.name}`], `${terminationWaits[reason]}; ${why}`));
+  const pauseMs = refusedPauseMs(refusal.reason, memory.progress().refusals);
+  memory.apply({ kind: 'stepEnded', isRefused: true });
+  await memory.receives(received, pauseMs);
+}
+
+async function reportWait({ pod, operator }: Termination, status: TerminationStatus, wait: Wait): Promise<void> {
+  show(wait);
+  const waitingFor = waitingOnBlockersSince(status.waitingFor, wait, timestamp(Date.now()));
+  // how far a stop is, its request says
+  await report(pod, operator, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
 }
 
 async function lookAt(pod: SidecarOperation['pod'], operator: Operator): Promise<SidecarLook> {
@@ -260,14 +271,6 @@ async function report(
 /** A status of which a field may be taken away. */
 type Loose = { readonly [Field in keyof TerminationStatus]: TerminationStatus[Field] | undefined };
 
-async function announce({ pod }: SidecarOperation, command: OperatorCommand, by: string): Promise<void> {
-  const { name, target, id } = command;
-  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
-  const options = { summary: `emit an Event: ${name}`, scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } };
-  const input = { pod, command: name, by, key, ...(target === undefined ? {} : { target }) };
-  await kube.announceOnPod.executeWithOptions(options, [input]).catch(() => undefined);
-}
-
 /** Makes the operation findable by what it does now; without a wait it has ended. */
 function show(wait: Wait | undefined): void {
   const reason = wait?.reason ?? '';
@@ -276,8 +279,4 @@ function show(wait: Wait | undefined): void {
     [searchAttributes.phase]: [wait ? 'Terminating' : 'Completed'],
     [searchAttributes.reason]: [reason],
   });
-}
-
-function namesIn({ blockedBy }: Wait): readonly string[] {
-  return blockedBy.flatMap((blocker) => (blocker.startsWith('container/') ? blocker.slice('container/'.length) : []));
 }

@@ -28,12 +28,9 @@ import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import {
-  type ContainerBefore,
-  type RecreateOrder,
-  skipperOf,
-} from '../../workflows/plan/recreate/recreate-containers.ts';
+import type { ContainerBefore, RecreateOrder } from '../../workflows/plan/recreate/model.ts';
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
+import { skipperOf } from '../../workflows/plan/recreate/status.ts';
 import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { recordEvent } from './events.ts';
 import { tellOfCommand } from './operator-events.ts';

@@ -13,20 +13,9 @@ import {
   crr,
 } from '../../api/container-recreate-request/types.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import {
-  type Action,
-  type Command,
-  heard,
-  isMomentary,
-  isOver,
-  type News,
-  newProgress,
-  nextActions,
-  type Progress,
-  started,
-  statusOf,
-  waitingSince,
-} from '../../workflows/plan/recreate/recreate-containers.ts';
+import { applyEvent, markStarted, newProgress, type RecreateEvent } from '../../workflows/plan/recreate/events.ts';
+import { type Command, isMomentary, isOver, type Progress } from '../../workflows/plan/recreate/model.ts';
+import { type Action, nextActions } from '../../workflows/plan/recreate/next.ts';
 import {
   type ReportedStatus,
   reportedBefore,
@@ -34,6 +23,8 @@ import {
   statusDelta,
   withDelta,
 } from '../../workflows/plan/recreate/report.ts';
+import { recreateStatus } from '../../workflows/plan/recreate/status.ts';
+import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
 import { MemoryCluster } from './memory-kube-client.ts';
 import { createdAt, gatedPod, operationFor, originalId, plainClient } from './recreate-requests.ts';
 
@@ -44,7 +35,7 @@ interface Instance {
   ready: boolean;
 }
 
-type StopOutcome = Extract<News, { kind: 'stopEnded' }>['result'];
+type StopOutcome = Extract<RecreateEvent, { kind: 'stopEnded' }>['result'];
 
 /** The stop of one instance on the node. Whoever asks for it while it goes on joins it. */
 interface Act {
@@ -61,9 +52,9 @@ interface Attempt {
   act?: Act;
   /** False: nothing can be heard of it at this moment. */
   readonly canEnd: () => boolean;
-  readonly end: (fails: boolean) => Promise<News | undefined>;
+  readonly end: (fails: boolean) => Promise<RecreateEvent | undefined>;
   /** What is heard when the node stays silent. */
-  readonly silence?: News;
+  readonly silence?: RecreateEvent;
 }
 
 /** One run of the operation. */
@@ -220,7 +211,7 @@ export class Simulation {
         skipped: this.#skipped(),
       };
       this.#run = run;
-      if (look.podGone) run.progress = heard(run.progress, { kind: 'podGone' });
+      if (look.podGone) run.progress = applyEvent(run.progress, { kind: 'podGone' });
       this.#advance(run);
       return;
     }
@@ -246,11 +237,11 @@ export class Simulation {
     else this.#advance(run);
   }
 
-  #hear(news: News): void {
+  #hear(news: RecreateEvent): void {
     const run = this.#run;
     if (!run) return;
     const { end } = run.progress;
-    run.progress = heard(run.progress, news);
+    run.progress = applyEvent(run.progress, news);
     assert(end === undefined || run.progress.end?.kind === end.kind, `the first end, ${end?.kind}, does not stand`);
     this.#advance(run);
   }
@@ -260,7 +251,7 @@ export class Simulation {
     for (let actions = nextActions(run.progress); actions.length > 0; actions = nextActions(run.progress)) {
       for (const action of actions) {
         this.#checkAction(run.progress, action);
-        run.progress = started(run.progress, action);
+        run.progress = markStarted(run.progress, action);
         run.attempts.add(this.#attempt(action));
       }
     }
@@ -286,9 +277,9 @@ export class Simulation {
   }
 
   #tell(run: Run): void {
-    const { waitingFor: wait, ...status } = statusOf(run.progress, run.runtime);
+    const { waitingFor: wait, ...status } = recreateStatus(run.progress, run.runtime);
     const now = timestamp(this.#now());
-    const waitingFor = waitingSince(run.told.waitingFor, wait, now);
+    const waitingFor = waitingOnBlockersSince(run.told.waitingFor, wait, now);
     const completionTime = run.told.completionTime ?? (status.phase === 'Completed' ? now : undefined);
     run.told = { ...status, ...(waitingFor ? { waitingFor } : {}), ...(completionTime ? { completionTime } : {}) };
     if (run.progress.end?.kind === 'withdrawn' || has(run, 'report') || sameStatus(run.written, run.told)) return;
@@ -365,7 +356,7 @@ export class Simulation {
               return { kind: 'awaitEnded', container, result: { kind: 'changed', isYoung: newest !== undefined } };
             }
             if (!newest || this.#isPodGone) {
-              const gone: News = { kind: 'awaitEnded', container, result: { kind: 'podGone' } };
+              const gone: RecreateEvent = { kind: 'awaitEnded', container, result: { kind: 'podGone' } };
               return await this.#lookAgain(gone);
             }
             const { id: containerId, restartCount } = newest;
@@ -378,8 +369,8 @@ export class Simulation {
 
   /** As the daemon does it: checks, begins, and sees it to its end, whoever still waits. */
   #stopAttempt({ container, containerId }: Extract<Action, { kind: 'stop' }>): Attempt {
-    const interrupted: News = { kind: 'interrupted', during: 'stop', container };
-    const ended = (result: StopOutcome): News => ({ kind: 'stopEnded', container, result });
+    const interrupted: RecreateEvent = { kind: 'interrupted', during: 'stop', container };
+    const ended = (result: StopOutcome): RecreateEvent => ({ kind: 'stopEnded', container, result });
     const attempt: Attempt = {
       what: 'stop',
       container,
@@ -413,7 +404,7 @@ export class Simulation {
   }
 
   /** What the workflow does when a step came to nothing: it looks whether there is still anything to do. */
-  async #lookAgain(then: News): Promise<News> {
+  async #lookAgain(then: RecreateEvent): Promise<RecreateEvent> {
     await this.#lookForEnd();
     return then;
   }
@@ -422,8 +413,8 @@ export class Simulation {
     const look = await this.#look(this.#request.spec.containers.length);
     const run = this.#run;
     if (!run) return;
-    if (look.kind !== 'open') run.progress = heard(run.progress, { kind: 'withdrawn' });
-    else if (look.podGone) run.progress = heard(run.progress, { kind: 'podGone' });
+    if (look.kind !== 'open') run.progress = applyEvent(run.progress, { kind: 'withdrawn' });
+    else if (look.podGone) run.progress = applyEvent(run.progress, { kind: 'podGone' });
   }
 
   // -------------------------------------------------------------------------------------------------- disturbances
@@ -460,7 +451,7 @@ export class Simulation {
     }));
   }
 
-  #command(name: Command['name'], target?: string): News {
+  #command(name: Command['name'], target?: string): RecreateEvent {
     return { kind: 'command', command: { id: 0, name, by: 'ann', ...(target === undefined ? {} : { target }) } };
   }
 

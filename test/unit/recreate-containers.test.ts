@@ -1,24 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import {
-  type Action,
+  applyEvent,
+  markStarted,
+  newProgress,
+  type RecreateEvent,
+  type SeenInstance,
+} from '../../workflows/plan/recreate/events.ts';
+import {
   type Command,
   type ContainerBefore,
-  heard,
   isMomentary,
   isOver,
   lookWindow,
-  type News,
-  newProgress,
-  nextActions,
   type Progress,
   type RecreateOrder,
-  type SeenInstance,
-  skipperOf,
-  started,
-  statusOf,
-  waitingSince,
-} from '../../workflows/plan/recreate/recreate-containers.ts';
+} from '../../workflows/plan/recreate/model.ts';
+import { type Action, nextActions } from '../../workflows/plan/recreate/next.ts';
+import { recreateStatus, skipperOf } from '../../workflows/plan/recreate/status.ts';
+import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
 
 function order(overrides: Partial<RecreateOrder> = {}): RecreateOrder {
   return {
@@ -65,14 +65,14 @@ function begun(progress: Progress): { readonly progress: Progress; readonly acti
   let now = progress;
   for (let due = nextActions(now); due.length > 0; due = nextActions(now)) {
     actions.push(...due);
-    now = due.reduce(started, now);
+    now = due.reduce(markStarted, now);
   }
   return { progress: now, actions };
 }
 
 /** The progress after this news, with everything started that is due between and afterwards. */
-function played(progress: Progress, ...news: readonly News[]): Progress {
-  return news.reduce((now, each) => begun(heard(now, each)).progress, begun(progress).progress);
+function played(progress: Progress, ...news: readonly RecreateEvent[]): Progress {
+  return news.reduce((now, each) => begun(applyEvent(now, each)).progress, begun(progress).progress);
 }
 
 /** What is due next, by kind and container. */
@@ -82,37 +82,37 @@ function due(progress: Progress): readonly string[] {
   );
 }
 
-function looked(...instances: readonly SeenInstance[]): News {
+function looked(...instances: readonly SeenInstance[]): RecreateEvent {
   return { kind: 'looked', containers: instances.map(({ name }) => name), instances };
 }
 
-function stopped(name: string): News {
+function stopped(name: string): RecreateEvent {
   return { kind: 'stopEnded', container: name, result: { kind: 'stopped' } };
 }
 
-function stopFailed(name: string, message = 'runtime says no'): News {
+function stopFailed(name: string, message = 'runtime says no'): RecreateEvent {
   return { kind: 'stopEnded', container: name, result: { kind: 'failed', message } };
 }
 
 /** The instance that was to be stopped is not there. */
-function gone(name: string): News {
+function gone(name: string): RecreateEvent {
   return { kind: 'stopEnded', container: name, result: { kind: 'alreadyGone' } };
 }
 
-function ready(name: string, id = `${name}-1`): News {
+function ready(name: string, id = `${name}-1`): RecreateEvent {
   return { kind: 'awaitEnded', container: name, result: { kind: 'ready', containerId: id, restartCount: 1 } };
 }
 
-function recorded(name: string, containerId = `${name}-0`): News {
+function recorded(name: string, containerId = `${name}-0`): RecreateEvent {
   return { kind: 'targetRecorded', container: name, containerId };
 }
 
-function command(name: Command['name'], overrides: Partial<Command> = {}): News {
+function command(name: Command['name'], overrides: Partial<Command> = {}): RecreateEvent {
   return { kind: 'command', command: { id: 1, name, by: 'ann', ...overrides } };
 }
 
 function status(progress: Progress) {
-  return statusOf(progress, 'containerd');
+  return recreateStatus(progress, 'containerd');
 }
 
 function stateOf(progress: Progress, name: string) {
@@ -137,7 +137,7 @@ describe('the walk over the containers', () => {
   it('CRR-12: looks meanwhile whether the node answers when the first stop is not over at once', () => {
     const { progress } = begun(progressOf({ containers: ['app', 'proxy'] }));
     expect(isMomentary(progress)).toBe(true);
-    expect(begun(heard(progress, { kind: 'stopIsLong' })).actions).toEqual([
+    expect(begun(applyEvent(progress, { kind: 'stopIsLong' })).actions).toEqual([
       { kind: 'look', containers: ['app', 'proxy'] },
     ]);
     expect(isMomentary(played(progress, { kind: 'stopIsLong' }))).toBe(false);
@@ -147,7 +147,7 @@ describe('the walk over the containers', () => {
     const first = played(progressOf({ containers: ['app', 'proxy'], order: { ordered: false } }), stopped('app'));
     expect(first.inFlight.stopping).toBe('proxy');
     expect(isMomentary(first)).toBe(true);
-    expect(isMomentary(heard(first, { kind: 'deadline' }))).toBe(false);
+    expect(isMomentary(applyEvent(first, { kind: 'deadline' }))).toBe(false);
     expect(isMomentary(played(first, stopped('proxy')))).toBe(false);
 
     const long = played(progressOf({ containers: ['app', 'proxy'], order: { ordered: false } }), {
@@ -159,7 +159,7 @@ describe('the walk over the containers', () => {
 
   it('takes no notice of a stop that was over before it could be called long', () => {
     const over = played(progressOf({ containers: ['app'] }), stopped('app'));
-    expect(heard(over, { kind: 'stopIsLong' })).toBe(over);
+    expect(applyEvent(over, { kind: 'stopIsLong' })).toBe(over);
   });
 
   it('looks first where the request does not say which instance to stop', () => {
@@ -167,17 +167,17 @@ describe('the walk over the containers', () => {
     const unknown = progressOf({ containers: [container('app', { originalId: '' })] });
     const drained = progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } });
     for (const progress of [forced, unknown, drained]) expect(due(progress)).toEqual(['look']);
-    expect(due(heard(progressOf({ containers: ['app'] }), command('pause')))).toEqual(['look']);
+    expect(due(applyEvent(progressOf({ containers: ['app'] }), command('pause')))).toEqual(['look']);
   });
 
   it('asks for the answer again that a look did not bring, while the first stop goes on', () => {
     const progress = played(progressOf({ containers: ['app', 'proxy'] }), { kind: 'stopIsLong' });
-    const again = heard(progress, { kind: 'interrupted', during: 'look' });
+    const again = applyEvent(progress, { kind: 'interrupted', during: 'look' });
     expect(begun(again).actions).toEqual([{ kind: 'look', containers: ['app', 'proxy'] }]);
     const seen = played(again, looked(instance('app', { state: 'exited' }), instance('proxy')));
     expect(status(seen)).toMatchObject({ phase: 'Recreating', waitingFor: { reason: 'Stopping' } });
     expect(due(seen)).toEqual([]);
-    expect(due(heard(seen, stopped('app')))).toEqual(['await app', 'stop proxy']);
+    expect(due(applyEvent(seen, stopped('app')))).toEqual(['await app', 'stop proxy']);
   });
 
   it('CRR-31: becomes Recreating with the first answer of the node, with all containers in sight', () => {
@@ -210,13 +210,13 @@ describe('the walk over the containers', () => {
       expect(stateOf(progress, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
     }
     const missed = played(progressOf({ containers: ['app'] }), gone('app'));
-    const found = heard(missed, looked(instance('app', { id: 'app-7' })));
+    const found = applyEvent(missed, looked(instance('app', { id: 'app-7' })));
     expect(begun(found).actions).toMatchObject([{ kind: 'await', container: 'app', notContainerId: 'app-0' }]);
   });
 
   it('CRR-35: takes a greater restart count under the same ID for the new instance, and awaits that one', () => {
     const missed = played(progressOf({ containers: ['app'] }), gone('app'));
-    const progress = heard(missed, looked(instance('app', { restartCount: 1 })));
+    const progress = applyEvent(missed, looked(instance('app', { restartCount: 1 })));
     expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: '' }]);
   });
 
@@ -224,7 +224,7 @@ describe('the walk over the containers', () => {
     for (const force of [false, true]) {
       const begin = begun(progressOf({ containers: ['app'], order: { force } })).progress;
       const from = force ? begin : played(begin, gone('app'));
-      const progress = heard(from, looked(instance('app', { id: 'app-3', state: 'exited' })));
+      const progress = applyEvent(from, looked(instance('app', { id: 'app-3', state: 'exited' })));
       expect(begun(progress).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-3' }]);
       expect(stateOf(progress, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true });
     }
@@ -236,7 +236,7 @@ describe('the walk over the containers', () => {
       looked(instance('app', { id: 'app-7' })),
     );
     expect(progress.inFlight).toMatchObject({ recording: 'app' });
-    const { actions } = begun(heard(progress, recorded('app', 'app-7')));
+    const { actions } = begun(applyEvent(progress, recorded('app', 'app-7')));
     expect(actions).toMatchObject([{ kind: 'stop', containerId: 'app-7' }]);
     expect(stateOf(played(progress, recorded('app', 'app-7')), 'app')).toMatchObject({ targetContainerID: 'app-7' });
   });
@@ -246,7 +246,7 @@ describe('the walk over the containers', () => {
       progressOf({ containers: ['app'], order: { force: true } }),
       looked(instance('app', { id: 'app-7' })),
     );
-    const { actions } = begun(heard(progress, recorded('app', 'app-0')));
+    const { actions } = begun(applyEvent(progress, recorded('app', 'app-0')));
     expect(actions).toMatchObject([{ kind: 'stop', containerId: 'app-0' }]);
   });
 
@@ -255,33 +255,33 @@ describe('the walk over the containers', () => {
     const both = looked(instance('app'), instance('proxy'));
     const progress = played(progressOf(setting), both, recorded('app'), stopped('app'), ready('app'));
     expect(progress.inFlight.looking).toBe(true);
-    const { actions } = begun(heard(progress, looked(instance('proxy', { id: 'proxy-5' }))));
+    const { actions } = begun(applyEvent(progress, looked(instance('proxy', { id: 'proxy-5' }))));
     expect(actions).toMatchObject([{ kind: 'recordTarget', container: 'proxy', containerId: 'proxy-5' }]);
   });
 
   it('CRR-40: never stops two at once, and overlaps the starts when it is not ordered', () => {
     const stopping = inStop({ containers: ['app', 'proxy'] });
     expect(due(stopping)).toEqual([]);
-    expect(due(heard(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
+    expect(due(applyEvent(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
   });
 
   it('CRR-38: waits for each container to be ready before the next stop when it is ordered', () => {
     const stopping = inStop({ containers: ['app', 'proxy'], order: { ordered: true } });
     const waiting = played(stopping, stopped('app'));
-    expect(due(heard(stopping, stopped('app')))).toEqual(['await app']);
+    expect(due(applyEvent(stopping, stopped('app')))).toEqual(['await app']);
     expect(status(waiting).waitingFor).toMatchObject({ reason: 'ContainerNotReady', blockedBy: ['container/app'] });
-    expect(due(heard(waiting, ready('app')))).toEqual(['stop proxy']);
+    expect(due(applyEvent(waiting, ready('app')))).toEqual(['stop proxy']);
   });
 
   it('CRR-33: awaits another instance than the one that was stopped, for longer than minStartedSeconds', () => {
     const stopping = inStop({ containers: ['app'], order: { minStartedSeconds: 5 } });
-    expect(begun(heard(stopping, stopped('app'))).actions).toEqual([
+    expect(begun(applyEvent(stopping, stopped('app'))).actions).toEqual([
       { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: 5, isYoung: false },
     ]);
   });
 
   it('CRR-33: tells a container that has only to run for longer from one that is not ready', () => {
-    const young = (isYoung: boolean): News => ({
+    const young = (isYoung: boolean): RecreateEvent => ({
       kind: 'awaitEnded',
       container: 'app',
       result: { kind: 'changed', isYoung },
@@ -290,7 +290,7 @@ describe('the walk over the containers', () => {
     const waiting = played(stopping, stopped('app'));
     expect(status(waiting).waitingFor).toMatchObject({ reason: 'ContainerNotReady' });
 
-    const aging = heard(waiting, young(true));
+    const aging = applyEvent(waiting, young(true));
     expect(status(aging).waitingFor).toMatchObject({ reason: 'MinStartedSeconds', blockedBy: ['container/app'] });
     expect(begun(aging).actions).toMatchObject([{ kind: 'await', minStartedSeconds: 5, isYoung: true }]);
 
@@ -340,7 +340,7 @@ describe('the walk over the containers', () => {
     expect(missing.inFlight).toMatchObject({ awaiting: ['app'] });
     expect(status(missing).waitingFor).toMatchObject({ reason: 'ContainerNotFound', blockedBy: ['container/app'] });
 
-    expect(due(heard(missing, ready('app')))).toEqual(['look']);
+    expect(due(applyEvent(missing, ready('app')))).toEqual(['look']);
     const appeared = played(missing, ready('app'), looked(instance('app', { id: 'app-1' })));
     expect(stateOf(appeared, 'app')).toEqual({ name: 'app', phase: 'Recreating', isKilled: true });
     expect(appeared.inFlight.stopping).toBe('proxy');
@@ -388,7 +388,7 @@ describe('the walk over the containers', () => {
   });
 
   it('CRR-45: after a stop there is nothing left to do for a container but to wait for what the kubelet makes of it', () => {
-    const { actions } = begun(heard(inStop({ containers: ['app'] }), stopped('app')));
+    const { actions } = begun(applyEvent(inStop({ containers: ['app'] }), stopped('app')));
     expect(actions).toEqual([
       { kind: 'await', container: 'app', notContainerId: 'app-0', minStartedSeconds: expect.any(Number) },
     ]);
@@ -416,7 +416,7 @@ describe('the walk over the containers', () => {
 
   it('CRR-54: an instance that an in-place update has started counts as the new one and is not stopped', () => {
     const updated = instance('app', { id: 'app-of-the-new-image', restartCount: 1 });
-    const { actions } = begun(heard(played(progressOf({ containers: ['app'] }), gone('app')), looked(updated)));
+    const { actions } = begun(applyEvent(played(progressOf({ containers: ['app'] }), gone('app')), looked(updated)));
     expect(actions.map(({ kind }) => kind)).toEqual(['await']);
   });
 
@@ -425,7 +425,7 @@ describe('the walk over the containers', () => {
     const [first, rest] = [names.slice(0, lookWindow), names.slice(lookWindow)];
     const progress = progressOf({ containers: names, order: { force: true, ordered: false } });
     expect(begun(progress).actions).toEqual([{ kind: 'look', containers: first }]);
-    const replaced = heard(
+    const replaced = applyEvent(
       begun(progress).progress,
       looked(...first.map((name) => instance(name, { state: 'exited' }))),
     );
@@ -442,22 +442,22 @@ describe('a request that is taken up again', () => {
   it('CRR-50: recognises its own stop in an instance that has exited or was replaced', () => {
     const again = begun(progressOf({ phase: 'Recreating', containers: ['app', 'proxy'] })).progress;
     const instances = [instance('app', { state: 'exited' }), instance('proxy', { id: 'proxy-1' })];
-    expect(due(heard(played(again, gone('app')), looked(...instances)))).toEqual(['await app', 'await proxy']);
+    expect(due(applyEvent(played(again, gone('app')), looked(...instances)))).toEqual(['await app', 'await proxy']);
   });
 
   it('CRR-50: never stops the successor of a forced target, whether that is seen, has exited, or is missing', () => {
     const before = container('app', { targetId: 'app-0' });
     const again = begun(progressOf({ phase: 'Recreating', containers: [before], order: { force: true } })).progress;
-    const nothing: News = { kind: 'looked', containers: ['app'], instances: [] };
+    const nothing: RecreateEvent = { kind: 'looked', containers: ['app'], instances: [] };
     for (const news of [
       looked(instance('app', { id: 'app-1' })),
       looked(instance('app', { id: 'app-1', state: 'exited' })),
       looked(instance('app', { state: 'exited' })),
       nothing,
     ]) {
-      expect(begun(heard(again, news)).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-0' }]);
+      expect(begun(applyEvent(again, news)).actions).toMatchObject([{ kind: 'await', notContainerId: 'app-0' }]);
     }
-    expect(due(heard(again, looked(instance('app'))))).toEqual(['stop app']);
+    expect(due(applyEvent(again, looked(instance('app'))))).toEqual(['stop app']);
   });
 
   it('keeps what has succeeded or failed, and asks only about the rest', () => {
@@ -471,7 +471,7 @@ describe('a request that is taken up again', () => {
       order: { failurePolicy: 'Ignore' },
     } as const;
     expect(due(progressOf(setting))).toEqual(['stop c']);
-    expect(begun(heard(begun(progressOf(setting)).progress, gone('c'))).actions).toEqual([
+    expect(begun(applyEvent(begun(progressOf(setting)).progress, gone('c'))).actions).toEqual([
       { kind: 'look', containers: ['c'] },
     ]);
   });
@@ -492,7 +492,7 @@ describe('a request that is taken up again', () => {
     const progress = played(again, looked(instance('app')));
     expect(progress.inFlight.stopping).toBeUndefined();
     expect(status(progress).waitingFor).toMatchObject({ reason: 'Paused', unblock: expect.stringContaining('by ann') });
-    expect(due(heard(progress, command('resume')))).toEqual(['stop app']);
+    expect(due(applyEvent(progress, command('resume')))).toEqual(['stop app']);
     expect(stateOf(progress, 'proxy')?.message).toBe('skipped by ann');
   });
 
@@ -569,7 +569,7 @@ describe('the end of a request', () => {
   it('stands, whatever comes later', () => {
     const aborted = played(inStop({ containers: ['app'] }), command('abort'));
     const before = status(aborted);
-    const ends: readonly News[] = [
+    const ends: readonly RecreateEvent[] = [
       { kind: 'deadline' },
       { kind: 'podGone' },
       { kind: 'withdrawn' },
@@ -596,24 +596,24 @@ describe('the end of a request', () => {
 describe('drain', () => {
   it('CRR-22: begins before the first stop, once', () => {
     const from = begun(progressOf({ containers: ['app', 'proxy'], order: { unreadyGraceSeconds: 30 } })).progress;
-    const both = heard(from, looked(instance('app'), instance('proxy')));
+    const both = applyEvent(from, looked(instance('app'), instance('proxy')));
     expect(begun(both).actions).toEqual([{ kind: 'drain', graceSeconds: 30 }]);
     const draining = begun(both).progress;
     expect(status(draining).waitingFor).toMatchObject({ reason: 'Draining' });
     const stopping = played(draining, { kind: 'drained' });
     expect(stopping.inFlight.stopping).toBe('app');
-    expect(due(heard(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
+    expect(due(applyEvent(stopping, stopped('app')))).toEqual(['await app', 'stop proxy']);
   });
 
   it('CRR-22: begins without a wait when the grace period is 0, and not at all without one', () => {
     const zero = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 0 } })).progress;
-    expect(begun(heard(zero, looked(instance('app')))).actions).toEqual([{ kind: 'drain', graceSeconds: 0 }]);
+    expect(begun(applyEvent(zero, looked(instance('app')))).actions).toEqual([{ kind: 'drain', graceSeconds: 0 }]);
     expect(due(progressOf({ containers: ['app'] }))).toEqual(['stop app']);
   });
 
   it('does not begin where nothing has to be stopped', () => {
     const from = begun(progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 30 } })).progress;
-    expect(due(heard(from, looked(instance('app', { id: 'app-1' }))))).toEqual(['await app']);
+    expect(due(applyEvent(from, looked(instance('app', { id: 'app-1' }))))).toEqual(['await app']);
   });
 
   it('looks again afterwards before it chooses a forced target', () => {
@@ -632,24 +632,24 @@ describe('commands', () => {
       reason: 'Paused',
       unblock: 'Signal resume, or abort; paused by ann',
     });
-    expect(due(heard(held, command('resume')))).toEqual(['stop proxy']);
+    expect(due(applyEvent(held, command('resume')))).toEqual(['stop proxy']);
 
     const drain = progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 1 } });
-    expect(due(heard(begun(heard(drain, command('pause'))).progress, looked(instance('app'))))).toEqual([]);
+    expect(due(applyEvent(begun(applyEvent(drain, command('pause'))).progress, looked(instance('app'))))).toEqual([]);
   });
 
   it('pause names who paused as soon as that is known', () => {
     const { by: _, ...anonymous } = { id: 3, name: 'pause' as const, by: '' };
     const held = played(inStop({ containers: ['app'] }), { kind: 'command', command: anonymous });
     expect(status(held).waitingFor?.unblock).toBe('Signal resume, or abort');
-    const named = heard(held, { kind: 'commandIdentified', id: 3, by: 'bob@laptop' });
+    const named = applyEvent(held, { kind: 'commandIdentified', id: 3, by: 'bob@laptop' });
     expect(status(named).waitingFor?.unblock).toBe('Signal resume, or abort; paused by bob@laptop');
   });
 
   it('resume looks again before a forced target is chosen', () => {
-    const from = heard(progressOf({ containers: ['app'], order: { force: true } }), command('pause'));
+    const from = applyEvent(progressOf({ containers: ['app'], order: { force: true } }), command('pause'));
     const held = played(from, looked(instance('app')));
-    expect(due(heard(held, command('resume')))).toEqual(['look']);
+    expect(due(applyEvent(held, command('resume')))).toEqual(['look']);
   });
 
   it('abort ends the request under the name of who aborted, and stops nothing further', () => {
@@ -671,7 +671,7 @@ describe('commands', () => {
     expect(nextActions(aborted)).toEqual([]);
     expect(status(aborted).phase).toBe('Recreating');
     expect(isOver(aborted)).toBe(false);
-    const named = heard(aborted, { kind: 'commandIdentified', id: 9, by: 'bob@laptop' });
+    const named = applyEvent(aborted, { kind: 'commandIdentified', id: 9, by: 'bob@laptop' });
     expect(status(named)).toMatchObject({ phase: 'Completed', message: 'aborted by bob@laptop' });
     expect(isOver(named)).toBe(true);
   });
@@ -711,7 +711,7 @@ describe('commands', () => {
     const forced = { containers: ['app', 'proxy'], order: { ...setting.order, force: true } };
     const both = looked(instance('app'), instance('proxy'));
     const again = played(progressOf(forced), both, recorded('app'), stopFailed('app'), command('retry'));
-    expect(due(heard(again, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
+    expect(due(applyEvent(again, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
     // CRR-44: a stop that was given up may have succeeded later
     const gone = played(again, looked(instance('app', { id: 'app-1' }), instance('proxy')));
     expect(stateOf(gone, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true, targetContainerID: 'app-0' });
@@ -720,12 +720,18 @@ describe('commands', () => {
   it('retry of one container leaves the other failures alone', () => {
     const failed = [container('a', { phase: 'Failed' }), container('b', { phase: 'Failed' }), container('c')];
     const setting = { phase: 'Recreating', containers: failed, order: { failurePolicy: 'Ignore' } } as const;
-    const retried = heard(begun(progressOf(setting)).progress, command('retry', { target: 'b' }));
+    const retried = applyEvent(begun(progressOf(setting)).progress, command('retry', { target: 'b' }));
     expect(status(retried).states.map(({ phase }) => phase)).toEqual(['Failed', 'Pending', 'Pending']);
   });
 
   it('retry takes up what was refused, and nothing goes on before', () => {
-    const refused: News = { kind: 'refused', during: 'stop', container: 'app', reason: 'Denied', message: 'no rights' };
+    const refused: RecreateEvent = {
+      kind: 'refused',
+      during: 'stop',
+      container: 'app',
+      reason: 'Denied',
+      message: 'no rights',
+    };
     const parked = played(inStop({ containers: ['app', 'proxy'] }), refused);
     expect(due(parked)).toEqual([]);
     expect(status(parked).waitingFor).toMatchObject({
@@ -734,8 +740,8 @@ describe('commands', () => {
     });
     const judged = played(inStop({ containers: ['app', 'proxy'] }), { ...refused, reason: 'Invalid' });
     expect(status(judged).waitingFor).toMatchObject({ reason: 'Parked', unblock: expect.stringMatching(/^Fix/) });
-    expect(due(heard(parked, command('retry')))).toEqual(['stop app']);
-    expect(due(heard(parked, command('skip')))).toEqual(['stop proxy']);
+    expect(due(applyEvent(parked, command('retry')))).toEqual(['stop app']);
+    expect(due(applyEvent(parked, command('skip')))).toEqual(['stop proxy']);
   });
 
   it('a refused step is due again by itself, without a person', () => {
@@ -747,7 +753,7 @@ describe('commands', () => {
       message: 'forbidden',
     });
     expect(due(parked)).toEqual([]);
-    expect(due(heard(parked, { kind: 'tryAgain' }))).toEqual(['stop app']);
+    expect(due(applyEvent(parked, { kind: 'tryAgain' }))).toEqual(['stop app']);
   });
 });
 
@@ -760,7 +766,7 @@ describe('a node that is silent', () => {
     });
     expect(silent.inFlight).toEqual({ looking: true, awaiting: [] });
     expect(status(silent).waitingFor).toMatchObject({ reason: 'NodeSilent' });
-    expect(due(heard(silent, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
+    expect(due(applyEvent(silent, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
   });
 
   it('is known to have answered by whatever it says', () => {
@@ -790,45 +796,45 @@ describe('a node that is silent', () => {
 describe('interrupted steps', () => {
   it('are simply due again', () => {
     const stopping = inStop({ containers: ['app'] });
-    const interrupted: News = { kind: 'interrupted', during: 'stop', container: 'app' };
-    expect(due(heard(stopping, interrupted))).toEqual(['stop app']);
+    const interrupted: RecreateEvent = { kind: 'interrupted', during: 'stop', container: 'app' };
+    expect(due(applyEvent(stopping, interrupted))).toEqual(['stop app']);
     const waiting = played(stopping, stopped('app'));
-    expect(due(heard(waiting, { kind: 'interrupted', during: 'await', container: 'app' }))).toEqual(['await app']);
+    expect(due(applyEvent(waiting, { kind: 'interrupted', during: 'await', container: 'app' }))).toEqual(['await app']);
     const looking = played(progressOf({ containers: ['app'] }), { kind: 'stopIsLong' });
-    expect(due(heard(looking, { kind: 'interrupted', during: 'look' }))).toEqual(['look']);
+    expect(due(applyEvent(looking, { kind: 'interrupted', during: 'look' }))).toEqual(['look']);
     const draining = played(
       progressOf({ containers: ['app'], order: { unreadyGraceSeconds: 1 } }),
       looked(instance('app')),
     );
-    expect(due(heard(draining, { kind: 'interrupted', during: 'drain' }))).toEqual(['drain']);
+    expect(due(applyEvent(draining, { kind: 'interrupted', during: 'drain' }))).toEqual(['drain']);
     const recording = played(progressOf({ containers: ['app'], order: { force: true } }), looked(instance('app')));
-    expect(due(heard(recording, { kind: 'interrupted', during: 'record', container: 'app' }))).toEqual([
+    expect(due(applyEvent(recording, { kind: 'interrupted', during: 'record', container: 'app' }))).toEqual([
       'recordTarget app',
     ]);
   });
 
   it('a stop that found its instance gone counts as done where the node has shown it before, else the node is asked', () => {
     const stopping = inStop({ containers: ['app', 'proxy'] });
-    expect(due(heard(played(stopping, stopped('app')), gone('proxy')))).toEqual(['await proxy']);
-    expect(due(heard(stopping, gone('app')))).toEqual(['look']);
+    expect(due(applyEvent(played(stopping, stopped('app')), gone('proxy')))).toEqual(['await proxy']);
+    expect(due(applyEvent(stopping, gone('app')))).toEqual(['look']);
     const asked = played(stopping, gone('app'), looked(instance('app', { state: 'exited' })));
     expect(asked.inFlight).toMatchObject({ awaiting: ['app'], stopping: 'proxy' });
   });
 
   it('the pod that a node misses is looked for at the API server, which has the last word', () => {
     const waiting = played(inStop({ containers: ['app'] }), stopped('app'));
-    const missed: News = { kind: 'awaitEnded', container: 'app', result: { kind: 'podGone' } };
-    expect(heard(waiting, missed).end).toBeUndefined();
+    const missed: RecreateEvent = { kind: 'awaitEnded', container: 'app', result: { kind: 'podGone' } };
+    expect(applyEvent(waiting, missed).end).toBeUndefined();
   });
 });
 
-describe('waitingSince', () => {
+describe('waitingOnBlockersSince', () => {
   const wait = { reason: 'Stopping', blockedBy: ['container/app'], blockedCount: 1, unblock: 'nothing' };
 
   it('keeps the time at which the same wait began, and takes over a new text', () => {
-    const before = waitingSince(undefined, wait, 'noon');
+    const before = waitingOnBlockersSince(undefined, wait, 'noon');
     expect(before).toEqual({ ...wait, since: 'noon' });
-    expect(waitingSince(before, { ...wait, unblock: 'else' }, 'later')).toEqual({
+    expect(waitingOnBlockersSince(before, { ...wait, unblock: 'else' }, 'later')).toEqual({
       ...wait,
       unblock: 'else',
       since: 'noon',
@@ -837,9 +843,9 @@ describe('waitingSince', () => {
 
   it('begins anew for another reason or another thing in the way, and ends', () => {
     const before = { ...wait, since: 'noon' };
-    expect(waitingSince(before, { ...wait, blockedBy: ['container/b'] }, 'later')?.since).toBe('later');
-    expect(waitingSince(before, { ...wait, reason: 'Paused' }, 'later')?.since).toBe('later');
-    expect(waitingSince(before, undefined, 'later')).toBeUndefined();
+    expect(waitingOnBlockersSince(before, { ...wait, blockedBy: ['container/b'] }, 'later')?.since).toBe('later');
+    expect(waitingOnBlockersSince(before, { ...wait, reason: 'Paused' }, 'later')?.since).toBe('later');
+    expect(waitingOnBlockersSince(before, undefined, 'later')).toBeUndefined();
   });
 });
 

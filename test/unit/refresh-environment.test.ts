@@ -12,10 +12,10 @@ import { noWork } from '../../api/in-place/work.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import {
-  heardOfRefresh,
+  applyRefreshEvent,
   newRefresh,
   nextRefresh,
-  type RefreshNews,
+  type RefreshEvent,
   refreshRetryMs,
   type StaleInstance,
 } from '../../workflows/plan/refresh-environment.ts';
@@ -136,7 +136,7 @@ describe('the containers with an old environment', () => {
 
 const instance = (name: string): StaleInstance => ({ name, runtime: 'containerd', containerId: `${name}-0` });
 const seen = (...names: readonly string[]) => ({ kind: 'seen', instances: names.map(instance), more: false }) as const;
-const progressAfter = (...news: readonly RefreshNews[]) => news.reduce(heardOfRefresh, newRefresh('web'));
+const progressAfter = (...news: readonly RefreshEvent[]) => news.reduce(applyRefreshEvent, newRefresh('web'));
 const command = (name: 'pause' | 'resume' | 'retry' | 'skip' | 'abort', more: { by?: string; target?: string } = {}) =>
   ({ kind: 'command', command: { name, ...more } }) as const;
 const failed = { kind: 'failed', reason: 'StopFailed', message: 'permission denied' } as const;

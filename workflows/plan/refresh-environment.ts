@@ -6,7 +6,7 @@
  * this run has stopped already, since the pod shows that a moment later, and what a person has said.
  */
 import { type Wait, waitFor } from './decision.ts';
-import type { Command } from './recreate/recreate-containers.ts';
+import type { Command } from './recreate/model.ts';
 import { shortened } from './text-size.ts';
 
 /** An instance that runs with an old environment. */
@@ -46,7 +46,7 @@ export interface RefreshProgress {
 }
 
 /** Something that has become known. */
-export type RefreshNews =
+export type RefreshEvent =
   | {
       readonly kind: 'command';
       readonly command: { readonly name: Command['name']; readonly by?: string; readonly target?: string };
@@ -62,7 +62,7 @@ export type RefreshDecision =
   | {
       readonly kind: 'wait';
       readonly waitingFor: Wait;
-      /** Absent: until there is news. */
+      /** Absent: until there is an event. */
       readonly againInMs?: number;
     }
   | { readonly kind: 'done' };
@@ -89,15 +89,15 @@ export function newRefresh(pod: string): RefreshProgress {
   return { pod, aborted: false, skipped: [], stopped: [], failures: 0 };
 }
 
-/** Takes one piece of news into the progress. */
-export function heardOfRefresh(progress: RefreshProgress, news: RefreshNews): RefreshProgress {
-  switch (news.kind) {
+/** Folds one event into the progress. */
+export function applyRefreshEvent(progress: RefreshProgress, event: RefreshEvent): RefreshProgress {
+  switch (event.kind) {
     case 'command':
-      return obeyed(progress, news.command);
+      return applyCommand(progress, event.command);
     case 'stopped':
-      return { ...progress, stopped: [...progress.stopped, news.containerId] };
+      return { ...progress, stopped: [...progress.stopped, event.containerId] };
     case 'failed': {
-      const trouble = { reason: news.reason, message: shortened(news.message, mostMessageBytes) };
+      const trouble = { reason: event.reason, message: shortened(event.message, mostMessageBytes) };
       return { ...progress, failures: progress.failures + 1, trouble };
     }
     case 'tryAgain':
@@ -133,9 +133,9 @@ export function nextRefresh(progress: RefreshProgress, seen: EnvironmentSeen): R
   return { kind: 'stop', instances: left };
 }
 
-function obeyed(
+function applyCommand(
   progress: RefreshProgress,
-  { name, by = '', target }: Extract<RefreshNews, { kind: 'command' }>['command'],
+  { name, by = '', target }: Extract<RefreshEvent, { kind: 'command' }>['command'],
 ): RefreshProgress {
   switch (name) {
     case 'pause':

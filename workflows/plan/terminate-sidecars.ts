@@ -100,15 +100,18 @@ function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequ
   const { reason = '', message = '' } = request.status?.conditions?.find(({ type }) => type === 'Failed') ?? {};
   const failures = request.status?.containerRecreateStates?.flatMap((state) => state.message ?? []) ?? [];
   const why = [reason === 'Aborted' ? '' : reason, message, ...failures].filter(Boolean).join(': ');
-  const told = reason === 'Aborted' ? 'RequestAborted' : 'StopFailed';
-  return stopAgainLater(left, told, why);
+  return stopAgainLater(left, reason === 'Aborted' ? 'RequestAborted' : 'StopFailed', why);
 }
 
 /** After a pause, so that a stop without effect is not repeated all the time; what a person has ended, only on demand. */
-function stopAgainLater(left: readonly Sidecar[], told: 'StopFailed' | 'RequestAborted', why: string): SidecarDecision {
-  const { waitingFor } = wait(told, left.map(asBlocker), why);
+function stopAgainLater(
+  left: readonly Sidecar[],
+  trouble: 'StopFailed' | 'RequestAborted',
+  why: string,
+): SidecarDecision {
+  const { waitingFor } = wait(trouble, left.map(asBlocker), why);
   const step = { kind: 'withdrawRequest', containers: left.map(({ name }) => name) } as const;
-  return { kind: 'tryAgain', waitingFor, step, byItself: told === 'StopFailed' };
+  return { kind: 'tryAgain', waitingFor, step, byItself: trouble === 'StopFailed' };
 }
 
 /** Whether this very instance was stopped for the request. */

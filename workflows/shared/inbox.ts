@@ -1,20 +1,20 @@
 import { condition } from '@temporalio/workflow';
 
-/** News for one reader, in the order in which it came. */
-export interface Inbox<News> {
-  readonly put: (news: News) => void;
+/** Events for one reader, in the order in which they came. */
+export interface Inbox<Event> {
+  readonly put: (event: Event) => void;
   /** Whether everything that has come so far is taken. */
   readonly isEmpty: () => boolean;
-  /** Waits until there is news, then takes all of it. */
-  readonly take: () => Promise<readonly News[]>;
+  /** Waits until there is an event, then takes all there are. */
+  readonly take: () => Promise<readonly Event[]>;
 }
 
 /** An empty inbox. */
-export function newInbox<News>(): Inbox<News> {
-  let waiting: News[] = [];
+export function newInbox<Event>(): Inbox<Event> {
+  let waiting: Event[] = [];
   return {
-    put: (news) => {
-      waiting.push(news);
+    put: (event) => {
+      waiting.push(event);
     },
     isEmpty: () => waiting.length === 0,
     take: async () => {

@@ -52,7 +52,7 @@ const doubleClickMs = 5_000;
 const mostBytes = { commands: 2_500, seen: 1_000 } as const;
 
 /**
- * Hears these commands from now on. A command without `by` is passed on at once; who sent it is
+ * Receives these commands from now on. A command without `by` is passed on at once; who sent it is
  * then read from the history, because workflow code cannot see the identity of a signal.
  */
 export function listenToOperator<Name extends CommandName>(
@@ -69,27 +69,29 @@ export function listenToOperator<Name extends CommandName>(
   } = {},
 ): Operator {
   const before = run.before ?? { commands: [], seen: [] };
-  const heardByName = new Map<CommandName, number>();
+  const receivedByName = new Map<CommandName, number>();
   const seenIds = new Set(before.seen);
   const kept: KeptCommand[] = [];
   let lastId = 0;
   let unidentified = 0;
   let retries = 0;
   let isAsked = false;
-  let lastSkip: { readonly by: string; readonly atMs: number } | undefined;
+  const isDoubleClick = newDoubleClicks();
 
   setHandler(defineSignal(handOverSignal), () => {
     isAsked = true;
   });
   for (const name of understood) {
     setHandler(defineSignal<[unknown]>(name), async (payload) => {
-      const nth = heardByName.get(name) ?? 0;
-      heardByName.set(name, nth + 1);
-      await hear(name, parseCommandPayload(payload), () => sender(name, () => (heardByName.get(name) ?? 0) - 1 - nth));
+      const nth = receivedByName.get(name) ?? 0;
+      receivedByName.set(name, nth + 1);
+      await receive(name, parseCommandPayload(payload), () =>
+        sender(name, () => (receivedByName.get(name) ?? 0) - 1 - nth),
+      );
     });
   }
   for (const { name, ...command } of before.commands) {
-    if (isCommandName(name, understood)) void hear(name, command, async () => command.by);
+    if (isCommandName(name, understood)) void receive(name, command, async () => command.by);
   }
 
   return {
@@ -102,12 +104,12 @@ export function listenToOperator<Name extends CommandName>(
     }),
   };
 
-  async function hear(name: Name, payload: CommandPayload, senderOf: () => Promise<string>): Promise<void> {
+  async function receive(name: Name, payload: CommandPayload, senderOf: () => Promise<string>): Promise<void> {
     const id = ++lastId;
     const { id: sentId, request, ...given } = payload;
     const isMeantForAnother = run.request !== undefined && request !== undefined && request !== run.request;
     if (isMeantForAnother) {
-      return await named(given.by, senderOf, (by) => void kept.push({ ...payload, name, by }));
+      return await identify(given.by, senderOf, (by) => void kept.push({ ...payload, name, by }));
     }
     if (sentId !== undefined && seenIds.has(sentId)) return;
     if (sentId !== undefined) seenIds.add(sentId);
@@ -115,24 +117,27 @@ export function listenToOperator<Name extends CommandName>(
     if (isDoubleClick(command)) return;
     if (name === 'retry') retries++;
     listener.command(command);
-    await named(given.by, senderOf, (by) => listener.identified(command, by));
+    await identify(given.by, senderOf, (by) => listener.identified(command, by));
   }
 
-  async function named(by: string | undefined, senderOf: () => Promise<string>, act: (by: string) => void) {
+  async function identify(by: string | undefined, senderOf: () => Promise<string>, act: (by: string) => void) {
     if (by !== undefined) return act(by);
     unidentified++;
     act(await senderOf());
     unidentified--;
   }
+}
 
-  /** Without a target a second `skip` would be about what has come next, which the sender has not seen yet. */
-  function isDoubleClick({ name, by = '', target }: OperatorCommand): boolean {
+/** Without a target a second `skip` would be about what has come next, which the sender has not seen yet. */
+function newDoubleClicks(): (command: OperatorCommand) => boolean {
+  let lastSkip: { readonly by: string; readonly atMs: number } | undefined;
+  return ({ name, by = '', target }) => {
     if (name !== 'skip' || target !== undefined) return false;
     const atMs = Date.now();
     if (lastSkip?.by === by && atMs - lastSkip.atMs < doubleClickMs) return true;
     lastSkip = { by, atMs };
     return false;
-  }
+  };
 }
 
 /** As many of the last entries as fit. */
@@ -154,10 +159,10 @@ export const operatorHandOver = object<OperatorHandOver>({
   seen: listOf(text),
 });
 
-/** `fromEnd`: how many signals of this name this task has heard after the one in question. */
+/** `fromEnd`: how many signals of this name this task has received after the one in question. */
 async function sender(name: CommandName, fromEnd: () => number): Promise<string> {
   const { workflowId, runId, historyLength } = workflowInfo();
-  await Promise.resolve(); // by now all signals of this task have been heard
+  await Promise.resolve(); // by now all signals of this task have been received
   try {
     return await temporal.identifySignal.executeWithOptions({ summary: `find the sender of ${name}` }, [
       { workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() },

@@ -16,7 +16,7 @@ import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../plan/decision.ts';
 import type { OpenTag } from '../plan/images/pull-images.ts';
-import type { ContainerBefore, RecreateOrder } from '../plan/recreate/recreate-containers.ts';
+import type { ContainerBefore, RecreateOrder } from '../plan/recreate/model.ts';
 import type { StaleInstance } from '../plan/refresh-environment.ts';
 import type { SidecarStep } from '../plan/terminate-sidecars.ts';
 import { byKind, flag, listOf, number, object, oneOf, optional, type Shape, text, time, unread } from './shape.ts';

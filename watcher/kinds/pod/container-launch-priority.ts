@@ -35,7 +35,7 @@ import {
   unpublished,
 } from '../../../workflows/plan/container-launch-priority.ts';
 import { waitFor } from '../../../workflows/plan/decision.ts';
-import { waitingSince } from '../../../workflows/plan/recreate/recreate-containers.ts';
+import { waitingOnBlockersSince } from '../../../workflows/plan/waiting-since.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 
 /** The index of barriers by the UID of the pod that they belong to. */
@@ -216,7 +216,7 @@ function description(podName: string): string {
 /** Writes what the pod waits for, or that it is complete. False when somebody else has written the pod meanwhile. */
 async function tell(pod: Pod, step: LaunchStep, { kube, now }: LaunchPassDependencies): Promise<boolean> {
   const { namespace = '', name, uid, resourceVersion, annotations } = pod.metadata;
-  const waitingFor = waitingSince(launchStatusOf(pod)?.waitingFor, step.waitingFor, timestamp(now()));
+  const waitingFor = waitingOnBlockersSince(launchStatusOf(pod)?.waitingFor, step.waitingFor, timestamp(now()));
   const status = waitingFor && JSON.stringify({ waitingFor });
   const wanted = {
     [launchMark.status]: status ?? null,

@@ -9,7 +9,7 @@ import { withCondition } from '../../../api/core/conditions.ts';
 import { engineReasons } from '../../../api/engine/engine-trouble.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import { fitting } from '../text-size.ts';
-import type { RecreateStatus } from './recreate-containers.ts';
+import type { RecreateStatus } from './status.ts';
 
 /** A status with its times. */
 export interface ReportedStatus extends Omit<RecreateStatus, 'waitingFor'> {

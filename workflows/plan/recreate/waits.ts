@@ -1,0 +1,63 @@
+/** What a ContainerRecreateRequest waits for. */
+import { type RecreateWaitReason, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
+import { refusalWait } from '../../../api/core/failure.ts';
+import { firstWait, type Rule, type Wait, waitFor } from '../decision.ts';
+import { shortened } from '../text-size.ts';
+import { type ContainerProgress, isAnswered, isSettled, type Progress, positionIn } from './model.ts';
+
+/** In JSON; texts come from runtimes and people, and travel through histories. */
+const waitBytes = 900;
+
+/** Asked before a stop, in this order; the first that answers holds it back. */
+export const stopRules: readonly Rule<Progress>[] = [paused, draining];
+
+function paused(progress: Progress): Wait | undefined {
+  if (!progress.paused) return undefined;
+  const by = progress.commands.findLast((command) => command.name === 'pause')?.by;
+  return wait('Paused', [], by === undefined ? progress.pauseNote : `${recreateWaits.Paused}; paused by ${by}`);
+}
+
+function draining(progress: Progress): Wait | undefined {
+  if (progress.drain !== 'due' && progress.drain !== 'running') return undefined;
+  return wait('Draining', [`pod/${progress.order.pod}`]);
+}
+
+/**
+ * What the request waits for, most pressing first. A pause comes before all else, because the status is where the next
+ * run learns of it.
+ */
+export function recreateWait(progress: Progress): Wait | undefined {
+  const { parked, inFlight, order, runtimeAway } = progress;
+  const pause = paused(progress);
+  if (pause) return pause;
+  if (parked) {
+    const reason = refusalWait(parked.reason);
+    return wait(reason, [`pod/${order.pod}`], `${recreateWaits[reason]}; ${parked.message}`);
+  }
+  if (progress.nodeSilent) return wait('NodeSilent', [`pod/${order.pod}`]);
+  if (runtimeAway !== undefined) {
+    return wait('RuntimeUnreachable', [`pod/${order.pod}`], `${recreateWaits.RuntimeUnreachable}; ${runtimeAway}`);
+  }
+  // reported once the node has answered: a first stop may begin earlier
+  if (inFlight.stopping !== undefined && isAnswered(progress)) {
+    return wait('Stopping', [`container/${inFlight.stopping}`]);
+  }
+
+  const at = positionIn(progress);
+  if (at.kind === 'stop') return firstWait(stopRules, progress);
+  if (at.kind === 'missing') return wait('ContainerNotFound', [`container/${at.container.name}`]);
+
+  const starting = progress.containers.filter((container) => container.phase === 'Recreating' && !isSettled(container));
+  if (starting.length === 0) return undefined;
+  const unready = starting.filter(({ isYoung }) => !isYoung);
+  if (unready.length === 0) return wait('MinStartedSeconds', starting.map(containerBlocker));
+  return wait(order.neverRestarts ? 'PodFinished' : 'ContainerNotReady', unready.map(containerBlocker));
+}
+
+function containerBlocker({ name }: ContainerProgress): string {
+  return `container/${name}`;
+}
+
+function wait(reason: RecreateWaitReason, blockedBy: readonly string[], unblock: string = recreateWaits[reason]): Wait {
+  return waitFor(reason, blockedBy, shortened(unblock, waitBytes));
+}

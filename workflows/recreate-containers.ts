@@ -1,0 +1,282 @@
+import { CancellationScope, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import type { RequestLook } from '../activities/kube/requests.ts';
+import { timestamp } from '../api/base/time.ts';
+import type { NodeRef } from '../api/core/refs.ts';
+import { type RestartOperation, searchAttributes } from '../api/engine/operations.ts';
+import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
+import { allNamed, isMomentary, isOver, momentMs, type Progress } from './plan/recreate/model.ts';
+import { nextActions } from './plan/recreate/next.ts';
+import {
+  overwritten,
+  type ReportedStatus,
+  reportedBefore,
+  sameStatus,
+  statusDelta,
+  withDelta,
+} from './plan/recreate/report.ts';
+import { recreateStatus } from './plan/recreate/status.ts';
+import { waitingOnBlockersSince } from './plan/waiting-since.ts';
+import { newSteps } from './recreate-steps.ts';
+import { kube, look } from './shared/activities.ts';
+import type { Inbox } from './shared/inbox.ts';
+import type { OperationRun } from './shared/operation.ts';
+import type { Operator } from './shared/operator.ts';
+import { newReporter } from './shared/reporter.ts';
+import { after } from './shared/timers.ts';
+import { type Refused, untilAllowed } from './shared/until-allowed.ts';
+
+/** What reaches the operation of a pod. `changed`: something that it looks at has, so it looks again. */
+export type RestartEvent = RecreateEvent | { readonly kind: 'changed' };
+
+type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
+
+/** A request that this run carries out. */
+export interface Recreation {
+  readonly operation: RestartOperation;
+  readonly request: OpenRequest;
+  readonly inbox: Inbox<RestartEvent>;
+  readonly operator: Operator;
+  /** As the last look showed it. */
+  node: NodeRef;
+  progress: Progress;
+}
+
+/**
+ * Recreates the containers of one request, if there is anything left to do for it. It is a part of the workflow
+ * `restartContainers`, whose ID is the lock on the pod.
+ */
+export async function recreateContainers(
+  operation: RestartOperation,
+  inbox: Inbox<RestartEvent>,
+  run: OperationRun,
+): Promise<'ended' | 'historyFull'> {
+  const { operator } = run;
+  const request = await readOpenRequest(operation, operator);
+  if (request === undefined) return 'ended';
+  const node = request.node ?? operation.node;
+  return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run);
+}
+
+/** Carries the request out, as far as one history holds it. */
+async function recreate(recreation: Recreation, run: OperationRun): Promise<'ended' | 'historyFull'> {
+  const { inbox, operator } = recreation;
+  const report = newStatusReport(recreation);
+  const steps = newSteps(recreation, requestWatch(recreation, report));
+  considerTimeAway(recreation);
+
+  for (;;) {
+    // nothing is begun on events that have not been read: one may be an abort
+    if (inbox.isEmpty()) beginDue();
+    report.update();
+    if (recreation.progress.end) steps.endWaits();
+    if (isOver(recreation.progress)) break;
+
+    if (operator.isHandOverDue() && canBeHandedOver(recreation.progress)) {
+      await Promise.all([report.flushed(), run.announced()]);
+      if (inbox.isEmpty() && operator.unidentified() === 0) {
+        steps.endWaits();
+        return 'historyFull';
+      }
+    }
+    for (const event of await inbox.take()) {
+      if (event.kind === 'changed') void steps.lookAgain();
+      else recreation.progress = applyEvent(recreation.progress, event);
+    }
+  }
+  await report.flushed();
+  return 'ended';
+
+  function beginDue(): void {
+    for (let due = nextActions(recreation.progress); due.length > 0; due = nextActions(recreation.progress)) {
+      for (const action of due) {
+        recreation.progress = markStarted(recreation.progress, action);
+        steps.begin(action);
+      }
+    }
+  }
+}
+
+/** The pod may be gone, and the deadline past, since long when Temporal was away: then nothing is begun. */
+function considerTimeAway(recreation: Recreation): void {
+  const { request, inbox } = recreation;
+  if (request.podGone) recreation.progress = applyEvent(recreation.progress, { kind: 'podGone' });
+  if (request.deadlineSeconds === undefined) return;
+  const leftMs = Date.parse(request.createdAt) + request.deadlineSeconds * 1000 - Date.now();
+  if (leftMs <= 0) recreation.progress = applyEvent(recreation.progress, { kind: 'deadline' });
+  else after(leftMs, 'activeDeadlineSeconds', () => inbox.put({ kind: 'deadline' }));
+}
+
+/** Nothing is under way that only this run knows of. */
+function canBeHandedOver(progress: Progress): boolean {
+  const { inFlight, end, drain } = progress;
+  const busy = inFlight.stopping !== undefined || inFlight.recording !== undefined || drain === 'running';
+  return !busy && end === undefined && allNamed(progress);
+}
+
+// ---------------------------------------------------------------------------------------------------------- looking
+
+/** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
+async function readOpenRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
+  const containers: OpenRequest['containers'][number][] = [];
+  for (;;) {
+    const found = await lookAtRequest(operation, containers.length, operator);
+    if (found.kind !== 'open') return undefined;
+    containers.push(...found.containers);
+    if (!found.more) return { ...found, containers };
+  }
+}
+
+async function lookAtRequest(
+  operation: RestartOperation,
+  skip: number,
+  operator: Operator,
+  refused?: (why: Refused) => void,
+): Promise<RequestLook> {
+  const summary = `look at request ${operation.request.name}`;
+  return await untilAllowed(
+    () => look.lookAtRequest.executeWithOptions({ summary }, [{ operation, skip }]),
+    operator,
+    refused ? { refused } : {},
+  );
+}
+
+/**
+ * Looks whether the request, its pod and its node are still there. A wish that comes during a look may be about
+ * something newer than what it sees, so one more look follows; all who wish wait for the last.
+ */
+function requestWatch(recreation: Recreation, report: StatusReport): () => Promise<void> {
+  const { operation, request, operator } = recreation;
+  let looking: Promise<void> | undefined;
+  let isWished = false;
+
+  return () => {
+    isWished = true;
+    // several wait for it, so the end of one of them must not end it
+    looking ??= CancellationScope.nonCancellable(async () => {
+      while (isWished) {
+        isWished = false;
+        // none of the containers: how they are is known here
+        const found = await lookAtRequest(operation, request.containers.length, operator, report.lookRefused);
+        report.lookAllowed();
+        takeIn(found, recreation, report);
+      }
+      looking = undefined;
+    });
+    return looking;
+  };
+}
+
+function takeIn(found: RequestLook, recreation: Recreation, report: StatusReport): void {
+  if (found.kind !== 'open') {
+    recreation.inbox.put({ kind: 'withdrawn' });
+    return;
+  }
+  if (found.podGone) recreation.inbox.put({ kind: 'podGone' });
+  if (found.node) recreation.node = found.node;
+  report.overwrittenBy(found.waitingFor);
+}
+
+// -------------------------------------------------------------------------------------------------------- reporting
+
+/** The status of the request, as it is written down while the progress changes. */
+interface StatusReport {
+  /** Reports what the progress says now. */
+  readonly update: () => void;
+  /** Reports that the request cannot be looked at, until that is allowed. */
+  readonly lookRefused: (why: Refused) => void;
+  readonly lookAllowed: () => void;
+  /** The wait that stands in the status; perhaps somebody else has written it. */
+  readonly overwrittenBy: (waitingFor: OpenRequest['waitingFor']) => void;
+  readonly flushed: () => Promise<void>;
+}
+
+function newStatusReport(recreation: Recreation): StatusReport {
+  const { operation, request, inbox, operator } = recreation;
+  let status = reportedBefore(request);
+  let unseen: Refused | undefined;
+  let moment: CancellationScope | undefined;
+  showPhase(operation, status);
+
+  const reporter = newReporter({
+    initial: status,
+    same: sameStatus,
+    write: (before, wanted) => writeStatus(operation, before, wanted, operator),
+  });
+
+  function update(): void {
+    const { progress } = recreation;
+    status = statusNow(status, progress, request.runtime, unseen);
+    if (isMomentary(progress)) {
+      moment ??= after(momentMs, 'report a stop that takes long', () => {
+        moment = undefined;
+        inbox.put({ kind: 'stopIsLong' });
+      });
+      return;
+    }
+    moment?.cancel();
+    moment = undefined;
+    if (progress.end?.kind !== 'withdrawn') reporter.report(status);
+  }
+
+  return {
+    update,
+    lookRefused: (why) => {
+      unseen = why;
+      update();
+    },
+    lookAllowed: () => {
+      if (unseen === undefined) return;
+      unseen = undefined;
+      update();
+    },
+    overwrittenBy: (waitingFor) => reporter.correct((written) => overwritten(written, waitingFor)),
+    flushed: reporter.flushed,
+  };
+}
+
+function statusNow(
+  before: ReportedStatus,
+  progress: Progress,
+  runtime: string,
+  unseen: Refused | undefined,
+): ReportedStatus {
+  const now = timestamp(Date.now());
+  const { waitingFor: wait, ...status } = recreateStatus(unseen ? { ...progress, parked: unseen } : progress, runtime);
+  const waitingFor = waitingOnBlockersSince(before.waitingFor, wait, now);
+  const completionTime = before.completionTime ?? (status.phase === 'Completed' ? now : undefined);
+  return {
+    ...status,
+    ...(waitingFor ? { waitingFor } : {}),
+    ...(completionTime === undefined ? {} : { completionTime }),
+  };
+}
+
+/** Writes what has changed, in the status and in what Temporal shows. Answers what stands now. */
+async function writeStatus(
+  operation: RestartOperation,
+  before: ReportedStatus,
+  wanted: ReportedStatus,
+  operator: Operator,
+): Promise<ReportedStatus> {
+  const { request } = operation;
+  const delta = statusDelta(before, wanted);
+  const reason = wanted.waitingFor?.reason ?? '';
+  setCurrentDetails(wanted.waitingFor ? `${reason}: ${wanted.waitingFor.unblock}` : (wanted.condition?.message ?? ''));
+  if (before.phase !== wanted.phase || before.waitingFor?.reason !== wanted.waitingFor?.reason) {
+    showPhase(operation, wanted);
+  }
+  const summary = `report ${request.name} ${wanted.phase} ${reason}`.trimEnd();
+  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]), operator, {
+    superseded: () => undefined, // the request is gone: the next look says so
+  });
+  return withDelta(before, delta);
+}
+
+/** Makes the operation findable by what it does now. */
+function showPhase({ request }: RestartOperation, { phase, waitingFor }: ReportedStatus): void {
+  upsertSearchAttributes({
+    [searchAttributes.name]: [request.name],
+    [searchAttributes.phase]: [phase],
+    [searchAttributes.reason]: [waitingFor?.reason ?? ''],
+  });
+}

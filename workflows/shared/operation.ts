@@ -1,0 +1,115 @@
+/**
+ * The skeleton of an operation: what every workflow does in the same way, whatever it operates on. It checks its ID,
+ * receives the signal `changed`, the commands of operators and Temporal's cancellation, emits an Event for each command,
+ * and is handed over to the next run only when nothing that it received would be lost.
+ *
+ * What an operation makes of the events is its own: most fold them into a plain value and carry out the `nextActions`
+ * of it (docs/adr/0003).
+ */
+import { CancellationScope, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
+import { type CommandName, changedSignal } from '../../api/engine/operations.ts';
+import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './operator.ts';
+import { checkOwnId } from './own-id.ts';
+
+/** What an operation does about the events from outside. Each is called in the workflow task in which the event arrives. */
+export interface OperationListener<Name extends CommandName> {
+  /** Something that the operation depends on has changed: the payload of the signal as it was sent. */
+  readonly changed: (payload: unknown) => void;
+  /** A command was received; `by` is missing until the sender is identified. */
+  readonly command: (command: OperatorCommand<Name>) => void;
+  /** The sender of a command is known. */
+  readonly identified: (command: OperatorCommand<Name>, by: string) => void;
+  /** Somebody cancelled the workflow in Temporal; it means the same as the command `abort`. */
+  readonly cancelled: (abort: CancelledAs) => void;
+  /** Calls the activity that emits the Event about a command. Absent: the operation has no object to emit it for. */
+  readonly announce?: (announcement: Announcement) => Promise<unknown>;
+}
+
+/** Temporal's cancellation as a command. */
+export interface CancelledAs extends OperatorCommand<'abort'> {
+  readonly by: string;
+}
+
+/** An Event about one command. */
+export interface Announcement {
+  /** Options of the activity. */
+  readonly options: typeof announcementLimits & { readonly summary: string };
+  /** Input of the activity, beside the object that the Event is about. */
+  readonly event: {
+    readonly command: CommandName;
+    readonly by: string;
+    /** Names the Event, so that a retry emits it once. */
+    readonly key: string;
+    readonly target?: string;
+  };
+  /** ID of the command. */
+  readonly id: number;
+}
+
+/** One run of an operation. */
+export interface OperationRun {
+  readonly operator: Operator;
+  /** Waits until the Events of all commands are emitted that have been received so far. */
+  readonly announced: () => Promise<unknown>;
+  /** Whether nobody has to wait for that. */
+  readonly isAnnounced: () => boolean;
+  /** Carries the operation out. A cancellation does not interrupt it: the listener receives it. */
+  readonly carryOut: <Result>(body: () => Promise<Result>) => Promise<Result>;
+}
+
+/** No decision depends on an Event, and no operation waits for it for long. */
+const announcementLimits = { scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } } as const;
+
+const cancellation: CancelledAs = { id: 0, name: 'abort', by: 'a cancellation of its workflow' };
+
+/** Begins a run: from now on the listener is called for everything that comes from outside. */
+export function beginOperation<Name extends CommandName>(
+  operation: {
+    /** The workflow ID that is the lock on what the operation works on. */
+    readonly id: string;
+    /** The commands that it understands. */
+    readonly commands: readonly Name[];
+    /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
+    readonly request?: string;
+    /** From the run before. */
+    readonly before: OperatorHandOver | undefined;
+  },
+  listener: OperationListener<Name>,
+): OperationRun {
+  checkOwnId(operation.id);
+  const announcements: Promise<void>[] = [];
+
+  setHandler(defineSignal<[unknown]>(changedSignal), listener.changed);
+  const operator = listenToOperator(
+    operation.commands,
+    {
+      command: listener.command,
+      identified: (command, by) => {
+        listener.identified(command, by);
+        if (listener.announce) announcements.push(announce(command, by, listener.announce));
+      },
+    },
+    operation,
+  );
+  CancellationScope.current().cancelRequested.catch(() => listener.cancelled(cancellation));
+
+  return {
+    operator,
+    announced: () => Promise.all(announcements.splice(0)),
+    isAnnounced: () => announcements.length === 0,
+    carryOut: (body) => CancellationScope.nonCancellable(body),
+  };
+}
+
+/** Emits an Event that names the command and its sender. A failure of that is ignored. */
+export async function announce(
+  { id, name, target }: OperatorCommand,
+  by: string,
+  emit: (announcement: Announcement) => Promise<unknown>,
+): Promise<void> {
+  const key = `${workflowInfo().runId.slice(0, 8)}-${id}`;
+  // the summary leaves out the sender: Temporal rejects a task whose summary is long, and a name may be of any length
+  const options = { summary: `emit an Event: ${name}`, ...announcementLimits };
+  const event = { command: name, by, key, ...(target === undefined ? {} : { target }) };
+  await emit({ options, event, id }).catch(() => undefined);
+}
