@@ -1,5 +1,6 @@
 import { FairLine, mostOfOneShare } from '../api/base/fair-line.ts';
 import { failureTypeOf } from '../api/core/failure.ts';
+import { type BackOff, backOff, spread } from './back-off.ts';
 import { hasMovedOn } from './moved-on.ts';
 
 /** When a key wants to be worked on again although nothing happens to it. */
@@ -15,10 +16,10 @@ export interface KeyedQueueOptions {
   /** How many keys are worked on at once. */
   readonly concurrency: number;
   /**
-   * First and longest pause after a failed pass; it doubles in between and is spread at random. Absent: from 200 ms to
-   * 5 minutes, and to 30 s after failures that pass by themselves, as those of a server that is away.
+   * Pauses after failed passes, spread at random. Absent: from 200 ms to 5 minutes, and to 30 s after failures that pass by
+   * themselves, as those of a server that is unreachable.
    */
-  readonly backOffMs?: { readonly first: number; readonly most: number };
+  readonly backOffMs?: BackOff;
   /**
    * On whose behalf a key is worked on, its namespace: shares take turns, and none is worked on everywhere at once. Absent:
    * all keys are of one share.
@@ -130,8 +131,8 @@ export class KeyedQueue {
     } catch (error) {
       const failures = this.#failures.get(key) ?? 0;
       this.#failures.set(key, failures + 1);
-      const { first, most } = this.#options.backOffMs ?? { first: 200, most: passes(error) ? 30_000 : 300_000 };
-      const pause = Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
+      const pauses = this.#options.backOffMs ?? { first: 200, most: passes(error) ? 30_000 : 300_000 };
+      const pause = spread(backOff(pauses, failures));
       this.#options.onError(key, error, pause);
       this.addAfter(key, pause);
     } finally {

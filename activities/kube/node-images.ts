@@ -9,7 +9,9 @@ import type { PullOperation } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   knownWait,
@@ -20,7 +22,6 @@ import {
   type TagReport,
 } from '../../workflows/plan/images/pull-images.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 
 /** The most that one look answers as JSON, all of it counted, so that it fits into a history event. */
 const lookBytes = 3_900;
@@ -59,13 +60,8 @@ export function nodeImageActivities({
   readonly now: () => Date;
 }): NodeImageActivities {
   async function find({ name, uid }: NodeRef): Promise<NodeImage | undefined> {
-    try {
-      const found = await kube.get<NodeImage>(nodeImages, { name });
-      return found.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
-    } catch (error) {
-      if (isGone(error)) return undefined;
-      throw error;
-    }
+    const found = await unlessGone(kube.get<NodeImage>(nodeImages, { name }));
+    return found?.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
   }
 
   return {
@@ -129,13 +125,13 @@ export function nodeImageActivities({
         ...event,
         component: eventComponent.imagePuller,
         host: live.metadata.name,
-        at: now(),
+        atMs: now().getTime(),
       };
       const mark = `${live.metadata.uid.slice(0, 8)}.${fnv1a(what).toString(16)}.${version}`;
-      await recordEvent(kube, { ...shared, about: live, key: mark });
+      await tellEvent(kube, { ...shared, about: live, key: mark });
       if (phase !== 'Failed') continue;
       for (const owner of findTag(live, report.name, report.tag)?.ownerReferences ?? []) {
-        await recordEvent(kube, {
+        await tellEvent(kube, {
           ...shared,
           about: objectOf(owner),
           key: `${mark}.${live.metadata.name}`.slice(0, 60),

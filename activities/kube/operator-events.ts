@@ -4,7 +4,7 @@ import { eventComponent } from '../../api/core/well-known.ts';
 import { type CommandName, commandEvent, refusedCommandEvent } from '../../api/engine/operations.ts';
 import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { recordEvent } from './events.ts';
+import { tellEvent } from '../../kube/events.ts';
 
 export interface OperatorEventActivities {
   /** Says in an Event about a fleet object who steered its roll-out, or why a command had no effect. One key, one Event. */
@@ -37,7 +37,7 @@ export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
   { command, by, target, refused, key }: HeardCommand,
-  { component, at }: { readonly component: string; readonly at: Date },
+  { component, atMs }: { readonly component: string; readonly atMs: number },
 ): Promise<void> {
   const { resource, ref } = about;
   const { kind } = resource;
@@ -46,11 +46,11 @@ export async function tellOfCommand(
     refused === undefined
       ? ({ type: 'Normal', ...commandEvent(command, by, target) } as const)
       : ({ type: 'Warning', ...refusedCommandEvent(command, by, refused) } as const);
-  await recordEvent(kube, {
+  await tellEvent(kube, {
     about: { apiVersion: apiVersionOf(resource), kind, metadata },
     component,
     ...text,
-    at,
+    atMs,
     key,
   });
 }
@@ -68,7 +68,7 @@ export function operatorEventActivities({
       const resource = fleetResource(kind);
       if (!resource) return;
       const component = eventComponent.rollOut;
-      await tellOfCommand(kube, { resource, ref }, { ...heard, target: pod }, { component, at: now() });
+      await tellOfCommand(kube, { resource, ref }, { ...heard, target: pod }, { component, atMs: now().getTime() });
     },
   };
 }

@@ -8,6 +8,7 @@ import { type ImagePullJob, imagePullJobs, isFinished, pullJobCondition } from '
 import { nodeImages } from '../../api/node-image/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import { tellOfCommand } from './operator-events.ts';
 
@@ -38,13 +39,8 @@ export function pullJobActivities({
   readonly now: () => Date;
 }): PullJobActivities {
   async function find(ref: ObjectRef): Promise<ImagePullJob | undefined> {
-    try {
-      const found = await kube.get<ImagePullJob>(imagePullJobs, ref);
-      return found.metadata.uid === ref.uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
-    } catch (error) {
-      if (isGone(error)) return undefined;
-      throw error;
-    }
+    const found = await unlessGone(kube.get<ImagePullJob>(imagePullJobs, ref));
+    return found?.metadata.uid === ref.uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
   }
 
   return {
@@ -81,7 +77,7 @@ export function pullJobActivities({
         kind === 'NodeImage'
           ? ([nodeImages, eventComponent.nodeImage] as const)
           : ([imagePullJobs, eventComponent.imagePullJob] as const);
-      await tellOfCommand(kube, { resource, ref }, heard, { component, at: now() });
+      await tellOfCommand(kube, { resource, ref }, heard, { component, atMs: now().getTime() });
     },
   };
 }

@@ -27,7 +27,9 @@ import type { CommandName, RestartOperation } from '../../api/engine/operations.
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   type ContainerBefore,
@@ -36,7 +38,6 @@ import {
 } from '../../workflows/plan/recreate/recreate-containers.ts';
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
@@ -116,9 +117,9 @@ export function requestActivities({
       const { request, pod, node } = operation;
       try {
         const [live, livePod, liveNode] = await Promise.all([
-          found<ContainerRecreateRequest>(kube.get(crr, request)),
-          found<Pod>(kube.get(kubeResource.pods, pod)),
-          found<Node>(kube.get(kubeResource.nodes, { name: node.name })),
+          unlessGone<ContainerRecreateRequest>(kube.get(crr, request)),
+          unlessGone<Pod>(kube.get(kubeResource.pods, pod)),
+          unlessGone<Node>(kube.get(kubeResource.nodes, { name: node.name })),
         ]);
         if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined)
           return { kind: 'gone' };
@@ -142,13 +143,13 @@ export function requestActivities({
       if (delta.phase === 'Recreating' && written) await stampPod(written);
       if (delta.condition && written) {
         const { type, reason, message } = delta.condition;
-        await recordEvent(kube, {
+        await tellEvent(kube, {
           about: written,
           component: eventComponent.recreate,
           type: type === 'Complete' ? 'Normal' : 'Warning',
           reason,
           message,
-          at: now(),
+          atMs: now().getTime(),
           key: request.uid,
         });
       }
@@ -156,7 +157,7 @@ export function requestActivities({
 
     async announceCommand({ request: ref, ...heard }) {
       const component = eventComponent.recreate;
-      await tellOfCommand(kube, { resource: crr, ref }, heard, { component, at: now() });
+      await tellOfCommand(kube, { resource: crr, ref }, heard, { component, atMs: now().getTime() });
     },
 
     async recordTarget({ request, container, containerId }) {
@@ -191,13 +192,13 @@ export function requestActivities({
     lastSeen.take(request.uid); // another one stands there once the finalizer is added
     try {
       return await despiteConflicts(async () => {
-        const live = await found<ContainerRecreateRequest>(kube.get(crr, request));
+        const live = await unlessGone<ContainerRecreateRequest>(kube.get(crr, request));
         if (live?.metadata.uid !== request.uid || !isOpen(live)) throw superseded(attempted, 'the request has ended');
         if (findCondition(live.status?.conditions, recreateCondition.preRecreateGrace)) {
           return live.metadata.finalizers?.includes(crrUnreadyFinalizer) ?? false;
         }
 
-        const livePod = await found<Pod>(kube.get(kubeResource.pods, pod));
+        const livePod = await unlessGone<Pod>(kube.get(kubeResource.pods, pod));
         if (!livePod || livePod.metadata.uid !== pod.uid || !hasReadinessGate(livePod)) return false;
         // the finalizer comes first: with it the key is released whatever happens to the request (CRR-10)
         await addFinalizer(live);
@@ -382,14 +383,4 @@ function containersBefore({ spec, status }: ContainerRecreateRequest, skip: numb
 function splitId(containerID = ''): { readonly runtime: string; readonly id: string } {
   const [runtime = '', id = ''] = containerID.split('://');
   return { runtime, id };
-}
-
-/** The object, or nothing when it does not exist. */
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  }
 }

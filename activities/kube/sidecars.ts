@@ -20,7 +20,9 @@ import {
   terminationStatusOf,
 } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isAlreadyExists, isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   nextTermination,
@@ -30,7 +32,6 @@ import {
   type SidecarWorld,
 } from '../../workflows/plan/terminate-sidecars.ts';
 import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** The bytes of each part of a look: more does not fit into a history event, and nobody reads more. */
@@ -99,7 +100,7 @@ export function sidecarActivities({
       const attempted = `Cannot write the state of the sidecar termination of pod "${qualifiedName(pod)}"`;
       const text = Object.keys(status).length === 0 ? null : JSON.stringify(status);
       try {
-        const live = await found<Pod>(kube.get(kubeResource.pods, pod));
+        const live = await unlessGone<Pod>(kube.get(kubeResource.pods, pod));
         const before = live?.metadata.annotations?.[terminationMark.status] ?? null;
         if (live?.metadata.uid !== pod.uid || before === text) return;
         const { uid, resourceVersion } = live.metadata;
@@ -113,19 +114,19 @@ export function sidecarActivities({
     },
 
     async announceOnPod({ pod: ref, ...heard }) {
-      await tellOfCommand(kube, { resource: kubeResource.pods, ref }, heard, { component, at: now() });
+      await tellOfCommand(kube, { resource: kubeResource.pods, ref }, heard, { component, atMs: now().getTime() });
     },
   };
 
   async function worldOf(ref: PodRef): Promise<SidecarWorld> {
     const name = terminationRequestName(ref.uid);
     const [pod, request] = await Promise.all([
-      found<Pod>(kube.get(kubeResource.pods, ref)),
-      found<ContainerRecreateRequest>(kube.get(crr, { namespace: ref.namespace, name })),
+      unlessGone<Pod>(kube.get(kubeResource.pods, ref)),
+      unlessGone<ContainerRecreateRequest>(kube.get(crr, { namespace: ref.namespace, name })),
     ]);
     if (pod?.metadata.uid !== ref.uid) return {};
     const nodeName = pod.spec.nodeName ?? '';
-    const node = nodeName === '' ? undefined : await found<Node>(kube.get(kubeResource.nodes, { name: nodeName }));
+    const node = nodeName === '' ? undefined : await unlessGone<Node>(kube.get(kubeResource.nodes, { name: nodeName }));
     const isOurs = request !== undefined && isTerminationRequest(request);
     return {
       pod,
@@ -197,16 +198,12 @@ export function sidecarActivities({
 
   async function withdraw({ metadata }: ContainerRecreateRequest): Promise<void> {
     const { namespace = '', name, uid } = metadata;
-    try {
-      await kube.delete(crr, { namespace, name }, { preconditions: { uid } });
-    } catch (error) {
-      if (!isGone(error)) throw error;
-    }
+    await unlessGone(kube.delete(crr, { namespace, name }, { preconditions: { uid } }));
   }
 
   async function say(pod: Pod, text: EventText, key: string): Promise<void> {
     const once = `${pod.metadata.uid}.${key}`;
-    await recordEvent(kube, { about: pod, component, ...text, at: now(), key: once, insist: true });
+    await tellEvent(kube, { about: pod, component, ...text, atMs: now().getTime(), key: once, insist: true });
   }
 }
 
@@ -231,14 +228,4 @@ function cutStatus({ waitingFor, skipped, abortedBy }: TerminationStatus): Termi
     ...(skipped && { skipped: fitting(skipped, mostBytes.names) }),
     ...(abortedBy !== undefined && { abortedBy: shortened(abortedBy, mostBytes.by) }),
   };
-}
-
-/** The object, or nothing when it does not exist. */
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  }
 }

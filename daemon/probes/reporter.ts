@@ -1,5 +1,6 @@
 import { failureTypeOf } from '../../api/core/failure.ts';
 import type { NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
+import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { ProbeClock } from './schedule.ts';
 
 /** What comes within this time of a write goes out together. */
@@ -84,7 +85,7 @@ export class Reporter {
   }
 
   #nextPauseMs(): number {
-    const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures);
+    const pauseMs = backOff(backOffMs, this.#failures);
     this.#failures += 1;
     return pauseMs * (1 + Math.random() / 10);
   }
@@ -100,9 +101,4 @@ export class Reporter {
     });
     this.#wake = undefined;
   }
-}
-
-function retryAfterMs(error: unknown): number {
-  const { retryAfterSeconds } = (error ?? {}) as { readonly retryAfterSeconds?: unknown };
-  return typeof retryAfterSeconds === 'number' ? retryAfterSeconds * 1_000 : 0;
 }
