@@ -8,6 +8,12 @@ export interface PassResult {
   readonly againInMs?: number;
 }
 
+/** What several parts of one pass ask for together: the earliest of their times. */
+export function earliest(...results: readonly (PassResult | undefined)[]): PassResult | undefined {
+  const times = results.flatMap((result) => result?.againInMs ?? []);
+  return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
+}
+
 export interface KeyedQueueOptions {
   /** One pass over one key: looks at all that the key stands for, never at a single event. */
   readonly pass: (key: string) => Promise<PassResult | undefined>;
