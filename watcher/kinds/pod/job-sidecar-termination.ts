@@ -39,6 +39,7 @@ import type { OperationState } from '../../../workers/metrics.ts';
 import { waitFor } from '../../../workflows/plan/decision.ts';
 import { waitingSince } from '../../../workflows/plan/waiting-since.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
+import { operationState } from '../../operation-state.ts';
 import { hasCommand, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 
@@ -87,7 +88,7 @@ export function sidecarTerminations(context: ControllerContext): Controller {
     workflowTypes: [terminateSidecarsType],
     operations: () => ({
       kind: 'JobSidecarTermination',
-      states: [...wanted].flatMap((podUid) => operationState(pods.byUid(podUid))),
+      states: [...wanted].flatMap((podUid) => stateOf(pods.byUid(podUid))),
     }),
   };
 }
@@ -175,9 +176,6 @@ function requestOf(request: ContainerRecreateRequest | undefined): unknown {
   return request && [request.metadata.uid, request.status?.phase === 'Completed'];
 }
 
-function operationState(pod: Pod | undefined): readonly OperationState[] {
-  if (pod === undefined) return [];
-  const { waitingFor } = terminationStatusOf(pod);
-  const waiting = waitingFor && { reason: waitingFor.reason, sinceMs: Date.parse(waitingFor.since) };
-  return [{ phase: 'Terminating', ...(waiting && { waiting }) }];
+function stateOf(pod: Pod | undefined): readonly OperationState[] {
+  return pod === undefined ? [] : [operationState('Terminating', terminationStatusOf(pod).waitingFor)];
 }
