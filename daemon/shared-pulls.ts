@@ -1,6 +1,7 @@
 import { setTimeout as timeout } from 'node:timers/promises';
 import type { PullBytes } from '../activities/cri/image-runtime.ts';
-import type { PullAttachment, PullRun, SharedPulls } from '../activities/cri/images.ts';
+import type { PullAttachment, SharedPulls } from '../activities/cri/images.ts';
+import type { PullRun } from '../activities/cri/pull.ts';
 import type { PullResult } from '../activities/cri/pull-contract.ts';
 
 /** A pull that nobody waits for goes on for so long: whoever asks anew within it finds it under way. */
