@@ -101,40 +101,48 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
       });
     },
 
-    async 'node.v1.awaitContainer'(input) {
-      const attempt = means.attempt();
-      const changed = new Wake();
-      const unwatch = means.pods.watch(input.pod.uid, changed.call);
-      const ends = [attempt.cancellation, means.stopping];
-      for (const end of ends) end.addEventListener('abort', changed.call);
-
-      const { container } = input;
-      let progress: NodeProgress = { reason: 'ContainerNotFound', container, message: 'looking at the container' };
-      const beats = new Heartbeats(attempt, () => progress);
-      try {
-        for (;;) {
-          if (attempt.cancellation.aborted) throw cancelledFailure(attempt.cancellation);
-          if (means.stopping.aborted) {
-            throw stoppingFailure(`Cannot wait for container "${container}" of pod "${qualifiedName(input.pod)}"`);
-          }
-          const look = await lookForReady(means, input);
-          if (look.kind !== 'waiting') return look;
-          const isYoung = look.progress.reason === 'MinStartedSeconds';
-          const isKnown = look.progress.reason !== 'RuntimeUnreachable';
-          if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
-
-          const { reason, containerId } = progress;
-          progress = look.progress;
-          if (progress.reason !== reason || progress.containerId !== containerId) beats.beat();
-          await changed.orAfter(look.againMs, means.clock);
-        }
-      } finally {
-        beats.stop();
-        unwatch();
-        for (const end of ends) end.removeEventListener('abort', changed.call);
-      }
-    },
+    'node.v1.awaitContainer': (input) => awaitContainer(means, input),
   };
+}
+
+type AwaitContainer = NodeActivities['node.v1.awaitContainer'];
+
+/** Looks at a container whenever something changes or it is time to, until the wait is over. */
+async function awaitContainer(
+  means: ContainerActivityMeans,
+  input: Parameters<AwaitContainer>[0],
+): ReturnType<AwaitContainer> {
+  const attempt = means.attempt();
+  const changed = new Wake();
+  const unwatch = means.pods.watch(input.pod.uid, changed.call);
+  const ends = [attempt.cancellation, means.stopping];
+  for (const end of ends) end.addEventListener('abort', changed.call);
+
+  const { container } = input;
+  let progress: NodeProgress = { reason: 'ContainerNotFound', container, message: 'looking at the container' };
+  const beats = new Heartbeats(attempt, () => progress);
+  try {
+    for (;;) {
+      if (attempt.cancellation.aborted) throw cancelledFailure(attempt.cancellation);
+      if (means.stopping.aborted) {
+        throw stoppingFailure(`Cannot wait for container "${container}" of pod "${qualifiedName(input.pod)}"`);
+      }
+      const look = await lookForReady(means, input);
+      if (look.kind !== 'waiting') return look;
+      const isYoung = look.progress.reason === 'MinStartedSeconds';
+      const isKnown = look.progress.reason !== 'RuntimeUnreachable';
+      if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
+
+      const { reason, containerId } = progress;
+      progress = look.progress;
+      if (progress.reason !== reason || progress.containerId !== containerId) beats.beat();
+      await changed.orAfter(look.againMs, means.clock);
+    }
+  } finally {
+    beats.stop();
+    unwatch();
+    for (const end of ends) end.removeEventListener('abort', changed.call);
+  }
 }
 
 /** Begins a stop, or joins the one that is under way: one act per instance, whoever asks. */
