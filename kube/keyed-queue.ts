@@ -17,7 +17,7 @@ export function earliest(...results: readonly (PassResult | undefined)[]): PassR
 export interface KeyedQueueOptions {
   /** One pass over one key: looks at all that the key stands for, never at a single event. */
   readonly pass: (key: string) => Promise<PassResult | undefined>;
-  /** A pass that failed is tried again by itself; this only hears of it. */
+  /** Called when a pass has failed, which is tried again by itself. */
   readonly onError: (key: string, error: unknown, retryInMs: number) => void;
   /** How many keys are worked on at once. */
   readonly concurrency: number;
@@ -61,7 +61,7 @@ export class KeyedQueue {
     return this.#waiting.size;
   }
 
-  /** Something has happened: wants a pass over this key as soon as there is room. If that fails, pauses begin anew. */
+  /** Something has happened: wants a pass over this key as soon as there is room. If it fails, pauses start with the first. */
   add(key: string): void {
     if (!this.#running.has(key)) this.#failures.delete(key);
     this.#want(key);
@@ -151,7 +151,7 @@ export class KeyedQueue {
   }
 }
 
-/** Whether what failed may well succeed by itself, and is not refused for as long as nobody does something about it. */
+/** Whether the failure may pass by itself, so that no person has to act. */
 function passes(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === 'Unreachable' || type === 'Throttled' || type === 'Held' || hasMovedOn(error);

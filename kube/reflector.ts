@@ -91,7 +91,7 @@ export class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#pauses = options.backOffMs ?? { first: 100, most: 30_000 };
-    this.#synced.promise.catch(() => {}); // nobody has to wait for it
+    this.#synced.promise.catch(() => {}); // it need not be awaited
   }
 
   /** Begins to list and watch; further calls do nothing. */
@@ -132,7 +132,7 @@ export class Reflector<T extends KubeObject> {
     return this.#counts.lists > 0;
   }
 
-  /** How long ago the server was last heard: a list, an event or a bookmark. Infinity before the first list. */
+  /** The time since the last data of the server: a list, an event or a bookmark. Infinity before the first list. */
   get ageMs(): number {
     return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
   }
@@ -180,7 +180,7 @@ export class Reflector<T extends KubeObject> {
         const pauseMs = Math.max(spread(backOff(this.#pauses, this.#failures)), askedMs);
         this.#failures += 1;
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
-        // about a resource that nobody uses the server may well have nothing to say
+        // about a resource without changes the server may have no data for long
         if (isSilence(error)) log.info(fields, 'no data from the API server, watching again');
         else log.warn(fields, 'cannot list or watch');
         const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);

@@ -145,7 +145,7 @@ async function awaitContainer(
   }
 }
 
-/** Begins a stop, or joins the one that is under way: one act per instance, whoever asks. */
+/** Begins a stop, or joins the one that is under way: one act per instance, for all callers. */
 async function joinStop(
   means: ContainerActivityMeans,
   { runtime, pod, container, containerId }: StopInput,
@@ -197,7 +197,7 @@ async function checkAndStop(
 
   const found = await findToStop(means, input, attempted, readOrderOf);
   if ('kind' in found) return found;
-  // Nobody waits any more: the stop was called off before it began, and now it must not.
+  // No caller waits any more: the stop was cancelled before it began, and must not begin now.
   if (!run.wanted()) throw unreachable(attempted, 'nothing waits for it any more');
 
   const { graceSeconds, preStop, killing, component } = found.order;
@@ -231,7 +231,7 @@ interface ToStop {
   readonly order: StopOrder;
 }
 
-/** Reads anew why an instance is to be stopped, and answers how; fails when it is not. */
+/** Reads again why an instance is to be stopped, and returns how; fails when it is not. */
 type OrderOf = (attempted: string) => Promise<(instance: RuntimeContainer) => StopOrder>;
 
 async function findToStop(
@@ -277,7 +277,7 @@ async function findRunning(
 
 type RequestedStop = Parameters<NodeActivities['node.v1.stopContainer']>[0];
 
-/** The request, read anew: one that has ended stops nothing any more. */
+/** The request as it is now: one that has ended stops nothing any more. */
 async function readRequest(
   means: ContainerActivityMeans,
   { request: ref, pod }: RequestedStop,

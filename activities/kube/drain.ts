@@ -14,11 +14,11 @@ import {
   servicesShowing,
 } from '../../workflows/plan/drain.ts';
 
-/** Looking after the traffic of a pod that has been made unready. */
+/** Waiting for the traffic of a pod that was made unready. */
 export interface DrainActivities {
   /**
    * Waits until no Service sends new traffic to the pod: no EndpointSlice shows its UID as ready, except those of
-   * Services that publish unready addresses. After 10 s it gives up, says so in a Warning Event, and answers false.
+   * Services that publish unready addresses. After 10 s it gives up, writes a Warning Event, and returns false.
    */
   awaitDrained(pod: PodRef): Promise<boolean>;
 }
@@ -60,7 +60,7 @@ export function drainActivities({
     return names.filter((_, at) => respectsReadiness(services[at]));
   }
 
-  /** Undefined where there is none: a slice without a Service belongs to nobody who would change it. */
+  /** Undefined where there is none: a slice without a Service changes no more. */
   async function serviceNamed({ namespace }: PodRef, name: string): Promise<Service | undefined> {
     if (name === '') return undefined;
     return await unlessGone(kube.get<Service>(kubeResource.services, { namespace, name }));

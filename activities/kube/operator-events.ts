@@ -7,7 +7,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { tellEvent } from '../../kube/events.ts';
 
 export interface OperatorEventActivities {
-  /** Says in an Event about a fleet object who steered its roll-out, or why a command had no effect. One key, one Event. */
+  /** Writes an Event about a fleet object: who steered its roll-out, or why a command had no effect. One key, one Event. */
   announceRollOutCommand(input: {
     readonly kind: string;
     readonly target: ObjectRef;
@@ -20,7 +20,7 @@ export interface OperatorEventActivities {
   }): Promise<void>;
 }
 
-/** A command that an operation has heard, and what became of it. */
+/** A command that an operation has received, and its effect. */
 export interface HeardCommand {
   readonly command: CommandName;
   readonly by: string;
@@ -28,11 +28,11 @@ export interface HeardCommand {
   readonly target?: string | undefined;
   /** Why it had no effect; absent: it was obeyed. */
   readonly refused?: string | undefined;
-  /** The same key is told once. */
+  /** The same key is written once. */
   readonly key: string;
 }
 
-/** Says in an Event about an object who steered its operation. */
+/** Writes an Event about an object that names who steered its operation. */
 export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },

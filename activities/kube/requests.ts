@@ -199,7 +199,7 @@ async function takeOutOfService(
   const since = timestamp(means.now().getTime());
   const written = await changeStatus({ request, attempted }, means, ({ status }) => {
     const conditions = status?.conditions ?? [];
-    // CRR-22: once, whoever comes twice
+    // CRR-22: once, however often this activity runs
     if (findCondition(conditions, recreateCondition.preRecreateGrace)) return status;
     return { ...(status ?? { phase: '' }), conditions: [...conditions, preRecreateGrace(since)] };
   });

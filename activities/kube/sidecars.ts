@@ -34,7 +34,7 @@ import {
 import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { tellOfCommand } from './operator-events.ts';
 
-/** The bytes of each part of a look: more does not fit into a history event, and nobody reads more. */
+/** The bytes of each part of a look: more does not fit into a history event. */
 const mostBytes = { names: 900, wait: 800, by: 300 } as const;
 
 /** What the pod says about the end of its sidecars, and what is to be done about it. */

@@ -228,7 +228,7 @@ function contentStore(client: CriConnection, deadlineMs: number): ContentStore {
   };
 }
 
-/** More of an output nobody reads. */
+/** What is kept of an output. */
 const outputBytes = 4_096;
 
 function beginning(output: Uint8Array): string {

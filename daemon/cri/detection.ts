@@ -57,7 +57,7 @@ export interface DetectionOptions {
 
 /**
  * Finds the container runtimes of the node, and goes on looking: one that comes later, or comes to life later, is
- * taken up without a restart. A runtime that was usable once is kept, as its connection mends itself.
+ * taken up without a restart. A runtime that was usable once is kept, as its connection reconnects by itself.
  */
 export class RuntimeDetector implements Runtimes {
   readonly #options: Required<DetectionOptions>;
@@ -150,7 +150,7 @@ export class RuntimeDetector implements Runtimes {
       if (identity !== undefined) seen.add(identity);
       if (this.#ended.signal.aborted) return;
     }
-    // Each finding is told once, not on every pass.
+    // Each finding is logged once, not on every pass.
     if (this.#summary() !== before) this.#tell();
   }
 

@@ -18,7 +18,7 @@ import { tellWithdrawn } from './operation.ts';
 import { passOverRequests, type RequestPassDependencies, requestIndexes, requestsByPod } from './pass.ts';
 import { podUidOf } from './request.ts';
 
-/** Sees that each pod's requests are worked on, one after the other, and that finished ones hold nothing. */
+/** Ensures that the requests of each pod are worked on one after the other, and that finished ones hold nothing. */
 export function recreateRequests({
   kube,
   starter,

@@ -20,7 +20,7 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
   const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
   const { namespace = '', uid } = request.metadata;
   const change: RestartChanged = { operation, generation: generationOf(request) };
-  // who runs has to take back what was written over its own words
+  // an operation that runs has to restore the status that was overwritten
   const reason = request.status?.waitingFor?.reason;
   const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
   world.starter.want({
@@ -46,7 +46,7 @@ function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: C
   };
 }
 
-/** Tells the operation of a request that went away, so that it stops no further container. */
+/** Signals the operation of a request that was deleted, so that it stops no further container. */
 export async function tellWithdrawn(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
   const podUid = podUidOf(request);
   if (isCompleted(request) || podUid === '') return;

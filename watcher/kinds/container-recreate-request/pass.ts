@@ -72,7 +72,7 @@ export async function passOverRequests(
   return earliest(...due);
 }
 
-/** Whom a command about this request is for. One that waits for its turn has nobody in Temporal who works on it. */
+/** The receiver of a command about this request. While a request waits for its turn, no workflow works on it. */
 function commandedOf(
   request: ContainerRecreateRequest,
   { first, behind }: RequestQueue,

@@ -13,7 +13,7 @@ import type { PullJobPassDependencies } from './pass.ts';
 export interface JobSecrets extends SyncedSecrets {
   /** Why Secrets could not be copied, for people; absent: they could. */
   readonly trouble?: string;
-  /** False: no further node is told of the job, as without its Secrets a private image counts as one that does not exist. */
+  /** False: no further node gets the job, as without its Secrets a private image counts as one that does not exist. */
   readonly mayTell: boolean;
 }
 

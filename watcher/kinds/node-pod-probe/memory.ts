@@ -17,7 +17,7 @@ export class NodeProbeMemory {
   readonly leftOut = new Map<string, readonly LeftOut[]>();
   /** Bytes of the list of a node, where the API server refused a larger one; by node. */
   readonly rooms = new Map<string, number>();
-  /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
+  /** Nodes whose list was written and may not be in the cache yet: the next pass has to read it. */
   readonly unsure = new Set<string>();
 
   /** The ports of a pod by container; undefined when there is no such pod any more. */

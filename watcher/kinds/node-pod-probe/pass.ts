@@ -120,7 +120,7 @@ const leastRoom = 16 * 1024;
 /** As long as the cache may take to show a write. */
 const seenWithinMs = 10_000;
 
-/** The daemon writes the status of the same object: after a conflict the list is read, and decided on anew. */
+/** The daemon writes the status of the same object: after a conflict the list is read, and decided on again. */
 async function writeList(
   cached: NodePodProbe,
   probed: readonly ProbedPod[],
@@ -199,7 +199,7 @@ function statesOf(list: NodePodProbe | undefined, podUid: string): readonly Cont
   return list?.status?.podProbeStatuses?.find(({ uid }) => uid === podUid)?.probeStates ?? [];
 }
 
-/** The UIDs of the pods of which the two tell different things. */
+/** The UIDs of the pods whose results differ. */
 export function podsReportedAnew(before: NodePodProbe | undefined, after: NodePodProbe | undefined): readonly string[] {
   const known = new Map((before?.status?.podProbeStatuses ?? []).map((entry) => [entry.uid, entry]));
   return (after?.status?.podProbeStatuses ?? [])

@@ -124,7 +124,7 @@ export async function passOverSidecars(
     summary: `end sidecars of pod ${namespace}/${name}`,
     about: { kind: 'Pod', namespace, name, node: nodeName },
   };
-  // a pause that was left there beforehand is heard before anything is stopped
+  // a pause that was annotated beforehand is delivered before anything is stopped
   const commanded = { kind: 'started', operation: wantedOperation } as const;
   const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
   starter.want(wantedOperation);
@@ -164,7 +164,7 @@ function inputsOf(pod: Pod): unknown {
     ({ name }) => pod.spec.containers.find((container) => container.name === name)?.image,
   );
   const containers = pod.status?.containerStatuses?.map(({ name, containerID, state }) => [name, containerID, state]);
-  // who goes on has to take back what was written over its own words
+  // an operation that continues has to restore the status that was overwritten
   return [pod.status?.phase, containers, images, skipped, isEngineReason(waitingFor?.reason)];
 }
 
