@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as timeout } from 'node:timers/promises';
-import { containerFieldPath, type Event, type EventText } from '../api/core/event.ts';
+import { containerFieldPath, type Event, type EventText, eventBody } from '../api/core/event.ts';
 import { type PodRef, qualifiedName } from '../api/core/refs.ts';
 import { kubeResource } from '../api/core/well-known.ts';
+import { backOff, retryAfterMs } from '../kube/back-off.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { isAlreadyExists, KubeError } from '../kube/failures.ts';
+import { mayPassSoon } from '../kube/events.ts';
+import { isAlreadyExists } from '../kube/failures.ts';
 
-/** What waits at most. When the API server is away for long, the oldest news is worth least. */
+/** The most Events that wait. When the API server is unreachable for long, the oldest ones are worth least. */
 const longestQueue = 500;
 
 const retryMs = { first: 250, most: 10_000 } as const;
@@ -21,8 +23,8 @@ export interface EventSenderOptions {
 }
 
 /**
- * Says on pods what happens to their containers. `say` only notes it down; one Event after the other is then sent in the
- * background, again and again while the API server is away, with the time at which it was said.
+ * Writes Events on pods about their containers. `say` only queues one; they are sent one after the other in the background,
+ * again and again while the API server is unreachable, each with the time at which it was queued.
  */
 export class EventSender {
   readonly #options: EventSenderOptions;
@@ -59,21 +61,21 @@ export class EventSender {
   async #deliver(event: Event): Promise<void> {
     const { client, log } = this.#options;
     const { signal } = this.#ended;
-    for (let pauseMs: number = retryMs.first; !signal.aborted; pauseMs = Math.min(2 * pauseMs, retryMs.most)) {
+    for (let failures = 0; !signal.aborted; failures += 1) {
       try {
         await client.create(kubeResource.events, event, { signal });
         return;
       } catch (error) {
         // The answer to an earlier attempt was lost.
         if (isAlreadyExists(error) || signal.aborted) return;
-        if (!(error instanceof KubeError) || (error.type !== 'Unreachable' && error.type !== 'Throttled')) {
+        if (!mayPassSoon(error)) {
           log.warn(
             { err: error, pod: qualifiedName(event.involvedObject), reason: event.reason },
             'Cannot send an Event',
           );
           return;
         }
-        const waitMs = Math.max(pauseMs, (error.retryAfterSeconds ?? 0) * 1_000);
+        const waitMs = Math.max(backOff(retryMs, failures), retryAfterMs(error));
         await timeout(waitMs, undefined, { signal }).catch(() => undefined);
       }
     }
@@ -81,32 +83,14 @@ export class EventSender {
 
   #event(pod: PodRef, container: string, { type, reason, message }: EventText, component: string): Event {
     const { nodeName, now = () => new Date() } = this.#options;
-    const at = now()
-      .toISOString()
-      .replace(/\.\d+Z$/, 'Z');
+    const about = { apiVersion: 'v1', kind: 'Pod', metadata: { ...pod, resourceVersion: '', creationTimestamp: '' } };
+    // The key is chosen once, so that an Event which is sent twice exists once.
+    const key = randomUUID().slice(0, 18);
+    const body = eventBody({ about, component, host: nodeName, type, reason, message, key, atMs: now().getTime() });
     return {
-      apiVersion: 'v1',
-      kind: 'Event',
-      // The name is chosen once, so that an Event which is sent twice exists once.
-      metadata: { name: `${pod.name.slice(0, 200)}.${randomUUID().slice(0, 18)}`, namespace: pod.namespace },
-      involvedObject: {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        namespace: pod.namespace,
-        name: pod.name,
-        uid: pod.uid,
-        fieldPath: containerFieldPath(container),
-      },
-      type,
-      reason,
-      // The API server takes no longer ones.
-      message: message.slice(0, 1_024),
-      source: { component, host: nodeName },
-      reportingComponent: component,
+      ...body,
+      involvedObject: { ...body.involvedObject, fieldPath: containerFieldPath(container) },
       reportingInstance: nodeName,
-      firstTimestamp: at,
-      lastTimestamp: at,
-      count: 1,
     };
   }
 }

@@ -12,9 +12,9 @@ interface Act<Outcome, Progress> {
 }
 
 /**
- * Acts on things that bear no second act at the same time, each under the key of the thing. Whoever comes while one is
- * under way joins it; nobody can end it. An operation that was not there when its act ended still gets the outcome, so
- * a lost connection neither repeats an act nor hides how it ended. Acts of one lane run one after another.
+ * Deduplicates concurrent acts by key: later callers join the act that is under way, and no caller can end it. An operation
+ * that was not connected when its act ended still gets the outcome, so a lost connection neither repeats an act nor hides
+ * its outcome. Acts of one lane run one after another.
  */
 export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress> {
   readonly #acts = new Map<string, Act<Outcome, Progress>>();
@@ -67,13 +67,13 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
       progress: undefined,
     };
     this.#acts.set(key, act);
-    // Everybody may have left when it fails, and then nobody needs to know.
+    // All callers may have left when it fails; then the failure is ignored.
     act.outcome.catch(() => undefined);
 
     const report = (progress: Progress) => {
       act.progress = progress;
     };
-    // Later than the first `attached`, or a quick act would think that nobody wants it.
+    // After the first `attached`, or a quick act would find no caller that wants it.
     const turn = this.#lanes.get(lane) ?? Promise.resolve();
     const over = Promise.withResolvers<void>();
     this.#lanes.set(lane, over.promise);

@@ -4,6 +4,7 @@ import { Worker } from '@temporalio/worker';
 import type { NodeActivities } from '../activities/cri/contract.ts';
 import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import { queues } from '../api/engine/operations.ts';
+import { backOff } from '../kube/back-off.ts';
 
 const retryMs = { first: 500, most: 10_000 } as const;
 
@@ -65,7 +66,7 @@ export class NodeWorker {
 
   async #serveUntil(nodeUid: string, over: AbortSignal): Promise<void> {
     const { log } = this.#options;
-    let pauseMs: number = retryMs.first;
+    let failures = 0;
     while (!over.aborted) {
       const startedAtMs = performance.now();
       try {
@@ -73,9 +74,9 @@ export class NodeWorker {
       } catch (error) {
         if (over.aborted) return;
         log.warn({ err: error, nodeUid }, 'The worker of this node has failed and is recreated');
-        await timeout(pauseMs, undefined, { signal: over }).catch(() => undefined);
+        await timeout(backOff(retryMs, failures), undefined, { signal: over }).catch(() => undefined);
         const lasted = performance.now() - startedAtMs > 2 * retryMs.most;
-        pauseMs = lasted ? retryMs.first : Math.min(2 * pauseMs, retryMs.most);
+        failures = lasted ? 0 : failures + 1;
       }
     }
   }

@@ -6,7 +6,7 @@ import type { NodeRef } from '../api/core/refs.ts';
 import { findTagStatus, type ImageTagStatus, type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import type { KubeClient } from '../kube/client.ts';
 
-/** A pull is told of for the first time when it is so old, and all of a node are so often at most. */
+/** A pull is first reported at this age, and all pulls of a node are reported this often at most. */
 const everyMs = 10_000;
 
 export interface PullReporterMeans {
@@ -17,12 +17,12 @@ export interface PullReporterMeans {
   readonly everyMs?: number;
 }
 
-/** What is told of one tag while it is pulled. */
+/** What is reported of one tag while it is pulled. */
 type Told = Required<Pick<ImageTagStatus, 'progress' | 'fetched'>>;
 
 /**
- * Says on the NodeImage of this node how far its pulls are: of those that take long only, all in one write, and nothing
- * where the runtime does not tell. What cannot be written is not tried again: the next look brings newer figures.
+ * Reports the progress of pulls on the NodeImage of this node: of long ones only, all in one write, and nothing where the
+ * runtime does not report it. A write that failed is not tried again: the next look brings newer figures.
  */
 export class PullReporter {
   readonly #means: PullReporterMeans;
@@ -90,7 +90,7 @@ function patchFor(live: NodeImage, { image, version, bytes, elapsedSeconds }: Pu
   if (status?.phase !== 'Pulling' || (status.version ?? 0) !== version) return [];
   const index = live.status?.imageStatuses?.[image.name]?.tags?.indexOf(status) ?? -1;
   const told: Told = {
-    // the whole is told by the end of the pull
+    // 100 % is reported by the end of the pull
     progress: Math.min(99, Math.floor((100 * bytes.fetched) / bytes.total)),
     fetched: `${bytesText(bytes)} in ${elapsedSeconds} s`,
   };

@@ -1,9 +1,10 @@
 import { setTimeout as timeout } from 'node:timers/promises';
 import type { PullBytes } from '../activities/cri/image-runtime.ts';
-import type { PullAttachment, PullRun, SharedPulls } from '../activities/cri/images.ts';
+import type { PullAttachment, SharedPulls } from '../activities/cri/images.ts';
+import type { PullRun } from '../activities/cri/pull.ts';
 import type { PullResult } from '../activities/cri/pull-contract.ts';
 
-/** A pull that nobody waits for goes on for so long: whoever asks anew within it finds it under way. */
+/** A pull without callers continues for this long, so that a caller that comes back finds it under way. */
 const lingerMs = 3_000;
 
 interface Pull {
@@ -77,7 +78,7 @@ export class NodePulls implements SharedPulls {
       }
     };
     const outcome = take();
-    // whoever has left does not hear of it
+    // a caller that has left does not receive the failure
     outcome.catch(() => undefined);
     return { outcome, hasBegun: () => current?.begun ?? false, bytes: () => current?.bytes, leave };
   }
@@ -115,7 +116,7 @@ export class NodePulls implements SharedPulls {
     return pull;
   }
 
-  /** Waits for a slot; false when nobody wants it any more. */
+  /** Waits for a slot; false when no caller wants the pull any more. */
   async #slot(signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted) {
       if (this.#running < this.#slots) {
@@ -129,7 +130,7 @@ export class NodePulls implements SharedPulls {
       const place = this.#queue.indexOf(turn.resolve);
       if (place >= 0) this.#queue.splice(place, 1);
     }
-    // whoever woke this one meant it to go on
+    // the slot was meant for a pull, so the next one in the queue gets it
     this.#queue.shift()?.();
     return false;
   }

@@ -202,7 +202,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
 
   replace(objects: readonly T[], resourceVersion: string): void {
     // The list decides, not the versions: an etcd that was restored from a backup counts from an earlier number. What was
-    // written before is in the list or lost, so nobody waits for it any more.
+    // written before is in the list or lost, so there is nothing to wait for any more.
     if (this.#reached !== undefined && compareVersions(resourceVersion, this.#reached) < 0) this.#history++;
     this.#reached = resourceVersion;
     this.#lastEvent = resourceVersion;
@@ -213,7 +213,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
       const held = this.#byUid.get(object.metadata.uid);
       if (held?.metadata.resourceVersion !== object.metadata.resourceVersion) this.#put(object);
     }
-    // Everybody: those who wait for the end of something hear nothing of it when it was never listed.
+    // All waiters: what was deleted before it was ever listed brings no event.
     for (const uid of [...this.#waiters.keys()]) this.#wake(uid);
   }
 
@@ -242,7 +242,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   #put(after: T): void {
     const { uid, namespace = '', name } = after.metadata;
     const namesake = this.byName(namespace, name);
-    // Deleted and made anew while nobody looked. Those who know the old one must hear that it is gone.
+    // Deleted and recreated between two looks: listeners that know the old object need its deletion.
     if (namesake && namesake.metadata.uid !== uid) this.#remove(namesake);
 
     const before = this.#byUid.get(uid);

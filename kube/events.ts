@@ -1,37 +1,53 @@
 import { randomUUID } from 'node:crypto';
 import { type EventText, eventBody, type NewEvent } from '../api/core/event.ts';
+import { failureTypeOf } from '../api/core/failure.ts';
 import type { KubeObject } from '../api/core/meta.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import type { KubeWriter } from './fence.ts';
 
-/** Tells people what has happened to an object. Nothing depends on it, so a failure to tell is swallowed. */
+/**
+ * Writes an Event about an object. Nothing depends on it, so a failure is ignored; only with `insist` it rejects when the
+ * API server could not be reached, for an act that is then tried again as a whole.
+ */
 export async function tellEvent(
   kube: Pick<KubeWriter, 'create'>,
   {
     key = randomUUID().slice(0, 13),
+    insist = false,
     ...event
   }: Omit<NewEvent, 'key'> & {
     /** Absent: each one counts. */
     readonly key?: string;
+    readonly insist?: boolean;
   },
 ): Promise<void> {
-  await kube.create(kubeResource.events, eventBody({ ...event, key }), { deadlineMs: 5_000 }).catch(() => undefined);
+  await kube
+    .create(kubeResource.events, eventBody({ ...event, key }), { deadlineMs: 5_000 })
+    .catch((error: unknown) => {
+      if (insist && mayPassSoon(error)) throw error;
+    });
+}
+
+/** Whether an Event that could not be written may be written a moment later. */
+export function mayPassSoon(error: unknown): boolean {
+  const type = failureTypeOf(error);
+  return type === 'Unreachable' || type === 'Throttled';
 }
 
 /**
- * What may be told of one object: of each reason the first 25, then one every ten seconds. A set of thousands of pods
- * would otherwise fill the API server with news that nobody can read; its status counts them all.
+ * How many Events one object may get: of each reason the first 25, then one every ten seconds. A workload of thousands of
+ * pods would otherwise fill the API server with Events that nobody can read; its status counts them all.
  */
 export class EventBudget {
   readonly #now: () => number;
-  /** By object and reason: how many may still be told, as counted at a moment. */
+  /** By object and reason: how many may still be written, as counted at a moment. */
   readonly #left = new Map<string, { readonly left: number; readonly atMs: number }>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Whether this Event may be told, which uses up a part of the budget. */
+  /** Whether this Event may be written, which uses up a part of the budget. */
   take({ metadata }: Pick<KubeObject, 'metadata'>, { reason }: Pick<EventText, 'reason'>): boolean {
     const key = `${metadata.uid} ${reason}`;
     const atMs = this.#now();
@@ -47,7 +63,7 @@ export class EventBudget {
     return Math.min(known.left + Math.max(atMs - known.atMs, 0) / anotherAfterMs, mostAtOnce);
   }
 
-  /** Budgets that are whole again need not be remembered. */
+  /** Budgets that are full again need not be remembered. */
   #forget(atMs: number): void {
     if (this.#left.size <= mostRemembered) return;
     for (const [key, known] of this.#left) if (this.#leftAt(known, atMs) >= mostAtOnce) this.#left.delete(key);

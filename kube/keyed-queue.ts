@@ -1,5 +1,6 @@
 import { FairLine, mostOfOneShare } from '../api/base/fair-line.ts';
 import { failureTypeOf } from '../api/core/failure.ts';
+import { type BackOff, backOff, spread } from './back-off.ts';
 import { hasMovedOn } from './moved-on.ts';
 
 /** When a key wants to be worked on again although nothing happens to it. */
@@ -7,18 +8,24 @@ export interface PassResult {
   readonly againInMs?: number;
 }
 
+/** What several parts of one pass ask for together: the earliest of their times. */
+export function earliest(...results: readonly (PassResult | undefined)[]): PassResult | undefined {
+  const times = results.flatMap((result) => result?.againInMs ?? []);
+  return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
+}
+
 export interface KeyedQueueOptions {
   /** One pass over one key: looks at all that the key stands for, never at a single event. */
   readonly pass: (key: string) => Promise<PassResult | undefined>;
-  /** A pass that failed is tried again by itself; this only hears of it. */
+  /** Called when a pass has failed, which is tried again by itself. */
   readonly onError: (key: string, error: unknown, retryInMs: number) => void;
   /** How many keys are worked on at once. */
   readonly concurrency: number;
   /**
-   * First and longest pause after a failed pass; it doubles in between and is spread at random. Absent: from 200 ms to
-   * 5 minutes, and to 30 s after failures that pass by themselves, as those of a server that is away.
+   * Pauses after failed passes, spread at random. Absent: from 200 ms to 5 minutes, and to 30 s after failures that pass by
+   * themselves, as those of a server that is unreachable.
    */
-  readonly backOffMs?: { readonly first: number; readonly most: number };
+  readonly backOffMs?: BackOff;
   /**
    * On whose behalf a key is worked on, its namespace: shares take turns, and none is worked on everywhere at once. Absent:
    * all keys are of one share.
@@ -54,7 +61,7 @@ export class KeyedQueue {
     return this.#waiting.size;
   }
 
-  /** Something has happened: wants a pass over this key as soon as there is room. If that fails, pauses begin anew. */
+  /** Something has happened: wants a pass over this key as soon as there is room. If it fails, pauses start with the first. */
   add(key: string): void {
     if (!this.#running.has(key)) this.#failures.delete(key);
     this.#want(key);
@@ -130,8 +137,8 @@ export class KeyedQueue {
     } catch (error) {
       const failures = this.#failures.get(key) ?? 0;
       this.#failures.set(key, failures + 1);
-      const { first, most } = this.#options.backOffMs ?? { first: 200, most: passes(error) ? 30_000 : 300_000 };
-      const pause = Math.min(first * 2 ** failures, most) * (0.5 + Math.random() / 2);
+      const pauses = this.#options.backOffMs ?? { first: 200, most: passes(error) ? 30_000 : 300_000 };
+      const pause = spread(backOff(pauses, failures));
       this.#options.onError(key, error, pause);
       this.addAfter(key, pause);
     } finally {
@@ -144,7 +151,7 @@ export class KeyedQueue {
   }
 }
 
-/** Whether what failed may well succeed by itself, and is not refused for as long as nobody does something about it. */
+/** Whether the failure may pass by itself, so that no person has to act. */
 function passes(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === 'Unreachable' || type === 'Throttled' || type === 'Held' || hasMovedOn(error);

@@ -3,9 +3,9 @@ import { FairLine, mostOfOneShare } from '../api/base/fair-line.ts';
 /**
  * A token bucket in front of one API server.
  *
- * The bucket holds up to `burst` tokens and gains `qps` of them a second; each call takes one. Who finds none waits in
- * line, first come first served, so nobody is overtaken and nobody starves. When the server asks for a pause, nobody is
- * admitted before it is over, and the bucket does not fill meanwhile: the herd does not come back all at once.
+ * The bucket holds up to `burst` tokens and gains `qps` of them a second; each call takes one. A call that finds none waits
+ * in line, first come first served, so no call starves. When the server asks for a pause, no call is admitted before it is
+ * over, and the bucket does not fill meanwhile: the calls do not come back all at once.
  */
 export class Limiter {
   readonly #perMs: number;
@@ -59,7 +59,7 @@ export class Limiter {
     });
   }
 
-  /** Admits nobody for that long. A shorter pause never ends a longer one. */
+  /** Admits no call for that long. A shorter pause never ends a longer one. */
   pause(seconds: number): void {
     this.#refill();
     this.#countedAt = Math.max(this.#countedAt, this.#now() + seconds * 1000);

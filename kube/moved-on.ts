@@ -16,7 +16,7 @@ export async function unlessGone<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** A call about something that has moved on is no error: the event that tells of it brings the next pass. */
+/** A call about something that has moved on is no error: the watch event of the change brings the next pass. */
 export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
@@ -26,7 +26,7 @@ export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined>
   }
 }
 
-/** Whether a write that failed so may have been made all the same: unless the API server has refused it, nobody knows. */
+/** Whether a write that failed with this error may have been made nevertheless: it was not refused by the API server. */
 export function mayBeMade(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === undefined || type === 'Unreachable';

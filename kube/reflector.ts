@@ -15,6 +15,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
+import { type BackOff, backOff, retryAfterMs, spread } from './back-off.ts';
 import { compareVersions, type WritableCache } from './cache.ts';
 import type { KubeClient, ListOptions, Page } from './client.ts';
 import type { KubeError } from './failures.ts';
@@ -40,7 +41,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** 500 when absent. */
   readonly pageSize?: number;
   /** From 100 ms to 30 s when absent. */
-  readonly backOff?: { readonly minMs: number; readonly maxMs: number };
+  readonly backOffMs?: BackOff;
   /** Of the watches: see WatchOptions. */
   readonly silenceMs?: number;
   readonly now?: () => number;
@@ -73,7 +74,8 @@ export class Reflector<T extends KubeObject> {
   readonly #now: () => number;
   readonly #stop = new AbortController();
   readonly #synced = Promise.withResolvers<void>();
-  readonly #backOff: BackOff;
+  readonly #pauses: BackOff;
+  #failures = 0;
   readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
   /** The objects of the last list that are too large to be read, and whether the cache holds them as they were before. */
   #skipped: readonly { readonly name: string; readonly isHeld: boolean }[] = [];
@@ -88,8 +90,8 @@ export class Reflector<T extends KubeObject> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
-    this.#backOff = new BackOff(options.backOff ?? { minMs: 100, maxMs: 30_000 });
-    this.#synced.promise.catch(() => {}); // nobody has to wait for it
+    this.#pauses = options.backOffMs ?? { first: 100, most: 30_000 };
+    this.#synced.promise.catch(() => {}); // it need not be awaited
   }
 
   /** Begins to list and watch; further calls do nothing. */
@@ -115,7 +117,7 @@ export class Reflector<T extends KubeObject> {
     if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
     const wanting = Promise.withResolvers<void>();
     this.#wantingList.push(wanting);
-    this.#backOff.reset();
+    this.#failures = 0;
     this.#watching.abort(); // or the pause before the next attempt
     return wanting.promise;
   }
@@ -130,7 +132,7 @@ export class Reflector<T extends KubeObject> {
     return this.#counts.lists > 0;
   }
 
-  /** How long ago the server was last heard: a list, an event or a bookmark. Infinity before the first list. */
+  /** The time since the last data of the server: a list, an event or a bookmark. Infinity before the first list. */
   get ageMs(): number {
     return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
   }
@@ -174,10 +176,11 @@ export class Reflector<T extends KubeObject> {
         this.#counts.errors += 1;
         this.#lost();
         this.#trouble = error instanceof Error ? error.message : String(error);
-        const asked = Math.min(retryAfterSeconds(error) ?? 0, longestPauseSeconds);
-        const pauseMs = Math.max(this.#backOff.next(), asked * 1000);
+        const askedMs = Math.min(retryAfterMs(error), longestPauseSeconds * 1000);
+        const pauseMs = Math.max(spread(backOff(this.#pauses, this.#failures)), askedMs);
+        this.#failures += 1;
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
-        // about a resource that nobody uses the server may well have nothing to say
+        // about a resource without changes the server may have no data for long
         if (isSilence(error)) log.info(fields, 'no data from the API server, watching again');
         else log.warn(fields, 'cannot list or watch');
         const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
@@ -299,7 +302,7 @@ export class Reflector<T extends KubeObject> {
         this.#counts.events += 1;
         cache.apply(event.type, trim ? trim(event.object) : event.object);
       }
-      this.#backOff.reset();
+      this.#failures = 0;
     }
     // A server that ends watches at once and without a word would otherwise be asked without pause.
     if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before its first event');
@@ -336,28 +339,6 @@ function isSilence(error: unknown): boolean {
   return (error as Partial<KubeError>).reason === 'Silent';
 }
 
-/** Pauses that double from the shortest to the longest, each shortened at random by up to a half. */
-class BackOff {
-  readonly #minMs: number;
-  readonly #maxMs: number;
-  #failures = 0;
-
-  constructor({ minMs, maxMs }: { readonly minMs: number; readonly maxMs: number }) {
-    this.#minMs = minMs;
-    this.#maxMs = maxMs;
-  }
-
-  next(): number {
-    const fullMs = Math.min(this.#maxMs, this.#minMs * 2 ** this.#failures);
-    this.#failures += 1;
-    return fullMs * (0.5 + Math.random() / 2);
-  }
-
-  reset(): void {
-    this.#failures = 0;
-  }
-}
-
 /**
  * True when watching on from the version reached may never succeed: it is compacted away (410), or the kind was taken
  * away (404), or the server says no for any other reason than load.
@@ -367,8 +348,4 @@ function isBehind(error: unknown): boolean {
   if (causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
   if (isTooLarge(error)) return true; // the list skips what the watch would send again
   return status >= 400 && status < 500 && status !== 429;
-}
-
-function retryAfterSeconds(error: unknown): number | undefined {
-  return (error as Partial<KubeError>).retryAfterSeconds;
 }

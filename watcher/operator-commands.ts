@@ -49,8 +49,8 @@ export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean 
 }
 
 /**
- * Passes on the command in the annotation of an object, and then takes it off, as what is no command. Its ID makes a
- * second delivery harmless. Answers when to ask again, should nobody be there to hear it yet.
+ * Passes on the command in the annotation of an object, and then removes the annotation, also where it is no command. The ID
+ * of a command makes a second delivery harmless. Returns when to try again, should no run be there to receive it yet.
  */
 export async function passOnCommand(
   object: Pick<KubeObject, 'metadata'>,
@@ -63,29 +63,10 @@ export async function passOnCommand(
   const text = annotations?.[windlassAnnotation.command];
   if (text === undefined) return undefined;
   const command = parseCommandText(text, understood);
-  if (command && commanded.kind === 'later') return undefined;
   if (command) {
     const { by, at } = commander(object);
-    const annotated: AnnotatedCommand = { ...command, by, id: `${uid}/${at}/${text}` };
-    const { name: commandName, ...payload } = annotated;
-    switch (commanded.kind) {
-      case 'here':
-        // what has changed meanwhile brings the next reconcile
-        if (!(await commanded.obey(annotated))) return undefined;
-        break;
-      case 'started':
-        await starter.command(commanded.operation.workflowId, commandName, payload, commanded.operation);
-        break;
-      case 'running': {
-        if (!starter.isSent(commanded.workflowId)) return { againInMs: 500 };
-        const { workflowId, request } = commanded;
-        await starter.command(workflowId, commandName, { ...payload, ...(request !== undefined && { request }) });
-        break;
-      }
-      case 'later':
-      case 'nobody':
-        break;
-    }
+    const delivery = await deliver({ ...command, by, id: `${uid}/${at}/${text}` }, commanded, starter);
+    if (delivery.kind === 'stays') return delivery.again;
   }
   const path = jsonPointer('metadata', 'annotations', windlassAnnotation.command);
   const removal = [
@@ -104,6 +85,35 @@ export async function passOnCommand(
     );
   }
   return undefined;
+}
+
+/** Whether the command has reached whom it is for, or stays where it is, and when to try again. */
+type Delivery = { readonly kind: 'delivered' } | { readonly kind: 'stays'; readonly again?: PassResult };
+
+async function deliver(
+  command: AnnotatedCommand,
+  commanded: Commanded,
+  starter: CommandDependencies['starter'],
+): Promise<Delivery> {
+  const { name, ...payload } = command;
+  switch (commanded.kind) {
+    case 'here':
+      // what has changed meanwhile brings the next reconcile
+      return { kind: (await commanded.obey(command)) ? 'delivered' : 'stays' };
+    case 'started':
+      await starter.command(commanded.operation.workflowId, name, payload, commanded.operation);
+      return { kind: 'delivered' };
+    case 'running': {
+      const { workflowId, request } = commanded;
+      if (!starter.isSent(workflowId)) return { kind: 'stays', again: { againInMs: 500 } };
+      await starter.command(workflowId, name, { ...payload, ...(request !== undefined && { request }) });
+      return { kind: 'delivered' };
+    }
+    case 'later':
+      return { kind: 'stays' };
+    case 'nobody':
+      return { kind: 'delivered' };
+  }
 }
 
 /**

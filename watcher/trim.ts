@@ -20,7 +20,7 @@ import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../ap
 import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { hasInPlaceGate } from '../api/in-place/annotations.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
-import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
+import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
 import { commandIn } from './operator-commands.ts';
 
 /** How objects of this resource are trimmed; undefined where all of an object is kept. */

@@ -118,7 +118,10 @@ export function loadConfig(role: Role): Config {
   }
 }
 
-/** Reads every option of a role from flags, then environment, then defaults; throws a ConfigError that names the culprit. */
+/**
+ * Reads every option of a role from flags, then environment, then defaults; throws a ConfigError that names the culprit.
+ * Long, because each field of the configuration has its line here.
+ */
 export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.ProcessEnv): Config {
   const flags = readFlags(role, argv);
 

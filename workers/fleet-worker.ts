@@ -9,6 +9,7 @@ import type { Resource } from '../api/core/meta.ts';
 import { queues } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { fleetResource } from '../api/fleet/fleet-kinds.ts';
+import { backOff } from '../kube/back-off.ts';
 import type { FleetWork, WorkFleets } from '../watcher/fleet/work.ts';
 import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
@@ -26,7 +27,7 @@ export interface FleetWorkerDependencies {
   readonly resourceOf?: (kind: string) => Resource | undefined;
 }
 
-/** First and longest pause before a worker that has failed is made anew. */
+/** The pauses before a worker that has failed is recreated. */
 const restartMs = { first: 1_000, most: 30_000 } as const;
 
 /**
@@ -54,7 +55,7 @@ export function fleetWorker(dependencies: FleetWorkerDependencies): {
 
 async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: FleetWorkerDependencies): Promise<void> {
   const { config, log } = dependencies;
-  for (let waitMs: number = restartMs.first; !ended.aborted; waitMs = Math.min(waitMs * 2, restartMs.most)) {
+  for (let restarts = 0; !ended.aborted; restarts += 1) {
     let connection: NativeConnection | undefined;
     try {
       connection = await workerConnection({ config, log, signal: ended });
@@ -67,6 +68,7 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
     } catch (error) {
       if (ended.aborted) return;
       // Without it nothing new is disrupted; the watcher keeps everything up meanwhile.
+      const waitMs = backOff(restartMs, restarts);
       log.warn({ err: error, retryInMs: waitMs }, 'The fleet worker has failed');
       await delay(waitMs, undefined, { signal: ended }).catch(() => undefined);
     } finally {

@@ -64,30 +64,21 @@ async function answer(
   const verbose = url.searchParams.has('verbose');
   const deadlineMs = options.checkDeadlineMs ?? 3_000;
 
+  const checks = address === options.healthProbeAddress ? checksOf(endpoint, options) : undefined;
+
   if (endpoint === 'metrics' && address === options.metricsAddress) {
     response.setHeader('Content-Type', options.metrics.contentType);
     send(response, 200, await options.metrics.metrics());
-  } else if (endpoint === 'healthz' && address === options.healthProbeAddress) {
-    await answerChecks(
-      response,
-      endpoint,
-      { ping: () => undefined, ...options.liveness },
-      checkName,
-      verbose,
-      deadlineMs,
-    );
-  } else if (endpoint === 'readyz' && address === options.healthProbeAddress) {
-    await answerChecks(
-      response,
-      endpoint,
-      { ping: () => undefined, ...options.readiness },
-      checkName,
-      verbose,
-      deadlineMs,
-    );
+  } else if (checks !== undefined) {
+    await answerChecks(response, endpoint, { ping: () => undefined, ...checks }, checkName, verbose, deadlineMs);
   } else {
     send(response, 404, 'not found\n');
   }
+}
+
+function checksOf(endpoint: string, { liveness, readiness }: HealthOptions): HealthOptions['liveness'] | undefined {
+  if (endpoint === 'healthz') return liveness;
+  return endpoint === 'readyz' ? readiness : undefined;
 }
 
 async function answerChecks(

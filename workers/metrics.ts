@@ -88,164 +88,25 @@ export function createMetrics(role: Role): Metrics {
   registry.setDefaultLabels({ role });
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-
-  const reflectors = new Map<string, WatchedReflector>();
-  new Gauge({
-    name: 'windlass_cache_age_seconds',
-    help: 'Seconds since the last data about a resource from the API server.',
-    labelNames: ['resource'],
-    registers,
-    collect() {
-      for (const [resource, { ageMs }] of reflectors) this.set({ resource }, ageMs / 1000);
-    },
-  });
-  new Gauge({
-    name: 'windlass_cache_synced',
-    help: '1 when the cache of a resource is synced, 0 while it is not and what needs the resource cannot work.',
-    labelNames: ['resource'],
-    registers,
-    collect() {
-      for (const [resource, { isSynced }] of reflectors) this.set({ resource }, isSynced ? 1 : 0);
-    },
-  });
-  new Gauge({
-    name: 'windlass_cache_skipped_objects',
-    help: 'Objects of a resource that are skipped because they are too large.',
-    labelNames: ['resource'],
-    registers,
-    collect() {
-      for (const [resource, { counts }] of reflectors) this.set({ resource }, counts.skipped);
-    },
-  });
-  countReflectors('windlass_reflector_errors_total', 'Lists and watches that failed.', ({ errors }) => errors);
-  countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
-  countReflectors(
-    'windlass_reflector_lists_total',
-    'Full lists; more than one means that a watch could not be resumed.',
-    ({ lists }) => lists,
-  );
-
-  function countReflectors(name: string, help: string, count: (counts: WatchedReflector['counts']) => number): void {
-    const counted = new Map<string, number>();
-    new Counter({
-      name,
-      help,
-      labelNames: ['resource'],
-      registers,
-      collect() {
-        for (const [resource, { counts }] of reflectors) {
-          const now = count(counts);
-          this.inc({ resource }, Math.max(0, now - (counted.get(resource) ?? 0)));
-          counted.set(resource, now);
-        }
-      },
-    });
-  }
-
-  const queues = new Map<string, () => number>();
-  new Gauge({
-    name: 'windlass_queue_depth',
-    help: 'Depth of a queue of this process.',
-    labelNames: ['queue'],
-    registers,
-    collect() {
-      for (const [queue, depth] of queues) this.set({ queue }, depth());
-    },
-  });
-  const operations = new Gauge({
-    name: 'windlass_operations',
-    help: 'Operations that exist, by kind and phase.',
-    labelNames: ['kind', 'phase'],
-    registers,
-  });
-  const waiting = new Gauge({
-    name: 'windlass_operation_waiting_seconds',
-    help: 'How long the longest-waiting operation has been waiting, by kind and reason.',
-    labelNames: ['kind', 'reason'],
-    registers,
-  });
-  const versionCurrent = new Gauge({
-    name: 'windlass_worker_version_current',
-    help: '1 while the current version of the workers is the one of the leading watcher.',
-    registers,
-  });
-  const versionRuns = new Gauge({
-    name: 'windlass_worker_version_runs',
-    help: 'Workflow runs that are not on the current version of the workers, by state.',
-    labelNames: ['state'],
-    registers,
-  });
-  const versionDraining = new Gauge({
-    name: 'windlass_worker_version_draining',
-    help: '1 while another version of the workers still has workflow runs.',
-    registers,
-  });
-
-  function reportVersions(versions: VersionsState | undefined): void {
-    const { draining = 0, orphaned = 0, unversioned = 0 } = versions?.runs ?? {};
-    versionCurrent.set(versions?.isCurrent ? 1 : 0);
-    for (const [state, count] of Object.entries({ draining, orphaned, unversioned })) versionRuns.set({ state }, count);
-    versionDraining.set(draining + orphaned > 0 ? 1 : 0);
-  }
-
-  const namespaceRefusals = new Counter({
-    name: 'namespace_deletion_protection',
-    help: 'Deletions of namespaces that protection has refused, by reason.',
-    labelNames: ['reason'],
-    registers,
-  });
-  const definitionRefusals = new Counter({
-    name: 'crd_deletion_protection',
-    help: 'Deletions of CustomResourceDefinitions that protection has refused, by reason.',
-    labelNames: ['reason'],
-    registers,
-  });
-  const workloadRefusals = new Counter({
-    name: 'workload_deletion_protection',
-    help: 'Deletions of workloads that protection has refused, by kind and reason.',
-    labelNames: ['group', 'kind', 'reason'],
-    registers,
-  });
-
-  function countDeletionRefusal({ cascading, group, kind }: ProtectedKind, reason: DeletionRefusalReason): void {
-    switch (cascading) {
-      case 'podsAndClaims':
-        namespaceRefusals.inc({ reason });
-        break;
-      case 'customResources':
-        definitionRefusals.inc({ reason });
-        break;
-      case 'replicas':
-        workloadRefusals.inc({ group, kind, reason });
-        break;
-      case 'nothing':
-        break;
-    }
-  }
-
-  /** By kind and label value: when a series was last above 0. */
-  const phases = new Map<string, Map<string, number>>();
-  const reasons = new Map<string, Map<string, number>>();
-
-  function reportOperations(kind: string, states: Iterable<OperationState>, nowMs: number): void {
-    const byPhase = new Map<string, number>();
-    const byReason = new Map<string, number>();
-    for (const { phase, waiting: wait } of states) {
-      const isBounded = phasePattern.test(phase) && (byPhase.has(phase) || byPhase.size < mostPhases);
-      const known = isBounded ? phase : 'Other';
-      byPhase.set(known, (byPhase.get(known) ?? 0) + 1);
-      if (!wait) continue;
-      const reason = knownReasons.has(wait.reason) ? wait.reason : 'Other';
-      // a time that nobody can read began now
-      const seconds = Math.max(0, (nowMs - wait.sinceMs) / 1000) || 0;
-      byReason.set(reason, Math.max(byReason.get(reason) ?? 0, seconds));
-    }
-    report(operations, 'phase', kind, byPhase, seriesOf(phases, kind), nowMs);
-    report(waiting, 'reason', kind, byReason, seriesOf(reasons, kind), nowMs);
-  }
-
+  const trackReflector = reflectorMetrics(registers);
+  const trackQueue = queueMetrics(registers);
+  const reportOperations = operationMetrics(registers);
+  const reportVersions = versionMetrics(registers);
+  const countDeletionRefusal = refusalMetrics(registers);
   return {
     registry,
+    ...processMetrics(registers),
+    countDeletionRefusal,
+    trackReflector,
+    trackQueue,
+    reportVersions,
+    reportOperations,
+  };
+}
+
+/** What is counted as it happens. */
+function processMetrics(registers: Registry[]) {
+  return {
     isLeader: new Gauge({ name: 'kruise_manager_is_leader', help: '1 in the watcher that leads, else 0.', registers }),
     kubeRequests: new Counter({
       name: 'windlass_kube_requests_total',
@@ -279,11 +140,181 @@ export function createMetrics(role: Role): Metrics {
       buckets: webhookBuckets,
       registers,
     }),
-    countDeletionRefusal,
-    trackReflector: (resource, reflector) => void reflectors.set(resource, reflector),
-    trackQueue: (queue, depth) => void queues.set(queue, depth),
-    reportVersions,
-    reportOperations,
+  } as const;
+}
+
+/** Gauges and counters of reflectors, read when the metrics are. */
+function reflectorMetrics(registers: Registry[]): Metrics['trackReflector'] {
+  const reflectors = new Map<string, WatchedReflector>();
+  showReflectors(
+    'windlass_cache_age_seconds',
+    'Seconds since the last data about a resource from the API server.',
+    ({ ageMs }) => ageMs / 1000,
+  );
+  showReflectors(
+    'windlass_cache_synced',
+    '1 when the cache of a resource is synced, 0 while it is not and what needs the resource cannot work.',
+    ({ isSynced }) => (isSynced ? 1 : 0),
+  );
+  showReflectors(
+    'windlass_cache_skipped_objects',
+    'Objects of a resource that are skipped because they are too large.',
+    ({ counts }) => counts.skipped,
+  );
+  countReflectors('windlass_reflector_errors_total', 'Lists and watches that failed.', ({ errors }) => errors);
+  countReflectors('windlass_reflector_events_total', 'Watch events received.', ({ events }) => events);
+  countReflectors(
+    'windlass_reflector_lists_total',
+    'Full lists; more than one means that a watch could not be resumed.',
+    ({ lists }) => lists,
+  );
+  return (resource, reflector) => void reflectors.set(resource, reflector);
+
+  function showReflectors(name: string, help: string, measure: (reflector: WatchedReflector) => number): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: ['resource'],
+      registers,
+      collect() {
+        for (const [resource, reflector] of reflectors) this.set({ resource }, measure(reflector));
+      },
+    });
+  }
+
+  function countReflectors(name: string, help: string, count: (counts: WatchedReflector['counts']) => number): void {
+    const counted = new Map<string, number>();
+    new Counter({
+      name,
+      help,
+      labelNames: ['resource'],
+      registers,
+      collect() {
+        for (const [resource, { counts }] of reflectors) {
+          const now = count(counts);
+          this.inc({ resource }, Math.max(0, now - (counted.get(resource) ?? 0)));
+          counted.set(resource, now);
+        }
+      },
+    });
+  }
+}
+
+function queueMetrics(registers: Registry[]): Metrics['trackQueue'] {
+  const queues = new Map<string, () => number>();
+  new Gauge({
+    name: 'windlass_queue_depth',
+    help: 'Depth of a queue of this process.',
+    labelNames: ['queue'],
+    registers,
+    collect() {
+      for (const [queue, depth] of queues) this.set({ queue }, depth());
+    },
+  });
+  return (queue, depth) => void queues.set(queue, depth);
+}
+
+function operationMetrics(registers: Registry[]): Metrics['reportOperations'] {
+  const operations = new Gauge({
+    name: 'windlass_operations',
+    help: 'Operations that exist, by kind and phase.',
+    labelNames: ['kind', 'phase'],
+    registers,
+  });
+  const waiting = new Gauge({
+    name: 'windlass_operation_waiting_seconds',
+    help: 'How long the longest-waiting operation has been waiting, by kind and reason.',
+    labelNames: ['kind', 'reason'],
+    registers,
+  });
+  /** By kind and label value: when a series was last above 0. */
+  const phases = new Map<string, Map<string, number>>();
+  const reasons = new Map<string, Map<string, number>>();
+
+  return (kind, states, nowMs) => {
+    const { byPhase, byReason } = countOperations(states, nowMs);
+    report(operations, 'phase', kind, byPhase, seriesOf(phases, kind), nowMs);
+    report(waiting, 'reason', kind, byReason, seriesOf(reasons, kind), nowMs);
+  };
+}
+
+/** How many operations there are by phase, and for how many seconds the longest one waits by reason. */
+function countOperations(states: Iterable<OperationState>, nowMs: number) {
+  const byPhase = new Map<string, number>();
+  const byReason = new Map<string, number>();
+  for (const { phase, waiting: wait } of states) {
+    const isBounded = phasePattern.test(phase) && (byPhase.has(phase) || byPhase.size < mostPhases);
+    const known = isBounded ? phase : 'Other';
+    byPhase.set(known, (byPhase.get(known) ?? 0) + 1);
+    if (!wait) continue;
+    const reason = knownReasons.has(wait.reason) ? wait.reason : 'Other';
+    // a time that nobody can read began now
+    const seconds = Math.max(0, (nowMs - wait.sinceMs) / 1000) || 0;
+    byReason.set(reason, Math.max(byReason.get(reason) ?? 0, seconds));
+  }
+  return { byPhase, byReason };
+}
+
+function versionMetrics(registers: Registry[]): Metrics['reportVersions'] {
+  const versionCurrent = new Gauge({
+    name: 'windlass_worker_version_current',
+    help: '1 while the current version of the workers is the one of the leading watcher.',
+    registers,
+  });
+  const versionRuns = new Gauge({
+    name: 'windlass_worker_version_runs',
+    help: 'Workflow runs that are not on the current version of the workers, by state.',
+    labelNames: ['state'],
+    registers,
+  });
+  const versionDraining = new Gauge({
+    name: 'windlass_worker_version_draining',
+    help: '1 while another version of the workers still has workflow runs.',
+    registers,
+  });
+
+  return (versions) => {
+    const { draining = 0, orphaned = 0, unversioned = 0 } = versions?.runs ?? {};
+    versionCurrent.set(versions?.isCurrent ? 1 : 0);
+    for (const [state, count] of Object.entries({ draining, orphaned, unversioned })) versionRuns.set({ state }, count);
+    versionDraining.set(draining + orphaned > 0 ? 1 : 0);
+  };
+}
+
+function refusalMetrics(registers: Registry[]): Metrics['countDeletionRefusal'] {
+  const namespaceRefusals = new Counter({
+    name: 'namespace_deletion_protection',
+    help: 'Deletions of namespaces that protection has refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const definitionRefusals = new Counter({
+    name: 'crd_deletion_protection',
+    help: 'Deletions of CustomResourceDefinitions that protection has refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const workloadRefusals = new Counter({
+    name: 'workload_deletion_protection',
+    help: 'Deletions of workloads that protection has refused, by kind and reason.',
+    labelNames: ['group', 'kind', 'reason'],
+    registers,
+  });
+
+  return ({ cascading, group, kind }, reason) => {
+    switch (cascading) {
+      case 'podsAndClaims':
+        namespaceRefusals.inc({ reason });
+        break;
+      case 'customResources':
+        definitionRefusals.inc({ reason });
+        break;
+      case 'replicas':
+        workloadRefusals.inc({ group, kind, reason });
+        break;
+      case 'nothing':
+        break;
+    }
   };
 }
 

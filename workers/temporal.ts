@@ -4,6 +4,7 @@ import proto from '@temporalio/proto';
 import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { searchAttributes } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
+import { backOff } from '../kube/back-off.ts';
 import type { Logger } from './log.ts';
 import { connectionOptions } from './temporal-client.ts';
 
@@ -66,11 +67,12 @@ export async function untilConnected<T>(
   attempted: string,
   connect: () => Promise<T>,
 ): Promise<T> {
-  for (let waitMs: number = retryMs.first; ; waitMs = Math.min(waitMs * 2, retryMs.most)) {
+  for (let failures = 0; ; failures += 1) {
     try {
       return await connect();
     } catch (error) {
       signal.throwIfAborted();
+      const waitMs = backOff(retryMs, failures);
       log.warn({ retryInMs: waitMs }, `${attempted}: ${error instanceof Error ? error.message : String(error)}`);
       await delay(waitMs, undefined, { signal });
     }

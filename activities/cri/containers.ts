@@ -96,43 +96,51 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
       });
     },
 
-    async 'node.v1.awaitContainer'(input) {
-      const attempt = means.attempt();
-      const changed = new Wake();
-      const unwatch = means.pods.watch(input.pod.uid, changed.call);
-      const ends = [attempt.cancellation, means.stopping];
-      for (const end of ends) end.addEventListener('abort', changed.call);
-
-      const { container } = input;
-      let progress: NodeProgress = { reason: 'ContainerNotFound', container, message: 'looking at the container' };
-      const beats = new Heartbeats(attempt, () => progress);
-      try {
-        for (;;) {
-          if (attempt.cancellation.aborted) throw cancelledFailure(attempt.cancellation);
-          if (means.stopping.aborted) {
-            throw stoppingFailure(`Cannot wait for container "${container}" of pod "${qualifiedName(input.pod)}"`);
-          }
-          const look = await lookForReady(means, input);
-          if (look.kind !== 'waiting') return look;
-          const isYoung = look.progress.reason === 'MinStartedSeconds';
-          const isKnown = look.progress.reason !== 'RuntimeUnreachable';
-          if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
-
-          const { reason, containerId } = progress;
-          progress = look.progress;
-          if (progress.reason !== reason || progress.containerId !== containerId) beats.beat();
-          await changed.orAfter(look.againMs, means.clock);
-        }
-      } finally {
-        beats.stop();
-        unwatch();
-        for (const end of ends) end.removeEventListener('abort', changed.call);
-      }
-    },
+    'node.v1.awaitContainer': (input) => awaitContainer(means, input),
   };
 }
 
-/** Begins a stop, or joins the one that is under way: one act per instance, whoever asks. */
+type AwaitContainer = NodeActivities['node.v1.awaitContainer'];
+
+/** Looks at a container whenever something changes or it is time to, until the wait is over. */
+async function awaitContainer(
+  means: ContainerActivityMeans,
+  input: Parameters<AwaitContainer>[0],
+): ReturnType<AwaitContainer> {
+  const attempt = means.attempt();
+  const changed = new Wake();
+  const unwatch = means.pods.watch(input.pod.uid, changed.call);
+  const ends = [attempt.cancellation, means.stopping];
+  for (const end of ends) end.addEventListener('abort', changed.call);
+
+  const { container } = input;
+  let progress: NodeProgress = { reason: 'ContainerNotFound', container, message: 'looking at the container' };
+  const beats = new Heartbeats(attempt, () => progress);
+  try {
+    for (;;) {
+      if (attempt.cancellation.aborted) throw cancelledFailure(attempt.cancellation);
+      if (means.stopping.aborted) {
+        throw stoppingFailure(`Cannot wait for container "${container}" of pod "${qualifiedName(input.pod)}"`);
+      }
+      const look = await lookForReady(means, input);
+      if (look.kind !== 'waiting') return look;
+      const isYoung = look.progress.reason === 'MinStartedSeconds';
+      const isKnown = look.progress.reason !== 'RuntimeUnreachable';
+      if (isKnown && input.isYoung !== undefined && input.isYoung !== isYoung) return { kind: 'changed', isYoung };
+
+      const { reason, containerId } = progress;
+      progress = look.progress;
+      if (progress.reason !== reason || progress.containerId !== containerId) beats.beat();
+      await changed.orAfter(look.againMs, means.clock);
+    }
+  } finally {
+    beats.stop();
+    unwatch();
+    for (const end of ends) end.removeEventListener('abort', changed.call);
+  }
+}
+
+/** Begins a stop, or joins the one that is under way: one act per instance, for all callers. */
 async function joinStop(
   means: ContainerActivityMeans,
   { runtime, pod, container, containerId }: StopInput,
@@ -184,7 +192,7 @@ async function checkAndStop(
 
   const found = await findToStop(means, input, attempted, readOrderOf);
   if ('kind' in found) return found;
-  // Nobody waits any more: the stop was called off before it began, and now it must not.
+  // No caller waits any more: the stop was cancelled before it began, and must not begin now.
   if (!run.wanted()) throw unreachable(attempted, 'nothing waits for it any more');
 
   const { graceSeconds, preStop, killing, component } = found.order;
@@ -218,7 +226,7 @@ interface ToStop {
   readonly order: StopOrder;
 }
 
-/** Reads anew why an instance is to be stopped, and answers how; fails when it is not. */
+/** Reads again why an instance is to be stopped, and returns how; fails when it is not. */
 type OrderOf = (attempted: string) => Promise<(instance: RuntimeContainer) => StopOrder>;
 
 async function findToStop(
@@ -264,7 +272,7 @@ async function findRunning(
 
 type RequestedStop = Parameters<NodeActivities['node.v1.stopContainer']>[0];
 
-/** The request, read anew: one that has ended stops nothing any more. */
+/** The request as it is now: one that has ended stops nothing any more. */
 async function readRequest(
   means: ContainerActivityMeans,
   { request: ref, pod }: RequestedStop,

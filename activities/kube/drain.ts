@@ -1,35 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { KubeObject } from '../../api/core/meta.ts';
 import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent, kubeResource } from '../../api/core/well-known.ts';
+import { backOff } from '../../kube/back-off.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { isGone, toFailure } from '../../kube/failures.ts';
-import { recordEvent } from './events.ts';
+import { tellEvent } from '../../kube/events.ts';
+import { toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
+import {
+  drainPatienceMs,
+  type EndpointSlice,
+  respectsReadiness,
+  type Service,
+  servicesShowing,
+} from '../../workflows/plan/drain.ts';
 
-/** Looking after the traffic of a pod that has been made unready. */
+/** Waiting for the traffic of a pod that was made unready. */
 export interface DrainActivities {
   /**
    * Waits until no Service sends new traffic to the pod: no EndpointSlice shows its UID as ready, except those of
-   * Services that publish unready addresses. After 10 s it gives up, says so in a Warning Event, and answers false.
+   * Services that publish unready addresses. After 10 s it gives up, writes a Warning Event, and returns false.
    */
   awaitDrained(pod: PodRef): Promise<boolean>;
 }
 
-interface EndpointSlice extends KubeObject {
-  readonly endpoints?: readonly {
-    readonly conditions?: { readonly ready?: boolean };
-    readonly targetRef?: { readonly uid?: string };
-  }[];
-}
-
-interface Service extends KubeObject {
-  readonly spec: { readonly publishNotReadyAddresses?: boolean };
-}
-
-/** The endpoint controller needs well under a second; who waits longer waits for something that is broken. */
-const patienceMs = 10_000;
 const pollMs = { first: 50, most: 1_000 } as const;
-const serviceLabel = 'kubernetes.io/service-name';
 
 /** Reads only, but for the Event. */
 export function drainActivities({
@@ -41,48 +35,35 @@ export function drainActivities({
 }): DrainActivities {
   return {
     async awaitDrained(pod) {
-      const until = performance.now() + patienceMs;
+      const until = performance.now() + drainPatienceMs;
       try {
-        let routing = await servicesRoutingTo(pod);
-        for (let waitMs: number = pollMs.first; routing.length > 0; waitMs = Math.min(waitMs * 2, pollMs.most)) {
+        for (let looks = 0; ; looks += 1) {
+          const routing = await servicesRoutingTo(pod);
+          if (routing.length === 0) return true;
           if (performance.now() > until) {
             await warn(pod, routing);
             return false;
           }
-          await delay(waitMs);
-          routing = await servicesRoutingTo(pod);
+          await delay(backOff(pollMs, looks));
         }
-        return true;
       } catch (error) {
         throw toFailure(error, `Cannot see whether pod "${qualifiedName(pod)}" is out of its Services`);
       }
     },
   };
 
-  /** Names of Services that would still choose this pod. */
+  /** Names of Services that still route to this pod. */
   async function servicesRoutingTo(pod: PodRef): Promise<readonly string[]> {
     const { items } = await kube.list<EndpointSlice>(kubeResource.endpointSlices, { namespace: pod.namespace });
-    const names = items
-      .filter(({ endpoints }) =>
-        endpoints?.some(({ targetRef, conditions }) => targetRef?.uid === pod.uid && conditions?.ready !== false),
-      )
-      .map(({ metadata }) => metadata.labels?.[serviceLabel] ?? '');
-    const routing = await Promise.all(
-      [...new Set(names)].map(async (name) => ((await minds(pod, name)) ? [name] : [])),
-    );
-    return routing.flat();
+    const names = [...new Set(servicesShowing(pod.uid, items))];
+    const services = await Promise.all(names.map((name) => serviceNamed(pod, name)));
+    return names.filter((_, at) => respectsReadiness(services[at]));
   }
 
-  /** Whether the Service cares for readiness at all; a slice without one belongs to nobody who would change it. */
-  async function minds({ namespace }: PodRef, name: string): Promise<boolean> {
-    if (name === '') return false;
-    try {
-      const service = await kube.get<Service>(kubeResource.services, { namespace, name });
-      return service.spec.publishNotReadyAddresses !== true;
-    } catch (error) {
-      if (isGone(error)) return false;
-      throw error;
-    }
+  /** Undefined where there is none: a slice without a Service changes no more. */
+  async function serviceNamed({ namespace }: PodRef, name: string): Promise<Service | undefined> {
+    if (name === '') return undefined;
+    return await unlessGone(kube.get<Service>(kubeResource.services, { namespace, name }));
   }
 
   async function warn(pod: PodRef, services: readonly string[]): Promise<void> {
@@ -91,13 +72,13 @@ export function drainActivities({
       kind: 'Pod',
       metadata: { ...pod, resourceVersion: '', creationTimestamp: '' },
     };
-    await recordEvent(kube, {
+    await tellEvent(kube, {
       about,
       component: eventComponent.recreate,
       type: 'Warning',
       reason: 'NotDrained',
-      message: `Continuing although Services still route to this pod after ${patienceMs / 1000} s: ${services.join(', ')}`,
-      at: now(),
+      message: `Continuing although Services still route to this pod after ${drainPatienceMs / 1000} s: ${services.join(', ')}`,
+      atMs: now().getTime(),
     });
   }
 }

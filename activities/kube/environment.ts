@@ -4,7 +4,8 @@ import { type NodeRef, qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { RefreshOperation } from '../../api/engine/operations.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { isGone, toFailure } from '../../kube/failures.ts';
+import { toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
@@ -29,8 +30,8 @@ export function environmentActivities({ kube }: { readonly kube: Pick<KubeClient
     async lookAtEnvironment({ pod, node }) {
       try {
         const [live, liveNode] = await Promise.all([
-          found<Pod>(kube.get(kubeResource.pods, pod)),
-          found<Node>(kube.get(kubeResource.nodes, { name: node.name })),
+          unlessGone<Pod>(kube.get(kubeResource.pods, pod)),
+          unlessGone<Node>(kube.get(kubeResource.nodes, { name: node.name })),
         ]);
         if (live?.metadata.uid !== pod.uid || live.metadata.deletionTimestamp !== undefined) return { kind: 'gone' };
         const stale = staleContainers(live).map(({ name, containerID }) => {
@@ -49,14 +50,4 @@ export function environmentActivities({ kube }: { readonly kube: Pick<KubeClient
       }
     },
   };
-}
-
-/** The object, or nothing when it does not exist. */
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  }
 }

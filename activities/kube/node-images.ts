@@ -1,6 +1,7 @@
 import { fnv1a } from '../../api/base/fnv.ts';
 import { sameJson } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { EventText } from '../../api/core/event.ts';
 import { referenceOf } from '../../api/core/familiar-image.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
@@ -9,7 +10,9 @@ import type { PullOperation } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { findTag, isStale, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   knownWait,
@@ -20,7 +23,6 @@ import {
   type TagReport,
 } from '../../workflows/plan/images/pull-images.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 
 /** The most that one look answers as JSON, all of it counted, so that it fits into a history event. */
 const lookBytes = 3_900;
@@ -46,103 +48,92 @@ export type NodeImageLook =
 export interface NodeImageActivities {
   /** What has not ended, after the first `skip`. */
   lookAtNodeImage(input: { readonly operation: PullOperation; readonly skip: number }): Promise<NodeImageLook>;
-  /** Writes these reports into the status, and tells of ends in Events. What has ended stays. */
+  /** Writes these reports into the status, and Events about the pulls that have ended. What has ended stays. */
   reportPulls(input: NextReport): Promise<void>;
 }
 
-/** Every activity may run twice and acts on the NodeImage of the given UID only. */
-export function nodeImageActivities({
-  kube,
-  now,
-}: {
+interface NodeImageMeans {
   readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
   readonly now: () => Date;
-}): NodeImageActivities {
-  async function find({ name, uid }: NodeRef): Promise<NodeImage | undefined> {
-    try {
-      const found = await kube.get<NodeImage>(nodeImages, { name });
-      return found.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
-    } catch (error) {
-      if (isGone(error)) return undefined;
-      throw error;
-    }
-  }
+}
 
+/** Every activity may run twice and acts on the NodeImage of the given UID only. */
+export function nodeImageActivities(means: NodeImageMeans): NodeImageActivities {
   return {
-    async lookAtNodeImage({ operation: { nodeImage }, skip }) {
-      try {
-        const live = await find(nodeImage);
-        if (live === undefined) return { kind: 'gone' };
-        const left = openTagsOf(live).slice(skip);
-        const waitingFor = skip === 0 ? knownWait(live) : undefined;
-        const look = {
-          kind: 'open',
-          resourceVersion: live.metadata.resourceVersion,
-          generation: live.metadata.generation ?? 0,
-          ...(waitingFor && { waitingFor }),
-          stale: isStale(live),
-        } as const;
-        const tags = nextPart(left, lookBytes - jsonBytes({ ...look, tags: [], more: true }));
-        return { ...look, tags, more: tags.length < left.length };
-      } catch (error) {
-        throw toFailure(error, `Cannot read NodeImage "${nodeImage.name}"`);
-      }
-    },
-
-    async reportPulls({ nodeImage, tags, waitingFor }) {
-      const attempted = `Cannot write the status of NodeImage "${nodeImage.name}"`;
-      try {
-        await despiteConflicts(async () => {
-          const live = await find(nodeImage);
-          if (live === undefined) return;
-          const status = mergedStatus(live, tags, waitingFor, now().getTime());
-          if (sameJson(live.status, status)) return;
-          const { resourceVersion } = live.metadata;
-          const patch = [
-            { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
-            { op: 'add', path: '/status', value: status },
-          ];
-          await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
-          // not waited for: nobody depends on them
-          void tell(live, tags);
-        });
-      } catch (error) {
-        if (isGone(error)) return;
-        throw toFailure(error, attempted);
-      }
-    },
+    lookAtNodeImage: ({ operation: { nodeImage }, skip }) => lookAtNodeImage(nodeImage, skip, means),
+    reportPulls: (report) => reportPulls(report, means),
   };
+}
 
-  async function tell(live: NodeImage, tags: readonly TagReport[]): Promise<void> {
-    for (const report of tags.filter(({ completionTime }) => completionTime !== undefined)) {
-      const { version, phase, message = '', elapsedMs = 0 } = report;
-      const what = referenceOf(report);
-      const event =
-        phase === 'Succeeded'
-          ? ({
-              type: 'Normal',
-              reason: 'PullImageSucceed',
-              message: `Image ${what}, ecalpsedTime ${durationText(elapsedMs)}`,
-            } as const)
-          : ({ type: 'Warning', reason: 'PullImageFailed', message: `Image ${what} ${message}` } as const);
-      const shared = {
-        ...event,
-        component: eventComponent.imagePuller,
-        host: live.metadata.name,
-        at: now(),
-      };
-      const mark = `${live.metadata.uid.slice(0, 8)}.${fnv1a(what).toString(16)}.${version}`;
-      await recordEvent(kube, { ...shared, about: live, key: mark });
-      if (phase !== 'Failed') continue;
-      for (const owner of findTag(live, report.name, report.tag)?.ownerReferences ?? []) {
-        await recordEvent(kube, {
-          ...shared,
-          about: objectOf(owner),
-          key: `${mark}.${live.metadata.name}`.slice(0, 60),
-        });
-      }
+async function lookAtNodeImage(nodeImage: NodeRef, skip: number, { kube }: NodeImageMeans): Promise<NodeImageLook> {
+  try {
+    const live = await find(nodeImage, kube);
+    if (live === undefined) return { kind: 'gone' };
+    const left = openTagsOf(live).slice(skip);
+    const waitingFor = skip === 0 ? knownWait(live) : undefined;
+    const look = {
+      kind: 'open',
+      resourceVersion: live.metadata.resourceVersion,
+      generation: live.metadata.generation ?? 0,
+      ...(waitingFor && { waitingFor }),
+      stale: isStale(live),
+    } as const;
+    const tags = nextPart(left, lookBytes - jsonBytes({ ...look, tags: [], more: true }));
+    return { ...look, tags, more: tags.length < left.length };
+  } catch (error) {
+    throw toFailure(error, `Cannot read NodeImage "${nodeImage.name}"`);
+  }
+}
+
+async function reportPulls({ nodeImage, tags, waitingFor }: NextReport, means: NodeImageMeans): Promise<void> {
+  const { kube, now } = means;
+  try {
+    await despiteConflicts(async () => {
+      const live = await find(nodeImage, kube);
+      if (live === undefined) return;
+      const status = mergedStatus(live, tags, waitingFor, now().getTime());
+      if (sameJson(live.status, status)) return;
+      const { resourceVersion } = live.metadata;
+      const patch = [
+        { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+        { op: 'add', path: '/status', value: status },
+      ];
+      await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
+      // not waited for: nothing depends on these Events
+      void tellEnds(live, tags, means);
+    });
+  } catch (error) {
+    if (isGone(error)) return;
+    throw toFailure(error, `Cannot write the status of NodeImage "${nodeImage.name}"`);
+  }
+}
+
+async function find({ name, uid }: NodeRef, kube: NodeImageMeans['kube']): Promise<NodeImage | undefined> {
+  const found = await unlessGone(kube.get<NodeImage>(nodeImages, { name }));
+  return found?.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
+}
+
+/** Writes an Event about the NodeImage for each pull that has ended, and about its jobs where it has failed. */
+async function tellEnds(live: NodeImage, tags: readonly TagReport[], { kube, now }: NodeImageMeans): Promise<void> {
+  for (const report of tags.filter(({ completionTime }) => completionTime !== undefined)) {
+    const what = referenceOf(report);
+    const { name: host, uid } = live.metadata;
+    const event = { ...endEvent(report), component: eventComponent.imagePuller, host, atMs: now().getTime() };
+    const mark = `${uid.slice(0, 8)}.${fnv1a(what).toString(16)}.${report.version}`;
+    await tellEvent(kube, { ...event, about: live, key: mark });
+    if (report.phase !== 'Failed') continue;
+    for (const owner of findTag(live, report.name, report.tag)?.ownerReferences ?? []) {
+      await tellEvent(kube, { ...event, about: objectOf(owner), key: `${mark}.${host}`.slice(0, 60) });
     }
   }
+}
+
+function endEvent(report: TagReport): EventText {
+  const { phase, message = '', elapsedMs = 0 } = report;
+  const what = referenceOf(report);
+  return phase === 'Succeeded'
+    ? { type: 'Normal', reason: 'PullImageSucceed', message: `Image ${what}, ecalpsedTime ${durationText(elapsedMs)}` }
+    : { type: 'Warning', reason: 'PullImageFailed', message: `Image ${what} ${message}` };
 }
 
 function objectOf(owner: NonNullable<NonNullable<ReturnType<typeof findTag>>['ownerReferences']>[number]): KubeObject {

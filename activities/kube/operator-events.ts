@@ -4,10 +4,10 @@ import { eventComponent } from '../../api/core/well-known.ts';
 import { type CommandName, commandEvent, refusedCommandEvent } from '../../api/engine/operations.ts';
 import { fleetResource } from '../../api/fleet/fleet-kinds.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { recordEvent } from './events.ts';
+import { tellEvent } from '../../kube/events.ts';
 
 export interface OperatorEventActivities {
-  /** Says in an Event about a fleet object who steered its roll-out, or why a command had no effect. One key, one Event. */
+  /** Writes an Event about a fleet object: who steered its roll-out, or why a command had no effect. One key, one Event. */
   announceRollOutCommand(input: {
     readonly kind: string;
     readonly target: ObjectRef;
@@ -20,7 +20,7 @@ export interface OperatorEventActivities {
   }): Promise<void>;
 }
 
-/** A command that an operation has heard, and what became of it. */
+/** A command that an operation has received, and its effect. */
 export interface HeardCommand {
   readonly command: CommandName;
   readonly by: string;
@@ -28,16 +28,16 @@ export interface HeardCommand {
   readonly target?: string | undefined;
   /** Why it had no effect; absent: it was obeyed. */
   readonly refused?: string | undefined;
-  /** The same key is told once. */
+  /** The same key is written once. */
   readonly key: string;
 }
 
-/** Says in an Event about an object who steered its operation. */
+/** Writes an Event about an object that names who steered its operation. */
 export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
   { command, by, target, refused, key }: HeardCommand,
-  { component, at }: { readonly component: string; readonly at: Date },
+  { component, atMs }: { readonly component: string; readonly atMs: number },
 ): Promise<void> {
   const { resource, ref } = about;
   const { kind } = resource;
@@ -46,11 +46,11 @@ export async function tellOfCommand(
     refused === undefined
       ? ({ type: 'Normal', ...commandEvent(command, by, target) } as const)
       : ({ type: 'Warning', ...refusedCommandEvent(command, by, refused) } as const);
-  await recordEvent(kube, {
+  await tellEvent(kube, {
     about: { apiVersion: apiVersionOf(resource), kind, metadata },
     component,
     ...text,
-    at,
+    atMs,
     key,
   });
 }
@@ -68,7 +68,7 @@ export function operatorEventActivities({
       const resource = fleetResource(kind);
       if (!resource) return;
       const component = eventComponent.rollOut;
-      await tellOfCommand(kube, { resource, ref }, { ...heard, target: pod }, { component, at: now() });
+      await tellOfCommand(kube, { resource, ref }, { ...heard, target: pod }, { component, atMs: now().getTime() });
     },
   };
 }

@@ -9,6 +9,7 @@ import { type ImagePullJob, imagePullJobs, isFinished } from '../../api/image-pu
 import { nodeImages } from '../../api/node-image/types.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import { tellOfCommand } from './operator-events.ts';
 
@@ -18,9 +19,9 @@ export type PullJobLook = 'gone' | 'finished' | 'open';
 /** What the cluster worker does for one ImagePullJob at the API server. */
 export interface PullJobActivities {
   lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
-  /** Writes down what an operator has commanded, for the watcher to obey. A job that has ended stays as it is. */
+  /** Writes the command of an operator into the conditions, for the watcher to obey. A job that has ended stays as it is. */
   steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
-  /** Says in an Event about a job, or about a node's images, who steered it. The same key is told once. */
+  /** Writes an Event about a job, or a node's images, that names who steered it. The same key is written once. */
   announceSteering(input: {
     readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' };
     readonly command: CommandName;
@@ -39,13 +40,8 @@ export function pullJobActivities({
   readonly now: () => Date;
 }): PullJobActivities {
   async function find(ref: ObjectRef): Promise<ImagePullJob | undefined> {
-    try {
-      const found = await kube.get<ImagePullJob>(imagePullJobs, ref);
-      return found.metadata.uid === ref.uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
-    } catch (error) {
-      if (isGone(error)) return undefined;
-      throw error;
-    }
+    const found = await unlessGone(kube.get<ImagePullJob>(imagePullJobs, ref));
+    return found?.metadata.uid === ref.uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
   }
 
   return {
@@ -82,39 +78,29 @@ export function pullJobActivities({
         kind === 'NodeImage'
           ? ([nodeImages, eventComponent.nodeImage] as const)
           : ([imagePullJobs, eventComponent.imagePullJob] as const);
-      await tellOfCommand(kube, { resource, ref }, heard, { component, at: now() });
+      await tellOfCommand(kube, { resource, ref }, heard, { component, atMs: now().getTime() });
     },
   };
 }
 
 type Conditions = Parameters<typeof withCondition>[0];
 
-/** The conditions after a command. `skip` and `undo` have no meaning for a job: nothing but themselves holds its nodes up. */
+interface Steering {
+  readonly type: string;
+  readonly status: 'True' | 'False';
+  readonly reason: string;
+}
+
+/** The condition that a command sets. `skip` and `undo` have no meaning for a job: no node waits for another one. */
+const steering: Readonly<Partial<Record<CommandName, Steering>>> = {
+  pause: { type: pullJobCondition.paused, status: 'True', reason: 'Paused' },
+  resume: { type: pullJobCondition.paused, status: 'False', reason: 'Resumed' },
+  retry: { type: pullJobCondition.retrying, status: 'True', reason: 'Retried' },
+  abort: { type: pullJobCondition.aborted, status: 'True', reason: 'Aborted' },
+};
+
+/** The conditions after a command. */
 function steered(before: Conditions, command: CommandName, by: string, at: string): Conditions {
-  const { paused, retrying, aborted } = pullJobCondition;
-  switch (command) {
-    case 'pause':
-      return withCondition(before, { type: paused, status: 'True', reason: 'Paused', message: `Paused by ${by}` }, at);
-    case 'resume':
-      return withCondition(
-        before,
-        { type: paused, status: 'False', reason: 'Resumed', message: `Resumed by ${by}` },
-        at,
-      );
-    case 'retry':
-      return withCondition(
-        before,
-        { type: retrying, status: 'True', reason: 'Retried', message: `Retried by ${by}` },
-        at,
-      );
-    case 'abort':
-      return withCondition(
-        before,
-        { type: aborted, status: 'True', reason: 'Aborted', message: `Aborted by ${by}` },
-        at,
-      );
-    case 'skip':
-    case 'undo':
-      return before;
-  }
+  const condition = steering[command];
+  return condition ? withCondition(before, { ...condition, message: `${condition.reason} by ${by}` }, at) : before;
 }

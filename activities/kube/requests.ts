@@ -26,13 +26,14 @@ import type { CommandName, RestartOperation } from '../../api/engine/operations.
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import type { ContainerBefore, RecreateOrder } from '../../workflows/plan/recreate/model.ts';
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { skipperOf } from '../../workflows/plan/recreate/status.ts';
 import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 import { tellOfCommand } from './operator-events.ts';
 
 /** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
@@ -74,7 +75,7 @@ export interface RequestActivities {
   lookAtRequest(input: { readonly operation: RestartOperation; readonly skip: number }): Promise<RequestLook>;
   /** Writes what has changed into the status. A completed request takes late container states only. */
   reportRequest(input: { readonly request: ObjectRef; readonly delta: StatusDelta }): Promise<void>;
-  /** Says in an Event about the request who steered it. The same key is told once. */
+  /** Writes an Event about the request that names who steered it. The same key is written once. */
   announceCommand(input: {
     readonly request: ObjectRef;
     readonly command: CommandName;
@@ -98,170 +99,194 @@ export interface RequestActivities {
   takeOutOfService(operation: RestartOperation): Promise<{ readonly since: string; readonly isHeld: boolean }>;
 }
 
-/** Every activity may run twice and acts on the request of the given UID only. */
-export function requestActivities({
-  kube,
-  now,
-}: {
+interface RequestMeans {
   readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create'>;
   readonly now: () => Date;
-}): RequestActivities {
-  const lastSeen = new LastSeen();
+  readonly lastSeen: LastSeen;
+}
+
+/** Every activity may run twice and acts on the request of the given UID only. */
+export function requestActivities(dependencies: Omit<RequestMeans, 'lastSeen'>): RequestActivities {
+  const means: RequestMeans = { ...dependencies, lastSeen: new LastSeen() };
   return {
-    async lookAtRequest({ operation, skip }) {
-      const { request, pod, node } = operation;
-      try {
-        const [live, livePod, liveNode] = await Promise.all([
-          found<ContainerRecreateRequest>(kube.get(crr, request)),
-          found<Pod>(kube.get(kubeResource.pods, pod)),
-          found<Node>(kube.get(kubeResource.nodes, { name: node.name })),
-        ]);
-        if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined)
-          return { kind: 'gone' };
-        if (isCompleted(live)) return { kind: 'finished' };
-        lastSeen.keep(live);
-        return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
-      } catch (error) {
-        throw toFailure(error, `Cannot read ${crr.kind} "${qualifiedName(request)}"`);
-      }
-    },
-
-    async reportRequest({ request, delta }) {
-      const attempted = `Cannot write the status of ${crr.kind} "${qualifiedName(request)}"`;
-      const written = await changeStatus(request, attempted, (live) =>
-        mergedStatus(live.status, delta, {
-          containers: live.spec.containers.map(({ name }) => name),
-          generation: live.metadata.generation ?? 0,
-          at: timestamp(now().getTime()),
-        }),
-      );
-      if (delta.phase === 'Recreating' && written) await stampPod(written);
-      if (delta.condition && written) {
-        const { type, reason, message } = delta.condition;
-        await recordEvent(kube, {
-          about: written,
-          component: eventComponent.recreate,
-          type: type === 'Complete' ? 'Normal' : 'Warning',
-          reason,
-          message,
-          at: now(),
-          key: request.uid,
-        });
-      }
-    },
-
+    lookAtRequest: ({ operation, skip }) => lookAtRequest(operation, skip, means),
+    reportRequest: ({ request, delta }) => reportRequest(request, delta, means),
     async announceCommand({ request: ref, ...heard }) {
-      const component = eventComponent.recreate;
-      await tellOfCommand(kube, { resource: crr, ref }, heard, { component, at: now() });
+      const shown = { component: eventComponent.recreate, atMs: means.now().getTime() };
+      await tellOfCommand(means.kube, { resource: crr, ref }, heard, shown);
     },
+    recordTarget: ({ request, ...target }) => recordTarget(request, target, means),
+    takeOutOfService: (operation) => takeOutOfService(operation, means),
+  };
+}
 
-    async recordTarget({ request, container, containerId }) {
-      const attempted = `Cannot record the target in ${crr.kind} "${qualifiedName(request)}"`;
-      const written = await changeStatus(request, attempted, (live) => {
-        if (!isOpen(live)) throw superseded(attempted, 'it has ended');
-        return withTarget(live, container, containerId);
-      });
-      if (!written) throw superseded(attempted, 'it is gone');
-      const state = written.status?.containerRecreateStates?.find(({ name }) => name === container);
-      return { containerId: state?.targetContainerID ?? containerId };
-    },
+/** A write to a request, and what its failure says first. */
+interface Attempted {
+  readonly request: ObjectRef;
+  readonly attempted: string;
+}
 
-    async takeOutOfService({ request, pod }) {
-      const attempted = `Cannot take pod "${qualifiedName(pod)}" out of service`;
-      const isHeld = await hold(request, pod, attempted);
-      const since = timestamp(now().getTime());
-      const written = await changeStatus(request, attempted, ({ status }) => {
-        const conditions = status?.conditions ?? [];
-        // CRR-22: once, whoever comes twice
-        if (findCondition(conditions, recreateCondition.preRecreateGrace)) return status;
-        return { ...(status ?? { phase: '' }), conditions: [...conditions, preRecreateGrace(since)] };
-      });
-      if (!written) throw superseded(attempted, 'the request is gone');
-      const marked = findCondition(written.status?.conditions, recreateCondition.preRecreateGrace);
-      return { since: marked?.lastTransitionTime ?? since, isHeld };
+async function lookAtRequest(
+  { request, pod, node }: RestartOperation,
+  skip: number,
+  { kube, lastSeen }: RequestMeans,
+): Promise<RequestLook> {
+  try {
+    const [live, livePod, liveNode] = await Promise.all([
+      unlessGone<ContainerRecreateRequest>(kube.get(crr, request)),
+      unlessGone<Pod>(kube.get(kubeResource.pods, pod)),
+      unlessGone<Node>(kube.get(kubeResource.nodes, { name: node.name })),
+    ]);
+    if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined) return { kind: 'gone' };
+    if (isCompleted(live)) return { kind: 'finished' };
+    lastSeen.keep(live);
+    return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
+  } catch (error) {
+    throw toFailure(error, `Cannot read ${crr.kind} "${qualifiedName(request)}"`);
+  }
+}
+
+async function reportRequest(request: ObjectRef, delta: StatusDelta, means: RequestMeans): Promise<void> {
+  const { kube, now } = means;
+  const attempted = `Cannot write the status of ${crr.kind} "${qualifiedName(request)}"`;
+  const written = await changeStatus({ request, attempted }, means, (live) =>
+    mergedStatus(live.status, delta, {
+      containers: live.spec.containers.map(({ name }) => name),
+      generation: live.metadata.generation ?? 0,
+      at: timestamp(now().getTime()),
+    }),
+  );
+  if (delta.phase === 'Recreating' && written) await stampPod(written, means);
+  if (delta.condition && written) {
+    const { type, reason, message } = delta.condition;
+    await tellEvent(kube, {
+      about: written,
+      component: eventComponent.recreate,
+      type: type === 'Complete' ? 'Normal' : 'Warning',
+      reason,
+      message,
+      atMs: now().getTime(),
+      key: request.uid,
+    });
+  }
+}
+
+async function recordTarget(
+  request: ObjectRef,
+  { container, containerId }: { readonly container: string; readonly containerId: string },
+  means: RequestMeans,
+): Promise<{ readonly containerId: string }> {
+  const attempted = `Cannot record the target in ${crr.kind} "${qualifiedName(request)}"`;
+  const written = await changeStatus({ request, attempted }, means, (live) => {
+    if (!isOpen(live)) throw superseded(attempted, 'it has ended');
+    return withTarget(live, container, containerId);
+  });
+  if (!written) throw superseded(attempted, 'it is gone');
+  const state = written.status?.containerRecreateStates?.find(({ name }) => name === container);
+  return { containerId: state?.targetContainerID ?? containerId };
+}
+
+async function takeOutOfService(
+  { request, pod }: RestartOperation,
+  means: RequestMeans,
+): Promise<{ readonly since: string; readonly isHeld: boolean }> {
+  const attempted = `Cannot take pod "${qualifiedName(pod)}" out of service`;
+  const isHeld = await hold({ request, attempted }, pod, means);
+  const since = timestamp(means.now().getTime());
+  const written = await changeStatus({ request, attempted }, means, ({ status }) => {
+    const conditions = status?.conditions ?? [];
+    // CRR-22: once, however often this activity runs
+    if (findCondition(conditions, recreateCondition.preRecreateGrace)) return status;
+    return { ...(status ?? { phase: '' }), conditions: [...conditions, preRecreateGrace(since)] };
+  });
+  if (!written) throw superseded(attempted, 'the request is gone');
+  const marked = findCondition(written.status?.conditions, recreateCondition.preRecreateGrace);
+  return { since: marked?.lastTransitionTime ?? since, isHeld };
+}
+
+/** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
+async function hold(
+  { request, attempted }: Attempted,
+  pod: PodRef,
+  { kube, now, lastSeen }: RequestMeans,
+): Promise<boolean> {
+  lastSeen.take(request.uid); // another one stands there once the finalizer is added
+  try {
+    return await despiteConflicts(async () => {
+      const live = await unlessGone<ContainerRecreateRequest>(kube.get(crr, request));
+      if (live?.metadata.uid !== request.uid || !isOpen(live)) throw superseded(attempted, 'the request has ended');
+      if (findCondition(live.status?.conditions, recreateCondition.preRecreateGrace)) {
+        return live.metadata.finalizers?.includes(crrUnreadyFinalizer) ?? false;
+      }
+
+      const livePod = await unlessGone<Pod>(kube.get(kubeResource.pods, pod));
+      if (!livePod || livePod.metadata.uid !== pod.uid || !hasReadinessGate(livePod)) return false;
+      // the finalizer comes first: with it the key is released whatever happens to the request (CRR-10)
+      await addFinalizer(live, kube);
+      const conditions = withReadinessKey(livePod, recreateKey(request), timestamp(now().getTime()));
+      if (!conditions) return true;
+      const { uid, resourceVersion } = livePod.metadata;
+      const body = { metadata: { uid, resourceVersion }, status: { conditions } };
+      await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
+      return true;
+    });
+  } catch (error) {
+    throw toFailure(error, attempted);
+  }
+}
+
+/** Marks restarts of this pod as planned from now on, for alerts. Nothing depends on it. */
+async function stampPod({ metadata, spec }: ContainerRecreateRequest, { kube, now }: RequestMeans): Promise<void> {
+  const stamp = { request: qualifiedName(metadata), at: timestamp(now().getTime()), reason: crr.kind };
+  const body = {
+    metadata: {
+      uid: metadata.labels?.[crrLabel.podUid],
+      annotations: { [windlassAnnotation.plannedRestart]: JSON.stringify(stamp) },
     },
   };
+  const pod = { namespace: metadata.namespace ?? '', name: spec.podName };
+  await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' }).catch(() => undefined);
+}
 
-  /** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
-  async function hold(request: ObjectRef, pod: PodRef, attempted: string): Promise<boolean> {
-    lastSeen.take(request.uid); // another one stands there once the finalizer is added
-    try {
-      return await despiteConflicts(async () => {
-        const live = await found<ContainerRecreateRequest>(kube.get(crr, request));
-        if (live?.metadata.uid !== request.uid || !isOpen(live)) throw superseded(attempted, 'the request has ended');
-        if (findCondition(live.status?.conditions, recreateCondition.preRecreateGrace)) {
-          return live.metadata.finalizers?.includes(crrUnreadyFinalizer) ?? false;
-        }
+async function addFinalizer({ metadata }: ContainerRecreateRequest, kube: RequestMeans['kube']): Promise<void> {
+  const { namespace = '', name, uid, resourceVersion, finalizers = [] } = metadata;
+  if (finalizers.includes(crrUnreadyFinalizer)) return;
+  const body = { metadata: { uid, resourceVersion, finalizers: [...finalizers, crrUnreadyFinalizer] } };
+  await kube.patch(crr, { namespace, name }, 'merge', body);
+}
 
-        const livePod = await found<Pod>(kube.get(kubeResource.pods, pod));
-        if (!livePod || livePod.metadata.uid !== pod.uid || !hasReadinessGate(livePod)) return false;
-        // the finalizer comes first: with it the key is released whatever happens to the request (CRR-10)
-        await addFinalizer(live);
-        const conditions = withReadinessKey(livePod, recreateKey(request), timestamp(now().getTime()));
-        if (!conditions) return true;
-        const { uid, resourceVersion } = livePod.metadata;
-        const body = { metadata: { uid, resourceVersion }, status: { conditions } };
-        await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
-        return true;
-      });
-    } catch (error) {
-      throw toFailure(error, attempted);
-    }
-  }
-
-  /** Tells alerts that restarts of this pod are on purpose from now on. Nothing depends on it. */
-  async function stampPod({ metadata, spec }: ContainerRecreateRequest): Promise<void> {
-    const stamp = { request: qualifiedName(metadata), at: timestamp(now().getTime()), reason: crr.kind };
-    const body = {
-      metadata: {
-        uid: metadata.labels?.[crrLabel.podUid],
-        annotations: { [windlassAnnotation.plannedRestart]: JSON.stringify(stamp) },
-      },
-    };
-    const pod = { namespace: metadata.namespace ?? '', name: spec.podName };
-    await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' }).catch(() => undefined);
-  }
-
-  async function addFinalizer({ metadata }: ContainerRecreateRequest): Promise<void> {
-    const { namespace = '', name, uid, resourceVersion, finalizers = [] } = metadata;
-    if (finalizers.includes(crrUnreadyFinalizer)) return;
-    const body = { metadata: { uid, resourceVersion, finalizers: [...finalizers, crrUnreadyFinalizer] } };
-    await kube.patch(crr, { namespace, name }, 'merge', body);
-  }
-
-  /**
-   * Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes.
-   *
-   * What was seen last mostly stands there still, and need not be read for a write that only fits on it.
-   */
-  async function changeStatus(
-    request: ObjectRef,
-    attempted: string,
-    change: (live: ContainerRecreateRequest) => ContainerRecreateRequestStatus | undefined,
-  ): Promise<ContainerRecreateRequest | undefined> {
-    try {
-      return await despiteConflicts(async () => {
-        const known = lastSeen.take(request.uid);
-        // that nothing is to be written holds of what stands there now, so it is read for that
-        const isChange = known !== undefined && !sameJson(change(known), known.status);
-        const live = isChange ? known : await kube.get<ContainerRecreateRequest>(crr, request);
-        if (live.metadata.uid !== request.uid) return undefined;
-        const status = change(live);
-        if (sameJson(status, live.status)) return live;
-        const replaced = [
-          { op: 'test', path: '/metadata/uid', value: request.uid },
-          { op: 'test', path: '/metadata/resourceVersion', value: live.metadata.resourceVersion },
-          { op: 'add', path: '/status', value: status },
-        ];
-        const options = { subresource: 'status' } as const;
-        const written = await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, options);
-        if (isOpen(written)) lastSeen.keep(written);
-        return written;
-      });
-    } catch (error) {
-      if (isGone(error)) return undefined;
-      throw toFailure(error, attempted);
-    }
+/**
+ * Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes.
+ *
+ * What was seen last mostly stands there still, and need not be read for a write that only fits on it.
+ */
+async function changeStatus(
+  { request, attempted }: Attempted,
+  { kube, lastSeen }: RequestMeans,
+  change: (live: ContainerRecreateRequest) => ContainerRecreateRequestStatus | undefined,
+): Promise<ContainerRecreateRequest | undefined> {
+  try {
+    return await despiteConflicts(async () => {
+      const known = lastSeen.take(request.uid);
+      // that nothing is to be written holds of what stands there now, so it is read for that
+      const isChange = known !== undefined && !sameJson(change(known), known.status);
+      const live = isChange ? known : await kube.get<ContainerRecreateRequest>(crr, request);
+      if (live.metadata.uid !== request.uid) return undefined;
+      const status = change(live);
+      if (sameJson(status, live.status)) return live;
+      const replaced = [
+        { op: 'test', path: '/metadata/uid', value: request.uid },
+        { op: 'test', path: '/metadata/resourceVersion', value: live.metadata.resourceVersion },
+        { op: 'add', path: '/status', value: status },
+      ];
+      const options = { subresource: 'status' } as const;
+      const written = await kube.patch<ContainerRecreateRequest>(crr, request, 'json', replaced, options);
+      if (isOpen(written)) lastSeen.keep(written);
+      return written;
+    });
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw toFailure(error, attempted);
   }
 }
 
@@ -378,14 +403,4 @@ function containersBefore({ spec, status }: ContainerRecreateRequest, skip: numb
 function splitId(containerID = ''): { readonly runtime: string; readonly id: string } {
   const [runtime = '', id = ''] = containerID.split('://');
   return { runtime, id };
-}
-
-/** The object, or nothing when it does not exist. */
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  }
 }

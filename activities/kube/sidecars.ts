@@ -20,7 +20,9 @@ import {
   terminationStatusOf,
 } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { tellEvent } from '../../kube/events.ts';
 import { isAlreadyExists, isGone, toFailure } from '../../kube/failures.ts';
+import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
 import {
   nextTermination,
@@ -30,10 +32,9 @@ import {
   type SidecarWorld,
 } from '../../workflows/plan/terminate-sidecars.ts';
 import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { recordEvent } from './events.ts';
 import { tellOfCommand } from './operator-events.ts';
 
-/** The bytes of each part of a look: more does not fit into a history event, and nobody reads more. */
+/** The bytes of each part of a look: more does not fit into a history event. */
 const mostBytes = { names: 900, wait: 800, by: 300 } as const;
 
 /** What the pod says about the end of its sidecars, and what is to be done about it. */
@@ -50,7 +51,7 @@ export interface SidecarActivities {
   endSidecars(input: { readonly pod: PodRef; readonly step: SidecarStep }): Promise<void>;
   /** Writes on the pod what the end of its sidecars waits for, and what people have decided. */
   reportSidecars(input: { readonly pod: PodRef; readonly status: TerminationStatus }): Promise<void>;
-  /** Says in an Event about the pod who steered the operation. The same key is told once. */
+  /** Writes an Event about the pod that names who steered the operation. The same key is written once. */
   announceOnPod(input: {
     readonly pod: PodRef;
     readonly command: CommandName;
@@ -60,154 +61,158 @@ export interface SidecarActivities {
   }): Promise<void>;
 }
 
-/** Every activity may run twice, and acts on the pod of the given UID only. */
-export function sidecarActivities({
-  kube,
-  now,
-}: {
+/** What these activities need. */
+export interface SidecarMeans {
   readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create' | 'delete'>;
   readonly now: () => Date;
-}): SidecarActivities {
+}
+
+/** Every activity may run twice, and acts on the pod of the given UID only. */
+export function sidecarActivities(means: SidecarMeans): SidecarActivities {
   return {
-    async lookAtSidecars({ pod }) {
-      try {
-        const world = await worldOf(pod);
-        return {
-          decision: cut(nextTermination(world)),
-          status: world.pod ? cutStatus(terminationStatusOf(world.pod)) : {},
-        };
-      } catch (error) {
-        throw toFailure(error, `Cannot read the sidecars of pod "${qualifiedName(pod)}"`);
-      }
-    },
-
-    async endSidecars({ pod, step }) {
-      const attempted = `Cannot end sidecars of pod "${qualifiedName(pod)}"`;
-      try {
-        await despiteConflicts(async () => {
-          const world = await worldOf(pod);
-          const decision = nextTermination(world);
-          const isDue = 'step' in decision && decision.step.kind === step.kind;
-          if (isDue && world.pod) await carryOut(decision.step, world.pod, world);
-        });
-      } catch (error) {
-        throw toFailure(error, attempted);
-      }
-    },
-
-    async reportSidecars({ pod, status }) {
-      const attempted = `Cannot write the state of the sidecar termination of pod "${qualifiedName(pod)}"`;
-      const text = Object.keys(status).length === 0 ? null : JSON.stringify(status);
-      try {
-        const live = await found<Pod>(kube.get(kubeResource.pods, pod));
-        const before = live?.metadata.annotations?.[terminationMark.status] ?? null;
-        if (live?.metadata.uid !== pod.uid || before === text) return;
-        const { uid, resourceVersion } = live.metadata;
-        const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
-        await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
-        const warning = status.waitingFor && missingMarkEvent(status.waitingFor);
-        if (warning) await say(live, warning, 'missing-mark');
-      } catch (error) {
-        if (!isGone(error)) throw toFailure(error, attempted);
-      }
-    },
-
+    lookAtSidecars: ({ pod }) => lookAtSidecars(pod, means),
+    endSidecars: ({ pod, step }) => endSidecars(pod, step, means),
+    reportSidecars: ({ pod, status }) => reportSidecars(pod, status, means),
     async announceOnPod({ pod: ref, ...heard }) {
-      await tellOfCommand(kube, { resource: kubeResource.pods, ref }, heard, { component, at: now() });
+      const atMs = means.now().getTime();
+      await tellOfCommand(means.kube, { resource: kubeResource.pods, ref }, heard, { component, atMs });
     },
   };
+}
 
-  async function worldOf(ref: PodRef): Promise<SidecarWorld> {
-    const name = terminationRequestName(ref.uid);
-    const [pod, request] = await Promise.all([
-      found<Pod>(kube.get(kubeResource.pods, ref)),
-      found<ContainerRecreateRequest>(kube.get(crr, { namespace: ref.namespace, name })),
-    ]);
-    if (pod?.metadata.uid !== ref.uid) return {};
-    const nodeName = pod.spec.nodeName ?? '';
-    const node = nodeName === '' ? undefined : await found<Node>(kube.get(kubeResource.nodes, { name: nodeName }));
-    const isOurs = request !== undefined && isTerminationRequest(request);
+async function lookAtSidecars(pod: PodRef, means: SidecarMeans): Promise<SidecarLook> {
+  try {
+    const world = await worldOf(pod, means);
     return {
-      pod,
-      ...(node && { node: isVirtual(node) ? 'virtual' : 'real' }),
-      ...(isOurs && { request }),
+      decision: cut(nextTermination(world)),
+      status: world.pod ? cutStatus(terminationStatusOf(world.pod)) : {},
     };
+  } catch (error) {
+    throw toFailure(error, `Cannot read the sidecars of pod "${qualifiedName(pod)}"`);
   }
+}
 
-  async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld): Promise<void> {
-    switch (step.kind) {
-      // The Event goes first: after the act the step is no longer due, and a crash in between would lose the Event.
-      case 'swapImages':
-        await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap');
-        return await swapImages(pod, step.containers);
-      case 'requestStop':
-        // each instance that is stopped is told of once
-        await say(pod, terminatingEvent(step.containers, 'crr'), `stop-${restartsOf(pod, step.containers)}`);
-        if (sidecarsOf(pod).length === pod.spec.containers.length) await say(pod, noMainEvent, 'no-main');
-        return await requestStop(pod, step.containers);
-      case 'finishPod':
-        return await finishPod(pod);
-      case 'withdrawRequest':
-        if (request) await withdraw(request);
-    }
-  }
-
-  /** JST-11 */
-  async function swapImages({ metadata, spec }: Pod, containers: readonly string[]): Promise<void> {
-    const images = new Map(sidecarsOf({ spec } as Pod).map(({ name, quickExitImage }) => [name, quickExitImage]));
-    const changes = spec.containers.flatMap(({ name }, index) => {
-      if (!containers.includes(name)) return [];
-      const path = `/spec/containers/${index}`;
-      return [
-        { op: 'test', path: `${path}/name`, value: name },
-        { op: 'replace', path: `${path}/image`, value: images.get(name) },
-      ];
+async function endSidecars(pod: PodRef, step: SidecarStep, means: SidecarMeans): Promise<void> {
+  try {
+    await despiteConflicts(async () => {
+      const world = await worldOf(pod, means);
+      const decision = nextTermination(world);
+      const isDue = 'step' in decision && decision.step.kind === step.kind;
+      if (isDue && world.pod) await carryOut(decision.step, world.pod, world, means);
     });
-    const { namespace = '', name, uid, resourceVersion } = metadata;
-    const unchanged = [
-      { op: 'test', path: '/metadata/uid', value: uid },
-      { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+  } catch (error) {
+    throw toFailure(error, `Cannot end sidecars of pod "${qualifiedName(pod)}"`);
+  }
+}
+
+async function reportSidecars(pod: PodRef, status: TerminationStatus, means: SidecarMeans): Promise<void> {
+  const { kube } = means;
+  const text = Object.keys(status).length === 0 ? null : JSON.stringify(status);
+  try {
+    const live = await unlessGone<Pod>(kube.get(kubeResource.pods, pod));
+    const before = live?.metadata.annotations?.[terminationMark.status] ?? null;
+    if (live?.metadata.uid !== pod.uid || before === text) return;
+    const { uid, resourceVersion } = live.metadata;
+    const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
+    await kube.patch(kubeResource.pods, pod, 'merge', body, { subresource: 'status' });
+    const warning = status.waitingFor && missingMarkEvent(status.waitingFor);
+    if (warning) await say(live, warning, 'missing-mark', means);
+  } catch (error) {
+    if (isGone(error)) return;
+    throw toFailure(error, `Cannot write the state of the sidecar termination of pod "${qualifiedName(pod)}"`);
+  }
+}
+
+async function worldOf(ref: PodRef, { kube }: SidecarMeans): Promise<SidecarWorld> {
+  const name = terminationRequestName(ref.uid);
+  const [pod, request] = await Promise.all([
+    unlessGone<Pod>(kube.get(kubeResource.pods, ref)),
+    unlessGone<ContainerRecreateRequest>(kube.get(crr, { namespace: ref.namespace, name })),
+  ]);
+  if (pod?.metadata.uid !== ref.uid) return {};
+  const nodeName = pod.spec.nodeName ?? '';
+  const node = nodeName === '' ? undefined : await unlessGone<Node>(kube.get(kubeResource.nodes, { name: nodeName }));
+  const isOurs = request !== undefined && isTerminationRequest(request);
+  return {
+    pod,
+    ...(node && { node: isVirtual(node) ? 'virtual' : 'real' }),
+    ...(isOurs && { request }),
+  };
+}
+
+async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld, means: SidecarMeans): Promise<void> {
+  switch (step.kind) {
+    // The Event goes first: after the act the step is no longer due, and a crash in between would lose the Event.
+    case 'swapImages':
+      await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap', means);
+      return await swapImages(pod, step.containers, means);
+    case 'requestStop':
+      // one Event for each instance that is stopped
+      await say(pod, terminatingEvent(step.containers, 'crr'), `stop-${restartsOf(pod, step.containers)}`, means);
+      if (sidecarsOf(pod).length === pod.spec.containers.length) await say(pod, noMainEvent, 'no-main', means);
+      return await requestStop(pod, step.containers, means);
+    case 'finishPod':
+      return await finishPod(pod, means);
+    case 'withdrawRequest':
+      if (request) await withdraw(request, means);
+  }
+}
+
+/** JST-11 */
+async function swapImages(
+  { metadata, spec }: Pod,
+  containers: readonly string[],
+  { kube }: SidecarMeans,
+): Promise<void> {
+  const images = new Map(sidecarsOf({ spec } as Pod).map(({ name, quickExitImage }) => [name, quickExitImage]));
+  const changes = spec.containers.flatMap(({ name }, index) => {
+    if (!containers.includes(name)) return [];
+    const path = `/spec/containers/${index}`;
+    return [
+      { op: 'test', path: `${path}/name`, value: name },
+      { op: 'replace', path: `${path}/image`, value: images.get(name) },
     ];
-    await kube.patch(kubeResource.pods, { namespace, name }, 'json', [...unchanged, ...changes]);
-  }
+  });
+  const { namespace = '', name, uid, resourceVersion } = metadata;
+  const unchanged = [
+    { op: 'test', path: '/metadata/uid', value: uid },
+    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+  ];
+  await kube.patch(kubeResource.pods, { namespace, name }, 'json', [...unchanged, ...changes]);
+}
 
-  /** JST-12 */
-  async function requestStop({ metadata }: Pod, containers: readonly string[]): Promise<void> {
-    try {
-      await kube.create(crr, terminationRequest(metadata, containers));
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-    }
+/** JST-12 */
+async function requestStop({ metadata }: Pod, containers: readonly string[], { kube }: SidecarMeans): Promise<void> {
+  try {
+    await kube.create(crr, terminationRequest(metadata, containers));
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error;
   }
+}
 
-  /**
-   * JST-20: condition and phase in one write, on the pod as it was decided on. The kubelet looks at a pod anew when its
-   * annotations change, and ends what still runs (JST-21). When only the status changes it does not, and sets the phase
-   * back as long as the sidecar runs.
-   */
-  async function finishPod(pod: Pod): Promise<void> {
-    const { namespace = '', name, uid, resourceVersion } = pod.metadata;
-    const at = timestamp(now().getTime());
-    const others = pod.status?.conditions?.filter(({ type }) => type !== sidecarTerminatedCondition) ?? [];
-    const conditions = [...others, sidecarTerminated(at)];
-    const annotations = { [terminationMark.finished]: at };
-    const body = { metadata: { uid, resourceVersion, annotations }, status: { conditions, phase: phaseToWrite(pod) } };
-    await kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
-  }
+/**
+ * JST-20: condition and phase in one write, on the pod as it was decided on. The kubelet looks at a pod anew when its
+ * annotations change, and ends what still runs (JST-21). When only the status changes it does not, and sets the phase
+ * back as long as the sidecar runs.
+ */
+async function finishPod(pod: Pod, { kube, now }: SidecarMeans): Promise<void> {
+  const { namespace = '', name, uid, resourceVersion } = pod.metadata;
+  const at = timestamp(now().getTime());
+  const others = pod.status?.conditions?.filter(({ type }) => type !== sidecarTerminatedCondition) ?? [];
+  const conditions = [...others, sidecarTerminated(at)];
+  const annotations = { [terminationMark.finished]: at };
+  const body = { metadata: { uid, resourceVersion, annotations }, status: { conditions, phase: phaseToWrite(pod) } };
+  await kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
+}
 
-  async function withdraw({ metadata }: ContainerRecreateRequest): Promise<void> {
-    const { namespace = '', name, uid } = metadata;
-    try {
-      await kube.delete(crr, { namespace, name }, { preconditions: { uid } });
-    } catch (error) {
-      if (!isGone(error)) throw error;
-    }
-  }
+async function withdraw({ metadata }: ContainerRecreateRequest, { kube }: SidecarMeans): Promise<void> {
+  const { namespace = '', name, uid } = metadata;
+  await unlessGone(kube.delete(crr, { namespace, name }, { preconditions: { uid } }));
+}
 
-  async function say(pod: Pod, text: EventText, key: string): Promise<void> {
-    const once = `${pod.metadata.uid}.${key}`;
-    await recordEvent(kube, { about: pod, component, ...text, at: now(), key: once, insist: true });
-  }
+async function say(pod: Pod, text: EventText, key: string, { kube, now }: SidecarMeans): Promise<void> {
+  const once = `${pod.metadata.uid}.${key}`;
+  await tellEvent(kube, { about: pod, component, ...text, atMs: now().getTime(), key: once, insist: true });
 }
 
 const component = eventComponent.sidecarTerminator;
@@ -231,14 +236,4 @@ function cutStatus({ waitingFor, skipped, abortedBy }: TerminationStatus): Termi
     ...(skipped && { skipped: fitting(skipped, mostBytes.names) }),
     ...(abortedBy !== undefined && { abortedBy: shortened(abortedBy, mostBytes.by) }),
   };
-}
-
-/** The object, or nothing when it does not exist. */
-async function found<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  }
 }

@@ -1,33 +1,19 @@
-import { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
-import {
-  type ChannelOptions,
-  credentials,
-  Metadata,
-  makeGenericClientConstructor,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js';
-import { loadSync } from '@grpc/proto-loader';
+import { Metadata } from '@grpc/grpc-js';
 import type { ImageRuntime } from '../../activities/cri/image-runtime.ts';
 import {
   type ContainerRuntime,
   type ContainerState,
   CriError,
-  type CriFailure,
   criLabel,
   type RuntimeContainer,
   type RuntimeContainerStatus,
 } from '../../activities/cri/runtime.ts';
-import { withoutCredentials } from '../../activities/cri/without-credentials.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { printedEnvironment, recordedEnvironment } from './environment.ts';
+import { type CriConnection, connect, longestOutput, streamed, tooMuchPrinted, unary, unaryWith } from './grpc.ts';
 import { pullErrorOf } from './pull-errors.ts';
 import { type ContentStore, fromPlace, layerDigest, PullWatches } from './pull-watch.ts';
 import type * as wire from './wire.ts';
-
-/** The files must lie beside this one, also in a bundle. */
-const protoFiles = ['./runtime.proto', './content.proto'].map((file) => fileURLToPath(new URL(file, import.meta.url)));
 
 /** Deadlines in milliseconds (ND 5.2). Time that the caller gives a command or a container comes on top of `call`. */
 export const criDeadlines: CriDeadlines = {
@@ -51,8 +37,8 @@ export interface RuntimeVersion {
 }
 
 /**
- * A connection to one runtime over its Unix socket, and a second one for commands. Each dials again by itself, so that a runtime which went away is
- * used again within a second of its return; calls in between fail at once as `unreachable`.
+ * A connection to one runtime over its Unix socket, and a second one for commands. Each reconnects by itself, so a runtime
+ * that was stopped is used again within a second of its return; calls in between fail at once as `unreachable`.
  */
 export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRuntime, 'name'>, ProbeRuntime {
   version(): Promise<RuntimeVersion>;
@@ -61,37 +47,28 @@ export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRun
   close(): void;
 }
 
-const channelOptions: ChannelOptions = {
-  'grpc.max_receive_message_length': 16 * 1024 * 1024,
-  'grpc.max_send_message_length': 16 * 1024 * 1024,
-  'grpc.initial_reconnect_backoff_ms': 100,
-  'grpc.min_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': 1_000,
-  // Who calls decides whether to call again: a stop must never be sent twice behind our back.
-  'grpc.enable_retries': 0,
-  'grpc.use_local_subchannel_pool': 1,
-  'grpc.enable_http_proxy': 0,
-};
-
-/**
- * What is received of a command's output, of which a few kilobytes are kept. Commands are run dozens at a time, and an
- * answer is in memory as a whole before it can be looked at.
- */
-const longestOutput = 1024 * 1024;
-
 /** Prepares the connections; the socket need not exist yet. */
 export function createCriClient(socketPath: string, deadlines: CriDeadlines = criDeadlines): CriClient {
-  const connect = (options: ChannelOptions) =>
-    new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), options);
-  const client = connect(channelOptions);
+  const client = connect(socketPath);
   // how much is received is a matter of the connection
-  const commands = connect({ ...channelOptions, 'grpc.max_receive_message_length': longestOutput });
+  const commands = connect(socketPath, longestOutput);
   const call: Call = (name, request, deadlineMs = deadlines.call, signal = undefined) =>
     unary(name === 'ExecSync' ? commands : client, name, request, deadlineMs, signal);
-  const pullWatches = new PullWatches(contentStore(client, deadlines.call));
-  /** It is another runtime than containerd: no need to ask again. */
-  let tellsNoBytes = false;
+  return {
+    ...nodeCalls(call, deadlines),
+    ...containerCalls(call, deadlines),
+    ...commandCalls(call, deadlines),
+    ...imageCalls(call, deadlines),
+    watchPull: pullWatcher(new PullWatches(contentStore(client, deadlines.call))),
+    close() {
+      client.close();
+      commands.close();
+    },
+  };
+}
 
+/** What the detection of runtimes asks. */
+function nodeCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'version' | 'imageFsInfo' | 'listImages'> {
   return {
     async version() {
       const answer = await call('Version', { version: '0.1.0' });
@@ -107,7 +84,13 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       const answer = await call('ListImages', {}, deadlines.listImages);
       return answer.images.length;
     },
+  };
+}
 
+type ContainerCalls = 'listContainers' | 'containerStatus' | 'environment' | 'sandboxIp' | 'stopContainer';
+
+function containerCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, ContainerCalls> {
+  return {
     async listContainers({ podUid, id }) {
       const filter = {
         ...(id === undefined ? {} : { id }),
@@ -139,6 +122,16 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       return answer.status?.network?.ip || undefined;
     },
 
+    async stopContainer(id, graceSeconds) {
+      const deadlineMs = graceSeconds * 1_000 + deadlines.call;
+      await call('StopContainer', { containerId: id, timeout: graceSeconds }, deadlineMs);
+    },
+  };
+}
+
+/** Commands in containers, which have a connection of their own. */
+function commandCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'execSync' | 'execProbe'> {
+  return {
     async execSync(id, command) {
       try {
         const answer = await call('ExecSync', { containerId: id, cmd: command, timeout: 0 }, Number.POSITIVE_INFINITY);
@@ -155,12 +148,11 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
       const answer = await call('ExecSync', request, timeoutSeconds * 1_000 + deadlines.call);
       return { exitCode: answer.exitCode, stdout: beginning(answer.stdout), stderr: beginning(answer.stderr) };
     },
+  };
+}
 
-    async stopContainer(id, graceSeconds) {
-      const deadlineMs = graceSeconds * 1_000 + deadlines.call;
-      await call('StopContainer', { containerId: id, timeout: graceSeconds }, deadlineMs);
-    },
-
+function imageCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'imageId' | 'imageFolder' | 'pullImage'> {
+  return {
     async imageId(reference) {
       const answer = await call('ImageStatus', { image: { image: reference }, verbose: false });
       return answer.image?.id || undefined;
@@ -183,33 +175,33 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
         throw pullErrorOf(error, signal);
       }
     },
+  };
+}
 
-    watchPull(reference) {
-      const watch = pullWatches.watch(reference);
-      return {
-        async look() {
-          if (tellsNoBytes) return undefined;
-          try {
-            return await watch.look();
-          } catch (error) {
-            if (!(error instanceof CriError)) throw error;
-            tellsNoBytes = error.failure === 'unimplemented';
-            return undefined;
-          }
-        },
-        end: watch.end,
-      };
-    },
-
-    close() {
-      client.close();
-      commands.close();
-    },
+/** Looks at the bytes of pulls, until the runtime turns out not to report them. */
+function pullWatcher(watches: PullWatches): CriClient['watchPull'] {
+  /** It is another runtime than containerd: no need to ask again. */
+  let tellsNoBytes = false;
+  return (reference) => {
+    const watch = watches.watch(reference);
+    return {
+      async look() {
+        if (tellsNoBytes) return undefined;
+        try {
+          return await watch.look();
+        } catch (error) {
+          if (!(error instanceof CriError)) throw error;
+          tellsNoBytes = error.failure === 'unimplemented';
+          return undefined;
+        }
+      },
+      end: watch.end,
+    };
   };
 }
 
 /** Containerd's own store, in the namespace in which it keeps what CRI asks it for. */
-function contentStore(client: InstanceType<CriConstructor>, deadlineMs: number): ContentStore {
+function contentStore(client: CriConnection, deadlineMs: number): ContentStore {
   const metadata = new Metadata();
   metadata.set('containerd-namespace', 'k8s.io');
   return {
@@ -236,26 +228,11 @@ function contentStore(client: InstanceType<CriConstructor>, deadlineMs: number):
   };
 }
 
-/** More of an output nobody reads. */
+/** What is kept of an output. */
 const outputBytes = 4_096;
 
 function beginning(output: Uint8Array): string {
   return Buffer.from(output.buffer, output.byteOffset, Math.min(output.byteLength, outputBytes)).toString();
-}
-
-let loaded: CriConstructor | undefined;
-
-type CriConstructor = ReturnType<typeof makeGenericClientConstructor>;
-
-/** All services in one client, so that they share one connection. */
-function criConstructor(): CriConstructor {
-  if (loaded !== undefined) return loaded;
-  const options = { longs: String, enums: String, defaults: true, arrays: true, objects: true };
-  const definition = loadSync([...protoFiles], options);
-  const names = ['runtime.v1.RuntimeService', 'runtime.v1.ImageService', 'containerd.services.content.v1.Content'];
-  const services = names.map((name) => definition[name]);
-  loaded = makeGenericClientConstructor(Object.assign({}, ...services), 'CRI');
-  return loaded;
 }
 
 /** Calls the runtime, which has `deadlineMs` for its answer. */
@@ -266,115 +243,12 @@ export type Call = <Name extends keyof wire.CriCalls>(
   signal?: AbortSignal,
 ) => Promise<wire.CriCalls[Name]['response']>;
 
-function unary<Response>(
-  client: InstanceType<CriConstructor>,
-  call: string,
-  request: object,
-  deadlineMs: number,
-  signal?: AbortSignal,
-): Promise<Response> {
-  return unaryWith(client, call, request, { deadlineMs, metadata: new Metadata(), ...(signal && { signal }) });
-}
-
-function unaryWith<Response>(
-  client: InstanceType<CriConstructor>,
-  call: string,
-  request: object,
-  { deadlineMs, metadata, signal }: CallOptions & { readonly signal?: AbortSignal },
-): Promise<Response> {
-  return new Promise((resolve, reject) => {
-    let cancel: (() => void) | undefined;
-    const settle = (error: ServiceError | null, response: Response) => {
-      if (cancel) signal?.removeEventListener('abort', cancel);
-      if (error === null) resolve(response);
-      else reject(toCriError(call, error, deadlineMs));
-    };
-    try {
-      // The methods are made at run time, by the names in runtime.proto.
-      const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) }, settle);
-      if (signal === undefined || !isCancellable(made)) return;
-      cancel = () => made.cancel();
-      signal.addEventListener('abort', cancel);
-      if (signal.aborted) cancel();
-    } catch (error) {
-      // The client has been closed.
-      reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
-    }
-  });
-}
-
-interface CallOptions {
-  readonly deadlineMs: number;
-  readonly metadata: Metadata;
-}
-
-/** Everything that a call answers in parts. */
-function streamed<Part>(
-  client: InstanceType<CriConstructor>,
-  call: string,
-  request: object,
-  { deadlineMs, metadata }: CallOptions,
-): Promise<readonly Part[]> {
-  return new Promise((resolve, reject) => {
-    const parts: Part[] = [];
-    try {
-      const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) });
-      if (!(made instanceof Readable)) throw new TypeError(`${call} did not return a stream`);
-      made.on('data', (part: Part) => void parts.push(part));
-      made.on('error', (error: ServiceError) => reject(toCriError(call, error, deadlineMs)));
-      made.on('end', () => resolve(parts));
-    } catch (error) {
-      reject(new CriError('unreachable', call, error instanceof Error ? error.message : String(error)));
-    }
-  });
-}
-
 async function unlessNotFound<Answer>(call: Promise<Answer>): Promise<Answer | undefined> {
   try {
     return await call;
   } catch (error) {
     if (error instanceof CriError && error.failure === 'notFound') return undefined;
     throw error;
-  }
-}
-
-function isCancellable(made: unknown): made is { cancel(): void } {
-  return typeof made === 'object' && made !== null && 'cancel' in made && typeof made.cancel === 'function';
-}
-
-/** grpc-js refuses deadlines that are too far away, which grace periods can be. */
-function deadlineIn(ms: number): number {
-  return ms > 365 * 24 * 3_600_000 ? Number.POSITIVE_INFINITY : Date.now() + ms;
-}
-
-const tooMuchPrinted = `the command printed more than ${longestOutput / 1024 / 1024} MiB`;
-
-function toCriError(call: string, error: ServiceError, deadlineMs: number): CriError {
-  const failure = failureOf(error.code);
-  const isTooLarge = error.code === status.RESOURCE_EXHAUSTED && error.details.startsWith('Received message larger');
-  if (call === 'ExecSync' && isTooLarge) return new CriError('answer', call, tooMuchPrinted);
-  const message =
-    failure === 'deadline'
-      ? `runtime did not answer within ${deadlineMs / 1_000}s`
-      : withoutCredentials((error.details || error.message).replace(/\.? Resolution note:.*$/s, ''));
-  // without its cause, which says everything once more
-  return new CriError(failure, call, message);
-}
-
-function failureOf(code: status): CriFailure {
-  switch (code) {
-    case status.UNAVAILABLE:
-    // Only pulls are cancelled, and know of it: else this is a connection that broke, or a runtime that shuts down.
-    case status.CANCELLED:
-      return 'unreachable';
-    case status.DEADLINE_EXCEEDED:
-      return 'deadline';
-    case status.NOT_FOUND:
-      return 'notFound';
-    case status.UNIMPLEMENTED:
-      return 'unimplemented';
-    default:
-      return 'answer';
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as timeout } from 'node:timers/promises';
 import type { ImageRuntime } from '../../activities/cri/image-runtime.ts';
 import { type ContainerRuntime, CriError, type Runtimes } from '../../activities/cri/runtime.ts';
+import { type BackOff, backOff } from '../../kube/back-off.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { type CriClient, createCriClient } from './client.ts';
 
@@ -48,15 +49,15 @@ export interface DetectionLog {
 export interface DetectionOptions {
   readonly sockets: readonly string[];
   readonly log: DetectionLog;
-  /** How soon to try again while there is no runtime at all, doubling from the first to the second. */
-  readonly retryMs?: { readonly first: number; readonly last: number };
+  /** How soon to try again while there is no runtime at all. */
+  readonly retryMs?: BackOff;
   /** How soon to try sockets again that are of no use while another one is. */
   readonly idleMs?: number;
 }
 
 /**
  * Finds the container runtimes of the node, and goes on looking: one that comes later, or comes to life later, is
- * taken up without a restart. A runtime that was usable once is kept, as its connection mends itself.
+ * taken up without a restart. A runtime that was usable once is kept, as its connection reconnects by itself.
  */
 export class RuntimeDetector implements Runtimes {
   readonly #options: Required<DetectionOptions>;
@@ -68,7 +69,7 @@ export class RuntimeDetector implements Runtimes {
   #running: Promise<void> | undefined;
 
   constructor(options: DetectionOptions) {
-    this.#options = { retryMs: { first: 500, last: 5_000 }, idleMs: 30_000, ...options };
+    this.#options = { retryMs: { first: 500, most: 5_000 }, idleMs: 30_000, ...options };
     const untried: SocketState = { kind: 'unusable', temporary: true, why: 'not tried yet' };
     this.#states = new Map(options.sockets.map((path) => [path, untried]));
   }
@@ -128,11 +129,12 @@ export class RuntimeDetector implements Runtimes {
 
   async #run(): Promise<void> {
     const { retryMs, idleMs } = this.#options;
-    for (let pauseMs = retryMs.first; ; pauseMs = Math.min(2 * pauseMs, retryMs.last)) {
+    for (let passes = 0; ; passes += 1) {
       await this.#pass();
       this.#tried.resolve();
       const { signal } = this.#ended;
-      await timeout(this.#usable().length > 0 ? idleMs : pauseMs, undefined, { signal }).catch(() => undefined);
+      const pauseMs = this.#usable().length > 0 ? idleMs : backOff(retryMs, passes);
+      await timeout(pauseMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
     }
   }
@@ -148,7 +150,7 @@ export class RuntimeDetector implements Runtimes {
       if (identity !== undefined) seen.add(identity);
       if (this.#ended.signal.aborted) return;
     }
-    // Each finding is told once, not on every pass.
+    // Each finding is logged once, not on every pass.
     if (this.#summary() !== before) this.#tell();
   }
 

@@ -1,9 +1,8 @@
 // One run of a probe, as the kubelet makes it. TCP and HTTP go out from the network of the node.
-import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
 import { connect } from 'node:net';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { Probe } from '../../api/core/probe.ts';
+import { headersOf, hostPort, httpGet } from '../http-get.ts';
 import { outputBytes, type ProbeRuntime } from './runtime.ts';
 import type { Outcome } from './verdict.ts';
 
@@ -53,10 +52,10 @@ function watchOwnPace(): { wasHeldUp(): boolean; end(): void } {
 }
 
 async function checkOnce(check: Check, runtime: ProbeRuntime | undefined): Promise<Outcome> {
-  const { exec, httpGet, tcpSocket } = check.probe;
+  const { exec, httpGet: httpAction, tcpSocket } = check.probe;
   if (exec) return await execCheck(check, exec.command ?? [], runtime);
   if (check.ip === '') return { kind: 'none', why: 'the pod has no IP yet' };
-  if (httpGet) return await httpCheck(check, httpGet);
+  if (httpAction) return await httpCheck(check, httpAction);
   if (tcpSocket) return await tcpCheck(check, Number(tcpSocket.port));
   return { kind: 'none', why: 'unknown handler' };
 }
@@ -100,32 +99,19 @@ function tcpCheck({ ip, timeoutSeconds }: Check, port: number): Promise<Outcome>
   });
 }
 
-type HttpGet = NonNullable<Probe['httpGet']>;
-
-/** As many as the kubelet follows, and only on the same host. */
-const redirectLimit = 10;
+type HttpGetAction = NonNullable<Probe['httpGet']>;
 
 /** More of a body is not read. */
 const bodyBytes = 10 * 1024;
 
 /** NPP-25. All of it, redirects included, has the time of one run. */
-async function httpCheck({ ip, timeoutSeconds }: Check, httpGet: HttpGet): Promise<Outcome> {
+async function httpCheck({ ip, timeoutSeconds }: Check, action: HttpGetAction): Promise<Outcome> {
   const signal = AbortSignal.timeout(timeoutSeconds * 1_000);
-  const first = urlOf(ip, httpGet);
-  const headers = headersOf(httpGet);
-  let url = first;
-  try {
-    for (let redirects = 0; ; redirects += 1) {
-      const { status, location, body } = await get(url, headers, signal);
-      const next = redirectOf(status, location, url);
-      if (next === undefined || next.hostname !== first.hostname) return judge(status, body);
-      if (redirects === redirectLimit) throw new Error(`stopped after ${redirectLimit} redirects`);
-      url = next;
-    }
-  } catch (error) {
-    const why = signal.aborted ? `no answer within ${timeoutSeconds}s` : reasonOf(error);
-    return { kind: 'failure', message: `Get "${url.href}": ${why}` };
-  }
+  const headers = headersOf(action.httpHeaders ?? [], 'kube-probe');
+  const result = await httpGet(urlOf(ip, action), headers, { signal, bodyBytes });
+  if (result.kind === 'answer') return judge(result.status, result.body);
+  const why = signal.aborted ? `no answer within ${timeoutSeconds}s` : reasonOf(result.error);
+  return { kind: 'failure', message: `Get "${result.url.href}": ${why}` };
 }
 
 function judge(status: number, body: string): Outcome {
@@ -133,69 +119,9 @@ function judge(status: number, body: string): Outcome {
   return { kind: 'failure', message: `HTTP probe failed with statuscode: ${status}` };
 }
 
-interface Got {
-  readonly status: number;
-  readonly location: string | undefined;
-  readonly body: string;
-}
-
-function get(url: URL, headers: Record<string, string | string[]>, signal: AbortSignal): Promise<Got> {
-  return new Promise((resolve, reject) => {
-    // A connection of its own: what answers is the process that runs now.
-    const options: RequestOptions = { agent: false, headers, signal };
-    const call =
-      url.protocol === 'https:'
-        ? requestHttps(url, { ...options, rejectUnauthorized: false })
-        : requestHttp(url, options);
-    call.on('response', (answer) => {
-      read(answer).then((body) => {
-        resolve({ status: answer.statusCode ?? 0, location: answer.headers.location, body });
-        call.destroy();
-      }, reject);
-    });
-    call.on('error', reject);
-    call.end();
-  });
-}
-
-/** The beginning of the body. */
-async function read(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length >= bodyBytes) break;
-  }
-  return Buffer.concat(chunks).subarray(0, bodyBytes).toString();
-}
-
-function urlOf(ip: string, { scheme, port, path = '/' }: HttpGet): URL {
+function urlOf(ip: string, { scheme, port, path = '/' }: HttpGetAction): URL {
   const protocol = scheme?.toUpperCase() === 'HTTPS' ? 'https' : 'http';
   return new URL(`${protocol}://${hostPort(ip, Number(port))}${path.startsWith('/') ? path : `/${path}`}`);
-}
-
-/** Those of the probe come before ours; the same one twice is sent twice. */
-function headersOf({ httpHeaders = [] }: HttpGet): Record<string, string | string[]> {
-  const own: Record<string, string | string[]> = {};
-  for (const { name, value } of httpHeaders) {
-    const key = name.toLowerCase();
-    const before = own[key];
-    // Node takes one Host only.
-    own[key] = before === undefined || key === 'host' ? value : [before, value].flat();
-  }
-  return { 'user-agent': 'kube-probe', accept: '*/*', ...own };
-}
-
-const redirects: readonly number[] = [301, 302, 303, 307, 308];
-
-function redirectOf(status: number, location: string | undefined, from: URL): URL | undefined {
-  if (!redirects.includes(status) || location === undefined) return undefined;
-  return URL.canParse(location, from.href) ? new URL(location, from) : undefined;
-}
-
-function hostPort(ip: string, port: number): string {
-  return `${ip.includes(':') ? `[${ip}]` : ip}:${port}`;
 }
 
 /** In the words of the system, which say more than the text around them. */

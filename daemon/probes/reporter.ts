@@ -1,5 +1,6 @@
 import { failureTypeOf } from '../../api/core/failure.ts';
 import type { NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
+import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { ProbeClock } from './schedule.ts';
 
 /** What comes within this time of a write goes out together. */
@@ -9,7 +10,7 @@ const gatherMs = 200;
 const backOffMs = { first: 500, most: 50_000 } as const;
 
 export interface ReporterOptions {
-  /** All there is to tell now; undefined while there is no list to tell it in. */
+  /** All there is to report now; undefined while there is no list to report it in. */
   readonly status: () => NodePodProbeStatus | undefined;
   readonly write: (status: NodePodProbeStatus, signal: AbortSignal) => Promise<void>;
   readonly clock: ProbeClock;
@@ -17,8 +18,8 @@ export interface ReporterOptions {
 }
 
 /**
- * Writes the status of the node's list: one write at a time, always of all that is known at that moment, so that a write
- * which fails is made good by the next one, however long the API server is away.
+ * Writes the status of the node's list: one write at a time, always of all that is known at that moment, so that the next
+ * write makes up for one that failed, however long the API server is unreachable.
  */
 export class Reporter {
   readonly #options: ReporterOptions;
@@ -33,7 +34,7 @@ export class Reporter {
     this.#options = options;
   }
 
-  /** There is something to tell. */
+  /** There is something to report. */
   tell(): void {
     this.#isDirty = true;
     if (this.#ended.signal.aborted) return;
@@ -46,7 +47,7 @@ export class Reporter {
   /** Why the last write failed; undefined when it did not. */
   trouble: string | undefined;
 
-  /** Tells what is left at once, in one attempt, and gives that up when the signal aborts. */
+  /** Reports what is left at once, in one attempt, and gives that up when the signal aborts. */
   async end(signal: AbortSignal): Promise<void> {
     const giveUp = () => this.#ended.abort();
     signal.addEventListener('abort', giveUp, { once: true });
@@ -72,7 +73,7 @@ export class Reporter {
         await this.#pause(gatherMs);
       } catch (error) {
         if (signal.aborted || this.#isEnding) return;
-        // The list is another one, or gone; whoever hears of the next one tells it all.
+        // The list is another one, or gone; all results are reported for the next one.
         if (failureTypeOf(error) === 'Superseded') return;
         this.#isDirty = true;
         const pauseMs = Math.max(this.#nextPauseMs(), retryAfterMs(error));
@@ -84,7 +85,7 @@ export class Reporter {
   }
 
   #nextPauseMs(): number {
-    const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures);
+    const pauseMs = backOff(backOffMs, this.#failures);
     this.#failures += 1;
     return pauseMs * (1 + Math.random() / 10);
   }
@@ -100,9 +101,4 @@ export class Reporter {
     });
     this.#wake = undefined;
   }
-}
-
-function retryAfterMs(error: unknown): number {
-  const { retryAfterSeconds } = (error ?? {}) as { readonly retryAfterSeconds?: unknown };
-  return typeof retryAfterSeconds === 'number' ? retryAfterSeconds * 1_000 : 0;
 }

@@ -28,7 +28,7 @@ export interface ProbesOptions {
 export interface Probes {
   /** Why the last report failed; undefined when it did not. */
   readonly trouble: string | undefined;
-  /** Probes no more, and tells what is left to tell. */
+  /** Ends all probes, and reports what is left to report. */
   stop(signal: AbortSignal): Promise<void>;
 }
 
@@ -71,7 +71,7 @@ export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, lo
     },
     async stop(signal) {
       forget();
-      // What has been found out so far is told, and nothing more is found out.
+      // The results so far are reported, and no further probe runs.
       await Promise.all([reporter.end(signal), events.end(signal)]);
       prober.stop();
     },

@@ -14,8 +14,8 @@ import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts
 import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
-import { type EndpointSlice, serviceLabel } from '../../watcher/drained.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { type EndpointSlice, serviceLabel } from '../../workflows/plan/drain.ts';
 import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';

@@ -4,7 +4,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import type { ControllerContext } from '../../watcher/controller.ts';
-import { Drains, type EndpointSlice, type Service, serviceLabel } from '../../watcher/drained.ts';
+import { Drains } from '../../watcher/drained.ts';
+import { type EndpointSlice, type Service, serviceLabel } from '../../workflows/plan/drain.ts';
 
 const never = new AbortController().signal;
 

@@ -10,9 +10,9 @@ import {
   type FoundCredentials,
   type ImageActivityMeans,
   imageActivities,
-  leastFreeBytes,
   type PullReport,
 } from '../../activities/cri/images.ts';
+import { leastFreeBytes } from '../../activities/cri/pull.ts';
 import type { PullInput, PullProgress } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';

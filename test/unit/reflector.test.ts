@@ -51,7 +51,7 @@ async function follow(options: Partial<ReflectorOptions<Thing>> = {}, server?: F
     cache,
     log: { info: write, warn: write },
     pageSize: 2,
-    backOff: { minMs: 1, maxMs: 5 },
+    backOffMs: { first: 1, most: 5 },
     ...options,
   });
   const stop = async () => {
@@ -205,7 +205,7 @@ describe('the reflector', () => {
       const timers = activeTimers();
       const server = await FakeApiServer.start();
       server.fault = fault;
-      const following = await follow({ backOff: { minMs: 60_000, maxMs: 60_000 } }, server);
+      const following = await follow({ backOffMs: { first: 60_000, most: 60_000 } }, server);
       await waitFor('a request', () => server.requests.length > 0);
       const waiting = following.cache.until(() => false, { signal: new AbortController().signal, what: 'pigs fly' });
       const refused = expect(waiting).rejects.toThrow('The cache of things is no longer kept up to date');
@@ -388,7 +388,7 @@ describe('when a watch breaks', () => {
       pauses.push((fields as { readonly pauseMs: number }).pauseMs);
     };
     server.fault = (request) => (isWatch(request) ? refusal(500, 'InternalError', 'no') : undefined);
-    const following = await follow({ backOff: { minMs: 8, maxMs: 32 }, log: { info: () => {}, warn } }, server);
+    const following = await follow({ backOffMs: { first: 8, most: 32 }, log: { info: () => {}, warn } }, server);
     await waitFor('six failures', () => pauses.length >= 6);
     const bounds = [8, 16, 32, 32, 32, 32];
     for (const [index, fullMs] of bounds.entries()) {
@@ -446,7 +446,7 @@ describe('when a watch breaks', () => {
   });
 
   it('M2: a wish for a list ends the pause before the next attempt', async () => {
-    const following = await follow({ backOff: { minMs: 600_000, maxMs: 600_000 } });
+    const following = await follow({ backOffMs: { first: 600_000, most: 600_000 } });
     await whenWatching(following);
     const { server, reflector } = following;
     server.watches[0]?.fail(500, 'InternalError', 'etcd has no leader');

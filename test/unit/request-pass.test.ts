@@ -15,14 +15,14 @@ import { parseRestartChanged, restartContainersId } from '../../api/engine/opera
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { tellWithdrawn } from '../../watcher/kinds/container-recreate-request/operation.ts';
 import {
   passOverRequests,
-  podUidOf,
   type RequestPassDependencies,
-  releaseDeadKeys,
   requestIndexes,
-  tellWithdrawn,
-} from '../../watcher/kinds/container-recreate-request/controller.ts';
+} from '../../watcher/kinds/container-recreate-request/pass.ts';
+import { releaseDeadKeys } from '../../watcher/kinds/container-recreate-request/release.ts';
+import { podUidOf } from '../../watcher/kinds/container-recreate-request/request.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import {

@@ -38,7 +38,7 @@ function detect(socketFile = ''): void {
   detector = new RuntimeDetector({
     sockets: socketsToTry({ socketLocation: run, socketFile }),
     log: { info: note, warn: note },
-    retryMs: { first: 5, last: 20 },
+    retryMs: { first: 5, most: 20 },
     idleMs: 20,
   });
   detector.start();

@@ -5,7 +5,7 @@ import type { KubeClient } from '../../../kube/client.ts';
 import { unlessGone } from '../../../kube/moved-on.ts';
 import { despiteConflicts } from '../../../kube/retry-on-conflict.ts';
 
-/** What changes in the spec of a NodeImage, asked anew on whatever it is by then; the same value: nothing. */
+/** Returns the changed spec of the NodeImage, of which it may be given several versions; the same value: no change. */
 export type NodeImageEdit = (nodeImage: NodeImage) => NodeImageSpec;
 
 interface Wanted {
@@ -14,12 +14,12 @@ interface Wanted {
   readonly reject: (error: unknown) => void;
 }
 
-/** The API server has answered, so its watch will tell soon. */
+/** The API server has answered, so its watch will deliver the change soon. */
 const seenWithinMs = 30_000;
 
 /**
- * Writes what each node is to have. Many jobs want something of one node at once: their edits become one write, and
- * whoever wanted one goes on when the cache shows it. Where the API server refuses them together, each is written by itself.
+ * Writes the specs of NodeImages. Many jobs edit the NodeImage of one node at once: their edits become one write, and each
+ * caller continues when the cache shows it. Where the API server refuses several together, each is written by itself.
  */
 export class NodeImageEdits {
   readonly #kube: Pick<KubeClient, 'get' | 'patch'>;
@@ -46,7 +46,7 @@ export class NodeImageEdits {
   async #run(name: string): Promise<void> {
     this.#running.add(name);
     try {
-      // what is wanted in the same moment is written together
+      // edits of the same moment are written together
       await Promise.resolve();
       for (;;) {
         const batch = this.#waiting.get(name);
@@ -62,7 +62,7 @@ export class NodeImageEdits {
     }
   }
 
-  /** Writes the edits as one; where the API server refuses several together, nobody is told yet. */
+  /** Writes the edits as one; where the API server refuses several together, no caller gets an error yet. */
   async #settle(name: string, batch: readonly Wanted[]): Promise<'refused' | undefined> {
     try {
       await this.#write(
@@ -81,7 +81,7 @@ export class NodeImageEdits {
     let isRead = false;
     await unlessGone(
       despiteConflicts(async () => {
-        // the cache first: mostly nobody else has written
+        // the cache first: mostly there was no other write
         const live = isRead ? await this.#kube.get<NodeImage>(nodeImages, { name }) : this.#cache.byName('', name);
         isRead = true;
         if (live === undefined) return;

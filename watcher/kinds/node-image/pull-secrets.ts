@@ -24,7 +24,7 @@ export interface Secret extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** What nodes are told of a job's Secrets. */
+/** What nodes need to know of a job's Secrets. */
 export interface SyncedSecrets {
   readonly refs: readonly PullSecretRef[];
   /** Names that do not exist yet; the pull goes without them (SEC-4). */
@@ -70,7 +70,7 @@ export interface PullSecretDependencies {
   readonly queue: (...queue: Parameters<ControllerContext['queue']>) => Pick<KeyedQueue, 'add' | 'addAfter'>;
   readonly now: () => number;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byName' | 'byIndex'>;
-  /** Wants a pass over the job of this UID. */
+  /** Asks for a pass over the job of this UID. */
   readonly wake: (uid: string) => void;
   /** Where the copies are. */
   readonly namespace: string;
@@ -78,87 +78,88 @@ export interface PullSecretDependencies {
   readonly watchedNamespace: string;
 }
 
-export interface PullSecrets {
-  /** Makes the copies of a job's Secrets equal to them, and answers what nodes are to be told. */
-  sync(job: ImagePullJob): Promise<SyncedSecrets>;
-  /** Takes the job off every copy. A copy that nobody needs any more goes a moment later (SEC-5). */
-  release(job: ImagePullJob): Promise<void>;
-  /** Looks for copies that nobody needs, whoever left them behind. */
-  wantAll(): void;
-}
-
-/** Copies Secrets for jobs. */
-export function pullSecretCopies(
-  { kube, queue, now, jobs, wake, namespace, watchedNamespace }: PullSecretDependencies,
-  { compareMs, releasedMs }: PullSecretTimes,
-): PullSecrets {
+/** The copies of Secrets, made and removed for jobs. */
+export class PullSecretCopies {
+  readonly #means: PullSecretDependencies;
+  readonly #times: PullSecretTimes;
   /** Names of copies by what they are copies of. */
-  const copyNames = new Map<string, string>();
+  readonly #copyNames = new Map<string, string>();
   /** In which version each copy was first seen without a job, and when. */
-  const released = new Map<string, { readonly resourceVersion: string; readonly atMs: number }>();
-  const sources = queue('pull-secrets', compare);
-  const copies = queue('pull-secret-copies', async (name) =>
-    name === allCopies ? await lookAtAll() : await clear(name),
-  );
+  readonly #released = new Map<string, { readonly resourceVersion: string; readonly atMs: number }>();
+  /** The Secrets that are compared with their copies. */
+  readonly #sources: Pick<KeyedQueue, 'add' | 'addAfter'>;
+  /** The copies that may be unused. */
+  readonly #copies: Pick<KeyedQueue, 'add' | 'addAfter'>;
 
-  return {
-    async sync(job) {
-      const refs: PullSecretRef[] = [];
-      const missing: string[] = [];
-      const unusable: { name: string; type: string }[] = [];
-      const { namespace: home = '' } = job.metadata;
-      for (const name of new Set(job.spec.pullSecrets)) {
-        const source = await existing(home, name);
-        const type = source?.type ?? '';
-        if (source === undefined) missing.push(name);
-        // SEC-2
-        else if (home === namespace) refs.push({ namespace, name });
-        else if (!pullSecretTypes.includes(type)) unusable.push({ name, type });
-        else refs.push({ namespace, name: await copy(source, jobKey(job)), mode: 'batch' });
-      }
-      return { refs, missing, unusable };
-    },
+  constructor(means: PullSecretDependencies, times: PullSecretTimes) {
+    this.#means = means;
+    this.#times = times;
+    this.#sources = means.queue('pull-secrets', (key) => this.#compare(key));
+    this.#copies = means.queue('pull-secret-copies', async (name) =>
+      name === allCopies ? await this.#lookAtAll() : await this.#clear(name),
+    );
+  }
 
-    async release(job) {
-      if ((job.spec.pullSecrets ?? []).length === 0 || job.metadata.namespace === namespace) return;
-      const own = jobKey(job);
-      for (const known of await listCopies()) {
-        if (!referencesOf(known).includes(own)) continue;
-        await unlessGone(
-          writeReferences(
-            known,
-            referencesOf(known).filter((reference) => reference !== own),
-          ),
-        );
-        copies.add(known.metadata.name);
-      }
-    },
+  /** Makes the copies of a job's Secrets equal to them, and returns what nodes need to know of them. */
+  async sync(job: ImagePullJob): Promise<SyncedSecrets> {
+    const { namespace } = this.#means;
+    const refs: PullSecretRef[] = [];
+    const missing: string[] = [];
+    const unusable: { name: string; type: string }[] = [];
+    const { namespace: home = '' } = job.metadata;
+    for (const name of new Set(job.spec.pullSecrets)) {
+      const source = await this.#existing(home, name);
+      const type = source?.type ?? '';
+      if (source === undefined) missing.push(name);
+      // SEC-2
+      else if (home === namespace) refs.push({ namespace, name });
+      else if (!pullSecretTypes.includes(type)) unusable.push({ name, type });
+      else refs.push({ namespace, name: await this.#copy(source, keyOf(job)), mode: 'batch' });
+    }
+    return { refs, missing, unusable };
+  }
 
-    wantAll: () => copies.add(allCopies),
-  };
+  /** Takes the job off every copy. A copy that no job needs any more is deleted a moment later (SEC-5). */
+  async release(job: ImagePullJob): Promise<void> {
+    if ((job.spec.pullSecrets ?? []).length === 0 || job.metadata.namespace === this.#means.namespace) return;
+    const own = keyOf(job);
+    for (const known of await this.#listCopies()) {
+      const references = referencesOf(known);
+      if (!references.includes(own)) continue;
+      const others = references.filter((reference) => reference !== own);
+      await unlessGone(this.#writeReferences(known, others));
+      this.#copies.add(known.metadata.name);
+    }
+  }
 
-  /** Makes the copy of a Secret equal to it and lists the job on it; answers its name. */
-  async function copy(source: Secret, job: string): Promise<string> {
+  /** Looks for copies that no job needs, whoever left them behind. */
+  wantAll(): void {
+    this.#copies.add(allCopies);
+  }
+
+  /** Makes the copy of a Secret equal to it and lists the job on it; returns its name. */
+  async #copy(source: Secret, job: string): Promise<string> {
     const key = keyOf(source);
-    const candidates = await copiesOf(key);
+    const candidates = await this.#copiesOf(key);
     // a type cannot be changed, so a copy of another one is that of a Secret which has been replaced
-    for (const outdated of candidates.filter(({ type }) => type !== source.type)) await remove(outdated);
+    for (const outdated of candidates.filter(({ type }) => type !== source.type)) await this.#remove(outdated);
     const usable = candidates.filter(({ type }) => type === source.type);
     const known = usable.find((candidate) => referencesOf(candidate).includes(job)) ?? usable[0];
-    const name = known === undefined ? await create(source, [job]) : await update(known, source, job);
-    copyNames.set(key, name);
-    sources.addAfter(key, compareEveryMs());
+    const name = known === undefined ? await this.#create(source, [job]) : await this.#update(known, source, job);
+    this.#copyNames.set(key, name);
+    this.#sources.addAfter(key, this.#compareEveryMs());
     return name;
   }
 
-  async function copiesOf(key: string): Promise<readonly Secret[]> {
-    const name = copyNames.get(key);
-    const known = name === undefined ? undefined : await existing(namespace, name);
+  async #copiesOf(key: string): Promise<readonly Secret[]> {
+    const name = this.#copyNames.get(key);
+    const known = name === undefined ? undefined : await this.#existing(this.#means.namespace, name);
     if (known !== undefined && sourceKeyOf(known) === key) return [known];
-    return (await listCopies()).filter((candidate) => sourceKeyOf(candidate) === key);
+    return (await this.#listCopies()).filter((candidate) => sourceKeyOf(candidate) === key);
   }
 
-  async function update(known: Secret, source: Secret, job: string): Promise<string> {
+  async #update(known: Secret, source: Secret, job: string): Promise<string> {
+    const { kube, namespace } = this.#means;
     const references = [...new Set([...referencesOf(known), job])].sort(compareGoStrings);
     const { name, resourceVersion } = known.metadata;
     if (isEqual(known, source) && references.length === referencesOf(known).length) return name;
@@ -174,7 +175,8 @@ export function pullSecretCopies(
   }
 
   /** The same name each time, so that a second attempt finds what the first has made; the next one where it is taken. */
-  async function create(source: Secret, references: readonly string[]): Promise<string> {
+  async #create(source: Secret, references: readonly string[]): Promise<string> {
+    const { kube, namespace } = this.#means;
     const { type, data, ...metadata } = copyOf(source, references);
     for (let attempt = 0; ; attempt++) {
       const name = copyName(source, attempt);
@@ -183,71 +185,74 @@ export function pullSecretCopies(
         return name;
       } catch (error) {
         if (failureTypeOf(error) !== 'Conflict' || attempt + 1 >= mostNames) throw error;
-        const other = await existing(namespace, name);
+        const other = await this.#existing(namespace, name);
         // somebody else has just made this very copy: the next pass finds it
         if (other === undefined || sourceKeyOf(other) === keyOf(source)) throw error;
       }
     }
   }
 
-  /** SEC-7: compares a Secret with its copy. A job copies it again, and only where the copy goes, all are told. */
-  async function compare(key: string): Promise<PassResult | undefined> {
+  /** SEC-7: compares a Secret with its copy. One job copies it again; where the copy is gone, all jobs need the new one. */
+  async #compare(key: string): Promise<PassResult | undefined> {
+    const { jobs, wake } = this.#means;
     const naming = jobs.byIndex(jobsBySecret, key);
-    const name = copyNames.get(key);
+    const name = this.#copyNames.get(key);
     if (naming.length === 0 || name === undefined) {
-      copyNames.delete(key);
+      this.#copyNames.delete(key);
       return undefined;
     }
     const slash = key.indexOf('/');
-    const source = await existing(key.slice(0, slash), key.slice(slash + 1));
+    const source = await this.#existing(key.slice(0, slash), key.slice(slash + 1));
     if (source !== undefined) {
-      const known = await existing(namespace, name);
+      const known = await this.#existing(this.#means.namespace, name);
       const isThere = known !== undefined && sourceKeyOf(known) === key && known.type === source.type;
       if (!isThere) for (const { metadata } of naming) wake(metadata.uid);
       else if (!isEqual(known, source)) for (const { metadata } of naming.slice(0, 1)) wake(metadata.uid);
     }
-    return { againInMs: compareEveryMs() };
+    return { againInMs: this.#compareEveryMs() };
   }
 
-  function compareEveryMs(): number {
-    return Math.max(compareMs, (copyNames.size * callsToCompare * 1_000) / callsASecond);
+  #compareEveryMs(): number {
+    return Math.max(this.#times.compareMs, (this.#copyNames.size * callsToCompare * 1_000) / callsASecond);
   }
 
-  async function lookAtAll(): Promise<undefined> {
-    for (const known of await listCopies().catch(nothingWhereDenied)) {
+  async #lookAtAll(): Promise<undefined> {
+    for (const known of await this.#listCopies().catch(nothingWhereDenied)) {
       const references = referencesOf(known);
-      if (references.length === 0 || !references.every(isHeldBy(known))) copies.add(known.metadata.name);
+      if (references.length === 0 || !references.every(this.#isHeldBy(known))) this.#copies.add(known.metadata.name);
     }
   }
 
   /** Takes jobs off a copy that do not need it, and the copy away when it has been without jobs for a while. */
-  async function clear(name: string): Promise<PassResult | undefined> {
-    const known = await existing(namespace, name);
-    if (known === undefined || sourceKeyOf(known) === undefined) return forget();
+  async #clear(name: string): Promise<PassResult | undefined> {
+    const { now } = this.#means;
+    const known = await this.#existing(this.#means.namespace, name);
+    if (known === undefined || sourceKeyOf(known) === undefined) return this.#forget(name);
     const references = referencesOf(known);
-    const left = references.filter(isHeldBy(known));
+    const left = references.filter(this.#isHeldBy(known));
     if (left.length < references.length) {
-      await unlessMovedOn(writeReferences(known, left));
+      await unlessMovedOn(this.#writeReferences(known, left));
       return { againInMs: 0 };
     }
-    if (left.length > 0) return forget();
+    if (left.length > 0) return this.#forget(name);
     const { resourceVersion } = known.metadata;
-    const before = released.get(name);
+    const before = this.#released.get(name);
     const since = before?.resourceVersion === resourceVersion ? before : { resourceVersion, atMs: now() };
-    released.set(name, since);
-    // a wish of an earlier release may bring this pass too early
-    const leftMs = since.atMs + releasedMs - now();
+    this.#released.set(name, since);
+    // a reminder of an earlier release may come too early
+    const leftMs = since.atMs + this.#times.releasedMs - now();
     if (leftMs > 0) return { againInMs: leftMs };
-    await remove(known);
-    return forget();
-
-    function forget(): undefined {
-      released.delete(name);
-    }
+    await this.#remove(known);
+    return this.#forget(name);
   }
 
-  /** Whether an open job of this key names the Secret of the copy. Of a namespace that is not watched nobody knows. */
-  function isHeldBy(known: Secret): (reference: string) => boolean {
+  #forget(name: string): undefined {
+    this.#released.delete(name);
+  }
+
+  /** Whether an open job of this key names the Secret of the copy. Jobs of a namespace that is not watched count as open. */
+  #isHeldBy(known: Secret): (reference: string) => boolean {
+    const { jobs, watchedNamespace } = this.#means;
     return (reference) => {
       const slash = reference.indexOf('/');
       const [home, name] = [reference.slice(0, slash), reference.slice(slash + 1)];
@@ -258,25 +263,28 @@ export function pullSecretCopies(
     };
   }
 
-  async function existing(home: string, name: string): Promise<Secret | undefined> {
-    const found = await unlessGone(kube.get<Secret>(kubeResource.secrets, { namespace: home, name }));
+  async #existing(home: string, name: string): Promise<Secret | undefined> {
+    const found = await unlessGone(this.#means.kube.get<Secret>(kubeResource.secrets, { namespace: home, name }));
     return found?.metadata.deletionTimestamp === undefined ? found : undefined;
   }
 
-  async function writeReferences({ metadata }: Secret, references: readonly string[]): Promise<void> {
+  async #writeReferences({ metadata }: Secret, references: readonly string[]): Promise<void> {
+    const { kube, namespace } = this.#means;
     const { name, uid, resourceVersion } = metadata;
     const annotations = { [pullSecretAnnotation.references]: references.join(',') };
     const body = { metadata: { uid, resourceVersion, annotations } };
     await kube.patch(kubeResource.secrets, { namespace, name }, 'merge', body);
   }
 
-  async function remove({ metadata: { name, uid, resourceVersion } }: Secret): Promise<void> {
+  async #remove({ metadata: { name, uid, resourceVersion } }: Secret): Promise<void> {
+    const { kube, namespace } = this.#means;
     const preconditions = { uid, resourceVersion };
     await unlessMovedOn(kube.delete(kubeResource.secrets, { namespace, name }, { preconditions }));
   }
 
   /** The copies, sorted by name. */
-  async function listCopies(): Promise<readonly Secret[]> {
+  async #listCopies(): Promise<readonly Secret[]> {
+    const { kube, namespace } = this.#means;
     const secrets: Secret[] = [];
     for (let next: string | undefined, first = true; first || next !== undefined; first = false) {
       const page = await kube.list<Secret>(kubeResource.secrets, {
@@ -321,7 +329,7 @@ function copyName(source: Secret, attempt: number): string {
   return `${source.metadata.name.slice(0, 253 - 1 - mark.length)}-${mark}`;
 }
 
-/** The passes of jobs say so where they need it. */
+/** A job that needs the right reports that it is missing. */
 function nothingWhereDenied(error: unknown): readonly Secret[] {
   if (failureTypeOf(error) === 'Denied') return [];
   throw error;
@@ -331,15 +339,11 @@ function isHolding(job: ImagePullJob): boolean {
   return !isFinished(job) && job.metadata.deletionTimestamp === undefined;
 }
 
-function keyOf({ metadata }: Secret): string {
+function keyOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
   return `${metadata.namespace ?? ''}/${metadata.name}`;
 }
 
-function jobKey({ metadata }: ImagePullJob): string {
-  return `${metadata.namespace ?? ''}/${metadata.name}`;
-}
-
-/** Of a copy that which it is a copy of; undefined for other Secrets. */
+/** The key of the Secret that this is a copy of; undefined for other Secrets. */
 function sourceKeyOf({ metadata }: Secret): string | undefined {
   return metadata.annotations?.[pullSecretAnnotation.sourceKey];
 }

@@ -54,7 +54,7 @@ export interface LaunchPassDependencies {
   readonly pods: Pick<Cache<Pod>, 'byUid'>;
   readonly barriers: Pick<Cache<LaunchBarrier>, 'byName' | 'byIndex' | 'seen'>;
   readonly now: () => number;
-  /** UIDs of pods of which it was told that admission has missed them. */
+  /** UIDs of pods about which an Event was written that admission has missed them. */
   readonly told: Set<string>;
 }
 
@@ -102,12 +102,12 @@ export async function passOverLaunch(podUid: string, world: LaunchPassDependenci
   const text = isNews ? progressOf(containers, barrier, step) : undefined;
   const [isTold] = await Promise.all([
     isNews ? tell(pod, step, world) : true,
-    // what is published is told of once, whatever becomes of the rest
+    // one Event for what is published, whatever becomes of the rest
     text && sayOf(pod, text, keyOf(pod, step), world),
     version && world.barriers.seen(version.uid, version.resourceVersion, AbortSignal.timeout(seenMs)),
   ]);
   if (!isTold) return { againInMs: conflictMs };
-  // nobody watches the ConfigMap that is in the way
+  // the ConfigMap that is in the way is not watched
   return step.waitingFor?.reason === 'BarrierNameTaken' ? { againInMs: takenMs } : undefined;
 }
 
@@ -120,7 +120,7 @@ const takenMs = 10_000;
 /** The pass after this one must not do the same again, so it waits for its own write; longer than any watch is silent. */
 const seenMs = 60_000;
 
-/** Publishes what is due. Where a barrier exists that the cache does not show, it is read and decided on anew. */
+/** Publishes what is due. A barrier that exists and the cache does not show is read, and decided on again. */
 async function publishDue(
   pod: Pod,
   containers: readonly LaunchContainer[],

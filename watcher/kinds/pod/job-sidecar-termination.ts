@@ -39,6 +39,7 @@ import type { OperationState } from '../../../workers/metrics.ts';
 import { waitFor } from '../../../workflows/plan/decision.ts';
 import { waitingSince } from '../../../workflows/plan/waiting-since.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
+import { operationState } from '../../operation-state.ts';
 import { hasCommand, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 
@@ -87,7 +88,7 @@ export function sidecarTerminations(context: ControllerContext): Controller {
     workflowTypes: [terminateSidecarsType],
     operations: () => ({
       kind: 'JobSidecarTermination',
-      states: [...wanted].flatMap((podUid) => operationState(pods.byUid(podUid))),
+      states: [...wanted].flatMap((podUid) => stateOf(pods.byUid(podUid))),
     }),
   };
 }
@@ -123,7 +124,7 @@ export async function passOverSidecars(
     summary: `end sidecars of pod ${namespace}/${name}`,
     about: { kind: 'Pod', namespace, name, node: nodeName },
   };
-  // a pause that was left there beforehand is heard before anything is stopped
+  // a pause that was annotated beforehand is delivered before anything is stopped
   const commanded = { kind: 'started', operation: wantedOperation } as const;
   const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
   starter.want(wantedOperation);
@@ -163,7 +164,7 @@ function inputsOf(pod: Pod): unknown {
     ({ name }) => pod.spec.containers.find((container) => container.name === name)?.image,
   );
   const containers = pod.status?.containerStatuses?.map(({ name, containerID, state }) => [name, containerID, state]);
-  // who goes on has to take back what was written over its own words
+  // an operation that continues has to restore the status that was overwritten
   return [pod.status?.phase, containers, images, skipped, isEngineReason(waitingFor?.reason)];
 }
 
@@ -175,9 +176,6 @@ function requestOf(request: ContainerRecreateRequest | undefined): unknown {
   return request && [request.metadata.uid, request.status?.phase === 'Completed'];
 }
 
-function operationState(pod: Pod | undefined): readonly OperationState[] {
-  if (pod === undefined) return [];
-  const { waitingFor } = terminationStatusOf(pod);
-  const waiting = waitingFor && { reason: waitingFor.reason, sinceMs: Date.parse(waitingFor.since) };
-  return [{ phase: 'Terminating', ...(waiting && { waiting }) }];
+function stateOf(pod: Pod | undefined): readonly OperationState[] {
+  return pod === undefined ? [] : [operationState('Terminating', terminationStatusOf(pod).waitingFor)];
 }

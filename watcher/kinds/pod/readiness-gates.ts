@@ -4,8 +4,9 @@ import { heldKeys, lacksReadiness } from '../../../api/core/pod-readiness.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { isOfFleet } from '../../fleet/owned.ts';
-import { podUidOf, releaseDeadKeys } from '../container-recreate-request/controller.ts';
 import { answerReadinessGate } from '../container-recreate-request/pod-readiness.ts';
+import { releaseDeadKeys } from '../container-recreate-request/release.ts';
+import { podUidOf } from '../container-recreate-request/request.ts';
 
 /**
  * A fleet answers for its new pods itself, in the write that brings them into service, which on a busy cluster takes its

@@ -1,7 +1,7 @@
 /**
  * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
- * what its daemon reports there is shown on the pods. Three kinds of passes, each over the whole of one thing: a node, a
- * pod, and (in `pod-probe-marker.ts`) a marker.
+ * what its daemon reports there is shown on the pods. A pass is over the whole of one thing: a node, a pod, or (in
+ * `pod-probe-marker/`, whose controller also asks for the passes made here) a marker.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -22,7 +22,6 @@ import { unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
 import { despiteConflicts } from '../../../kube/retry-on-conflict.ts';
 import {
   type ContainerPorts,
-  type LostPort,
   markersOf,
   marksLeft,
   marksOf,
@@ -33,9 +32,10 @@ import {
   withConditions,
   workListOf,
 } from '../../../workflows/plan/probes/pod-probes.ts';
-import { fittingWork, type LeftOut, listRoom } from '../../../workflows/plan/probes/probe-room.ts';
+import { fittingWork, listRoom } from '../../../workflows/plan/probes/probe-room.ts';
 import type { ControllerContext } from '../../controller.ts';
 import type { PodStatusWriter } from '../container-recreate-request/pod-readiness.ts';
+import type { NodeProbeMemory } from './memory.ts';
 
 /** The caches that everything about probes is decided on. */
 export interface ProbeCaches {
@@ -45,9 +45,11 @@ export interface ProbeCaches {
   readonly nodeProbes: Cache<NodePodProbe>;
 }
 
-export type ProbeWorld = ProbeCaches &
+export type ProbePassDependencies = ProbeCaches &
   Pick<ControllerContext, 'kube' | 'log' | 'now'> & {
+    /** Whether pods of virtual nodes are probed, too. */
     readonly serverless: boolean;
+    readonly memory: NodeProbeMemory;
   };
 
 /** Index functions of pods: those that may have to be probed, by node and by namespace. */
@@ -72,70 +74,13 @@ export const nodeProbeIndexes = {
   ],
 };
 
-/** What is remembered between passes; all of it may be forgotten. */
-export class NodeProbeMemory {
-  /** Ports of containers never change, so each pod is looked at once; by UID. */
-  readonly #ports = new Map<string, ContainerPorts>();
-  /** Annotations are not in the cache of every pod: what was written on it last, by UID. */
-  readonly #annotated = new Map<string, string>();
-  /** By node. */
-  readonly lostPorts = new Map<string, readonly LostPort[]>();
-  /** By node, where something is left out. */
-  readonly leftOut = new Map<string, readonly LeftOut[]>();
-  /** Bytes of the list of a node, where the API server refused a larger one; by node. */
-  readonly rooms = new Map<string, number>();
-  /** Nodes whose list was written, while nobody knows whether the cache shows it: the next pass has to read it. */
-  readonly unsure = new Set<string>();
-
-  /** The ports of a pod by container; undefined when there is no such pod any more. */
-  async portsOf(pod: Pod, kube: Pick<ProbeWorld['kube'], 'get'>): Promise<ContainerPorts | undefined> {
-    const { uid, namespace = '', name } = pod.metadata;
-    const known = this.#ports.get(uid);
-    if (known) return known;
-    const live = await unlessMovedOn(kube.get<Pod>(kubeResource.pods, { namespace, name }));
-    if (live?.metadata.uid !== uid) return undefined;
-    const ports = new Map(live.spec.containers.map((container) => [container.name, container.ports ?? []]));
-    this.#ports.set(uid, ports);
-    return ports;
-  }
-
-  /** Whether these annotations may be missing on the pod. */
-  mayLackAnnotations(uid: string, { annotations }: PodMarks): boolean {
-    return Object.keys(annotations).length > 0 && this.#annotated.get(uid) !== JSON.stringify(annotations);
-  }
-
-  annotated(uid: string, { annotations }: PodMarks): void {
-    this.#annotated.set(uid, JSON.stringify(annotations));
-  }
-
-  forgetPod(uid: string): void {
-    this.#ports.delete(uid);
-    this.#annotated.delete(uid);
-  }
-
-  forgetAll(): void {
-    this.#ports.clear();
-    this.#annotated.clear();
-    this.lostPorts.clear();
-    this.leftOut.clear();
-    this.rooms.clear();
-    this.unsure.clear();
-  }
-
-  forgetNode(nodeName: string): void {
-    this.lostPorts.delete(nodeName);
-    this.leftOut.delete(nodeName);
-    this.rooms.delete(nodeName);
-    this.unsure.delete(nodeName);
-  }
-}
-
 /**
  * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
  * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11). Ends only when the cache shows what it has written, so that who
  * looks there afterwards sees all the work that the node has (PPM-8a).
  */
-export async function passOverNode(nodeName: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+export async function passOverNode(nodeName: string, world: ProbePassDependencies): Promise<void> {
+  const { memory } = world;
   const node = world.nodes.byName('', nodeName);
   const list = world.nodeProbes.byName('', nodeName);
   const isServed = node !== undefined && node.metadata.deletionTimestamp === undefined && !isVirtual(node);
@@ -160,7 +105,7 @@ export async function passOverNode(nodeName: string, world: ProbeWorld, memory: 
   for (;;) {
     const room = memory.rooms.get(nodeName) ?? listRoom;
     try {
-      return await writeList(list, probed, world, memory);
+      return await writeList(list, probed, world);
     } catch (error) {
       // One marker must not stop the others: with less room there is less of those who want most.
       if (!isTooLarge(error) || room < leastRoom) throw error;
@@ -175,12 +120,11 @@ const leastRoom = 16 * 1024;
 /** As long as the cache may take to show a write. */
 const seenWithinMs = 10_000;
 
-/** The daemon writes the status of the same object: after a conflict the list is read, and decided on anew. */
+/** The daemon writes the status of the same object: after a conflict the list is read, and decided on again. */
 async function writeList(
   cached: NodePodProbe,
   probed: readonly ProbedPod[],
-  { kube, nodeProbes }: ProbeWorld,
-  memory: NodeProbeMemory,
+  { kube, nodeProbes, memory }: ProbePassDependencies,
 ): Promise<void> {
   const ref = nameOf(cached);
   let known = memory.unsure.has(ref.name) ? undefined : cached;
@@ -214,7 +158,7 @@ function isReady({ status }: Node): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
 }
 
-async function createList(name: string, { kube, nodeProbes }: ProbeWorld): Promise<void> {
+async function createList(name: string, { kube, nodeProbes }: ProbePassDependencies): Promise<void> {
   try {
     await kube.create(nodePodProbe, { metadata: { name }, spec: {} });
   } catch (error) {
@@ -224,7 +168,8 @@ async function createList(name: string, { kube, nodeProbes }: ProbeWorld): Promi
 }
 
 /** Shows on one pod what its probes have found out (NPP-10 to NPP-17, PPS-3 to PPS-5). */
-export async function passOverPod(podUid: string, world: ProbeWorld, memory: NodeProbeMemory): Promise<void> {
+export async function passOverPod(podUid: string, world: ProbePassDependencies): Promise<undefined> {
+  const { memory } = world;
   const pod = world.pods.byUid(podUid);
   if (!pod || !isActive(pod) || !pod.spec.nodeName) return;
   const wanted = wantedMarks(pod, pod.spec.nodeName, world);
@@ -239,7 +184,7 @@ export async function passOverPod(podUid: string, world: ProbeWorld, memory: Nod
   memory.annotated(podUid, wanted);
 }
 
-function wantedMarks(pod: Pod, nodeName: string, world: ProbeWorld): PodMarks | undefined {
+function wantedMarks(pod: Pod, nodeName: string, world: ProbePassDependencies): PodMarks | undefined {
   const node = world.nodes.byName('', nodeName);
   const ofNamespace = world.markers.byIndex('namespace', pod.metadata.namespace ?? '');
   if (node && isVirtual(node)) {
@@ -254,7 +199,7 @@ function statesOf(list: NodePodProbe | undefined, podUid: string): readonly Cont
   return list?.status?.podProbeStatuses?.find(({ uid }) => uid === podUid)?.probeStates ?? [];
 }
 
-/** The UIDs of the pods of which the two tell different things. */
+/** The UIDs of the pods whose results differ. */
 export function podsReportedAnew(before: NodePodProbe | undefined, after: NodePodProbe | undefined): readonly string[] {
   const known = new Map((before?.status?.podProbeStatuses ?? []).map((entry) => [entry.uid, entry]));
   return (after?.status?.podProbeStatuses ?? [])

@@ -1,0 +1,264 @@
+/** One pull of an image: credentials, attempts, and what its end means. */
+import { ApplicationFailure } from '@temporalio/common';
+import { sameJson } from '../../api/base/json.ts';
+import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.ts';
+import { normalizedImage } from '../../api/core/image-reference.ts';
+import { imageEntry, type NodeImage, type PullSecretRef } from '../../api/node-image/types.ts';
+import { mostImageSecrets } from '../../api/node-image/validate.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
+import { type ImageRuntime, type PullBytes, PullError, type RegistryAuth } from './image-runtime.ts';
+import type { FoundCredentials, ImageActivityMeans, NodeCredentials } from './images.ts';
+import type { PullInput, PullResult } from './pull-contract.ts';
+import { whyOf } from './refusals.ts';
+import { credentialsFor, type Keyring, keyringOf, MalformedSecret, repositoryOf } from './registry-credentials.ts';
+import { CriError } from './runtime.ts';
+
+/** A pull as it sees itself. */
+export interface PullRun {
+  /** Aborts when nobody wants it any more. */
+  readonly signal: AbortSignal;
+  /** Says how far it is, to all who wait for it. */
+  readonly tell: (bytes: PullBytes) => void;
+}
+
+/** How often the runtime is asked how far a pull is. */
+const lookMs = 3_000;
+
+/** With less than this left, a pull is not begun: it would only take the rest from what runs. */
+export const leastFreeBytes = 64 * 1024 * 1024;
+
+/** The annotation by which a runtime can tell these pulls from the kubelet's (NP-12). */
+const pulledBy = { 'apps.kruise.io/pulling-image-by': 'kruise-daemon' } as const;
+
+/** Messages travel through Temporal and into a status, both of which want them short. */
+const longestMessageBytes = 600;
+
+/** What one pull rests on. */
+interface Pull {
+  readonly means: ImageActivityMeans;
+  readonly runtime: ImageRuntime;
+  readonly input: PullInput;
+  /** The image with its registry. */
+  readonly reference: string;
+  /** What the NodeImage says of the image. */
+  readonly entry: ReturnType<typeof imageEntry>;
+  readonly endsAtMs: number;
+  readonly run: PullRun;
+}
+
+/**
+ * One pull from beginning to end: what prevents it first, then one credential after the other (NP-13). The node's own are
+ * asked for when those of Secrets have not done it, and only where there are none at all is it tried without.
+ */
+export async function pullOnce(
+  means: ImageActivityMeans,
+  runtime: ImageRuntime,
+  input: PullInput,
+  nodeImage: NodeImage,
+  run: PullRun,
+): Promise<PullResult> {
+  const reference = runtimeReferenceOf(input.image);
+  const entry = imageEntry(nodeImage.spec, input.image.name);
+  const endsAtMs = means.clock.monotonicMs() + input.timeoutSeconds * 1_000;
+  const pull: Pull = { means, runtime, input, reference, entry, endsAtMs, run };
+
+  const full = await fullDisk(means, runtime);
+  if (full !== undefined) return failed(new PullError('diskFull', full), false);
+  const secrets = await keyringsOf(means, entry?.pullSecrets ?? []);
+  if (secrets instanceof MalformedSecret) return failed(new PullError('authentication', secrets.message), false);
+
+  const named = credentialsFor(reference, secrets.keyrings);
+  const byNamed = await tryEach(named, pull);
+  if (byNamed !== undefined && !mayBeForWantOfRights(byNamed)) return ending(byNamed, input);
+  const repository = repositoryOf(reference) ?? '';
+  const found = await findOnNode(means.nodeCredentials, repository, run.signal, leftMs(pull));
+  const own = credentialsFor(reference, found.keyrings).filter((auth) => !named.some((other) => sameJson(other, auth)));
+  const byOwn = (await tryEach(own, pull)) ?? byNamed ?? (await tryEach([undefined], pull)) ?? silent(input);
+  if (!mayBeForWantOfRights(byOwn)) return ending(byOwn, input);
+  if (own.length > 0) means.nodeCredentials.forget(repository);
+  // what was remembered may have been withdrawn since, a plugin may do better the next time, and a right may be granted
+  const troubles = [...secrets.denied, ...found.troubles];
+  const mayDoBetter = found.remembered || troubles.length > 0;
+  const why = troubles.length > 0 ? [shortened(byOwn.message, longestMessageBytes / 2), ...troubles] : [byOwn.message];
+  return failed(new PullError(byOwn.failure, why.join('; ')), named.length + own.length > 0, mayDoBetter);
+}
+
+/** Until one works, or fails for another reason than rights; undefined when there is none. */
+async function tryEach(
+  auths: readonly (RegistryAuth | undefined)[],
+  pull: Pull,
+): Promise<PulledImage | PullError | undefined> {
+  let last: PullError | undefined;
+  for (const auth of auths) {
+    const timeoutMs = leftMs(pull);
+    if (timeoutMs <= 0) return last ?? silent(pull.input);
+    const outcome = await tryOne(auth, timeoutMs, pull);
+    if (!mayBeForWantOfRights(outcome)) return outcome;
+    last = outcome;
+  }
+  return last;
+}
+
+async function tryOne(
+  auth: RegistryAuth | undefined,
+  timeoutMs: number,
+  { runtime, input, reference, entry, run }: Pull,
+): Promise<PulledImage | PullError> {
+  const watch = watched(runtime, reference, run.tell);
+  try {
+    const id = await runtime.pullImage({
+      reference,
+      ...(auth && { auth }),
+      labels: entry?.sandboxConfig?.labels ?? {},
+      annotations: { ...entry?.sandboxConfig?.annotations, ...pulledBy },
+      timeoutMs,
+      signal: run.signal,
+    });
+    return { id: (await runtime.imageId(reference).catch(() => undefined)) ?? id };
+  } catch (error) {
+    if (!(error instanceof PullError)) throw error;
+    if (error.failure === 'runtimeUnreachable') {
+      throw unreachable(input, `PullImage of ${runtime.name}: ${error.message}`);
+    }
+    return error;
+  } finally {
+    watch.end();
+  }
+}
+
+function ending(outcome: PulledImage | PullError, input: PullInput): PullResult {
+  return outcome instanceof PullError ? failed(outcome, true) : succeeded(input, outcome.id, true);
+}
+
+function silent({ timeoutSeconds }: PullInput): PullError {
+  return new PullError('timeout', `there was no answer within ${timeoutSeconds}s`);
+}
+
+function leftMs({ endsAtMs, means }: Pull): number {
+  return endsAtMs - means.clock.monotonicMs();
+}
+
+/** Tells how far a pull is, every few seconds, one look at a time. */
+function watched(runtime: ImageRuntime, reference: string, tell: PullRun['tell']): { readonly end: () => void } {
+  const watch = runtime.watchPull(reference);
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    try {
+      const bytes = await watch.look();
+      if (bytes !== undefined) tell(bytes);
+    } finally {
+      isLooking = false;
+    }
+  };
+  const timer = setInterval(() => void look(), lookMs);
+  return {
+    end() {
+      clearInterval(timer);
+      watch.end();
+    },
+  };
+}
+
+interface PulledImage {
+  readonly id: string;
+}
+
+/** Registries tell people without rights that there is no such image. */
+function mayBeForWantOfRights(outcome: PulledImage | PullError): outcome is PullError {
+  return outcome instanceof PullError && (outcome.failure === 'authentication' || outcome.failure === 'notFound');
+}
+
+/** Does not wait longer than the pull may last, or is wanted. */
+async function findOnNode(
+  credentials: NodeCredentials,
+  repository: string,
+  signal: AbortSignal,
+  withinMs: number,
+): Promise<FoundCredentials> {
+  const troubles = ['the credentials of the node were not received in time'];
+  const late: FoundCredentials = { keyrings: [], troubles, remembered: false };
+  const { promise, resolve } = Promise.withResolvers<FoundCredentials>();
+  const giveUp = () => resolve(late);
+  const timer = setTimeout(giveUp, Math.max(0, withinMs));
+  signal.addEventListener('abort', giveUp);
+  if (signal.aborted) giveUp();
+  try {
+    return await Promise.race([credentials.find(repository), promise]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', giveUp);
+  }
+}
+
+async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promise<string | undefined> {
+  try {
+    const folder = await runtime.imageFolder();
+    const free = folder === undefined ? undefined : await means.freeBytes(folder);
+    if (free === undefined || free >= leastFreeBytes) return undefined;
+    const [left, least] = [free, leastFreeBytes].map((bytes) => `${Math.floor(bytes / 1024 / 1024)} MiB`);
+    return `only ${left} are free in ${folder}, and a pull needs at least ${least}`;
+  } catch (error) {
+    if (error instanceof CriError) return undefined; // the pull itself will tell better
+    throw error;
+  }
+}
+
+/**
+ * What the Secrets hold, of those named last where there are too many, and which of them the API server does not let us read
+ * for now.
+ */
+async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRef[]) {
+  const secrets = await Promise.all(
+    refs.slice(-mostImageSecrets).map(async (ref) => ({
+      name: `${ref.namespace ?? ''}/${ref.name ?? ''}`,
+      secret: await means.readSecret(ref),
+    })),
+  );
+  const keyrings: Keyring[] = [];
+  const denied: string[] = [];
+  try {
+    for (const { name, secret } of secrets) {
+      if (secret === 'denied')
+        denied.push(`the daemon is not allowed to read Secret "${name}": grant it get on that Secret`);
+      else if (secret !== undefined) keyrings.push(keyringOf(name, secret));
+    }
+  } catch (error) {
+    if (error instanceof MalformedSecret) return error;
+    throw error;
+  }
+  return { keyrings, denied };
+}
+
+export function succeeded({ image }: PullInput, id: string, pulled: boolean): PullResult {
+  return { kind: 'succeeded', imageId: shortened(`${image.name}@${id}`, longestMessageBytes), pulled };
+}
+
+/**
+ * What no further attempt can mend is final: an image that does not exist, a reference that no registry takes, and
+ * credentials that were refused. Who was refused without any may still be given some (SEC-4), and those of the node may be
+ * others the next time.
+ */
+function failed(error: PullError, hadCredentials: boolean, mayDoBetter = false): PullResult {
+  const { failure } = error;
+  const isRefused = failure === 'notFound' || (failure === 'authentication' && hadCredentials);
+  const isFinal = failure === 'invalid' || (isRefused && !mayDoBetter);
+  return { kind: 'failed', failure, final: isFinal, message: shortened(error.message, longestMessageBytes) };
+}
+
+export function unreachable(input: PullInput, why: string): ApplicationFailure {
+  return ApplicationFailure.create({ type: 'Unreachable', message: `${attempted(input)}: ${whyOf(why)}` });
+}
+
+/**
+ * The whole reference, with its registry: a runtime may be told to look for short names elsewhere, and would show that
+ * registry the credentials of docker.io.
+ */
+export function runtimeReferenceOf(image: FamiliarImage): string {
+  return normalizedImage(referenceOf(image));
+}
+
+export function attempted({ image }: PullInput): string {
+  return `Cannot pull image "${referenceOf(image)}"`;
+}

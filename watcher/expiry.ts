@@ -1,0 +1,27 @@
+import type { KubeObject, Resource } from '../api/core/meta.ts';
+import type { DeleteOptions, KubeClient } from '../kube/client.ts';
+import type { PassResult } from '../kube/keyed-queue.ts';
+import { unlessMovedOn } from '../kube/moved-on.ts';
+
+/** How long an object lives once it has completed. */
+export interface Lifetime {
+  /** Absent: for ever. */
+  readonly ttlSeconds: number | undefined;
+  /** Absent: it has not completed. */
+  readonly completionTime: string | undefined;
+}
+
+/** Deletes an object that has outlived its TTL, or returns when it will have; undefined when there is nothing to wait for. */
+export async function deleteExpired(
+  { metadata: { namespace = '', name, uid } }: Pick<KubeObject, 'metadata'>,
+  resource: Resource,
+  { ttlSeconds, completionTime }: Lifetime,
+  { kube, now }: { readonly kube: Pick<KubeClient, 'delete'>; readonly now: () => number },
+  options: DeleteOptions = {},
+): Promise<PassResult | undefined> {
+  if (ttlSeconds === undefined || completionTime === undefined) return undefined;
+  const leftMs = Date.parse(completionTime) + ttlSeconds * 1_000 - now();
+  if (leftMs > 0) return { againInMs: leftMs };
+  await unlessMovedOn(kube.delete(resource, { namespace, name }, { ...options, preconditions: { uid } }));
+  return undefined;
+}

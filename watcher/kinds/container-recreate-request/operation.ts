@@ -1,0 +1,56 @@
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
+import type { Node } from '../../../api/core/node.ts';
+import { crrLabel } from '../../../api/core/well-known.ts';
+import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import {
+  queues,
+  type RestartChanged,
+  type RestartOperation,
+  restartContainersId,
+  restartContainersType,
+} from '../../../api/engine/operations.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { RequestPassDependencies } from './pass.ts';
+import { generationOf, hasBegun, podUidOf } from './request.ts';
+
+/** Wants the operation of a request whose turn has come. */
+export function wantOperation(request: ContainerRecreateRequest, podUid: string, world: RequestPassDependencies): void {
+  const operation = operationOf(request, podUid, world.nodes);
+  const pod = world.pods.byUid(podUid);
+  const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
+  const { namespace = '', uid } = request.metadata;
+  const change: RestartChanged = { operation, generation: generationOf(request) };
+  // an operation that runs has to restore the status that was overwritten
+  const reason = request.status?.waitingFor?.reason;
+  const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
+  world.starter.want({
+    workflowId: restartContainersId(podUid),
+    workflowType: restartContainersType,
+    taskQueue: queues.cluster,
+    argument: operation,
+    change,
+    inputs: JSON.stringify([uid, change.generation, podGone, operation.node.uid, isWrittenOver]),
+    summary: `restart containers of pod ${namespace}/${request.spec.podName}`,
+    about: { kind: crr.kind, namespace, name: request.metadata.name, node: operation.node.name },
+  });
+}
+
+function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: Cache<Node>): RestartOperation {
+  const { namespace = '', name, uid, labels } = request.metadata;
+  const nodeName = labels?.[crrLabel.nodeName] ?? '';
+  return {
+    request: { namespace, name, uid },
+    pod: { namespace, name: request.spec.podName, uid: podUid },
+    // a node that is gone keeps its name in the queue's name, where nobody listens: its silence is then noticed
+    node: { name: nodeName, uid: nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}` },
+  };
+}
+
+/** Signals the operation of a request that was deleted, so that it stops no further container. */
+export async function tellWithdrawn(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
+  const podUid = podUidOf(request);
+  if (isCompleted(request) || podUid === '') return;
+  const operation = operationOf(request, podUid, world.nodes);
+  const change: RestartChanged = { operation, generation: generationOf(request), withdrawn: true };
+  await world.starter.tell(restartContainersId(podUid), change);
+}

@@ -1,0 +1,126 @@
+import { fnv1a } from '../../../api/base/fnv.ts';
+import { recreateWaits } from '../../../api/container-recreate-request/texts.ts';
+import {
+  type ContainerRecreateRequest,
+  crr,
+  isCompleted,
+  isFilled,
+} from '../../../api/container-recreate-request/types.ts';
+import type { Node } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { eventComponent } from '../../../api/core/well-known.ts';
+import { commandNames, restartContainersId } from '../../../api/engine/operations.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { tellEvent } from '../../../kube/events.ts';
+import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
+import { type RequestQueue, requestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
+import { deleteExpired } from '../../expiry.ts';
+import { type Commanded, passOnCommand } from '../../operator-commands.ts';
+import type { Starter, WantedOperation } from '../../starter.ts';
+import { environmentRefresh, type RefreshGates } from '../pod/environment-refresh.ts';
+import { fill } from './fill.ts';
+import { wantOperation } from './operation.ts';
+import { obeyInQueue, writeWaits } from './queue.ts';
+import { holds, release } from './release.ts';
+import { hasBegun, podUidOf } from './request.ts';
+
+/** The index of requests by the UID of their pod. */
+export const requestsByPod = 'podUid';
+
+/** Index functions of the cache of requests. */
+export const requestIndexes = {
+  [requestsByPod]: (request: ContainerRecreateRequest): readonly string[] => [podUidOf(request)],
+};
+
+export interface RequestPassDependencies {
+  readonly kube: Pick<KubeClient, 'get' | 'patch' | 'delete' | 'create'>;
+  readonly requests: Cache<ContainerRecreateRequest>;
+  readonly pods: Cache<Pod>;
+  readonly nodes: Cache<Node>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly gates: RefreshGates;
+  readonly now: () => number;
+}
+
+/** One pass over all requests of one pod. What needs no Temporal comes first, so that its absence holds nothing up. */
+export async function passOverRequests(
+  podUid: string,
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const requests = world.requests.byIndex(requestsByPod, podUid);
+  const open = requestQueue(requests);
+  const refresh = hasBegun(open.first) ? undefined : environmentRefresh(world.pods.byUid(podUid), world);
+  const queue = refresh ? { behind: open.first ? [open.first, ...open.behind] : [] } : open;
+
+  if (refresh) world.starter.want(refresh);
+  else if (queue.first && isFilled(queue.first)) wantOperation(queue.first, podUid, world);
+  else if (!queue.first) world.starter.forget(restartContainersId(podUid));
+
+  const inFront = refresh
+    ? { blockedBy: [`pod/${refresh.about.name}`], unblock: await tellOfRefresh(refresh, podUid, world) }
+    : { blockedBy: [`crr/${queue.first?.metadata.name ?? ''}`] };
+  const due = [await writeWaits(queue, inFront, world)];
+  await Promise.all(requests.filter(holds).map((request) => release(request, world)));
+  due.push(await removeExpired(requests, world));
+  for (const request of requests) {
+    const workflowId = restartContainersId(podUid);
+    const commanded = commandedOf(request, queue, workflowId, world);
+    due.push(await passOnCommand(request, crr, commandNames, commanded, world));
+  }
+  await fill(queue, podUid, world);
+  return earliest(...due);
+}
+
+/** The receiver of a command about this request. While a request waits for its turn, no workflow works on it. */
+function commandedOf(
+  request: ContainerRecreateRequest,
+  { first, behind }: RequestQueue,
+  workflowId: string,
+  world: RequestPassDependencies,
+): Commanded {
+  // the run may still be that of the request before: it keeps the command for the next
+  if (request === first) return { kind: 'running', workflowId, request: request.metadata.uid };
+  if (!behind.includes(request)) return { kind: 'nobody' };
+  return { kind: 'here', obey: async (command) => await obeyInQueue(request, command, world) };
+}
+
+const behindRefresh = 'Nothing to do: containers of the pod are restarted for an update in place';
+
+/**
+ * Answers what a person can do about a refresh that requests wait for. There is no object of it that could say that it does
+ * not go on, so an Event of its pod does.
+ */
+async function tellOfRefresh(
+  { workflowId }: WantedOperation,
+  podUid: string,
+  { pods, kube, starter, now }: RequestPassDependencies,
+): Promise<string> {
+  const trouble = starter.trouble(workflowId);
+  const pod = pods.byUid(podUid);
+  if (trouble === undefined || pod === undefined) return behindRefresh;
+  const message = trouble.unblock ?? recreateWaits[trouble.reason];
+  await tellEvent(kube, {
+    about: { apiVersion: 'v1', kind: 'Pod', metadata: pod.metadata },
+    component: eventComponent.recreate,
+    ...{ type: 'Warning', reason: trouble.reason, message },
+    atMs: now(),
+    key: fnv1a(`${podUid} ${message}`).toString(16),
+  });
+  return message;
+}
+
+/** Deletes what has outlived its TTL, and returns when the next one will have. */
+async function removeExpired(
+  requests: readonly ContainerRecreateRequest[],
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const due: (PassResult | undefined)[] = [];
+  for (const request of requests) {
+    if (!isCompleted(request) || request.metadata.deletionTimestamp !== undefined) continue;
+    const { ttlSecondsAfterFinished: ttlSeconds } = request.spec;
+    const lifetime = { ttlSeconds, completionTime: request.status?.completionTime };
+    due.push(await deleteExpired(request, crr, lifetime, world));
+  }
+  return earliest(...due);
+}

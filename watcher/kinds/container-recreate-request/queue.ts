@@ -1,0 +1,133 @@
+/** Requests that wait for their turn: what they report, their deadline, and commands about them. */
+
+import { fnv1a } from '../../../api/base/fnv.ts';
+import { timestamp } from '../../../api/base/time.ts';
+import { recreateMessage, recreateWait, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
+import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
+import { eventComponent } from '../../../api/core/well-known.ts';
+import { commandEvent, restartContainersId } from '../../../api/engine/operations.ts';
+import { tellEvent } from '../../../kube/events.ts';
+import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
+import { isPaused, type RequestQueue } from '../../../workflows/plan/recreate/request-queue.ts';
+import { skippedMessage, skipperOf } from '../../../workflows/plan/recreate/status.ts';
+import type { AnnotatedCommand } from '../../operator-commands.ts';
+import type { RequestPassDependencies } from './pass.ts';
+import { podUidOf } from './request.ts';
+import { writeEnd, writeStatus, writeWait } from './status.ts';
+
+/**
+ * A request that cannot continue reports why: it is queued behind another one, or Temporal does not run its operation. The
+ * deadline of a request runs in the queue, too (CRR-13); once its turn has come, the operation enforces it.
+ */
+export async function writeWaits(
+  { first, behind }: RequestQueue,
+  inFront: { readonly blockedBy: readonly string[]; readonly unblock?: string },
+  world: RequestPassDependencies,
+): Promise<PassResult | undefined> {
+  const since = timestamp(world.now());
+  const due: PassResult[] = [];
+  for (const request of behind) {
+    const leftMs = timeLeftMs(request, world.now());
+    if (leftMs !== undefined && leftMs <= 0) {
+      await endInQueue(request, world);
+      continue;
+    }
+    if (leftMs !== undefined) due.push({ againInMs: leftMs });
+    // a pause stays in sight: the status is what keeps it until the request is resumed
+    if (isPaused(request)) continue;
+    await writeWait(request, recreateWait('Queued', { ...inFront, since }), 'Pending', world);
+  }
+  // a pause stays in sight: the status is what keeps it should the operation begin anew
+  if (first && !isPaused(first)) {
+    const trouble = world.starter.trouble(restartContainersId(podUidOf(first)), first.status?.waitingFor?.reason ?? '');
+    if (trouble) await writeWait(first, recreateWait(trouble.reason, { ...trouble, since }), undefined, world);
+  }
+  return earliest(...due);
+}
+
+/** Until the deadline; undefined when there is none, or when the operation of the request looks after it. */
+function timeLeftMs({ spec, status, metadata }: ContainerRecreateRequest, now: number): number | undefined {
+  if (spec.activeDeadlineSeconds === undefined || status?.phase === 'Recreating') return undefined;
+  return Date.parse(metadata.creationTimestamp) + spec.activeDeadlineSeconds * 1000 - now;
+}
+
+/** Ends a request whose turn has not come before its deadline. */
+async function endInQueue(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
+  const { podName } = request.spec;
+  await writeEnd(request, world, {
+    reason: 'DeadlineExceeded',
+    text: recreateMessage.deadlineExceeded,
+    message: `activeDeadlineSeconds passed while this request was queued: no container of pod "${podName}" was recreated`,
+  });
+}
+
+/**
+ * Obeys a command about a request that waits for its turn, by writing it where the operation of the request will find it:
+ * a pause in what it waits for, a skip in the state of the container. False when the request has changed meanwhile. May be
+ * done twice, so a skip without target is always about the first container.
+ */
+export async function obeyInQueue(
+  request: ContainerRecreateRequest,
+  command: AnnotatedCommand,
+  world: RequestPassDependencies,
+): Promise<boolean> {
+  if (!(await writeCommand(request, command, world))) return false;
+  const { name, target, by, id } = command;
+  await tellEvent(world.kube, {
+    about: request,
+    component: eventComponent.recreate,
+    type: 'Normal',
+    ...commandEvent(name, by, target),
+    atMs: world.now(),
+    key: fnv1a(id).toString(16),
+  });
+  return true;
+}
+
+async function writeCommand(
+  request: ContainerRecreateRequest,
+  { name, target, by }: AnnotatedCommand,
+  world: RequestPassDependencies,
+): Promise<boolean> {
+  const { spec } = request;
+  switch (name) {
+    case 'abort':
+      return await writeEnd(request, world, {
+        reason: 'Aborted',
+        text: recreateMessage.aborted(by),
+        message: `Aborted by ${by} while it was queued: no container of pod "${spec.podName}" was recreated`,
+      });
+    case 'pause': {
+      const unblock = `${recreateWaits.Paused}; paused by ${by}`;
+      const since = timestamp(world.now());
+      const waitingFor = recreateWait('Paused', { blockedBy: [], since, unblock });
+      return await writeStatus(request, world, { phase: 'Pending', waitingFor });
+    }
+    case 'resume':
+      return !isPaused(request) || (await writeStatus(request, world, { phase: 'Pending', waitingFor: null }));
+    case 'skip':
+      return await writeSkip(request, target ?? spec.containers[0]?.name, by, world);
+    // nothing has been refused that could be tried again
+    case 'retry':
+    case 'undo':
+      return true;
+  }
+}
+
+async function writeSkip(
+  request: ContainerRecreateRequest,
+  container: string | undefined,
+  by: string,
+  world: RequestPassDependencies,
+): Promise<boolean> {
+  const { status, spec } = request;
+  if (container === undefined || !spec.containers.some((one) => one.name === container)) return true;
+  const states = status?.containerRecreateStates ?? [];
+  const state = states.find((one) => one.name === container) ?? { name: container, phase: 'Pending' };
+  if (state.phase !== 'Pending' || skipperOf(state) !== undefined) return true;
+  const others = states.filter((one) => one.name !== container);
+  return await writeStatus(request, world, {
+    phase: status?.phase ?? '',
+    containerRecreateStates: [...others, { ...state, message: skippedMessage(by) }],
+  });
+}

@@ -1,0 +1,20 @@
+import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
+import { crrLabel } from '../../../api/core/well-known.ts';
+
+/** The label that ties a request to its pod; empty for one that admission has not seen. */
+export function podUidOf(request: ContainerRecreateRequest): string {
+  return request.metadata.labels?.[crrLabel.podUid] ?? '';
+}
+
+export function nameOf({ metadata }: ContainerRecreateRequest): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata.namespace ?? '', name: metadata.name };
+}
+
+export function generationOf({ metadata }: ContainerRecreateRequest): number {
+  return metadata.generation ?? 0;
+}
+
+/** Whether its operation has begun. */
+export function hasBegun(request: ContainerRecreateRequest | undefined): boolean {
+  return request?.status?.phase === 'Recreating';
+}

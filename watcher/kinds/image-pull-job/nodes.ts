@@ -1,0 +1,103 @@
+/** A job and its nodes: which ones it pulls on, how far each is, and what is written into their NodeImages. */
+
+import { failureTypeOf } from '../../../api/core/failure.ts';
+import { qualifiedName } from '../../../api/core/refs.ts';
+import { type ImagePullJob, isFinished, steeringOf } from '../../../api/image-pull-job/types.ts';
+import { type ImageOwner, type NodeImage, nodeImages, type PullSecretRef } from '../../../api/node-image/types.ts';
+import { countIn } from '../../../kube/object-count.ts';
+import { meantNodes, type NodeStanding, standings } from '../../../workflows/plan/images/image-pull-job.ts';
+import { imageOf, withoutWish, withRetry, withWish } from '../../../workflows/plan/images/node-image.ts';
+import { nodeImagesByOwner } from '../node-image/controller.ts';
+import type { PullJobPassDependencies } from './pass.ts';
+import type { JobSecrets } from './secrets.ts';
+
+/**
+ * Whether as many NodeImages are known as there are. Jobs come by another watch, and one that begins while that of
+ * NodeImages is behind would pass over nodes that its user has seen, or end at once without any (IPJ-20).
+ */
+export async function knowsAllNodes({ kube, nodeImages: known }: PullJobPassDependencies): Promise<boolean> {
+  const count = countIn(await kube.list<NodeImage>(nodeImages, { limit: 1 }));
+  return count === undefined || known.size >= count;
+}
+
+/** How far each node of the job is, as the caches show it. */
+export function standingsNow(
+  job: ImagePullJob,
+  { refs }: Pick<JobSecrets, 'refs'>,
+  world: PullJobPassDependencies,
+): readonly NodeStanding[] {
+  const image = imageOf(job);
+  if (image === undefined) return [];
+  const meant = meantNodes(job, {
+    nodeImages: world.nodeImages.all(),
+    byName: (name) => world.nodeImages.byName('', name),
+    pods: () => world.pods.all(),
+  });
+  return standings(job, image, meant, refs, endedIn(world)).map((standing) =>
+    standing.state === 'unasked' && world.refusals.has(refusalKey(job, standing.node), world.now())
+      ? { ...standing, isFull: true }
+      : standing,
+  );
+}
+
+/** Writes into NodeImages: on `retry` what has failed is pulled again, to `tell` the job is new. */
+export async function writeToNodes(
+  job: ImagePullJob,
+  nodes: {
+    readonly retry: readonly string[];
+    readonly tell: readonly string[];
+    readonly secrets: readonly PullSecretRef[];
+  },
+  world: PullJobPassDependencies,
+): Promise<void> {
+  const image = imageOf(job);
+  if (image === undefined) return;
+  const nowMs = world.now();
+  const wish = { job, image, secrets: nodes.secrets, nowMs, isEnded: endedIn(world) };
+  const { tagTtlSeconds } = world.images;
+  await Promise.all([
+    ...nodes.retry.map((node) =>
+      world.edits.edit(node, (live) => (hasFailed(job, live) ? withRetry(live, image, nowMs) : live.spec)),
+    ),
+    ...nodes.tell.map(async (node) => {
+      const spread = Math.random();
+      try {
+        await world.edits.edit(node, (live) => withWish(live, { ...wish, tagTtlSeconds, spread }));
+      } catch (error) {
+        if (failureTypeOf(error) !== 'Invalid') throw error;
+        world.refusals.add(refusalKey(job, node), world.now());
+        const fields = { job: qualifiedName(job.metadata), node, err: error };
+        world.log.warn(fields, 'Cannot write an image to a NodeImage');
+      }
+    }),
+  ]);
+}
+
+/** An aborted job is taken off the NodeImages that have not ended. */
+export async function withdraw(
+  job: ImagePullJob,
+  { nodeImages: known, edits }: PullJobPassDependencies,
+): Promise<void> {
+  const image = imageOf(job);
+  if (image === undefined || steeringOf(job).abortedBy === undefined) return;
+  const { uid } = job.metadata;
+  const open = known.byIndex(nodeImagesByOwner, uid).filter((live) => withoutWish(live, image, uid) !== live.spec);
+  await Promise.all(open.map(({ metadata }) => edits.edit(metadata.name, (live) => withoutWish(live, image, uid))));
+}
+
+/** Whether the job that owns a tag has ended. */
+function endedIn({ jobs }: PullJobPassDependencies): (owner: ImageOwner) => boolean {
+  return ({ namespace = '', name = '', uid }) => {
+    const owner = jobs.byName(namespace, name);
+    return owner !== undefined && owner.metadata.uid === uid && isFinished(owner);
+  };
+}
+
+function hasFailed(job: ImagePullJob, live: NodeImage): boolean {
+  const image = imageOf(job);
+  return image !== undefined && standings(job, image, [live], []).some(({ state }) => state === 'failed');
+}
+
+function refusalKey({ metadata }: ImagePullJob, node: string): string {
+  return `${metadata.uid} ${node}`;
+}

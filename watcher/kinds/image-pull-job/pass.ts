@@ -1,0 +1,199 @@
+import { sameJson } from '../../../api/base/json.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import {
+  commandNames,
+  type PullJobOperation,
+  pullOnNodesId,
+  pullOnNodesType,
+  queues,
+} from '../../../api/engine/operations.ts';
+import {
+  type ImagePullJob,
+  type ImagePullJobStatus,
+  imageListPullJobs,
+  imagePullJobs,
+  isFinished,
+  pullSecretFinalizer,
+  steeringOf,
+} from '../../../api/image-pull-job/types.ts';
+import { tooLargeForNodes } from '../../../api/image-pull-job/validate.ts';
+import type { NodeImage } from '../../../api/node-image/types.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { KubeWriter } from '../../../kube/fence.ts';
+import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
+import { unlessMovedOn } from '../../../kube/moved-on.ts';
+import type { RecentlySeen } from '../../../kube/recently-seen.ts';
+import {
+  jobStatus,
+  type NodeStanding,
+  nodesToRetry,
+  nodesToTell,
+  retryTold,
+} from '../../../workflows/plan/images/image-pull-job.ts';
+import { imageOf } from '../../../workflows/plan/images/node-image.ts';
+import { shortened, summaryBytes } from '../../../workflows/plan/text-size.ts';
+import type { ControllerContext } from '../../controller.ts';
+import { deleteExpired } from '../../expiry.ts';
+import { hasCommand, passOnCommand } from '../../operator-commands.ts';
+import type { Starter, WantedOperation } from '../../starter.ts';
+import type { NodeImageEdits } from '../node-image/edits.ts';
+import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
+import { knowsAllNodes, standingsNow, withdraw, writeToNodes } from './nodes.ts';
+import { areSecretsComplete, forgetUnusable, type JobSecrets, reportUnusable, secretsFor } from './secrets.ts';
+
+export interface PullJobPassDependencies {
+  readonly kube: Pick<KubeWriter, 'list' | 'create' | 'patch' | 'delete'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly images: ControllerContext['config']['images'];
+  readonly log: ControllerContext['log'];
+  readonly now: () => number;
+  /** Whether images are pulled on this cluster at all. */
+  readonly isOn: boolean;
+  readonly jobs: Pick<Cache<ImagePullJob>, 'byUid' | 'byName' | 'seen'>;
+  readonly nodeImages: Pick<Cache<NodeImage>, 'all' | 'byName' | 'byIndex' | 'size'>;
+  readonly pods: Pick<Cache<Pod>, 'all'>;
+  readonly edits: Pick<NodeImageEdits, 'edit'>;
+  readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
+  /** How soon Secrets are looked for again that are missing or could not be copied. */
+  readonly secretsAgainMs: number;
+  /** By job and node: its NodeImage took no further image, so the job continues with other nodes meanwhile. */
+  readonly refusals: RecentlySeen;
+  /** By job and Secret: it was reported that the Secret holds no registry credentials. */
+  readonly toldUnusable: Set<string>;
+}
+
+const seenWithinMs = 30_000;
+
+/** How soon to look again while not all NodeImages are known: their watch is a moment behind. */
+const unknownNodesMs = 50;
+
+/** One pass over one job. */
+export async function passOverPullJob(uid: string, world: PullJobPassDependencies): Promise<PassResult | undefined> {
+  const job = world.jobs.byUid(uid);
+  if (job === undefined) {
+    end(uid, world);
+    forgetUnusable(uid, world);
+    return undefined;
+  }
+  if (job.metadata.deletionTimestamp !== undefined) {
+    end(uid, world);
+    await release(job, world);
+    return undefined;
+  }
+  const commanded = hasCommand(job) ? await command(job, world) : undefined;
+  if (isFinished(job)) {
+    end(uid, world);
+    await release(job, world);
+    await withdraw(job, world);
+    return earliest(await expire(job, world), commanded);
+  }
+  if (!world.isOn) return undefined;
+  return earliest(await carryOn(job, world), commanded);
+}
+
+/** Writes the job to nodes, counts them, and writes the status. */
+async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
+  if (imageOf(job) === undefined) return undefined; // admission lets none pass
+  if (job.status?.startTime === undefined && !(await knowsAllNodes(world))) return { againInMs: unknownNodesMs };
+  const tooLarge = tooLargeForNodes(job.spec);
+  const secrets = await secretsFor(job, tooLarge, world);
+  await reportUnusable(job, secrets, world);
+
+  const before = standingsNow(job, secrets, world);
+  const retry = nodesToRetry(job, before);
+  const tell = secrets.mayTell && tooLarge === undefined ? nodesToTell(job, before) : [];
+  await writeToNodes(job, { retry, tell, secrets: secrets.refs }, world);
+
+  const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
+  const { status, againInMs } = statusNow(job, { nodes: after, retried: retry.length, secrets, tooLarge }, world);
+  await writeStatus(job, status, world);
+  if (status.completionTime === undefined) world.starter.want(operationOf(job));
+  return earliest(
+    againInMs === undefined ? undefined : { againInMs },
+    areSecretsComplete(secrets) ? undefined : { againInMs: world.secretsAgainMs },
+  );
+}
+
+interface Progress {
+  readonly nodes: readonly NodeStanding[];
+  readonly retried: number;
+  readonly secrets: JobSecrets;
+  readonly tooLarge: ReturnType<typeof tooLargeForNodes>;
+}
+
+function statusNow(job: ImagePullJob, progress: Progress, { starter, now }: PullJobPassDependencies) {
+  const { nodes, retried, secrets, tooLarge } = progress;
+  const engine = starter.trouble(pullOnNodesId(job.metadata.uid));
+  const { status, againInMs } = jobStatus(job, nodes, {
+    nowMs: now(),
+    ...(engine && { engine }),
+    ...(secrets.trouble !== undefined && { secretTrouble: secrets.trouble }),
+    ...(tooLarge !== undefined && { tooLarge }),
+  });
+  const isRetrying = steeringOf(job).retrying && status.completionTime === undefined;
+  const told = isRetrying ? { ...status, conditions: retryTold(status.conditions, retried, now()) } : status;
+  return { status: told, againInMs };
+}
+
+async function writeStatus(
+  job: ImagePullJob,
+  status: ImagePullJobStatus,
+  { kube, jobs }: PullJobPassDependencies,
+): Promise<void> {
+  if (sameJson(job.status, status)) return;
+  const { namespace = '', name, uid, resourceVersion } = job.metadata;
+  const patch = [
+    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    { op: 'add', path: '/status', value: status },
+  ];
+  const written = await unlessMovedOn(
+    kube.patch<ImagePullJob>(imagePullJobs, { namespace, name }, 'json', patch, { subresource: 'status' }),
+  );
+  if (written) await jobs.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
+}
+
+/** Lets the operation of the job end: it looks, and finds nothing left to do. */
+function end(uid: string, { starter }: PullJobPassDependencies): void {
+  const workflowId = pullOnNodesId(uid);
+  if (starter.isSent(workflowId)) void starter.tell(workflowId, null);
+  starter.forget(workflowId);
+}
+
+/** IPJ-23: the copies of Secrets, and then the finalizer that says there are some. */
+async function release(job: ImagePullJob, { kube, pullSecrets }: PullJobPassDependencies): Promise<void> {
+  const { namespace = '', name, uid, resourceVersion, finalizers = [] } = job.metadata;
+  if (!finalizers.includes(pullSecretFinalizer)) return;
+  await pullSecrets.release(job);
+  const left = finalizers.filter((finalizer) => finalizer !== pullSecretFinalizer);
+  const body = { metadata: { uid, resourceVersion, finalizers: left } };
+  await unlessMovedOn(kube.patch(imagePullJobs, { namespace, name }, 'merge', body));
+}
+
+/** IPJ-23. A job of a list waits for the list, which counts it (ILP-8). */
+async function expire(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
+  const { ownerReferences = [] } = job.metadata;
+  if (ownerReferences.some(({ kind, controller }) => controller && kind === imageListPullJobs.kind)) return undefined;
+  const { ttlSecondsAfterFinished: ttlSeconds } = job.spec.completionPolicy;
+  return await deleteExpired(job, imagePullJobs, { ttlSeconds, completionTime: job.status?.completionTime }, world);
+}
+
+async function command(job: ImagePullJob, { kube, starter }: PullJobPassDependencies): Promise<PassResult | undefined> {
+  const workflowId = pullOnNodesId(job.metadata.uid);
+  const commanded = isFinished(job) ? ({ kind: 'nobody' } as const) : ({ kind: 'running', workflowId } as const);
+  return await passOnCommand(job, imagePullJobs, commandNames, commanded, { kube, starter });
+}
+
+function operationOf(job: ImagePullJob): WantedOperation {
+  const { namespace = '', name, uid } = job.metadata;
+  const argument: PullJobOperation = { job: { namespace, name, uid } };
+  return {
+    workflowId: pullOnNodesId(uid),
+    workflowType: pullOnNodesType,
+    taskQueue: queues.cluster,
+    argument,
+    change: null,
+    inputs: uid,
+    summary: shortened(`pull ${job.spec.image} for ${namespace}/${name}`, summaryBytes),
+    about: { kind: imagePullJobs.kind, namespace, name, node: '' },
+  };
+}
