@@ -14,6 +14,7 @@ import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../ap
 import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { hasInPlaceGate, launchBarrierEnv } from '../api/in-place/in-place-update.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
+import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { type EndpointSlice, type Service, serviceLabel } from './drained.ts';
 import { commandIn } from './operator-commands.ts';
 
@@ -245,6 +246,17 @@ function keyOf(resource: Resource): string {
   return `${apiVersionOf(resource)}/${resource.kind}`;
 }
 
+/** How objects of our own kinds are trimmed. */
+const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
+  CloneSet: trimmed(cloneSets, trimSet),
+  ContainerRecreateRequest: 'none',
+  PodProbeMarker: 'none',
+  NodePodProbe: 'none',
+  ImageListPullJob: 'none',
+  ImagePullJob: 'none',
+  NodeImage: 'none',
+};
+
 const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.pods, trimPod),
   trimmed(kubeResource.nodes, trimNode),
@@ -253,7 +265,7 @@ const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.persistentVolumeClaims, trimClaim),
   trimmed(kubeResource.endpointSlices, trimSlice),
   trimmed(kubeResource.services, trimService),
-  trimmed(cloneSets, trimSet),
+  ...partsOf(trimsOfKinds),
 ]);
 
 /** The fields that are there. */

@@ -7,7 +7,7 @@ import { cloneSetKind } from '../../api/cloneset/schema.ts';
 import { validateCloneSet } from '../../api/cloneset/validate.ts';
 import { containerRecreateRequestKind } from '../../api/container-recreate-request/schema.ts';
 import { validateRecreateSpec } from '../../api/container-recreate-request/types.ts';
-import { kinds } from '../../api/kinds.ts';
+import { kindDefinitions } from '../../api/kinds.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 import { driftOf, generatedFiles, generatedFolders } from '../../deploy/generate/files.ts';
 
@@ -40,7 +40,7 @@ describe('generated files', () => {
     expect(paths).toContain('deploy/crds/apps.kruise.io_containerrecreaterequests.yaml');
     expect(paths).toContain('docs/reference/container-recreate-request.md');
     expect(paths).toContain('docs/reference/cloneset.md');
-    expect(paths).toHaveLength(2 * kinds.length + 1);
+    expect(paths).toHaveLength(2 * kindDefinitions.length + 1);
   });
 });
 
