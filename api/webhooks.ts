@@ -44,16 +44,14 @@ export const webhooks = {
     mutating: {
       name: 'mcontainerrecreaterequest.kb.io',
       path: '/mutate-apps-kruise-io-containerrecreaterequest',
-      why: 'A request that admission has not filled in cannot be carried out, so it is refused without an answer.',
+      why: 'A request that admission has not filled in cannot be carried out: without an answer it is refused.',
     },
   },
   CloneSet: {
     mutating: {
       name: 'mcloneset.kb.io',
       path: '/mutate-apps-kruise-io-cloneset',
-      why:
-        'A CloneSet without its defaults would get a new revision once it has them, so it is refused without an ' +
-        'answer.',
+      why: 'A CloneSet that gets its defaults later gets a new revision by them: without an answer it is refused.',
     },
     validating: {
       name: protectedKinds.CloneSet.webhook,

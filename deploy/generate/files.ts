@@ -2,7 +2,9 @@ import { stringify } from 'yaml';
 import { type KindName, kinds } from '../../api/kinds.ts';
 import type { KindDefinition } from '../../api/schema/kind.ts';
 import { crdOf } from './crd.ts';
+import { rbacFiles } from './rbac.ts';
 import { featureGateReference, referenceOf } from './reference.ts';
+import { webhooksFile } from './webhooks.ts';
 
 /** A file that is never edited, by its path from the top of the repository. */
 export interface GeneratedFile {
@@ -11,10 +13,23 @@ export interface GeneratedFile {
 }
 
 /** The folders in which every file is generated, but for those that people write. */
-export const generatedFolders = ['deploy/crds', 'docs/reference'] as const;
+export const generatedFolders = ['deploy/crds', 'deploy/rbac', 'deploy/webhooks', 'docs/reference'] as const;
 
-/** Limits have reasons, which no schema knows. A test holds the page to the code. */
-const writtenByPeople: readonly string[] = ['docs/reference/limits.md'];
+/**
+ * What people write in these folders: limits have reasons, which no schema knows (a test holds the page to the code), and
+ * policies are expressions of their own.
+ */
+const writtenByPeople: readonly string[] = [
+  'deploy/rbac/daemon-image-policy.yaml',
+  'deploy/rbac/daemon-node-policy.yaml',
+  'deploy/rbac/daemon-probe-policy.yaml',
+  'deploy/rbac/installation.yaml',
+  'deploy/rbac/namespace.yaml',
+  'deploy/rbac/watcher-policy.yaml',
+  'deploy/rbac/webhook-dry-run.yaml',
+  'deploy/rbac/worker-policy.yaml',
+  'docs/reference/limits.md',
+];
 
 /** The base name of the reference page of each kind, as its page in docs/kinds and its folder in api/ are named. */
 const pageNames: Readonly<Record<KindName, string>> = {
@@ -30,7 +45,12 @@ const pageNames: Readonly<Record<KindName, string>> = {
 /** All generated files, as they must be. */
 export function generatedFiles(): readonly GeneratedFile[] {
   const ofKinds = Object.entries(kinds).flatMap(([name, kind]) => filesOf(kind, pageNames[name as KindName]));
-  return [...ofKinds, { path: 'docs/reference/feature-gates.md', content: featureGateReference() }];
+  return [
+    ...ofKinds,
+    ...rbacFiles(),
+    { path: 'deploy/webhooks/webhooks.yaml', content: webhooksFile() },
+    { path: 'docs/reference/feature-gates.md', content: featureGateReference() },
+  ];
 }
 
 function filesOf(kind: KindDefinition, pageName: string): readonly GeneratedFile[] {
