@@ -12,15 +12,9 @@ import {
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
 import { sameJson } from '../api/base/json.ts';
 import { referenceOf } from '../api/core/familiar-image.ts';
-import {
-  changedSignal,
-  commandNames,
-  type PullOperation,
-  parsePullChanged,
-  pullImagesId,
-  searchAttributes,
-} from '../api/engine/operations.ts';
+import { changedSignal, commandNames, searchAttributes } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { type PullOperation, parsePullChanged, pullImagesId } from '../api/node-image/operation.ts';
 import { nodeImages, pullMessage } from '../api/node-image/types.ts';
 import {
   backOffsOf,

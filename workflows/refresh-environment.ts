@@ -1,7 +1,8 @@
 import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
+import type { RefreshOperation } from '../api/container-recreate-request/operation.ts';
 import { refusalWait } from '../api/core/failure.ts';
-import { type RefreshOperation, searchAttributes } from '../api/engine/operations.ts';
+import { searchAttributes } from '../api/engine/operations.ts';
 import type { News } from './plan/recreate/recreate-containers.ts';
 import {
   heardOfRefresh,

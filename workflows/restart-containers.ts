@@ -11,17 +11,15 @@ import {
 } from '@temporalio/workflow';
 import type { RequestLook } from '../activities/kube/requests.ts';
 import { timestamp, whenPassed } from '../api/base/time.ts';
-import { crr } from '../api/container-recreate-request/types.ts';
 import {
-  changedSignal,
-  commandNames,
   isSameWork,
   parseRestartChanged,
   type RestartOperation,
   type RestartWork,
   restartContainersId,
-  searchAttributes,
-} from '../api/engine/operations.ts';
+} from '../api/container-recreate-request/operation.ts';
+import { crr } from '../api/container-recreate-request/types.ts';
+import { changedSignal, commandNames, searchAttributes } from '../api/engine/operations.ts';
 import {
   type Action,
   allNamed,

@@ -11,15 +11,9 @@ import {
 } from '@temporalio/workflow';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
-import {
-  changedSignal,
-  parseRollOutChanged,
-  type RollOutOperation,
-  rollOutCommandNames,
-  rollOutId,
-  searchAttributes,
-} from '../api/engine/operations.ts';
+import { changedSignal, rollOutCommandNames, searchAttributes } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
 import type { Permit } from './plan/fleet/permit.ts';
 import {

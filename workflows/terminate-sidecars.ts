@@ -10,14 +10,13 @@ import {
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
+import { changedSignal, commandNames, searchAttributes } from '../api/engine/operations.ts';
 import {
-  changedSignal,
-  commandNames,
   type SidecarOperation,
-  searchAttributes,
+  type TerminationStatus,
   terminateSidecarsId,
-} from '../api/engine/operations.ts';
-import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
+  terminationWaits,
+} from '../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
 import { waitingSince } from './plan/recreate/recreate-containers.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';

@@ -2,6 +2,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { sameJson } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { timestamp } from '../../api/base/time.ts';
+import type { RestartOperation } from '../../api/container-recreate-request/operation.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestStatus,
@@ -23,7 +24,7 @@ import {
   kubeResource,
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
-import type { CommandName, RestartOperation } from '../../api/engine/operations.ts';
+import type { CommandName } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';

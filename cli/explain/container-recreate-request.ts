@@ -1,3 +1,4 @@
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import {
   type ContainerRecreateRequest,
   convertRecreateRequest,
@@ -9,7 +10,6 @@ import {
 import { findCondition } from '../../api/core/conditions.ts';
 import { apiVersionOf } from '../../api/core/meta.ts';
 import { crrLabel } from '../../api/core/well-known.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { attempt } from '../failure.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';

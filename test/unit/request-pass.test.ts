@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { type ContainerRecreateRequest, crr, recreateWait } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
@@ -10,7 +11,6 @@ import {
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
-import { parseRestartChanged, restartContainersId } from '../../api/engine/operations.ts';
 import {
   expectedEnvHash,
   formatContainersMeta,

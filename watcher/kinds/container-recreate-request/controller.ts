@@ -10,6 +10,12 @@ import { fnv1a } from '../../../api/base/fnv.ts';
 import { sameJson } from '../../../api/base/json.ts';
 import { timestamp } from '../../../api/base/time.ts';
 import {
+  type RestartChanged,
+  type RestartOperation,
+  restartContainersId,
+  restartContainersType,
+} from '../../../api/container-recreate-request/operation.ts';
+import {
   type ContainerRecreateRequest,
   crr,
   describeErrors,
@@ -29,15 +35,7 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { heldKeys, recreateKey, requestOfKey, withoutReadinessKey } from '../../../api/core/pod-readiness.ts';
 import { crrLabel, crrUnreadyFinalizer, eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
-import {
-  commandEvent,
-  commandNames,
-  queues,
-  type RestartChanged,
-  type RestartOperation,
-  restartContainersId,
-  restartContainersType,
-} from '../../../api/engine/operations.ts';
+import { commandEvent, commandNames, queues } from '../../../api/engine/operations.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { KubeClient } from '../../../kube/client.ts';

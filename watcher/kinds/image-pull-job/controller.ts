@@ -12,13 +12,8 @@ import type { Pod } from '../../../api/core/pod.ts';
 import { qualifiedName } from '../../../api/core/refs.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { grantFor } from '../../../api/engine/missing-right.ts';
-import {
-  commandNames,
-  type PullJobOperation,
-  pullOnNodesId,
-  pullOnNodesType,
-  queues,
-} from '../../../api/engine/operations.ts';
+import { commandNames, queues } from '../../../api/engine/operations.ts';
+import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import {
   type ImagePullJob,
   type ImagePullJobStatus,
