@@ -1,6 +1,6 @@
 import { cloneSets } from '../cloneset/types.ts';
 import type { OwnerReference, Resource } from '../core/meta.ts';
-import { type PerKind, partOf } from '../per-kind.ts';
+import { type PerKind, partOf, partsOf } from '../per-kind.ts';
 
 /** The kinds whose changes are rolled out, as the API server addresses them. */
 const fleetKinds: PerKind<Resource> = {
@@ -23,3 +23,6 @@ export function fleetOf({ apiVersion, kind }: Pick<OwnerReference, 'apiVersion' 
   const resource = partOf(fleetKinds, kind);
   return resource !== undefined && apiVersion.startsWith(`${resource.group}/`) ? resource : undefined;
 }
+
+/** The names of the kinds whose changes are rolled out. */
+export const fleetKindNames: readonly string[] = partsOf(fleetKinds).map(({ kind }) => kind);

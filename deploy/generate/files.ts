@@ -4,6 +4,7 @@ import type { KindDefinition } from '../../api/schema/kind.ts';
 import { crdOf } from './crd.ts';
 import { rbacFiles } from './rbac.ts';
 import { featureGateReference, referenceOf } from './reference.ts';
+import { watcherPolicyFile } from './watcher-policy.ts';
 import { webhooksFile } from './webhooks.ts';
 
 /** A file that is never edited, by its path from the top of the repository. */
@@ -25,7 +26,6 @@ const writtenByPeople: readonly string[] = [
   'deploy/rbac/daemon-probe-policy.yaml',
   'deploy/rbac/installation.yaml',
   'deploy/rbac/namespace.yaml',
-  'deploy/rbac/watcher-policy.yaml',
   'deploy/rbac/webhook-dry-run.yaml',
   'deploy/rbac/worker-policy.yaml',
   'docs/reference/limits.md',
@@ -48,6 +48,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
   return [
     ...ofKinds,
     ...rbacFiles(),
+    { path: 'deploy/rbac/watcher-policy.yaml', content: watcherPolicyFile() },
     { path: 'deploy/webhooks/webhooks.yaml', content: webhooksFile() },
     { path: 'docs/reference/feature-gates.md', content: featureGateReference() },
   ];

@@ -43,12 +43,14 @@ describe('generated files', () => {
     expect(paths).toContain('deploy/crds/apps.kruise.io_containerrecreaterequests.yaml');
     expect(paths).toContain('docs/reference/container-recreate-request.md');
     expect(paths).toContain('docs/reference/cloneset.md');
-    expect(paths).toHaveLength(2 * kindDefinitions.length + roleFiles.length + 2);
+    expect(paths).toHaveLength(2 * kindDefinitions.length + roleFiles.length + 3);
   });
 
-  it('are the rights of each role, and the webhooks', () => {
+  it('are the rights of each role, the policy that limits the watcher, and the webhooks', () => {
     const paths = generatedFiles().map(({ path }) => path);
-    expect(paths).toEqual(expect.arrayContaining([...roleFiles, 'deploy/webhooks/webhooks.yaml']));
+    expect(paths).toEqual(
+      expect.arrayContaining([...roleFiles, 'deploy/rbac/watcher-policy.yaml', 'deploy/webhooks/webhooks.yaml']),
+    );
   });
 
   it.each(roleFiles)('%s says of every rule why it is there', (path) => {

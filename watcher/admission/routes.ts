@@ -53,28 +53,31 @@ const reviews: Reviews = {
 };
 
 /** What is reported of reviews and conversions. */
-export interface RouteReports extends Pick<ReviewOptions, 'onRefusal' | 'onFailure'> {
+export interface RouteReports extends Required<Pick<ReviewOptions, 'onRefusal' | 'onFailure'>> {
   readonly onConversionWarning: (warning: string) => void;
 }
 
 /** Every path that admission serves. */
-export function routesOf(means: ReviewMeans, reports: RouteReports): AdmissionServerOptions['routes'] {
-  const { onConversionWarning, ...told } = reports;
-  const { onRefusal: _, ...toldOfDeletions } = told;
+export function routesOf(
+  means: ReviewMeans,
+  { onRefusal, onFailure, onConversionWarning }: RouteReports,
+): AdmissionServerOptions['routes'] {
   const ofKinds = reviewsByPath(means).map(([path, review]) => [
     path,
-    admissionRoute(review, { whenFailed: 'refuse', ...told }),
+    admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure }),
   ]);
+  // `protection` reports refused deletions.
   const ofDeletions = deletionOnlyKinds.map((kind) => [
     kind.path,
-    admissionRoute(reviewDeletion(kind, means.protection), { whenFailed: 'refuse', ...toldOfDeletions }),
+    admissionRoute(reviewDeletion(kind, means.protection), { whenFailed: 'refuse', onFailure }),
   ]);
   return {
     ...Object.fromEntries([...ofKinds, ...ofDeletions]),
     // A pod must not fail to start because of us; what was missed shows in the status of its workload.
     [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers), {
       whenFailed: 'leaveToFailurePolicy',
-      ...told,
+      onRefusal,
+      onFailure,
     }),
     [installation.conversionPath]: {
       answer: conversionRoute(conversions, onConversionWarning),
