@@ -28,18 +28,18 @@ export function yamlOf(
 const lineWidth = 120;
 /** Room for the indentation of what is commented. */
 const commentWidth = 112;
-/** Longer texts are folded. */
+/** Longer texts are folded, and longer lists of words have a line for each. */
 const longText = 90;
 
-/** Comments above what has them, lists of words in one line, and long texts folded. */
+/** Comments above what has them, short lists of words in one line, and long texts folded. */
 function layOut(node: Node, value: unknown): void {
   const why = commentOf(value);
   if (why !== undefined) node.commentBefore = linesOf(why);
   if (isScalar(node)) {
     if (typeof node.value === 'string' && node.value.length > longText) node.type = 'BLOCK_FOLDED';
   } else if (isSeq<Node>(node)) {
-    node.flow = node.items.every((item) => isScalar(item));
     const values: readonly unknown[] = Array.isArray(value) ? value : [];
+    node.flow = node.items.every((item) => isScalar(item)) && values.join(', ').length < longText;
     for (const [index, item] of node.items.entries()) layOut(item, values[index]);
   } else if (isMap<{ readonly value: string }, Node>(node)) {
     const fields = new Map(Object.entries(value ?? {}));
