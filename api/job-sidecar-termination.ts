@@ -15,6 +15,7 @@ import type { ContainerRecreateRequest } from './container-recreate-request/type
 import type { EventText } from './core/event.ts';
 import type { OwnerReference } from './core/meta.ts';
 import type { Container, ContainerStatus, Pod, PodCondition } from './core/pod.ts';
+import type { PodRef } from './core/refs.ts';
 import { sidecarTerminatedCondition } from './core/well-known.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
 
@@ -232,3 +233,15 @@ export const terminationWaits = {
     'Fix the rejected object or what rejects it: it is retried automatically, or at once after the signal retry; or signal abort',
 } as const;
 export type TerminationWaitReason = keyof typeof terminationWaits;
+
+/** Ends the sidecars of one pod whose main containers are done. What it stops goes through `restartContainers`. */
+export const terminateSidecarsType = 'terminateSidecars';
+
+export function terminateSidecarsId(podUid: string): string {
+  return `terminate-sidecars/${podUid}`;
+}
+
+/** What a run of `terminateSidecars` is started with. */
+export interface SidecarOperation {
+  readonly pod: PodRef;
+}

@@ -6,13 +6,21 @@ import { nodePodProbeKind } from './node-pod-probe/schema.ts';
 import { podProbeMarkerKind } from './pod-probe-marker/schema.ts';
 import type { KindDefinition } from './schema/kind.ts';
 
-/** Every kind of Windlass's own. A line here gives a kind its CustomResourceDefinition and its reference page. */
-export const kinds: readonly KindDefinition[] = [
-  containerRecreateRequestKind,
-  cloneSetKind,
-  podProbeMarkerKind,
-  nodePodProbeKind,
-  imageListPullJobKind,
-  imagePullJobKind,
-  nodeImageKind,
-];
+/**
+ * Every kind of Windlass's own, by its name in the API. A line here gives a kind its CustomResourceDefinition and its
+ * reference page, and makes the compiler ask each layer for its part (see `PerKind`).
+ */
+export const kinds = {
+  ContainerRecreateRequest: containerRecreateRequestKind,
+  CloneSet: cloneSetKind,
+  PodProbeMarker: podProbeMarkerKind,
+  NodePodProbe: nodePodProbeKind,
+  ImageListPullJob: imageListPullJobKind,
+  ImagePullJob: imagePullJobKind,
+  NodeImage: nodeImageKind,
+} as const satisfies Readonly<Record<string, KindDefinition>>;
+
+export type KindName = keyof typeof kinds;
+
+/** The definitions of all kinds. */
+export const kindDefinitions: readonly KindDefinition[] = Object.values(kinds);

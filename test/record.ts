@@ -7,16 +7,14 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
+import { restartContainersId, restartContainersType } from '../api/container-recreate-request/operation.ts';
 import { kubeResource } from '../api/core/well-known.ts';
-import {
-  changedSignal,
-  pullImagesType,
-  pullOnNodesType,
-  restartContainersId,
-  restartContainersType,
-  rollOutType,
-  terminateSidecarsType,
-} from '../api/engine/operations.ts';
+import { changedSignal } from '../api/engine/operations.ts';
+import { rollOutType } from '../api/fleet/operation.ts';
+import { pullOnNodesType } from '../api/image-pull-job/operation.ts';
+import { terminateSidecarsType } from '../api/job-sidecar-termination.ts';
+import { pullImagesType } from '../api/node-image/operation.ts';
+import type { PerOperation } from '../api/operations.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
 import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';
@@ -492,18 +490,14 @@ async function recordAll<Stage extends { stop(): Promise<void> }>(
 
 const [workflow = '', word = ''] = process.argv.slice(2);
 await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WINDLASS_KEEP === '1' }, async () => {
-  const isWanted = (type: string) => workflow === '' || workflow === type;
-  if (isWanted(restartContainersType)) {
-    await recordAll(restartContainersType, restarts, () => startWindlass({ instance }), word);
+  const recorders: PerOperation<() => Promise<void>> = {
+    restartContainers: () => recordAll(restartContainersType, restarts, () => startWindlass({ instance }), word),
+    terminateSidecars: () => recordAll(terminateSidecarsType, terminations, () => startWindlass({ instance }), word),
+    pullImages: () => recordAll(pullImagesType, pullImagesScenarios, () => startWindlass({ instance }), word),
+    pullOnNodes: () => recordAll(pullOnNodesType, pullOnNodesScenarios, () => startPullJobs(instance), word),
+    rollOut: () => recordAll(rollOutType, rollOutScenarios, () => startRollOuts({ instance }), word),
+  };
+  for (const [type, recordOne] of Object.entries(recorders)) {
+    if (workflow === '' || workflow === type) await recordOne();
   }
-  if (isWanted(terminateSidecarsType)) {
-    await recordAll(terminateSidecarsType, terminations, () => startWindlass({ instance }), word);
-  }
-  if (isWanted(pullImagesType)) {
-    await recordAll(pullImagesType, pullImagesScenarios, () => startWindlass({ instance }), word);
-  }
-  if (isWanted(pullOnNodesType)) {
-    await recordAll(pullOnNodesType, pullOnNodesScenarios, () => startPullJobs(instance), word);
-  }
-  if (isWanted(rollOutType)) await recordAll(rollOutType, rollOutScenarios, () => startRollOuts({ instance }), word);
 });

@@ -1,3 +1,4 @@
+import { type PerKind, partsOf } from '../api/per-kind.ts';
 import type { ControllerOf } from './controller.ts';
 import { installationRecord } from './installation-record.ts';
 import { cloneSetController } from './kinds/cloneset/controller.ts';
@@ -10,16 +11,24 @@ import { sidecarTerminations } from './kinds/pod/job-sidecar-termination.ts';
 import { readinessGates } from './kinds/pod/readiness-gates.ts';
 import { podProbes } from './kinds/pod-probe-marker/controller.ts';
 
-/** Everything that the watcher looks after. A line here gives a kind its controller. */
+/** The controller of each kind. */
+const controllersOfKinds: PerKind<ControllerOf> = {
+  ContainerRecreateRequest: recreateRequests,
+  CloneSet: cloneSetController,
+  PodProbeMarker: podProbes,
+  // The controller of PodProbeMarker writes them.
+  NodePodProbe: 'none',
+  NodeImage: nodeImageKeeper,
+  ImagePullJob: imagePullJobRunner,
+  ImageListPullJob: imageListPullJobRunner,
+};
+
+/** What pods ask for by labels, annotations and environment variables. */
+const controllersOfPods: readonly ControllerOf[] = [readinessGates, containerLaunches, sidecarTerminations];
+
+/** Every controller of the watcher. */
 export const controllers: readonly ControllerOf[] = [
-  recreateRequests,
-  readinessGates,
-  cloneSetController,
-  podProbes,
-  containerLaunches,
-  sidecarTerminations,
-  nodeImageKeeper,
-  imagePullJobRunner,
-  imageListPullJobRunner,
+  ...partsOf(controllersOfKinds),
+  ...controllersOfPods,
   installationRecord,
 ];

@@ -20,6 +20,7 @@ import { group, kubeResource, podReadinessGate, windlassAnnotation } from '../ap
 import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { hasInPlaceGate } from '../api/in-place/annotations.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
+import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
 import { commandIn } from './operator-commands.ts';
 
@@ -258,6 +259,17 @@ function keyOf(resource: Resource): string {
   return `${apiVersionOf(resource)}/${resource.kind}`;
 }
 
+/** How objects of our own kinds are trimmed. */
+const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
+  CloneSet: trimmed(cloneSets, trimSet),
+  ContainerRecreateRequest: 'none',
+  PodProbeMarker: 'none',
+  NodePodProbe: 'none',
+  ImageListPullJob: 'none',
+  ImagePullJob: 'none',
+  NodeImage: 'none',
+};
+
 const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.pods, trimPod),
   trimmed(kubeResource.nodes, trimNode),
@@ -266,7 +278,7 @@ const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.persistentVolumeClaims, trimClaim),
   trimmed(kubeResource.endpointSlices, trimSlice),
   trimmed(kubeResource.services, trimService),
-  trimmed(cloneSets, trimSet),
+  ...partsOf(trimsOfKinds),
 ]);
 
 /** The fields that are there. */

@@ -11,6 +11,7 @@ import { sidecarActivities } from '../activities/kube/sidecars.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
 import { queues } from '../api/engine/operations.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { joinActivities } from './activity-groups.ts';
 import { observeActivities } from './activity-interceptor.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
@@ -64,14 +65,14 @@ export function clusterActivities({
   kube,
   now,
 }: Pick<ClusterWorkerDependencies, 'client' | 'kube'> & { readonly now: () => Date }) {
-  return {
-    ...requestActivities({ kube, now }),
-    ...drainActivities({ kube, now }),
-    ...environmentActivities({ kube }),
-    ...operatorEventActivities({ kube, now }),
-    ...sidecarActivities({ kube, now }),
-    ...nodeImageActivities({ kube, now }),
-    ...pullJobActivities({ kube, now }),
-    ...signalActivities({ client }),
-  };
+  return joinActivities({
+    requests: requestActivities({ kube, now }),
+    drain: drainActivities({ kube, now }),
+    environment: environmentActivities({ kube }),
+    operatorEvents: operatorEventActivities({ kube, now }),
+    sidecars: sidecarActivities({ kube, now }),
+    nodeImages: nodeImageActivities({ kube, now }),
+    pullJobs: pullJobActivities({ kube, now }),
+    signals: signalActivities({ client }),
+  });
 }

@@ -6,6 +6,7 @@ import type { DeletionRefusalReason, ProtectedKind } from '../api/deletion-prote
 import { pullJobWaits } from '../api/image-pull-job/texts.ts';
 import { terminationWaits } from '../api/job-sidecar-termination.ts';
 import { pullWaits } from '../api/node-image/texts.ts';
+import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { markerWaits } from '../api/pod-probe-marker/texts.ts';
 import type { Role } from './options.ts';
 
@@ -71,7 +72,17 @@ export interface OperationState {
  * What operations wait for, by the closed lists of the kinds. Reasons are read from objects that others may write, so every
  * other text is counted as `Other`.
  */
-const waits: readonly object[] = [cloneSetWaits, recreateWaits, pullWaits, pullJobWaits, markerWaits, terminationWaits];
+const waitsOfKinds: PerKind<object> = {
+  CloneSet: cloneSetWaits,
+  ContainerRecreateRequest: recreateWaits,
+  NodeImage: pullWaits,
+  ImagePullJob: pullJobWaits,
+  PodProbeMarker: markerWaits,
+  // These have no wait reasons of their own.
+  NodePodProbe: 'none',
+  ImageListPullJob: 'none',
+};
+const waits: readonly object[] = [...partsOf(waitsOfKinds), terminationWaits];
 const knownReasons: ReadonlySet<string> = new Set([...waits.flatMap(Object.keys), ...failureTypes, 'Failed']);
 const phasePattern = /^[A-Z][A-Za-z]{0,31}$/;
 /** More phases than any kind has. */

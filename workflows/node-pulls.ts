@@ -2,8 +2,8 @@
 import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
 import { referenceOf } from '../api/core/familiar-image.ts';
 import type { NodeRef } from '../api/core/refs.ts';
-import type { PullOperation } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import type { PullOperation } from '../api/node-image/operation.ts';
 import {
   begun,
   failedWith,

@@ -1,7 +1,8 @@
 import { ApplicationFailure, condition, workflowInfo } from '@temporalio/workflow';
 import type { NodeImageLook } from '../activities/kube/node-images.ts';
-import { commandNames, type PullOperation, parsePullChanged, pullImagesId } from '../api/engine/operations.ts';
+import { commandNames } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { type PullOperation, parsePullChanged, pullImagesId } from '../api/node-image/operation.ts';
 import { pullMessage } from '../api/node-image/texts.ts';
 import { nodeImages } from '../api/node-image/types.ts';
 import {

@@ -1,5 +1,6 @@
 import { condition } from '@temporalio/workflow';
-import { commandNames, type PullJobOperation, pullOnNodesId } from '../api/engine/operations.ts';
+import { commandNames } from '../api/engine/operations.ts';
+import { type PullJobOperation, pullOnNodesId } from '../api/image-pull-job/operation.ts';
 import { imagePullJobs } from '../api/image-pull-job/types.ts';
 import { shortened, summaryBytes } from './plan/text-size.ts';
 import { images, look } from './shared/activities.ts';

@@ -1,8 +1,9 @@
 import { CancellationScope, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { RequestLook } from '../activities/kube/requests.ts';
 import { timestamp } from '../api/base/time.ts';
+import type { RestartOperation } from '../api/container-recreate-request/operation.ts';
 import type { NodeRef } from '../api/core/refs.ts';
-import { type RestartOperation, searchAttributes } from '../api/engine/operations.ts';
+import { searchAttributes } from '../api/engine/operations.ts';
 import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
 import { allNamed, isMomentary, isOver, momentMs, type Progress } from './plan/recreate/model.ts';
 import { nextActions } from './plan/recreate/next.ts';

@@ -1,7 +1,7 @@
 import { condition } from '@temporalio/workflow';
 import type { EnvironmentLook } from '../activities/kube/environment.ts';
+import type { RefreshOperation } from '../api/container-recreate-request/operation.ts';
 import { refusalWait } from '../api/core/failure.ts';
-import type { RefreshOperation } from '../api/engine/operations.ts';
 import {
   applyRefreshEvent,
   newRefresh,

@@ -1,13 +1,12 @@
 import { condition, workflowInfo } from '@temporalio/workflow';
-import { crr } from '../api/container-recreate-request/types.ts';
 import {
-  commandNames,
   isSameWork,
   parseRestartChanged,
   type RestartWork,
   restartContainersId,
-  searchAttributes,
-} from '../api/engine/operations.ts';
+} from '../api/container-recreate-request/operation.ts';
+import { crr } from '../api/container-recreate-request/types.ts';
+import { commandNames, searchAttributes } from '../api/engine/operations.ts';
 import { type RestartEvent, recreateContainers } from './recreate-containers.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube } from './shared/activities.ts';

@@ -1,14 +1,9 @@
 import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
-import {
-  type CommandName,
-  parseRollOutChanged,
-  type RollOutOperation,
-  rollOutCommandNames,
-  rollOutId,
-} from '../api/engine/operations.ts';
+import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
+import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
 import type { Permit } from './plan/fleet/permit.ts';
 import {

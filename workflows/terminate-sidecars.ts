@@ -2,13 +2,13 @@ import { condition, setCurrentDetails, upsertSearchAttributes } from '@temporali
 import type { SidecarLook } from '../activities/kube/sidecars.ts';
 import { timestamp } from '../api/base/time.ts';
 import { refusalWait } from '../api/core/failure.ts';
+import { commandNames, searchAttributes } from '../api/engine/operations.ts';
 import {
-  commandNames,
   type SidecarOperation,
-  searchAttributes,
+  type TerminationStatus,
   terminateSidecarsId,
-} from '../api/engine/operations.ts';
-import { type TerminationStatus, terminationWaits } from '../api/job-sidecar-termination.ts';
+  terminationWaits,
+} from '../api/job-sidecar-termination.ts';
 import { type Wait, waitFor } from './plan/decision.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
 import type { SidecarDecision, SidecarStep } from './plan/terminate-sidecars.ts';

@@ -1,8 +1,8 @@
+import type { RefreshOperation } from '../../api/container-recreate-request/operation.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type NodeRef, qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import type { RefreshOperation } from '../../api/engine/operations.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';

@@ -3,6 +3,7 @@ import { sameJson } from '../../api/base/json.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import { timestamp } from '../../api/base/time.ts';
 import { recreateDefault } from '../../api/container-recreate-request/defaults.ts';
+import type { RestartOperation } from '../../api/container-recreate-request/operation.ts';
 import { preRecreateGrace, recreateCondition } from '../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
@@ -22,7 +23,7 @@ import {
   kubeResource,
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
-import type { CommandName, RestartOperation } from '../../api/engine/operations.ts';
+import type { CommandName } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';

@@ -16,6 +16,11 @@ export interface KindDefinition {
   readonly versions: readonly KindVersion[];
 }
 
+/** The name of the CustomResourceDefinition of a kind. */
+export function definitionName({ plural, group }: Pick<KindDefinition, 'plural' | 'group'>): string {
+  return `${plural}.${group}`;
+}
+
 interface ScalePaths {
   readonly specReplicasPath: string;
   readonly statusReplicasPath: string;

@@ -13,8 +13,8 @@ import {
 import { apiVersionOf } from '../../api/core/meta.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { isEngineReason } from '../../api/engine/engine-trouble.ts';
-import { rollOutId } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';

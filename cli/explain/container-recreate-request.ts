@@ -1,4 +1,5 @@
 import { convertRecreateRequest } from '../../api/container-recreate-request/convert.ts';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import type { RecreateWaitReason } from '../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
@@ -9,7 +10,6 @@ import {
 import { findCondition } from '../../api/core/conditions.ts';
 import { apiVersionOf } from '../../api/core/meta.ts';
 import { crrLabel } from '../../api/core/well-known.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { attempt } from '../failure.ts';
 import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulCommand } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';

@@ -1,11 +1,23 @@
 import type { Resource } from '../../api/core/meta.ts';
+import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { CommandFailed } from '../failure.ts';
 import { cloneSetExplainer } from './cloneset.ts';
 import { recreateRequestExplainer } from './container-recreate-request.ts';
 import type { Explainer } from './explanation.ts';
 
+/** The explainer of each kind. */
+const explainersOfKinds: PerKind<Explainer> = {
+  CloneSet: cloneSetExplainer,
+  ContainerRecreateRequest: recreateRequestExplainer,
+  PodProbeMarker: 'none',
+  NodePodProbe: 'none',
+  ImageListPullJob: 'none',
+  ImagePullJob: 'none',
+  NodeImage: 'none',
+};
+
 /** Every kind that can be explained. */
-export const explainers: readonly Explainer[] = [cloneSetExplainer, recreateRequestExplainer];
+export const explainers: readonly Explainer[] = partsOf(explainersOfKinds);
 
 /** A kind, and the versions in which its object is looked for. */
 interface AskedKind {

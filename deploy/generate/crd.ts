@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { installation } from '../../api/core/well-known.ts';
-import type { KindDefinition, KindVersion, PrinterColumn } from '../../api/schema/kind.ts';
+import { definitionName, type KindDefinition, type KindVersion, type PrinterColumn } from '../../api/schema/kind.ts';
 import { type StructuralSchema, toStructural, withoutField, withoutLimits } from '../../api/schema/structural.ts';
 
 /** The CustomResourceDefinition of a kind, ready to be applied; the webhook adds its own CA bundle to it. */
@@ -8,7 +8,7 @@ export function crdOf(kind: KindDefinition): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${kind.plural}.${kind.group}` },
+    metadata: { name: definitionName(kind) },
     spec: {
       group: kind.group,
       names: {

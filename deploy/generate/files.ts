@@ -1,8 +1,11 @@
 import { stringify } from 'yaml';
-import { kinds } from '../../api/kinds.ts';
+import { type KindName, kinds } from '../../api/kinds.ts';
 import type { KindDefinition } from '../../api/schema/kind.ts';
 import { crdOf } from './crd.ts';
+import { rbacFiles } from './rbac.ts';
 import { featureGateReference, referenceOf } from './reference.ts';
+import { watcherPolicyFile } from './watcher-policy.ts';
+import { webhooksFile } from './webhooks.ts';
 
 /** A file that is never edited, by its path from the top of the repository. */
 export interface GeneratedFile {
@@ -11,33 +14,55 @@ export interface GeneratedFile {
 }
 
 /** The folders in which every file is generated, but for those that people write. */
-export const generatedFolders = ['deploy/crds', 'docs/reference'] as const;
+export const generatedFolders = ['deploy/crds', 'deploy/rbac', 'deploy/webhooks', 'docs/reference'] as const;
 
-/** Limits have reasons, which no schema knows. A test holds the page to the code. */
-const writtenByPeople: readonly string[] = ['docs/reference/limits.md'];
+/**
+ * What people write in these folders: limits have reasons, which no schema knows (a test holds the page to the code), and
+ * policies are expressions of their own.
+ */
+const writtenByPeople: readonly string[] = [
+  'deploy/rbac/daemon-image-policy.yaml',
+  'deploy/rbac/daemon-node-policy.yaml',
+  'deploy/rbac/daemon-probe-policy.yaml',
+  'deploy/rbac/installation.yaml',
+  'deploy/rbac/namespace.yaml',
+  'deploy/rbac/webhook-dry-run.yaml',
+  'deploy/rbac/worker-policy.yaml',
+  'docs/reference/limits.md',
+];
+
+/** The base name of the reference page of each kind, as its page in docs/kinds and its folder in api/ are named. */
+const pageNames: Readonly<Record<KindName, string>> = {
+  ContainerRecreateRequest: 'container-recreate-request',
+  CloneSet: 'cloneset',
+  PodProbeMarker: 'pod-probe-marker',
+  NodePodProbe: 'node-pod-probe',
+  ImageListPullJob: 'image-list-pull-job',
+  ImagePullJob: 'image-pull-job',
+  NodeImage: 'node-image',
+};
 
 /** All generated files, as they must be. */
 export function generatedFiles(): readonly GeneratedFile[] {
-  return [...kinds.flatMap(filesOf), { path: 'docs/reference/feature-gates.md', content: featureGateReference() }];
+  const ofKinds = Object.entries(kinds).flatMap(([name, kind]) => filesOf(kind, pageNames[name as KindName]));
+  return [
+    ...ofKinds,
+    ...rbacFiles(),
+    { path: 'deploy/rbac/watcher-policy.yaml', content: watcherPolicyFile() },
+    { path: 'deploy/webhooks/webhooks.yaml', content: webhooksFile() },
+    { path: 'docs/reference/feature-gates.md', content: featureGateReference() },
+  ];
 }
 
-function filesOf(kind: KindDefinition): readonly GeneratedFile[] {
+function filesOf(kind: KindDefinition, pageName: string): readonly GeneratedFile[] {
   const yaml = stringify(crdOf(kind), { lineWidth: 120, aliasDuplicateObjects: false });
   return [
     {
       path: `deploy/crds/${kind.group}_${kind.plural}.yaml`,
-      content: `# Written by \`npm run generate\` from the schema in api/schema. Change it there.\n${yaml}`,
+      content: `# Written by \`npm run generate\` from the schema in api/. Change it there.\n${yaml}`,
     },
-    { path: `docs/reference/${baseName(kind.kind)}.md`, content: referenceOf(kind) },
+    { path: `docs/reference/${pageName}.md`, content: referenceOf(kind) },
   ];
-}
-
-/** The name that a kind has in every folder: `container-recreate-request`, but `cloneset`, as such kinds are one word. */
-function baseName(kind: string): string {
-  return kind
-    .replace(/Set$/, 'set')
-    .replace(/(?<=[a-z])(?=[A-Z])/g, '-')
-    .toLowerCase();
 }
 
 /** A file that is not as it must be, in words. */

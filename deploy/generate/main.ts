@@ -1,4 +1,4 @@
-// npm run generate            writes the CustomResourceDefinitions and the reference pages
+// npm run generate            writes CustomResourceDefinitions, rights, webhooks and reference pages
 // npm run generate -- --check says what is not as it must be, and exits with 1 if anything is
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import { crr, isCompleted } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
 import { type Cache, createCache } from '../../kube/cache.ts';

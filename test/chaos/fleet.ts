@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { recreateMessage } from '../../api/container-recreate-request/texts.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { logFile } from '../../deploy/local/parts.ts';
 import { isGone } from '../../kube/failures.ts';
 import { createNamespace } from '../support/cluster.ts';

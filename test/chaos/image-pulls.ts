@@ -2,13 +2,14 @@
 
 import type { KubeObject } from '../../api/core/meta.ts';
 import { installation, kubeResource, pullSecretAnnotation } from '../../api/core/well-known.ts';
-import { pullImagesId, pullOnNodesId } from '../../api/engine/operations.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
   imageListPullJobs,
   imagePullJobs,
 } from '../../api/image-pull-job/types.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
 import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { nodePlace } from '../../deploy/local/instance.ts';
 import { reachableByNodes } from '../e2e/reachable-registry.ts';

@@ -1,14 +1,14 @@
 // Jobs whose pods have sidecars that never end by themselves, and whose main containers end when they are let.
 
 import type { JsonObject } from '../../api/base/json.ts';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import { findCondition } from '../../api/core/conditions.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { restartContainersId, terminateSidecarsId } from '../../api/engine/operations.ts';
-import { terminationMark, terminationRequestName } from '../../api/job-sidecar-termination.ts';
+import { terminateSidecarsId, terminationMark, terminationRequestName } from '../../api/job-sidecar-termination.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import { ObjectRecord } from './follow.ts';

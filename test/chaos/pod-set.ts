@@ -4,7 +4,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import { isActive, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { rollOutId } from '../../api/engine/operations.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { isGone } from '../../kube/failures.ts';
 import { createNamespace, unlessThere } from '../support/cluster.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, type RuntimeContainer, sample } from './local-cluster.ts';
 

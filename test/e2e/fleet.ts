@@ -3,7 +3,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
-import { rollOutId } from '../../api/engine/operations.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Cluster } from '../support/cluster.ts';

@@ -2,8 +2,9 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { pullImagesId, pullOnNodesId } from '../../api/engine/operations.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job/types.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
 import { currentTagStatus, findTag, type ImageTagStatus, type NodeImage } from '../../api/node-image/types.ts';
 import { newGate } from '../support/gate.ts';
 import { TestRegistry } from '../support/test-registry.ts';

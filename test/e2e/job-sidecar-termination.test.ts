@@ -3,7 +3,7 @@ import type { ContainerRecreateRequest } from '../../api/container-recreate-requ
 import type { Event } from '../../api/core/event.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { terminateSidecarsId } from '../../api/engine/operations.ts';
+import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 

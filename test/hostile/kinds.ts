@@ -5,8 +5,9 @@ import { cloneSets } from '../../api/cloneset/types.ts';
 import { crr } from '../../api/container-recreate-request/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
-import { kinds } from '../../api/kinds.ts';
+import { kindDefinitions } from '../../api/kinds.ts';
 import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
+import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { type HostileValue, hostileValues } from './values.ts';
 
@@ -25,9 +26,9 @@ export const container = (name: string): JsonObject => ({
   command: ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`],
 });
 
-/** Each kind, but for NodePodProbe: that is written by the watcher alone. */
-export const attackedKinds: readonly AttackedKind[] = [
-  {
+/** An ordinary object of each kind. */
+const attacked: PerKind<AttackedKind> = {
+  CloneSet: {
     resource: cloneSets,
     ordinary: (name) => ({
       metadata: { name },
@@ -41,28 +42,28 @@ export const attackedKinds: readonly AttackedKind[] = [
       },
     }),
   },
-  {
+  ContainerRecreateRequest: {
     resource: crr,
     ordinary: (name, pod) => ({
       metadata: { name },
       spec: { podName: pod, containers: [{ name: 'app' }], ttlSecondsAfterFinished: 1 },
     }),
   },
-  {
+  ImagePullJob: {
     resource: imagePullJobs,
     ordinary: (name) => ({
       metadata: { name },
       spec: { image: 'busybox:1.36', parallelism: 2, completionPolicy: { type: 'Always', activeDeadlineSeconds: 60 } },
     }),
   },
-  {
+  ImageListPullJob: {
     resource: imageListPullJobs,
     ordinary: (name) => ({
       metadata: { name },
       spec: { images: ['busybox:1.36'], completionPolicy: { type: 'Always', activeDeadlineSeconds: 60 } },
     }),
   },
-  {
+  PodProbeMarker: {
     resource: podProbeMarker,
     ordinary: (name) => ({
       metadata: { name },
@@ -79,15 +80,20 @@ export const attackedKinds: readonly AttackedKind[] = [
       },
     }),
   },
-  {
+  NodeImage: {
     resource: nodeImages,
     ordinary: (name) => ({ metadata: { name, labels: { [fakeNodeImageLabel]: 'true' } }, spec: {} }),
   },
-];
+  // The watcher alone writes it.
+  NodePodProbe: 'none',
+};
+
+/** Every kind whose objects people write. */
+export const attackedKinds: readonly AttackedKind[] = partsOf(attacked);
 
 /** Every hostile value of every field that people write of a kind. */
 export function valuesOf({ resource }: AttackedKind): readonly HostileValue[] {
-  const definition = kinds.find(({ kind }) => kind === resource.kind);
+  const definition = kindDefinitions.find(({ kind }) => kind === resource.kind);
   const version = definition?.versions.find(({ name }) => name === resource.version);
   if (!version) throw new Error(`There is no schema of ${resource.kind} ${resource.version}`);
   return hostileValues(version.spec, ['spec']);

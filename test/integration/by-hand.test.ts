@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import proto from '@temporalio/proto';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
+import type { PerOperation } from '../../api/operations.ts';
 import { type ActivityName, activityResults } from '../../workflows/shared/results.ts';
 import { type OperationType, type PlayedOperations, startPlayedOperations } from '../support/played-operations.ts';
 import { type Treatment, treatedUid, treatments } from '../support/treatments.ts';
@@ -144,14 +145,14 @@ describe('F5: an activity that ends in a way that nobody has foreseen', () => {
 });
 
 describe('F14: an operation that is started under another ID than its own', () => {
-  const started: readonly (readonly [string, object, string])[] = [
-    ['restartContainers', { request: { uid: 'r' }, pod: { uid: 'p' } }, 'restart-containers/p'],
-    ['rollOut', { target: { uid: 's' } }, 'roll-out/s'],
-    ['pullImages', { nodeImage: { uid: 'n' } }, 'pull-images/n'],
-    ['pullOnNodes', { job: { uid: 'j' } }, 'pull-on-nodes/j'],
-    ['terminateSidecars', { pod: { uid: 'p' } }, 'terminate-sidecars/p'],
-  ];
-  it.each(started)('%s: fails, and says which ID is right', async (type, input, right) => {
+  const started: PerOperation<{ readonly input: object; readonly right: string }> = {
+    restartContainers: { input: { request: { uid: 'r' }, pod: { uid: 'p' } }, right: 'restart-containers/p' },
+    rollOut: { input: { target: { uid: 's' } }, right: 'roll-out/s' },
+    pullImages: { input: { nodeImage: { uid: 'n' } }, right: 'pull-images/n' },
+    pullOnNodes: { input: { job: { uid: 'j' } }, right: 'pull-on-nodes/j' },
+    terminateSidecars: { input: { pod: { uid: 'p' } }, right: 'terminate-sidecars/p' },
+  };
+  it.each(Object.entries(started))('%s: fails, and says which ID is right', async (type, { input, right }) => {
     const options = { taskQueue: queues.cluster, workflowId: `my/${type}`, args: [input] };
     await expect(played.client.workflow.execute(type, options)).rejects.toMatchObject({
       cause: { message: `Cannot run ${type} as workflow "my/${type}": the ID of this operation must be "${right}"` },

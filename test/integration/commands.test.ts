@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import { changedSignal, pullImagesId, restartContainersId, terminateSidecarsId } from '../../api/engine/operations.ts';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
+import { changedSignal } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
+import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
 import { newGate } from '../support/gate.ts';
 import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullResult } from '../../activities/cri/pull-contract.ts';
 import { kubeResource, pullSecretAnnotation, windlassAnnotation } from '../../api/core/well-known.ts';
-import { pullImagesId, pullOnNodesId } from '../../api/engine/operations.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
@@ -10,6 +10,7 @@ import {
   imageListPullJobs,
   imagePullJobs,
 } from '../../api/image-pull-job/types.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
 import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import type { Secret } from '../../watcher/kinds/node-image/pull-secrets.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { rollOutId } from '../../api/engine/operations.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { isGone } from '../../kube/failures.ts';
 import type { StepName } from './judge.ts';

@@ -1,6 +1,6 @@
 import type { WorkflowHandle } from '@temporalio/client';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import type { Windlass } from './windlass.ts';

@@ -2,9 +2,9 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { EnvVar, Pod } from '../../api/core/pod.ts';
 import { kubeResource, windlassAnnotation } from '../../api/core/well-known.ts';
-import { terminateSidecarsId } from '../../api/engine/operations.ts';
 import {
   type TerminationStatus,
+  terminateSidecarsId,
   terminationMark,
   terminationRequestName,
   terminationStatusOf,

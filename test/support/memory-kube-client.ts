@@ -53,7 +53,10 @@ export class MemoryCluster {
   delete(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): void {
     const object = this.look(resource, ref);
     if (object === undefined) return;
-    if (!this.keepsTerminating || resource.plural !== 'pods') return this.remove(resource, ref);
+    if (!this.keepsTerminating || resource.plural !== 'pods') {
+      this.remove(resource, ref);
+      return;
+    }
     const { resourceVersion: _, ...metadata } = object.metadata;
     this.put(resource, { ...object, metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } });
   }

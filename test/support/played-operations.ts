@@ -5,15 +5,13 @@ import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common'
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { pino } from 'pino';
 import { signalActivities } from '../../activities/temporal/signals.ts';
-import {
-  changedSignal,
-  pullImagesId,
-  pullOnNodesId,
-  queues,
-  restartContainersId,
-  rollOutId,
-  terminateSidecarsId,
-} from '../../api/engine/operations.ts';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
+import { changedSignal, queues } from '../../api/engine/operations.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
+import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
+import type { PerOperation } from '../../api/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
@@ -38,7 +36,7 @@ export const operationTypes = {
   pullOnNodes: pullOnNodesId,
   rollOut: rollOutId,
   terminateSidecars: terminateSidecarsId,
-} as const;
+} as const satisfies PerOperation<(uid: string) => string> & { readonly refreshEnvironment: (uid: string) => string };
 
 export type OperationType = keyof typeof operationTypes;
 

@@ -1,15 +1,10 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
-import {
-  changedSignal,
-  type PullJobOperation,
-  pullImagesId,
-  pullOnNodesId,
-  pullOnNodesType,
-  queues,
-} from '../../api/engine/operations.ts';
+import { changedSignal, queues } from '../../api/engine/operations.ts';
+import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { pullImagesId } from '../../api/node-image/operation.ts';
 import { type ImageTag, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { type Gate, newGate } from './gate.ts';
 import { NodePlayer } from './kubelet-player.ts';

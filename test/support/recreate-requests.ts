@@ -1,8 +1,8 @@
+import type { RestartOperation } from '../../api/container-recreate-request/operation.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { crrLabel, podReadinessGate } from '../../api/core/well-known.ts';
-import type { RestartOperation } from '../../api/engine/operations.ts';
 import { type Cache, createCache } from '../../kube/cache.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, WorkflowHandle } from '@temporalio/client';
+import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import {
   type ContainerRecreateRequest,
   type ContainerRecreateRequestSpec,
@@ -10,7 +11,6 @@ import {
 } from '../../api/container-recreate-request/types.ts';
 import { type Condition, findCondition } from '../../api/core/conditions.ts';
 import type { ObjectRef } from '../../api/core/refs.ts';
-import { restartContainersId } from '../../api/engine/operations.ts';
 import type { Cluster, SeenEvent } from './cluster.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import { type See, type WaitOptions, waitFor } from './wait.ts';

@@ -10,12 +10,10 @@ import {
   changedSignal,
   commandEvent,
   queues,
-  type RollOutFacts,
   refusedCommandEvent,
-  rollOutId,
-  rollOutType,
   searchAttributes,
 } from '../../api/engine/operations.ts';
+import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';

@@ -5,13 +5,9 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { webhooks } from '../../api/webhooks.ts';
 import { KubeError } from '../../kube/failures.ts';
-import {
-  cloneSetDefaultsPath,
-  cloneSetPath,
-  reviewCloneSet,
-  reviewCloneSetDefaults,
-} from '../../watcher/admission/cloneset.ts';
+import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
 import { reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
 import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
 import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
@@ -103,7 +99,7 @@ const defaults = reviewCloneSetDefaults(parseFeatureGates());
 
 describe('mutating admission of CloneSets', () => {
   it('has the path that registrations know', () => {
-    expect(cloneSetDefaultsPath).toBe('/mutate-apps-kruise-io-cloneset');
+    expect(webhooks.CloneSet.mutating.path).toBe('/mutate-apps-kruise-io-cloneset');
   });
 
   it.each(['v1alpha1', 'v1beta1'])('stores what the user applied in %s as OpenKruise does', async (version) => {
@@ -150,7 +146,7 @@ describe('mutating admission of CloneSets', () => {
 
 describe('validating admission of CloneSets', () => {
   it('has the path that registrations know', () => {
-    expect(cloneSetPath).toBe('/validate-apps-kruise-io-cloneset');
+    expect(webhooks.CloneSet.validating.path).toBe('/validate-apps-kruise-io-cloneset');
   });
 
   it.each(['v1alpha1', 'v1beta1'])('allows a good set of %s', async (version) => {

@@ -5,17 +5,13 @@ import { applyPatch, type Operation } from 'rfc6902';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
-import {
-  cloneSetDefaultsPath,
-  cloneSetPath,
-  reviewCloneSet,
-  reviewCloneSetDefaults,
-} from '../../watcher/admission/cloneset.ts';
-import { recreateRequestPath, reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
+import { podWebhook, webhooks } from '../../api/webhooks.ts';
+import { reviewCloneSet, reviewCloneSetDefaults } from '../../watcher/admission/cloneset.ts';
+import { reviewRecreateRequest } from '../../watcher/admission/container-recreate-request.ts';
 import { conversions } from '../../watcher/admission/conversions.ts';
 import { conversionRoute } from '../../watcher/admission/convert.ts';
 import { reviewDeletion } from '../../watcher/admission/deletion-protection.ts';
-import { podPath, reviewPod } from '../../watcher/admission/pod.ts';
+import { reviewPod } from '../../watcher/admission/pod.ts';
 import { dependantsIn } from '../../watcher/admission/review/dependants.ts';
 import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute } from '../../watcher/admission/review/review.ts';
@@ -26,6 +22,11 @@ import { MemoryCluster } from '../support/memory-kube-client.ts';
 
 // Reviews as the API server sends them, then bent: a field or a whole branch is replaced by something else, or goes.
 // Each is refused with a reason, or allowed and then harmless. Nothing makes the server fall over or answer 5xx.
+
+const recreateRequestPath = webhooks.ContainerRecreateRequest.mutating.path;
+const cloneSetDefaultsPath = webhooks.CloneSet.mutating.path;
+const cloneSetPath = webhooks.CloneSet.validating.path;
+const podPath = podWebhook.path;
 
 const status = (name: string) => ({ name, ready: true, restartCount: 1, containerID: `containerd://${name}` });
 const pod = {

@@ -4,20 +4,12 @@ import { applyPatch } from 'rfc6902';
 import { parseAllDocuments } from 'yaml';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
+import { deletionWebhook, podsToChangeCondition } from '../../api/webhooks.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { cloneSetDefaultsPath, cloneSetPath } from '../../watcher/admission/cloneset.ts';
-import { recreateRequestPath } from '../../watcher/admission/container-recreate-request.ts';
-import { imageListPullJobPath, imagePullJobPath } from '../../watcher/admission/image-pull-job.ts';
-import { nodeImagePath } from '../../watcher/admission/node-image.ts';
-import { podPath } from '../../watcher/admission/pod.ts';
-import { podProbeMarkerPath } from '../../watcher/admission/pod-probe-marker.ts';
 import {
   type CustomResourceDefinition,
   configurationPatch,
   definitionPatch,
-  deletionWebhook,
-  podsToChangeCondition,
-  podWebhookName,
   type Registration,
   type RegistrationWish,
   registeredPaths,
@@ -67,17 +59,27 @@ function definition(conversion: CustomResourceDefinition['spec']['conversion']):
 describe('registrations', () => {
   it('FG-8, FG-9: the manifests keep the names and paths, and fail open for pods', () => {
     const pulls = ['mimagepulljob-v1beta1.kb.io', 'mimagelistpulljob-v1beta1.kb.io', 'mnodeimage.kb.io'];
-    const names = [podWebhookName, 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io', ...pulls];
+    const names = ['mpod.kb.io', 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io', ...pulls];
     expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
-    const pullPaths = [imagePullJobPath, imageListPullJobPath, nodeImagePath];
-    expect(registeredPaths(shipped)).toEqual([podPath, recreateRequestPath, cloneSetDefaultsPath, ...pullPaths]);
+    expect(registeredPaths(shipped)).toEqual([
+      '/mutate-pod',
+      '/mutate-apps-kruise-io-containerrecreaterequest',
+      '/mutate-apps-kruise-io-cloneset',
+      '/mutate-apps-kruise-io-imagepulljob',
+      '/mutate-apps-kruise-io-imagelistpulljob',
+      '/mutate-apps-kruise-io-nodeimage',
+    ]);
     const deletions = deletionOnlyKinds.filter(({ registered }) => registered === 'always');
     expect(validating.webhooks?.map(({ name }) => name)).toEqual([
       ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
       ...['vbuiltindeployment.kb.io', 'vbuiltinstatefulset.kb.io', 'vbuiltinreplicaset.kb.io'],
     ]);
     const deletionPaths = deletions.map(({ path }) => path);
-    expect(registeredPaths(validating)).toEqual([cloneSetPath, podProbeMarkerPath, ...deletionPaths]);
+    expect(registeredPaths(validating)).toEqual([
+      '/validate-apps-kruise-io-cloneset',
+      '/validate-apps-kruise-io-podprobemarker',
+      ...deletionPaths,
+    ]);
     expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [podsToChangeCondition] });
     for (const strict of [...(shipped.webhooks?.slice(1) ?? []), ...(validating.webhooks ?? [])]) {
       expect(strict).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });

@@ -6,8 +6,8 @@ import { parseAllDocuments } from 'yaml';
 import type { Resource } from '../../api/core/meta.ts';
 import { installation, kubeResource } from '../../api/core/well-known.ts';
 import { parseFeatureGates } from '../../api/feature-gates.ts';
+import { podWebhook } from '../../api/webhooks.ts';
 import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
-import { podPath } from '../../watcher/admission/pod.ts';
 import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { waitFor } from '../support/wait.ts';
@@ -112,7 +112,7 @@ describe('admission as a whole', () => {
     await admission.checkReady(AbortSignal.timeout(60_000));
 
     expect(await call(podRegistration(cluster))).toBe(200);
-    expect(podRegistration(cluster).url).toMatch(new RegExp(`^https://127.0.0.1:\\d+${podPath}$`));
+    expect(podRegistration(cluster).url).toMatch(new RegExp(`^https://127.0.0.1:\\d+${podWebhook.path}$`));
     const { spec } = cluster.look(kubeResource.customResourceDefinitions, crd.metadata) as unknown as typeof crd;
     expect(spec.conversion.webhook).toMatchObject({
       clientConfig: { url: expect.stringMatching(/\/convert$/), caBundle: podRegistration(cluster).caBundle },

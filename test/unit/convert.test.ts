@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { crrAnnotation } from '../../api/core/well-known.ts';
-import { conversions } from '../../watcher/admission/conversions.ts';
-import { conversionRoute, definitionName } from '../../watcher/admission/convert.ts';
+import { type KindName, kinds } from '../../api/kinds.ts';
+import { definitionName } from '../../api/schema/kind.ts';
+import { conversions, conversionsOfKinds } from '../../watcher/admission/conversions.ts';
+import { conversionRoute } from '../../watcher/admission/convert.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
@@ -158,5 +160,9 @@ describe('/convert', () => {
       'imagepulljobs.apps.kruise.io',
       'nodeimages.apps.kruise.io',
     ]);
+  });
+
+  it.each(Object.entries(kinds))('converts %s if and only if it has more than one version', (name, { versions }) => {
+    expect(conversionsOfKinds[name as KindName] !== 'none').toBe(versions.length > 1);
   });
 });

@@ -7,9 +7,10 @@ import { cloneSetKind } from '../../api/cloneset/schema.ts';
 import { validateCloneSet } from '../../api/cloneset/validate.ts';
 import { containerRecreateRequestKind } from '../../api/container-recreate-request/schema.ts';
 import { validateRecreateSpec } from '../../api/container-recreate-request/validate.ts';
-import { kinds } from '../../api/kinds.ts';
+import { kindDefinitions, kinds } from '../../api/kinds.ts';
 import { crdOf, fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 import { driftOf, generatedFiles, generatedFolders } from '../../deploy/generate/files.ts';
+import { explained, yamlOf } from '../../deploy/generate/yaml.ts';
 
 const root = new URL('../../', import.meta.url);
 
@@ -19,6 +20,8 @@ function present(): ReadonlyMap<string, string> {
   );
   return new Map(paths.map((path) => [path, readFileSync(new URL(path, root), 'utf8')]));
 }
+
+const roleFiles = ['watcher', 'webhook', 'worker', 'daemon'].map((role) => `deploy/rbac/${role}.yaml`);
 
 function schema(version: string): JsonObject {
   const found = containerRecreateRequestKind.versions.find(({ name }) => name === version);
@@ -40,7 +43,46 @@ describe('generated files', () => {
     expect(paths).toContain('deploy/crds/apps.kruise.io_containerrecreaterequests.yaml');
     expect(paths).toContain('docs/reference/container-recreate-request.md');
     expect(paths).toContain('docs/reference/cloneset.md');
-    expect(paths).toHaveLength(2 * kinds.length + 1);
+    expect(paths).toHaveLength(2 * kindDefinitions.length + roleFiles.length + 3);
+  });
+
+  it('are the rights of each role, the policy that limits the watcher, and the webhooks', () => {
+    const paths = generatedFiles().map(({ path }) => path);
+    expect(paths).toEqual(
+      expect.arrayContaining([...roleFiles, 'deploy/rbac/watcher-policy.yaml', 'deploy/webhooks/webhooks.yaml']),
+    );
+  });
+
+  it.each(roleFiles)('%s says of every rule why it is there', (path) => {
+    const lines =
+      generatedFiles()
+        .find((file) => file.path === path)
+        ?.content.split('\n') ?? [];
+    const rules = lines.flatMap((line, index) => (/^ {2}- apiGroups:/.test(line) ? [lines[index - 1]] : []));
+    expect(rules.length).toBeGreaterThan(5);
+    for (const before of rules) expect(before).toMatch(/^ {2}# \S/);
+  });
+
+  it('are of kinds that the list of kinds names as they name themselves', () => {
+    for (const [name, { kind }] of Object.entries(kinds)) expect(kind).toBe(name);
+  });
+});
+
+describe('yamlOf', () => {
+  const about = 'What this is.';
+
+  it('writes comments above what has them, wrapped and indented, and reads back as the same data', () => {
+    const long = Array.from({ length: 30 }, (_, index) => `word${index}`).join(' ');
+    const rules = [explained({ verbs: ['get', 'list'] }, 'why it is there'), { expression: long }];
+    const text = yamlOf([explained({ kind: 'A', rules }, long), { kind: 'B' }], { about, source: 'here' });
+    expect(text).toMatch(/^# Written by `npm run generate` from here\. Change it there\.\n#\n# What this is\.\n/);
+    expect(text).toContain('\n  # why it is there\n  - verbs: [get, list]\n');
+    expect(text).toContain('\n---\nkind: B\n');
+    for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(120);
+    expect(parseAllDocuments(text).map((document) => document.toJS())).toEqual([
+      { kind: 'A', rules: [{ verbs: ['get', 'list'] }, { expression: long }] },
+      { kind: 'B' },
+    ]);
   });
 });
 

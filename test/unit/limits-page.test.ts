@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { longestPodName } from '../../api/container-launch-priority.ts';
-import { kinds } from '../../api/kinds.ts';
+import { kindDefinitions } from '../../api/kinds.ts';
 import { fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 
 // The page of limits says what the code does: each row that names a constant has its value, and no limit of a value that
@@ -83,7 +83,7 @@ describe('the page of limits', () => {
     expect(names.filter((name) => !onPage.includes(name))).toEqual([]);
   });
 
-  const limited = kinds.flatMap((kind) =>
+  const limited = kindDefinitions.flatMap((kind) =>
     kind.versions.flatMap((version) =>
       fieldsOf(schemaOf(kind, version)).flatMap(({ path, schema }) => {
         const most = schema.maxItems ?? schema.maxLength;

@@ -1,17 +1,17 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import {
   commandNames,
   isCommandName,
   parseCommandPayload,
   parseCommandText,
-  parseRestartChanged,
-  parseRollOutChanged,
   queues,
-  restartContainersId,
   rollOutCommandNames,
-  rollOutId,
 } from '../../api/engine/operations.ts';
+import { parseRollOutChanged, rollOutId } from '../../api/fleet/operation.ts';
+import { operationTypes } from '../../api/operations.ts';
 import { operationFor, request } from '../support/recreate-requests.ts';
 
 describe('parseCommandPayload', () => {
@@ -114,5 +114,13 @@ describe('names', () => {
     expect(restartContainersId('p-1')).toBe('restart-containers/p-1');
     expect(rollOutId('s-1')).toBe('roll-out/s-1');
     expect(queues.node('n-1')).toBe('node/n-1');
+  });
+});
+
+describe('the list of operations', () => {
+  it('has the types of the workflows that the bundle holds, and no others', () => {
+    const index = readFileSync('workflows/index.ts', 'utf8');
+    const names = [...index.matchAll(/^export \{ (\w+) \} from/gm)].map(([, name]) => name);
+    expect(new Set(names)).toEqual(new Set(operationTypes));
   });
 });

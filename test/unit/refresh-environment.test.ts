@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { environmentActivities } from '../../activities/kube/environment.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
+import type { RefreshOperation } from '../../api/container-recreate-request/operation.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Container, ContainerStatus, Pod } from '../../api/core/pod.ts';
-import type { RefreshOperation } from '../../api/engine/operations.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { recreateWait } from '../../api/container-recreate-request/texts.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -11,7 +12,6 @@ import {
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
-import { parseRestartChanged, restartContainersId } from '../../api/engine/operations.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { RollOutFacts } from '../../api/engine/operations.ts';
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
-import type { RollOutFacts } from '../../api/engine/operations.ts';
+import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
 import {
   begun,

@@ -1,16 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  pullImagesType,
-  pullOnNodesType,
-  restartContainersType,
-  rollOutType,
-  terminateSidecarsType,
-} from '../../api/engine/operations.ts';
+import { operationTypes } from '../../api/operations.ts';
 import { workerVersions } from '../../workers/worker-versions.ts';
 import type { Report } from '../chaos/campaign.ts';
 import { patienceMs, type World } from '../chaos/world.ts';
-
-const types = [restartContainersType, rollOutType, pullImagesType, pullOnNodesType, terminateSidecarsType];
 
 /** When nothing has moved for so long, what is left waits for what holds it. */
 const quietMs = 6_000;
@@ -36,7 +28,7 @@ export class Drain {
   static async begin({ temporal }: Pick<World, 'temporal'>, build: string): Promise<Drain> {
     const versions = workerVersions(temporal);
     const look = async (): Promise<Look> => {
-      const runs = await versions.runsPinnedElsewhere(build, types);
+      const runs = await versions.runsPinnedElsewhere(build, operationTypes);
       return { atMs: Date.now(), left: runs.map(({ workflowType }) => workflowType) };
     };
     return new Drain(look, await look());

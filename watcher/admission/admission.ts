@@ -4,29 +4,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { installation, kubeResource } from '../../api/core/well-known.ts';
-import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
+import { definitionName } from '../../api/schema/kind.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { cloneSetDefaultsPath, cloneSetPath, reviewCloneSet, reviewCloneSetDefaults } from './cloneset.ts';
-import { recreateRequestPath, reviewRecreateRequest } from './container-recreate-request.ts';
 import { conversions } from './conversions.ts';
-import { conversionRoute, definitionName } from './convert.ts';
-import { type RefusedDeletion, reviewDeletion } from './deletion-protection.ts';
-import {
-  imageListPullJobPath,
-  imagePullJobPath,
-  reviewImageListPullJob,
-  reviewImagePullJob,
-} from './image-pull-job.ts';
-import { nodeImagePath, reviewNodeImage } from './node-image.ts';
-import { podChain, podPath, reviewPod } from './pod.ts';
-import { podProbeMarkerPath, reviewPodProbeMarker } from './pod-probe-marker.ts';
+import type { RefusedDeletion } from './deletion-protection.ts';
 import { dependantsIn } from './review/dependants.ts';
 import { type FollowedMarkers, followMarkers } from './review/followed-markers.ts';
 import { FollowedObjects, type FollowOptions } from './review/followed-objects.ts';
 import { lookUpsIn } from './review/look-ups.ts';
 import { podTrialsIn } from './review/pod-trial.ts';
-import { type AdmissionRequest, admissionRoute, type Refused, type Review } from './review/review.ts';
+import type { AdmissionRequest, Refused } from './review/review.ts';
+import { routesOf } from './routes.ts';
 import {
   type CertificateKeeper,
   certificatePolicy,
@@ -99,7 +88,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
   const markers = featureGates.EnablePodProbeMarkerOnServerless
     ? followMarkers({ client, log, onChange: () => upkeep.wake(), ...(trackReflector && { trackReflector }) })
     : undefined;
-  const routes = routesOf(options, markers);
+  const routes = servedRoutes(options, markers);
   const served: { server?: AdmissionServer; address?: AddressInfo } = {};
   let stopping = false;
 
@@ -245,7 +234,8 @@ function keeperOf({
   });
 }
 
-function routesOf(
+/** What reviews need, and what is logged of them. */
+function servedRoutes(
   { client, featureGates, log, clientCa, podNamespace, onDeletionRefused }: AdmissionOptions,
   markers: FollowedMarkers | undefined,
 ): AdmissionServerOptions['routes'] {
@@ -255,50 +245,30 @@ function routesOf(
     name,
     operation,
   });
-  const onRefusal = (request: AdmissionRequest, refused: Refused) => {
-    const fields = refused.errors.slice(0, 10).map(({ field }) => field);
-    log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
-  };
-  const onFailure = (request: AdmissionRequest, err: unknown) =>
-    log.error({ ...seen(request), err }, 'Admission review failed');
-  const lookUps = lookUpsIn(client);
   const onRefused = (refused: RefusedDeletion) => {
     const { kind, ...rest } = refused;
     log.info({ event: 'DeletionProtection', kind: kind.kind, ...rest }, 'Deletion refused');
     onDeletionRefused?.(refused);
   };
-  const protection = { gates: featureGates, dependants: dependantsIn(client), onRefused };
-  const cloneSet = reviewCloneSet({
-    ...{ gates: featureGates, lookUps, trials: podTrialsIn(client) },
-    deletion: reviewDeletion(protectedKinds.CloneSet, protection),
-  });
-  const strictly = (review: Review) => admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure });
-  const trust = { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace };
-  const pod = reviewPod(featureGates, podChain, markers?.inNamespace);
-  return {
-    [recreateRequestPath]: strictly(reviewRecreateRequest(featureGates, lookUps, trust)),
-    [cloneSetDefaultsPath]: strictly(reviewCloneSetDefaults(featureGates)),
-    [cloneSetPath]: strictly(cloneSet),
-    [podProbeMarkerPath]: strictly(reviewPodProbeMarker(featureGates)),
-    [imagePullJobPath]: strictly(reviewImagePullJob(featureGates)),
-    [imageListPullJobPath]: strictly(reviewImageListPullJob(featureGates)),
-    [nodeImagePath]: strictly(reviewNodeImage(featureGates)),
-    ...Object.fromEntries(
-      deletionOnlyKinds.map((kind) => [
-        kind.path,
-        admissionRoute(reviewDeletion(kind, protection), { whenFailed: 'refuse', onFailure }),
-      ]),
-    ),
-    // A pod must not fail to start because of us; what was missed shows in the status of its workload.
-    [podPath]: admissionRoute(pod, { whenFailed: 'leaveToFailurePolicy', onRefusal, onFailure }),
-    [installation.conversionPath]: {
-      answer: conversionRoute(conversions, (warning) => log.warn({ warning }, 'Conversion')),
-      // A list of objects is converted in one review.
-      bodyBytes: 8 * 1024 * 1024,
-      // The API server has no kubeconfig for conversion, and what is converted comes with the request.
-      anonymous: true,
+  return routesOf(
+    {
+      gates: featureGates,
+      lookUps: lookUpsIn(client),
+      trials: podTrialsIn(client),
+      trust: { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace },
+      protection: { gates: featureGates, dependants: dependantsIn(client), onRefused },
+      ...(markers && { markers: markers.inNamespace }),
     },
-  };
+    {
+      onRefusal: (request: AdmissionRequest, refused: Refused) => {
+        const fields = refused.errors.slice(0, 10).map(({ field }) => field);
+        log.info({ ...seen(request), code: refused.code, fields }, 'Refused');
+      },
+      onFailure: (request: AdmissionRequest, err: unknown) =>
+        log.error({ ...seen(request), err }, 'Admission review failed'),
+      onConversionWarning: (warning) => log.warn({ warning }, 'Conversion'),
+    },
+  );
 }
 
 /** Asks again and again until the check passes; rejects with its last complaint after the time given. */

@@ -20,9 +20,6 @@ import type { PodTrials } from './review/pod-trial.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const cloneSetDefaultsPath = '/mutate-apps-kruise-io-cloneset';
-export const cloneSetPath = protectedKinds.CloneSet.path;
-
 export interface CloneSetJudge {
   readonly gates: ProtectionGates;
   readonly lookUps: Pick<LookUps, 'pod'>;

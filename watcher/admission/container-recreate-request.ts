@@ -12,8 +12,6 @@ import type { LookUps } from './review/look-ups.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const recreateRequestPath = '/mutate-apps-kruise-io-containerrecreaterequest';
-
 /** Who is told what about pods. */
 export interface RecreateTrust {
   /** Only the API server gets an answer. Without it an answer tells of a pod its UID and its node, and the watcher does the rest. */

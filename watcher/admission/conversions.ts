@@ -5,13 +5,20 @@ import { crr } from '../../api/container-recreate-request/types.ts';
 import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { relabelled } from '../../api/node-image/convert.ts';
 import { nodeImages } from '../../api/node-image/types.ts';
+import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import type { Conversion } from './convert.ts';
 
-/** Every kind that Windlass converts; its CRD is told where. */
-export const conversions: readonly Conversion[] = [
-  { resource: crr, convert: convertRecreateRequest },
-  { resource: cloneSets, convert: convertCloneSet },
-  { resource: imageListPullJobs, convert: relabelled },
-  { resource: imagePullJobs, convert: relabelled },
-  { resource: nodeImages, convert: relabelled },
-];
+/** The conversion of each kind with more than one version. */
+export const conversionsOfKinds: PerKind<Conversion> = {
+  ContainerRecreateRequest: { resource: crr, convert: convertRecreateRequest },
+  CloneSet: { resource: cloneSets, convert: convertCloneSet },
+  ImageListPullJob: { resource: imageListPullJobs, convert: relabelled },
+  ImagePullJob: { resource: imagePullJobs, convert: relabelled },
+  NodeImage: { resource: nodeImages, convert: relabelled },
+  // These have one version.
+  PodProbeMarker: 'none',
+  NodePodProbe: 'none',
+};
+
+/** Every conversion. The CRDs of these kinds name the path `/convert`. */
+export const conversions: readonly Conversion[] = partsOf(conversionsOfKinds);

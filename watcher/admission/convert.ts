@@ -10,11 +10,6 @@ export interface Conversion {
   readonly convert: (object: JsonObject, apiVersion: string) => Converted | undefined;
 }
 
-/** The name of the CRD of a resource. */
-export function definitionName({ plural, group }: Pick<Resource, 'plural' | 'group'>): string {
-  return `${plural}.${group}`;
-}
-
 const versions: readonly unknown[] = ['apiextensions.k8s.io/v1', 'apiextensions.k8s.io/v1beta1'];
 /** A list that fails names this many of its objects; the message ends up in the user's terminal. */
 const namedFailures = 10;

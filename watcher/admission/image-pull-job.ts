@@ -8,9 +8,6 @@ import { nodeImages } from '../../api/node-image/types.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const imagePullJobPath = '/mutate-apps-kruise-io-imagepulljob';
-export const imageListPullJobPath = '/mutate-apps-kruise-io-imagelistpulljob';
-
 type Gates = Pick<FeatureGates, 'KruiseDaemon' | 'ImagePullJobGate'>;
 
 /** Fills in and checks jobs. Objects stay in the version in which they came. */

@@ -6,8 +6,6 @@ import { validateNodeImage } from '../../api/node-image/validate.ts';
 import { isBeingDeleted, objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const nodeImagePath = '/mutate-apps-kruise-io-nodeimage';
-
 /** Fills in and checks NodeImages that people write; the watcher's own are not sent here. */
 export function reviewNodeImage(gates: Pick<FeatureGates, 'KruiseDaemon'>, now: () => number = Date.now): Review {
   return (request) => {

@@ -3,8 +3,6 @@ import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/
 import { isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const podProbeMarkerPath = '/validate-apps-kruise-io-podprobemarker';
-
 /** Checks new and changed markers. Without the feature there are no new ones, and none is changed (FG-4). */
 export function reviewPodProbeMarker(gates: Pick<FeatureGates, 'PodProbeMarkerGate' | 'KruiseDaemon'>): Review {
   return (request): Verdict => {

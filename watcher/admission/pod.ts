@@ -20,8 +20,6 @@ import { ChainRefused, type ChainStep, runChain } from './review/chain.ts';
 import { objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-export const podPath = '/mutate-pod';
-
 /** What the steps of the pod chain may know besides the pod. */
 export interface PodSurroundings {
   readonly gates: FeatureGates;

@@ -9,15 +9,14 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
+import { queues, rollOutCommandNames } from '../../api/engine/operations.ts';
 import {
-  queues,
   type RollOutChanged,
   type RollOutFacts,
   type RollOutOperation,
-  rollOutCommandNames,
   rollOutId,
   rollOutType,
-} from '../../api/engine/operations.ts';
+} from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';

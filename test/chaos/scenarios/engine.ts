@@ -1,6 +1,6 @@
 // What an operator can do to a workflow behind our back.
 import { randomUUID } from 'node:crypto';
-import { restartContainersId } from '../../../api/engine/operations.ts';
+import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import type { Scenario } from '../campaign.ts';
 import { withFlags } from '../faults.ts';
 import { Fleet } from '../fleet.ts';

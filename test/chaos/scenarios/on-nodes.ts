@@ -27,15 +27,15 @@ interface Family {
   readonly flags?: readonly string[];
 }
 
-const families: readonly Family[] = [
-  {
+const families = {
+  images: {
     name: 'images',
     about: 'pulls of five images on each node',
     begin: (world) => ImagePulls.create(world),
     killed: roles,
     frozen: ['daemon', 'watcher'],
   },
-  {
+  sidecars: {
     name: 'sidecars',
     about: 'the end of the sidecars of seven Jobs',
     begin: (world, deaths) => JobPods.create(world, deaths),
@@ -43,21 +43,23 @@ const families: readonly Family[] = [
     frozen: ['daemon', 'watcher'],
     flags: [`--feature-gates=${featureGates},SidecarTerminator=true`],
   },
-  {
+  launch: {
     name: 'launch',
     about: 'the start of four pods whose containers have an order',
     begin: (world) => Launches.create(world),
     killed: roles,
     frozen: ['daemon', 'watcher'],
   },
-  {
+  probes: {
     name: 'probes',
     about: 'what the probes of four pods find out',
     begin: (world) => ProbedPods.create(world),
     killed: ['daemon', 'watcher', 'apiserver'],
     frozen: ['daemon', 'watcher'],
   },
-];
+} as const satisfies Readonly<Record<string, Family>>;
+
+const allFamilies: readonly Family[] = Object.values(families);
 
 /** What is still open after its end is looked for every minute; here nobody waits for so long. */
 const hurried = '--full-pass-period=5s';
@@ -66,35 +68,44 @@ const hurried = '--full-pass-period=5s';
 const freezeSeconds = { daemon: 36, watcher: 22 } as const;
 
 /** Each kind of work under each role's death, and under the freeze of those who could wake up too late. */
-export const onNodes: readonly Scenario[] = families.flatMap((family) => [
-  ...family.killed.map(
-    (role): Scenario => ({
-      name: `${family.name}-kill-${role}`,
-      about: `kill -9 of ${role} at each step of ${family.about}`,
-      run: (world, random, report) => underKills(world, random, report, family, role),
-    }),
-  ),
-  ...family.frozen.map(
-    (role): Scenario => ({
-      name: `${family.name}-freeze-${role}`,
-      about: `SIGSTOP of ${role}, and SIGCONT when it is too late, at each step of ${family.about}`,
-      run: (world, _random, report) =>
-        role === 'watcher' ? underFrozenWatcher(world, report, family) : underFrozenDaemons(world, report, family),
-    }),
-  ),
-]);
+export const onNodes = {
+  images: scenariosOf(families.images),
+  sidecars: scenariosOf(families.sidecars),
+  launch: scenariosOf(families.launch),
+  probes: scenariosOf(families.probes),
+} as const satisfies Record<keyof typeof families, readonly Scenario[]>;
+
+function scenariosOf(family: Family): readonly Scenario[] {
+  return [
+    ...family.killed.map(
+      (role): Scenario => ({
+        name: `${family.name}-kill-${role}`,
+        about: `kill -9 of ${role} at each step of ${family.about}`,
+        run: (world, random, report) => underKills(world, random, report, family, role),
+      }),
+    ),
+    ...family.frozen.map(
+      (role): Scenario => ({
+        name: `${family.name}-freeze-${role}`,
+        about: `SIGSTOP of ${role}, and SIGCONT when it is too late, at each step of ${family.about}`,
+        run: (world, _random, report) =>
+          role === 'watcher' ? underFrozenWatcher(world, report, family) : underFrozenDaemons(world, report, family),
+      }),
+    ),
+  ];
+}
 
 /** All kinds of work side by side, and each role killed at a step that chance chooses, the daemon at two. */
 export async function everythingOnNodes(world: World, random: Random, report: Report): Promise<void> {
   // kubelets hear of nothing for up to a minute after the API server was away
   const left: Role[] = ['daemon', 'worker', 'watcher', 'temporal', 'daemon'];
   const turns = [...left].map(() => left.splice(random.between(0, left.length - 1), 1)[0] ?? 'worker');
-  const all = { flags: families.flatMap(({ flags = [] }) => flags) };
+  const all = { flags: allFamilies.flatMap(({ flags = [] }) => flags) };
   await withWatcherFlags(world, all, () =>
     through(
       world,
       report,
-      families.map(
+      allFamilies.map(
         ({ begin }) =>
           () =>
             begin(world, 1),

@@ -1,9 +1,9 @@
 import { isIPv6 } from 'node:net';
 import type { Operation } from 'rfc6902';
-import { launchMark } from '../../../api/container-launch-priority.ts';
 import type { KubeObject, Resource } from '../../../api/core/meta.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
-import { deleteProtectionLabel, gatedKinds, type ProtectedKind } from '../../../api/deletion-protection.ts';
+import { gatedKinds, type ProtectedKind } from '../../../api/deletion-protection.ts';
+import { deletionWebhook, type MatchCondition, podsToChangeCondition, podWebhook } from '../../../api/webhooks.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 
 /**
@@ -27,11 +27,6 @@ export interface ClientConfig {
   };
   /** PEM text in base64. */
   readonly caBundle?: string;
-}
-
-export interface MatchCondition {
-  readonly name: string;
-  readonly expression: string;
 }
 
 /** A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration. */
@@ -62,41 +57,6 @@ export interface RegistrationWish {
   readonly deletionProtection?: boolean;
 }
 
-export const podWebhookName = 'mpod.kb.io';
-
-/**
- * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that a workload
- * of the suite controls (PRG-1), and those that ask for an order of their containers (CLP-3, CLP-4).
- */
-export const podsToChangeCondition: MatchCondition = {
-  name: 'concerns-the-suite',
-  expression:
-    '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
-    "has(owner.controller) && owner.controller && owner.apiVersion.startsWith('apps.kruise.io/'))) || " +
-    '(object.spec.containers.size() > 1 && (' +
-    `(has(object.metadata.annotations) && '${launchMark.annotation}' in object.metadata.annotations && ` +
-    `object.metadata.annotations['${launchMark.annotation}'] == '${launchMark.ordered}') || ` +
-    'object.spec.containers.exists(container, has(container.env) && container.env.exists(variable, ' +
-    `variable.name == '${launchMark.env}'))))`,
-};
-
-/** What the webhook of a kind says that judges deletions and nothing else, without how it is reached. */
-export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {
-  return {
-    name: webhook,
-    admissionReviewVersions: ['v1', 'v1beta1'],
-    sideEffects: 'None',
-    failurePolicy: 'Fail',
-    timeoutSeconds: 10,
-    rules: [{ apiGroups: [group], apiVersions: versions, resources: [plural], operations: ['DELETE'], scope }],
-    // No other deletion waits for an answer.
-    objectSelector: { matchExpressions: [{ key: deleteProtectionLabel, operator: 'Exists' }] },
-    matchConditions: [
-      { name: 'not-being-deleted', expression: 'oldObject == null || !has(oldObject.metadata.deletionTimestamp)' },
-    ],
-  };
-}
-
 /** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
 export function configurationPatch(configuration: WebhookConfiguration, wish: RegistrationWish): Operation[] {
   const webhooks = configuration.webhooks ?? [];
@@ -109,7 +69,7 @@ export function configurationPatch(configuration: WebhookConfiguration, wish: Re
     if (clientConfig !== undefined) {
       operations.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
     }
-    if (webhook.name === podWebhookName) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
+    if (webhook.name === podWebhook.name) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
     // Webhooks are addressed by place: the name says that it is still the one that was looked at.
     return operations.length === 0 ? [] : [nameTest(webhook.name, index), ...operations];
   });

@@ -6,11 +6,11 @@
  * have not begun: it takes no longer than a stop, and what they wait for may never come with the old environment.
  */
 
+import { restartContainersType } from '../../../api/container-recreate-request/operation.ts';
 import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
-import { restartContainersType } from '../../../api/engine/operations.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { operationState } from '../../operation-state.ts';
 import { isEnvironmentStale } from '../pod/environment-refresh.ts';

@@ -1,14 +1,14 @@
-import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
-import type { Node } from '../../../api/core/node.ts';
-import { crrLabel } from '../../../api/core/well-known.ts';
-import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
 import {
-  queues,
   type RestartChanged,
   type RestartOperation,
   restartContainersId,
   restartContainersType,
-} from '../../../api/engine/operations.ts';
+} from '../../../api/container-recreate-request/operation.ts';
+import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
+import type { Node } from '../../../api/core/node.ts';
+import { crrLabel } from '../../../api/core/well-known.ts';
+import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import { queues } from '../../../api/engine/operations.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, hasBegun, podUidOf } from './request.ts';

@@ -1,4 +1,5 @@
 import { fnv1a } from '../../../api/base/fnv.ts';
+import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import { recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import {
   type ContainerRecreateRequest,
@@ -9,7 +10,7 @@ import {
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
-import { commandNames, restartContainersId } from '../../../api/engine/operations.ts';
+import { commandNames } from '../../../api/engine/operations.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { tellEvent } from '../../../kube/events.ts';

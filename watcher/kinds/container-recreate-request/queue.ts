@@ -2,10 +2,11 @@
 
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { timestamp } from '../../../api/base/time.ts';
+import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
 import { recreateMessage, recreateWait, recreateWaits } from '../../../api/container-recreate-request/texts.ts';
 import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
 import { eventComponent } from '../../../api/core/well-known.ts';
-import { commandEvent, restartContainersId } from '../../../api/engine/operations.ts';
+import { commandEvent } from '../../../api/engine/operations.ts';
 import { tellEvent } from '../../../kube/events.ts';
 import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { isPaused, type RequestQueue } from '../../../workflows/plan/recreate/request-queue.ts';

@@ -8,7 +8,7 @@ import { familiarImage } from '../../../api/core/familiar-image.ts';
 import { isSelected } from '../../../api/core/label-selector.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
-import { pullOnNodesType } from '../../../api/engine/operations.ts';
+import { pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { RecentlySeen } from '../../../kube/recently-seen.ts';

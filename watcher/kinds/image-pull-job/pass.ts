@@ -1,12 +1,7 @@
 import { sameJson } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
-import {
-  commandNames,
-  type PullJobOperation,
-  pullOnNodesId,
-  pullOnNodesType,
-  queues,
-} from '../../../api/engine/operations.ts';
+import { commandNames, queues } from '../../../api/engine/operations.ts';
+import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import {
   type ImagePullJob,
   type ImagePullJobStatus,

@@ -6,8 +6,8 @@
 import { sameJson } from '../../../api/base/json.ts';
 import type { Node } from '../../../api/core/node.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
-import { pullImagesType } from '../../../api/engine/operations.ts';
 import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
+import { pullImagesType } from '../../../api/node-image/operation.ts';
 import { type NodeImage, nodeImages, tagsOf } from '../../../api/node-image/types.ts';
 import { RecentlySeen } from '../../../kube/recently-seen.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';

@@ -4,15 +4,14 @@ import { failureTypeOf } from '../../../api/core/failure.ts';
 import { isOfOtherSystem, isVirtual, type Node, readySince } from '../../../api/core/node.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
+import { commandNames, queues } from '../../../api/engine/operations.ts';
+import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
 import {
-  commandNames,
   type PullChanged,
   type PullOperation,
   pullImagesId,
   pullImagesType,
-  queues,
-} from '../../../api/engine/operations.ts';
-import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
+} from '../../../api/node-image/operation.ts';
 import { pullWait } from '../../../api/node-image/texts.ts';
 import {
   fakeNodeImageLabel,

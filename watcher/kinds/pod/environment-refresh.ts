@@ -4,15 +4,15 @@
  * created for it in the API.
  */
 
-import type { Node } from '../../../api/core/node.ts';
-import type { Pod } from '../../../api/core/pod.ts';
 import {
-  queues,
   type RefreshOperation,
   type RestartChanged,
   restartContainersId,
   restartContainersType,
-} from '../../../api/engine/operations.ts';
+} from '../../../api/container-recreate-request/operation.ts';
+import type { Node } from '../../../api/core/node.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { queues } from '../../../api/engine/operations.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import { staleContainers } from '../../../workflows/plan/fleet/in-place/completion.ts';

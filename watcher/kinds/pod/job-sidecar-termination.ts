@@ -12,20 +12,17 @@ import { isVirtual } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
-import {
-  commandNames,
-  queues,
-  type SidecarOperation,
-  terminateSidecarsId,
-  terminateSidecarsType,
-} from '../../../api/engine/operations.ts';
+import { commandNames, queues } from '../../../api/engine/operations.ts';
 import {
   endsItsSidecars,
   isTerminationDue,
   isTerminationToCome,
   podUidOfTerminationRequest,
+  type SidecarOperation,
   sidecarsOf,
   type TerminationStatus,
+  terminateSidecarsId,
+  terminateSidecarsType,
   terminationMark,
   terminationRequestName,
   terminationStatusOf,

@@ -1,5 +1,5 @@
 /** Whether there is anything to roll out, and what the roll-out has to know of the workload. */
-import type { RollOutFacts } from '../../../api/engine/operations.ts';
+import type { RollOutFacts } from '../../../api/fleet/operation.ts';
 import { ordersOf } from '../../../api/fleet/roll-out-orders.ts';
 import type { Situation } from './kind.ts';
 import { previousRevision } from './revisions.ts';

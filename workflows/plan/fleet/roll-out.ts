@@ -4,8 +4,9 @@
  * Pods go as the budget of the object allows. Batches do not hold them up; they are what history, progress and people go
  * by, a tenth of the pods each and five at least, so that a large roll-out is tens of events.
  */
-import type { RollOutChanged, RollOutFacts } from '../../../api/engine/operations.ts';
+
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
+import type { RollOutChanged, RollOutFacts } from '../../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
 import type { Permit, Verdict } from './permit.ts';
 import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';

@@ -1,0 +1,154 @@
+import { launchMark } from './container-launch-priority.ts';
+import { group, installation } from './core/well-known.ts';
+import { deleteProtectionLabel, type ProtectedKind, protectedKinds } from './deletion-protection.ts';
+import type { PerKind } from './per-kind.ts';
+
+/**
+ * The webhooks that the API server calls, as data: the manifest `deploy/webhooks/webhooks.yaml` is generated from it, and
+ * admission serves these paths.
+ */
+
+export interface MatchCondition {
+  readonly name: string;
+  /** In CEL. */
+  readonly expression: string;
+}
+
+/** Something of a manifest that carries a comment there. */
+export interface Explained {
+  readonly why?: string;
+}
+
+/** One webhook of a kind of ours. Versions, resource and scope of its rule come from the definition of the kind. */
+export interface Webhook extends Explained {
+  readonly name: string;
+  readonly path: string;
+  /** Absent: CREATE and UPDATE. */
+  readonly operations?: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
+  /** Besides those that every webhook of a kind of ours has (`conditionsOfKinds`). */
+  readonly matchConditions?: readonly (MatchCondition & Explained)[];
+}
+
+export interface KindWebhooks {
+  readonly mutating?: Webhook;
+  readonly validating?: Webhook;
+}
+
+const serviceAccount = (name: string) => `system:serviceaccount:${installation.namespace}:${name}`;
+const watcher = serviceAccount('windlass-watcher');
+const worker = serviceAccount('windlass-worker');
+
+/** The webhooks of each kind, in the order in which a configuration lists them. Names and paths are OpenKruise's. */
+export const webhooks = {
+  ContainerRecreateRequest: {
+    mutating: {
+      name: 'mcontainerrecreaterequest.kb.io',
+      path: '/mutate-apps-kruise-io-containerrecreaterequest',
+      why: 'A request that admission has not filled in cannot be carried out: without an answer it is refused.',
+    },
+  },
+  CloneSet: {
+    mutating: {
+      name: 'mcloneset.kb.io',
+      path: '/mutate-apps-kruise-io-cloneset',
+      why: 'A CloneSet that gets its defaults later gets a new revision by them: without an answer it is refused.',
+    },
+    validating: {
+      name: protectedKinds.CloneSet.webhook,
+      path: protectedKinds.CloneSet.path,
+      operations: ['CREATE', 'UPDATE', 'DELETE'],
+      matchConditions: [
+        {
+          name: 'protected-where-deleted',
+          expression:
+            "request.operation != 'DELETE' || " +
+            `(has(oldObject.metadata.labels) && '${deleteProtectionLabel}' in oldObject.metadata.labels)`,
+          why: 'Only CloneSets with the label are protected, so no other deletion waits for an answer.',
+        },
+      ],
+    },
+  },
+  PodProbeMarker: {
+    validating: {
+      name: 'vpodprobemarker.kb.io',
+      path: '/validate-apps-kruise-io-podprobemarker',
+      why: 'A marker that was not checked could write conditions that belong to others.',
+    },
+  },
+  // The watcher writes them, and daemons their status.
+  NodePodProbe: 'none',
+  ImagePullJob: {
+    mutating: {
+      name: 'mimagepulljob-v1beta1.kb.io',
+      path: '/mutate-apps-kruise-io-imagepulljob',
+      why: 'Jobs that pull images: defaults, what a schema cannot check, and the feature gate.',
+    },
+  },
+  ImageListPullJob: {
+    mutating: { name: 'mimagelistpulljob-v1beta1.kb.io', path: '/mutate-apps-kruise-io-imagelistpulljob' },
+  },
+  NodeImage: {
+    mutating: {
+      name: 'mnodeimage.kb.io',
+      path: '/mutate-apps-kruise-io-nodeimage',
+      matchConditions: [{ name: 'not-the-watcher', expression: `request.userInfo.username != '${watcher}'` }],
+      why: 'NodeImages that people write. The watcher writes complete ones, and must not wait for an answer.',
+    },
+  },
+} as const satisfies PerKind<KindWebhooks>;
+
+/** Lets an object lose its finalizers while it is deleted. */
+const notBeingDeleted: MatchCondition & Explained = {
+  name: 'not-being-deleted',
+  expression: 'oldObject == null || !has(oldObject.metadata.deletionTimestamp)',
+  why:
+    'An object that is being deleted only loses finalizers, which must not wait for an answer. The stored object ' +
+    'decides: an object that is created by server-side apply may carry a deletionTimestamp that a user wrote.',
+};
+
+/** What every webhook of a kind of ours begins its match conditions with. */
+export const conditionsOfKinds: readonly (MatchCondition & Explained)[] = [
+  notBeingDeleted,
+  {
+    name: 'not-own-bookkeeping',
+    expression:
+      "request.operation != 'UPDATE' || object.spec != oldObject.spec || " +
+      `!(request.userInfo.username in ['${watcher}', '${worker}'])`,
+    why: 'Labels, annotations and finalizers of running operations must not wait for an answer either.',
+  },
+];
+
+/** The webhook for new pods. */
+export const podWebhook = { name: 'mpod.kb.io', path: '/mutate-pod' } as const;
+
+/**
+ * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that a workload
+ * of the suite controls (PRG-1), and those that ask for an order of their containers (CLP-3, CLP-4).
+ */
+export const podsToChangeCondition: MatchCondition = {
+  name: 'concerns-the-suite',
+  expression:
+    '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
+    `has(owner.controller) && owner.controller && owner.apiVersion.startsWith('${group.apps}/'))) || ` +
+    '(object.spec.containers.size() > 1 && (' +
+    `(has(object.metadata.annotations) && '${launchMark.annotation}' in object.metadata.annotations && ` +
+    `object.metadata.annotations['${launchMark.annotation}'] == '${launchMark.ordered}') || ` +
+    'object.spec.containers.exists(container, has(container.env) && container.env.exists(variable, ' +
+    `variable.name == '${launchMark.env}'))))`,
+};
+
+/** The webhook of a kind that judges deletions and nothing else, without its `clientConfig`. */
+export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {
+  const { name, expression } = notBeingDeleted;
+  return {
+    name: webhook,
+    admissionReviewVersions: ['v1', 'v1beta1'],
+    sideEffects: 'None',
+    failurePolicy: 'Fail',
+    timeoutSeconds: 10,
+    rules: [{ apiGroups: [group], apiVersions: versions, resources: [plural], operations: ['DELETE'], scope }],
+    // No other deletion waits for an answer.
+    objectSelector: { matchExpressions: [{ key: deleteProtectionLabel, operator: 'Exists' }] },
+    matchConditions: [{ name, expression }],
+  };
+}

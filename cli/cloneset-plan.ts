@@ -1,0 +1,143 @@
+// How `kubectl kruise plan` plans one CloneSet.
+
+import { type JsonObject, objectOr } from '../api/base/json.ts';
+import { convertCloneSet } from '../api/cloneset/convert.ts';
+import { defaultCloneSet } from '../api/cloneset/defaults.ts';
+import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../api/cloneset/types.ts';
+import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../api/cloneset/validate.ts';
+import { describeError, type FieldError, messageOf } from '../api/core/field-error.ts';
+import { apiVersionOf, type KubeObject } from '../api/core/meta.ts';
+import type { FeatureGates } from '../api/feature-gates.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { isGone, KubeError } from '../kube/failures.ts';
+import { previewSet } from '../workflows/plan/cloneset/preview.ts';
+import { applyPatch, mergePatch } from './apply.ts';
+import { lookAround } from './cloneset-look.ts';
+import type { Cluster } from './cluster.ts';
+import { attempt, CommandFailed, describeFailure } from './failure.ts';
+import { type SetPlan, setPlan } from './set-plan.ts';
+
+export interface PlanOptions {
+  readonly cluster: Cluster;
+  readonly gates: FeatureGates;
+  /** Given by `-n`: an object of another namespace is then a mistake. */
+  readonly givenNamespace: string | undefined;
+  readonly now: () => number;
+}
+
+/** Whether the object is a CloneSet in a version that Windlass knows. */
+export function isCloneSet(object: JsonObject): boolean {
+  return object.kind === cloneSets.kind && cloneSetVersion(object) !== undefined;
+}
+
+/** What applying the manifest of a CloneSet would do. Fails with CommandFailed where it would be refused. */
+export async function planCloneSet(manifest: JsonObject, options: PlanOptions): Promise<SetPlan> {
+  const { cluster, gates, givenNamespace, now } = options;
+  const { kube } = cluster;
+  const { name, namespace: own } = objectOr(manifest.metadata);
+  if (typeof name !== 'string' || name === '') throw new CommandFailed('a CloneSet has no metadata.name');
+  if (givenNamespace !== undefined && typeof own === 'string' && own !== givenNamespace) {
+    throw new CommandFailed(
+      `the namespace from the provided object "${own}" does not match the namespace "${givenNamespace}". ` +
+        `You must pass '--namespace=${own}' to perform this operation.`,
+    );
+  }
+  const namespace = typeof own === 'string' && own !== '' ? own : cluster.namespace;
+  const resource = cloneSetVersion(manifest) === 'v1alpha1' ? cloneSetsV1alpha1 : cloneSets;
+  const ref = { namespace, name };
+  const id = `CloneSet "${namespace}/${name}"`;
+
+  const live = await attempt(`Cannot read ${id}`, () => find(kube, resource, ref));
+  const wanted = { ...manifest, metadata: { ...objectOr(manifest.metadata), namespace } };
+  const patch = live && applyPatch(live, wanted);
+  const applied = live && patch ? mergePatch(live, patch) : wanted;
+  const defaulted = defaultCloneSet(applied, gates, live);
+
+  // What the API server says comes first, because that is what the user would hear.
+  const tried = await tryOut();
+  const after = defaultCloneSet(tried.object ?? defaulted, gates, live);
+  refuse(id, live === undefined ? validateCloneSet(after) : validateCloneSetUpdate(live, after));
+  const converted = convertCloneSet(after, apiVersionOf(cloneSets));
+  const before = live && convertCloneSet(live, apiVersionOf(cloneSets))?.object;
+  if (converted === undefined)
+    throw new CommandFailed(`${id}: apiVersion "${String(manifest.apiVersion)}" is not supported`);
+  const set = asCloneSet(converted.object, before, ref);
+  const { input, notes } = await lookAround(set, { kube, gates, nowMs: now() });
+  const preview = previewSet(input);
+  if (preview === undefined) throw new CommandFailed(`${id}: spec.selector is invalid`);
+  return setPlan({
+    set,
+    before,
+    preview,
+    notes: [...tried.notes, ...converted.warnings, ...cloneSetWarnings(after, live), ...notes],
+  });
+
+  /** A dry run: what schema, policies and other webhooks say, and what they make of the object. */
+  async function tryOut(): Promise<{ readonly object?: JsonObject; readonly notes: readonly string[] }> {
+    try {
+      const object =
+        patch === undefined
+          ? await kube.create(resource, wanted, { dryRun: true, fieldManager })
+          : await kube.patch(resource, ref, 'merge', patch, { dryRun: true, fieldManager });
+      return { object: asJson(object), notes: [] };
+    } catch (error) {
+      if (!(error instanceof KubeError)) throw error;
+      const isUntried = error.status === 0 || error.status >= 500 || isMissingRight(error);
+      if (isUntried) return { notes: [`no dry run on the API server, checked by the plugin only: ${error.message}`] };
+      const causes = error.causes.map(({ field = '', message = '' }) => ({ field, detail: message }));
+      refuse(id, causes);
+      throw new CommandFailed(`${id} would be refused: ${describeFailure(error)}`);
+    }
+  }
+}
+
+/** As kubectl calls itself when it applies. */
+const fieldManager = 'kubectl-client-side-apply';
+
+function isMissingRight({ status, message }: KubeError): boolean {
+  return status === 403 && /cannot (patch|create|update) resource/.test(message);
+}
+
+async function find(
+  kube: KubeClient,
+  resource: typeof cloneSets | typeof cloneSetsV1alpha1,
+  ref: { readonly namespace: string; readonly name: string },
+): Promise<JsonObject | undefined> {
+  try {
+    return asJson(await kube.get(resource, ref));
+  } catch (error) {
+    if (!isGone(error)) throw error;
+    // the kind may be what is missing, and that is no set to be created
+    await kube.list(resource, { namespace: ref.namespace, limit: 1 });
+    return undefined;
+  }
+}
+
+function refuse(id: string, problems: readonly FieldError[]): void {
+  if (problems.length === 0) return;
+  const lines = problems.map((problem) => (problem.field === '' ? messageOf(problem) : describeError(problem)));
+  const [only = ''] = lines;
+  throw new CommandFailed(
+    `${id} is invalid:${lines.length === 1 ? ` ${only}` : lines.map((line) => `\n* ${line}`).join('')}`,
+  );
+}
+
+/** A set that is not there yet has no identity; it then owns nothing. */
+function asCloneSet(
+  object: JsonObject,
+  before: JsonObject | undefined,
+  ref: { readonly namespace: string; readonly name: string },
+): CloneSet {
+  const { uid, resourceVersion, creationTimestamp, ...metadata } = objectOr(object.metadata);
+  const own = before === undefined ? {} : { uid, resourceVersion, creationTimestamp };
+  const nobody = { uid: '', resourceVersion: '', creationTimestamp: '' };
+  return {
+    ...object,
+    metadata: { ...metadata, ...ref, ...nobody, ...own },
+    status: before?.status,
+  } as unknown as CloneSet;
+}
+
+function asJson(object: KubeObject): JsonObject {
+  return object as unknown as JsonObject;
+}

@@ -1,0 +1,52 @@
+import { group, installation } from '../../../api/core/well-known.ts';
+import type { Rights } from './right.ts';
+
+const owned = ['get', 'list', 'watch', 'create', 'patch', 'delete'] as const;
+
+export const cloneSetRights: Rights = {
+  watcher: [
+    {
+      why: 'the cache, and annotations with commands',
+      group: group.apps,
+      resources: ['clonesets'],
+      verbs: ['get', 'list', 'watch', 'patch'],
+    },
+    { why: 'the status', group: group.apps, resources: ['clonesets/status'], verbs: ['patch'] },
+    {
+      why: 'owner references that block the deletion of their CloneSet',
+      group: group.apps,
+      resources: ['clonesets/finalizers'],
+      verbs: ['update'],
+    },
+    {
+      why: 'its pods; the policy in watcher-policy.yaml limits it to them',
+      group: '',
+      resources: ['pods'],
+      verbs: ['create', 'patch', 'delete'],
+    },
+    { why: 'resources of containers that change in place', group: '', resources: ['pods/resize'], verbs: ['patch'] },
+    { why: 'its PVCs', group: '', resources: ['persistentvolumeclaims'], verbs: owned },
+    { why: 'its revisions', group: 'apps', resources: ['controllerrevisions'], verbs: owned },
+    {
+      why: 'whether Services still send traffic to a pod that is to be changed',
+      group: '',
+      resources: ['services'],
+      verbs: ['get', 'list', 'watch'],
+    },
+    {
+      why: 'the same: the endpoints of these Services',
+      group: 'discovery.k8s.io',
+      resources: ['endpointslices'],
+      verbs: ['get', 'list', 'watch'],
+    },
+  ],
+  webhook: [
+    {
+      why: 'pods that try a template, as a dry run only: see webhook-dry-run.yaml',
+      namespace: installation.dryRunNamespace,
+      group: '',
+      resources: ['pods'],
+      verbs: ['create'],
+    },
+  ],
+};

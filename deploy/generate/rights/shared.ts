@@ -1,0 +1,72 @@
+import { installation } from '../../../api/core/well-known.ts';
+import { kindDefinitions } from '../../../api/kinds.ts';
+import { definitionName } from '../../../api/schema/kind.ts';
+import type { Right, Rights } from './right.ts';
+
+const events = { group: '', resources: ['events'], verbs: ['create'] } as const;
+const leases = { namespace: installation.namespace, group: 'coordination.k8s.io', resources: ['leases'] } as const;
+const registered = ['get', 'list', 'watch', 'patch'] as const;
+
+/** What a role needs whatever kinds there are. */
+export const sharedRights: Rights = {
+  watcher: [
+    { why: 'Events about objects', ...events },
+    { why: 'its lease; a name cannot limit create', ...leases, verbs: ['create'] },
+    { why: 'its lease', ...leases, resourceNames: [installation.watcherLease], verbs: ['get', 'patch'] },
+    {
+      why: "OpenKruise's own manager: while it renews this lease, the watcher does not lead",
+      ...leases,
+      resourceNames: [installation.foreignLease],
+      verbs: ['get'],
+    },
+  ],
+  webhook: [
+    {
+      why: 'its webhooks',
+      group: 'admissionregistration.k8s.io',
+      resources: ['mutatingwebhookconfigurations'],
+      resourceNames: [installation.mutatingWebhookConfiguration],
+      verbs: registered,
+    },
+    {
+      why: 'its webhooks',
+      group: 'admissionregistration.k8s.io',
+      resources: ['validatingwebhookconfigurations'],
+      resourceNames: [installation.validatingWebhookConfiguration],
+      verbs: registered,
+    },
+    ...conversionRights(),
+    {
+      why: 'its certificates; a name cannot limit create',
+      namespace: installation.namespace,
+      group: '',
+      resources: ['secrets'],
+      verbs: ['create'],
+    },
+    {
+      why: 'its certificates',
+      namespace: installation.namespace,
+      group: '',
+      resources: ['secrets'],
+      resourceNames: [installation.webhookSecret],
+      verbs: registered,
+    },
+    { why: 'the Event that its feature gates differ', namespace: installation.namespace, ...events },
+  ],
+  worker: [{ why: 'Events about objects', ...events }],
+  daemon: [{ why: 'Events about pods and images', ...events }],
+};
+
+/** One name for each CRD that names `/convert`. */
+function conversionRights(): readonly Right[] {
+  const converted = kindDefinitions.filter(({ versions }) => versions.length > 1);
+  return [
+    {
+      why: 'conversion: the CRDs of kinds with more than one version',
+      group: 'apiextensions.k8s.io',
+      resources: ['customresourcedefinitions'],
+      resourceNames: converted.map(definitionName),
+      verbs: registered,
+    },
+  ];
+}

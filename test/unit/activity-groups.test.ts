@@ -1,0 +1,21 @@
+import { describe, expect, it } from '@jest/globals';
+import { joinActivities } from '../../workers/activity-groups.ts';
+
+const look = async () => 'look';
+const report = async () => 'report';
+
+describe('joinActivities', () => {
+  it('has every activity of every group under its name', async () => {
+    const activities = joinActivities({ requests: { look }, sidecars: { report } });
+    expect(Object.keys(activities)).toEqual(['look', 'report']);
+    expect(await activities.look()).toBe('look');
+    expect(await activities.report()).toBe('report');
+  });
+
+  it('names the activity that two groups have, and both groups', () => {
+    // @ts-expect-error: the compiler refuses it, too
+    expect(() => joinActivities({ requests: { look, report }, sidecars: { report } })).toThrow(
+      'Cannot register activity "report": groups "requests" and "sidecars" both have it',
+    );
+  });
+});

@@ -1,0 +1,103 @@
+import { installation } from '../../api/core/well-known.ts';
+import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
+import type { FeatureGates } from '../../api/feature-gates.ts';
+import type { KindName } from '../../api/kinds.ts';
+import { podWebhook, webhooks } from '../../api/webhooks.ts';
+import { reviewCloneSet, reviewCloneSetDefaults } from './cloneset.ts';
+import { type RecreateTrust, reviewRecreateRequest } from './container-recreate-request.ts';
+import { conversions } from './conversions.ts';
+import { conversionRoute } from './convert.ts';
+import { type DeletionProtection, reviewDeletion } from './deletion-protection.ts';
+import { reviewImageListPullJob, reviewImagePullJob } from './image-pull-job.ts';
+import { reviewNodeImage } from './node-image.ts';
+import { type PodSurroundings, podChain, reviewPod } from './pod.ts';
+import { reviewPodProbeMarker } from './pod-probe-marker.ts';
+import type { LookUps } from './review/look-ups.ts';
+import type { PodTrials } from './review/pod-trial.ts';
+import { admissionRoute, type Review, type ReviewOptions } from './review/review.ts';
+import type { AdmissionServerOptions } from './server/server.ts';
+
+/** What reviews are made of. */
+export interface ReviewMeans {
+  readonly gates: FeatureGates;
+  readonly lookUps: LookUps;
+  readonly trials: PodTrials;
+  readonly trust: RecreateTrust;
+  readonly protection: DeletionProtection;
+  /** The PodProbeMarkers of a namespace. Absent: none. */
+  readonly markers?: PodSurroundings['markers'];
+}
+
+type ReviewOf = (means: ReviewMeans) => Review;
+
+/** A review for each webhook that a kind registers. */
+type ReviewsOf<Registered> = Registered extends 'none' ? 'none' : { readonly [Type in keyof Registered]: ReviewOf };
+
+type Reviews = { readonly [Name in KindName]: ReviewsOf<(typeof webhooks)[Name]> };
+
+/** The reviews of each kind: the compiler asks for one for each webhook of `api/webhooks.ts`. */
+const reviews: Reviews = {
+  ContainerRecreateRequest: {
+    mutating: ({ gates, lookUps, trust }) => reviewRecreateRequest(gates, lookUps, trust),
+  },
+  CloneSet: {
+    mutating: ({ gates }) => reviewCloneSetDefaults(gates),
+    validating: ({ gates, lookUps, trials, protection }) =>
+      reviewCloneSet({ gates, lookUps, trials, deletion: reviewDeletion(protectedKinds.CloneSet, protection) }),
+  },
+  PodProbeMarker: { validating: ({ gates }) => reviewPodProbeMarker(gates) },
+  NodePodProbe: 'none',
+  ImagePullJob: { mutating: ({ gates }) => reviewImagePullJob(gates) },
+  ImageListPullJob: { mutating: ({ gates }) => reviewImageListPullJob(gates) },
+  NodeImage: { mutating: ({ gates }) => reviewNodeImage(gates) },
+};
+
+/** What is reported of reviews and conversions. */
+export interface RouteReports extends Required<Pick<ReviewOptions, 'onRefusal' | 'onFailure'>> {
+  readonly onConversionWarning: (warning: string) => void;
+}
+
+/** Every path that admission serves. */
+export function routesOf(
+  means: ReviewMeans,
+  { onRefusal, onFailure, onConversionWarning }: RouteReports,
+): AdmissionServerOptions['routes'] {
+  const ofKinds = reviewsByPath(means).map(([path, review]) => [
+    path,
+    admissionRoute(review, { whenFailed: 'refuse', onRefusal, onFailure }),
+  ]);
+  // `protection` reports refused deletions.
+  const ofDeletions = deletionOnlyKinds.map((kind) => [
+    kind.path,
+    admissionRoute(reviewDeletion(kind, means.protection), { whenFailed: 'refuse', onFailure }),
+  ]);
+  return {
+    ...Object.fromEntries([...ofKinds, ...ofDeletions]),
+    // A pod must not fail to start because of us; what was missed shows in the status of its workload.
+    [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers), {
+      whenFailed: 'leaveToFailurePolicy',
+      onRefusal,
+      onFailure,
+    }),
+    [installation.conversionPath]: {
+      answer: conversionRoute(conversions, onConversionWarning),
+      // A list of objects is converted in one review.
+      bodyBytes: 8 * 1024 * 1024,
+      // The API server has no kubeconfig for conversion, and what is converted comes with the request.
+      anonymous: true,
+    },
+  };
+}
+
+/** The review for the path of each webhook of a kind. */
+function reviewsByPath(means: ReviewMeans): readonly (readonly [path: string, review: Review])[] {
+  return Object.entries(webhooks).flatMap(([kind, registered]) => {
+    const ofKind = reviews[kind as KindName];
+    if (registered === 'none' || ofKind === 'none') return [];
+    const makers: Readonly<Record<string, ReviewOf>> = ofKind;
+    return Object.entries(registered).flatMap(([type, { path }]) => {
+      const make = makers[type];
+      return make === undefined ? [] : [[path, make(means)] as const];
+    });
+  });
+}

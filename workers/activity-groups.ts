@@ -1,0 +1,38 @@
+/** The names that more than one group has. */
+type Duplicates<Groups> = {
+  [Name in keyof Groups]: Extract<
+    keyof Groups[Name],
+    { [Other in Exclude<keyof Groups, Name>]: keyof Groups[Other] }[Exclude<keyof Groups, Name>]
+  >;
+}[keyof Groups];
+
+/** Accepts groups without a common name; of others the compiler says which name it is. */
+type WithoutDuplicates<Groups> = [Duplicates<Groups>] extends [never]
+  ? unknown
+  : { readonly 'two groups have the same activity': Duplicates<Groups> };
+
+type All<Group> = (Group extends unknown ? (group: Group) => void : never) extends (all: infer Everything) => void
+  ? Everything
+  : never;
+
+/**
+ * Groups of activities as one object, as a worker registers them. An activity that two groups have would be replaced by
+ * the other of the same name: the compiler refuses it, and so does the worker at its start.
+ */
+export function joinActivities<const Groups extends Readonly<Record<string, object>>>(
+  groups: Groups & WithoutDuplicates<Groups>,
+): All<Groups[keyof Groups]> {
+  const groupOf = new Map<string, string>();
+  const all: Record<string, unknown> = {};
+  for (const [group, activities] of Object.entries<object>(groups)) {
+    for (const [name, activity] of Object.entries(activities)) {
+      const first = groupOf.get(name);
+      if (first !== undefined) {
+        throw new Error(`Cannot register activity "${name}": groups "${first}" and "${group}" both have it`);
+      }
+      groupOf.set(name, group);
+      all[name] = activity;
+    }
+  }
+  return all as All<Groups[keyof Groups]>;
+}
