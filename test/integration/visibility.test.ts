@@ -1,15 +1,16 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/engine/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 /** Forty containers one after the other: a loaded machine takes ten seconds and more for each. */
 const fortyTimes = { deadlineMs: 850_000 };
@@ -20,7 +21,7 @@ async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
   return all;
 }
 
-describe('an operation', () => {
+describeTogether('an operation', () => {
   it.concurrent('is found by kind, namespace, name, node, phase and reason', async () => {
     const { node, client } = windlass();
     const { request, pod, ready } = await inTheMiddle(windlass(), { pod: ['app'] });
@@ -104,7 +105,7 @@ describe('an operation', () => {
   });
 });
 
-describe('the rights of the roles', () => {
+describeAlone('the rights of the roles', () => {
   it('suffice: what the API server refused at first, while rights were being granted, it allowed later', async () => {
     const { platform } = windlass();
     const pod = await windlass().runPod(['app'], { gate: true });

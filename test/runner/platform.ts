@@ -9,6 +9,8 @@ export interface PlatformNeeds {
   readonly nodes: number;
   /** Windlass's own roles as parts of it. */
   readonly windlass: boolean;
+  /** For every role, beside those of the local platform. Absent: none. */
+  readonly featureGates?: string;
   /** Leave it up afterwards, and take over one that was left up. */
   readonly keep: boolean;
 }
@@ -18,11 +20,11 @@ export interface PlatformNeeds {
  * run that was killed left behind is taken down first, and the instance is taken down however the work ends.
  */
 export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Promise<Result>): Promise<Result> {
-  const { instance, nodes, windlass, keep } = needs;
+  const { instance, nodes, windlass, featureGates, keep } = needs;
   const progress = createProgress();
   if (!keep) await down(instance, progress);
   try {
-    await up({ name: instance, nodes, windlass, progress });
+    await up({ name: instance, nodes, windlass, featureGates, progress });
     return await work();
   } finally {
     if (!keep) await down(instance, progress);

@@ -16,7 +16,7 @@ const roles = ['daemon', 'worker', 'watcher', 'temporal', 'apiserver'] as const;
 type Role = (typeof roles)[number];
 
 /** What is done at each step of one kind of work. */
-interface Family {
+export interface Family {
   readonly name: string;
   readonly about: string;
   /** `deaths`: how often the daemon dies. */
@@ -27,7 +27,8 @@ interface Family {
   readonly flags?: readonly string[];
 }
 
-const families: readonly Family[] = [
+/** Every kind of work on nodes. */
+export const families: readonly Family[] = [
   {
     name: 'images',
     about: 'pulls of five images on each node',
@@ -83,26 +84,6 @@ export const onNodes: readonly Scenario[] = families.flatMap((family) => [
     }),
   ),
 ]);
-
-/** All kinds of work side by side, and each role killed at a step that chance chooses, the daemon at two. */
-export async function everythingOnNodes(world: World, random: Random, report: Report): Promise<void> {
-  // kubelets hear of nothing for up to a minute after the API server was away
-  const left: Role[] = ['daemon', 'worker', 'watcher', 'temporal', 'daemon'];
-  const turns = [...left].map(() => left.splice(random.between(0, left.length - 1), 1)[0] ?? 'worker');
-  const all = { flags: families.flatMap(({ flags = [] }) => flags) };
-  await withWatcherFlags(world, all, () =>
-    through(
-      world,
-      report,
-      families.map(
-        ({ begin }) =>
-          () =>
-            begin(world, 1),
-      ),
-      (step) => ({ fault: killed(world, turns[step] ?? 'worker'), lastsSeconds: random.next() }),
-    ),
-  );
-}
 
 async function underKills(world: World, random: Random, report: Report, family: Family, role: Role): Promise<void> {
   await withWatcherFlags(world, family, () =>
