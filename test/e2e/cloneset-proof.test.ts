@@ -11,7 +11,7 @@ import { drawnTrial } from '../chaos/scenarios/roll-outs.ts';
 import { enterWorld } from '../chaos/world.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
-import { describeAlone, describeTogether } from '../support/groups.ts';
+import { describeAlone } from '../support/groups.ts';
 import type { TestPlatform } from '../support/platform.ts';
 import { recorded } from '../support/recorded.ts';
 import { serveResourceMetrics } from '../support/resource-metrics.ts';
@@ -58,12 +58,12 @@ const server = container('app', {
   readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1, timeoutSeconds: 30 },
 });
 
-describeTogether('a CloneSet in use', () => {
+describeAlone('a CloneSet in use', () => {
   it.concurrent('loses no request while thirty pods behind a Service are updated in place', async () => {
     const fleet = await fleetOf({
       replicas: 30,
       containers: [server],
-      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 3 } },
+      rollingUpdate: { maxUnavailable: '20%', inPlaceUpdateStrategy: { gracePeriodSeconds: 5 } },
     });
     const { spec } = await cluster.kube.create<KubeObject & { readonly spec: { readonly clusterIP: string } }>(
       kubeResource.services,
