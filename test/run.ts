@@ -13,9 +13,9 @@ import { checks, root } from './check/all.ts';
 import { runChecks } from './check/check.ts';
 import { readProject } from './check/project.ts';
 import { type Counts, describeCounts, isGreen, sum } from './runner/counts.ts';
-import { type Group, groupedFiles, groupVariable } from './runner/groups.ts';
+import { type Group, groupedFiles, groupVariable, instancesVariable } from './runner/groups.ts';
 import { type JestOutcome, patternsIn, runJest } from './runner/jest.ts';
-import { type PlatformNeeds, removeNamespaces, withPlatform } from './runner/platform.ts';
+import { type PlatformNeeds, removeNamespaces, withPlatforms } from './runner/platform.ts';
 import { addedUp, budgetSeconds, describeTimes } from './runner/times.ts';
 import { startSharedWindlass } from './support/shared-windlass.ts';
 import { runUpgrades, upgrades } from './upgrade/campaign.ts';
@@ -127,21 +127,26 @@ function jest({ name, options, groups, env = {}, cleanUp }: JestPhase): Phase['r
   };
 }
 
+/** On one instance of the local platform for the files that run together, and on two for those that run alone. */
 function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass' | 'featureGates'>): Phase['run'] {
-  const instance = `test-${name}`;
+  const first = `test-${name}`;
   // Tests of one file that may run at once mostly wait, each on a pod of its own; so do those of two files.
   const options = ['--maxConcurrency=24'];
-  const together = needs.windlass
-    ? { options: ['--maxWorkers=2'] }
-    : {
-        options: ['--maxWorkers=2'],
-        env: { WINDLASS_SHARED: '1' },
-        beside: () => startSharedWindlass(instance),
-      };
-  const groups = { together, alone: { options: ['--runInBand'] } };
-  const env = { WINDLASS_INSTANCE: instance };
-  const run = jest({ name, options, groups, env, cleanUp: () => removeNamespaces(instance) });
-  return (args) => withPlatform({ instance, keep, ...needs }, () => run(args));
+  const shared = needs.windlass ? {} : { env: { WINDLASS_SHARED: '1' }, beside: () => startSharedWindlass(first) };
+
+  return async (args) => {
+    const { alone } = groupedFiles(root, `test/${name}`, patternsIn(args));
+    const instances = alone.length > 1 ? [first, `${first}-2`] : [first];
+    const groups = {
+      together: { options: ['--maxWorkers=2'], ...shared },
+      alone: { options: [`--maxWorkers=${instances.length}`], env: { [instancesVariable]: instances.join() } },
+    };
+    const cleanUp = async () => {
+      for (const instance of instances) await removeNamespaces(instance);
+    };
+    const run = jest({ name, options, groups, env: { WINDLASS_INSTANCE: first }, cleanUp });
+    return await withPlatforms({ instances, keep, ...needs }, () => run(args));
+  };
 }
 
 async function runPhase({ name, about, run }: Phase, args: readonly string[]): Promise<Counts> {

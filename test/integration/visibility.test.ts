@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { searchAttributes } from '../../api/engine/operations.ts';
 import { payloadLimitBytes } from '../../workers/payload-limit.ts';
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
-import { describeAlone, describeTogether } from '../support/groups.ts';
 import { payloadsOf, summariesOf } from '../support/history.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
@@ -21,7 +20,7 @@ async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
   return all;
 }
 
-describeTogether('an operation', () => {
+describe('an operation', () => {
   it.concurrent('is found by kind, namespace, name, node, phase and reason', async () => {
     const { node, client } = windlass();
     const { request, pod, ready } = await inTheMiddle(windlass(), { pod: ['app'] });
@@ -105,7 +104,7 @@ describeTogether('an operation', () => {
   });
 });
 
-describeAlone('the rights of the roles', () => {
+describe('the rights of the roles', () => {
   it('suffice: what the API server refused at first, while rights were being granted, it allowed later', async () => {
     const { platform } = windlass();
     const pod = await windlass().runPod(['app'], { gate: true });

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 /** The environment variable by which a run of Jest learns which of its tests are asked for. */
 export const groupVariable = 'WINDLASS_TEST_GROUP';
 
-/** `together`: beside tests of other files. `alone`: beside nobody, because they change what all of them share. */
+/** The environment variable with the instances of the local platform for Jest's workers, one each. */
+export const instancesVariable = 'WINDLASS_INSTANCES';
+
+/** `together`: beside tests of other files. `alone`: with nobody else on the cluster, because they change what all share. */
 export type Group = 'together' | 'alone';
 
 /** Test files of one phase by group; a file with tests of both groups is in both. */

@@ -31,6 +31,16 @@ export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Pro
   }
 }
 
+/** The same with several instances, of which each is brought up after the one before. */
+export async function withPlatforms<Result>(
+  { instances, ...needs }: Omit<PlatformNeeds, 'instance'> & { readonly instances: readonly string[] },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const [instance, ...others] = instances;
+  if (instance === undefined) return await work();
+  return await withPlatform({ instance, ...needs }, () => withPlatforms({ instances: others, ...needs }, work));
+}
+
 /** Deletes the namespaces that tests have made on an instance, with all that is in them, and waits until they are gone. */
 export async function removeNamespaces(instance: string): Promise<void> {
   const kubectl = (...args: readonly string[]) =>

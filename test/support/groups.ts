@@ -1,5 +1,4 @@
-// In which company the tests of a file run on the cluster of their phase. A file that says nothing is run beside another
-// file. One whose tests end or configure processes, nodes or registrations that all files share uses `describeAlone`
+// In which company the tests of a file run on a cluster. A file that says nothing is run beside another file. One whose tests end or configure processes, nodes or registrations that all files share uses `describeAlone`
 // instead of `describe`; one with tests of both kinds uses `describeTogether` for the others, and is run twice.
 import { describe } from '@jest/globals';
 import { type Group, groupVariable } from '../runner/groups.ts';
