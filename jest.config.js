@@ -9,7 +9,7 @@ export default {
       { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
     ],
   },
-  setupFiles: ['<rootDir>/test/support/property-seed.ts'],
+  setupFiles: ['<rootDir>/test/support/property-seed.ts', '<rootDir>/test/support/own-instance.ts'],
   testMatch: ['<rootDir>/test/**/*.test.ts'],
   modulePathIgnorePatterns: ['<rootDir>/.windlass'],
   // Half of a small machine may be somebody else's; no test of ours waits for a time, so patience costs nothing. A test

@@ -13,9 +13,11 @@ import { checks, root } from './check/all.ts';
 import { runChecks } from './check/check.ts';
 import { readProject } from './check/project.ts';
 import { type Counts, describeCounts, isGreen, sum } from './runner/counts.ts';
-import { runJest } from './runner/jest.ts';
-import { type PlatformNeeds, removeNamespaces, withPlatform } from './runner/platform.ts';
-import { budgetSeconds, describeTimes } from './runner/times.ts';
+import { type Group, groupedFiles, groupVariable, instancesVariable } from './runner/groups.ts';
+import { type JestOutcome, patternsIn, runJest } from './runner/jest.ts';
+import { type PlatformNeeds, removeNamespaces, withPlatforms } from './runner/platform.ts';
+import { addedUp, budgetSeconds, describeTimes } from './runner/times.ts';
+import { startSharedWindlass } from './support/shared-windlass.ts';
 import { runUpgrades, upgrades } from './upgrade/campaign.ts';
 
 interface Phase {
@@ -48,7 +50,7 @@ const phases: readonly Phase[] = [
   {
     name: 'e2e',
     about: 'two real nodes and Windlass as it is deployed',
-    run: jestOnPlatform('e2e', { nodes: 2, windlass: true }),
+    run: jestOnPlatform('e2e', { nodes: 2, windlass: true, featureGates: 'SidecarTerminator=true' }),
   },
   { name: 'upgrade', about: 'work under way while one version takes the place of another', run: runDrawnUpgrade },
 ];
@@ -70,17 +72,45 @@ async function runProjectChecks(): Promise<Counts> {
 interface JestPhase {
   readonly name: string;
   readonly options: readonly string[];
+  /** How each group of files is run, where they share a cluster. Absent: the files need not be told apart. */
+  readonly groups?: Readonly<Record<Group, GroupRun>>;
   readonly env?: Readonly<Record<string, string>>;
   /** Between two runs of `--repeat`. */
   readonly cleanUp?: () => Promise<void>;
 }
 
-function jest({ name, options, env = {}, cleanUp }: JestPhase): Phase['run'] {
+interface GroupRun {
+  readonly options: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Runs while its files do. */
+  readonly beside?: () => Promise<{ stop(): Promise<void> }>;
+}
+
+function jest({ name, options, groups, env = {}, cleanUp }: JestPhase): Phase['run'] {
+  const folder = `test/${name}`;
+  const run = { root, folder, signal: interrupted.signal };
+  const outcomes = async (args: readonly string[]): Promise<readonly JestOutcome[]> => {
+    if (!groups) return [await runJest({ ...run, args: [...options, ...args], env })];
+    const files = groupedFiles(root, folder, patternsIn(args));
+    const ended: JestOutcome[] = [];
+    for (const group of ['together', 'alone'] as const) {
+      if (files[group].length === 0 || interrupted.signal.aborted) continue;
+      const { options: own, env: more, beside } = groups[group];
+      const running = await beside?.();
+      const grouped = { files: files[group], env: { ...env, ...more, [groupVariable]: group } };
+      try {
+        ended.push(await runJest({ ...run, args: [...options, ...own, ...args], ...grouped }));
+      } finally {
+        await running?.stop();
+      }
+    }
+    return ended;
+  };
   const once = async (args: readonly string[]): Promise<Counts> => {
-    const run = { root, folder: `test/${name}`, args: [...options, ...args], env, signal: interrupted.signal };
-    const { counts, times } = await runJest(run);
+    const ended = await outcomes(args);
+    const times = addedUp(ended.flatMap((outcome) => outcome.times));
     for (const line of describeTimes(times, budgetSeconds[name])) console.log(line);
-    return counts;
+    return sum(ended.map(({ counts }) => counts));
   };
   return async (args) => {
     const repeat = args.find((arg) => arg.startsWith('--repeat='));
@@ -97,13 +127,26 @@ function jest({ name, options, env = {}, cleanUp }: JestPhase): Phase['run'] {
   };
 }
 
-function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass'>): Phase['run'] {
-  const instance = `test-${name}`;
-  // Tests of one file that may run at once mostly wait, each on a pod of its own.
-  const options = ['--runInBand', '--maxConcurrency=24'];
-  const env = { WINDLASS_INSTANCE: instance };
-  const run = jest({ name, options, env, cleanUp: () => removeNamespaces(instance) });
-  return (args) => withPlatform({ instance, keep, ...needs }, () => run(args));
+/** On one instance of the local platform for the files that run together, and on two for those that run alone. */
+function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass' | 'featureGates'>): Phase['run'] {
+  const first = `test-${name}`;
+  // Tests of one file that may run at once mostly wait, each on a pod of its own; so do those of two files.
+  const options = ['--maxConcurrency=24'];
+  const shared = needs.windlass ? {} : { env: { WINDLASS_SHARED: '1' }, beside: () => startSharedWindlass(first) };
+
+  return async (args) => {
+    const { alone } = groupedFiles(root, `test/${name}`, patternsIn(args));
+    const instances = alone.length > 1 ? [first, `${first}-2`] : [first];
+    const groups = {
+      together: { options: ['--maxWorkers=2'], ...shared },
+      alone: { options: [`--maxWorkers=${instances.length}`], env: { [instancesVariable]: instances.join() } },
+    };
+    const cleanUp = async () => {
+      for (const instance of instances) await removeNamespaces(instance);
+    };
+    const run = jest({ name, options, groups, env: { WINDLASS_INSTANCE: first }, cleanUp });
+    return await withPlatforms({ instances, keep, ...needs }, () => run(args));
+  };
 }
 
 async function runPhase({ name, about, run }: Phase, args: readonly string[]): Promise<Counts> {

@@ -32,8 +32,9 @@ export interface Result {
   readonly stolen: number | undefined;
 }
 
-/** Runs one scenario; one that breaks off is a violation, too. */
-export async function runScenario(scenario: Scenario, world: World, random: Random): Promise<Result> {
+/** Runs one scenario; one that breaks off is a violation, too. What is left over is removed, and nothing of scenarios beside it. */
+export async function runScenario(scenario: Scenario, sharedWorld: World, random: Random): Promise<Result> {
+  const world: World = { ...sharedWorld, leftovers: new Set() };
   const startedAtMs = performance.now();
   const stolen = measureStolen();
   const faults = new Map<string, number>();

@@ -30,6 +30,8 @@ export interface Ordeal {
 export interface Blow {
   readonly fault: Fault;
   readonly lastsSeconds: number;
+  /** What has to be seen before it ends, however long that takes. */
+  readonly until?: () => Promise<void>;
 }
 
 /** Takes several ordeals through their steps side by side, hurts the cluster at each step, and judges. */
@@ -47,14 +49,14 @@ export async function through(
     const steps = ordeals.flatMap((ordeal) => ordeal.steps[index] ?? []);
     await Promise.all(steps.map((step) => step.reach()));
     lap(`step ${index + 1}`);
-    const { fault, lastsSeconds } = blowAt(index);
+    const { fault, lastsSeconds, until } = blowAt(index);
     world.say(`   ${fault.name}: ${steps.map(({ name }) => name).join(', ')}`);
     report.fault(fault.name);
     const done: Promise<void>[] = [];
     try {
       await fault.inject();
       done.push(...steps.flatMap((step) => step.meanwhile?.() ?? []));
-      await seconds(lastsSeconds);
+      await Promise.all([seconds(lastsSeconds), until?.()]);
     } finally {
       await fault.heal();
     }

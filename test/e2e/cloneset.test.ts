@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -8,6 +8,7 @@ import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isServing, watchFleet } from '../support/fleet-watch.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import type { TestPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
@@ -49,7 +50,7 @@ function claimsIn({ volumes }: JsonObject): readonly string[] {
   });
 }
 
-describe('a CloneSet', () => {
+describeTogether('a CloneSet', () => {
   it.concurrent('updated in place keeps UID, IP, node and the other containers of its pods, and goes back so', async () => {
     const fleet = await fleetOf({ replicas: 4, rollingUpdate: { maxUnavailable: '50%' } });
     const before = fleet.identities();
@@ -259,8 +260,8 @@ describe('a CloneSet', () => {
   });
 });
 
-describe('a CloneSet with two volumes for each pod', () => {
-  it('CS-46, CS-73: mounts the same PVCs again when all its pods have been deleted, and leaves no other', async () => {
+describeTogether('a CloneSet with two volumes for each pod', () => {
+  it.concurrent('CS-46, CS-73: mounts the same PVCs again when all its pods have been deleted, and leaves no other', async () => {
     const volume = (name: string) => ({
       metadata: { name },
       spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } },
@@ -298,7 +299,7 @@ describe('a CloneSet with two volumes for each pod', () => {
   });
 });
 
-describe('an update of twenty pods', () => {
+describeAlone('an update of twenty pods', () => {
   let fleet: Fleet;
   let restarts = 0;
 

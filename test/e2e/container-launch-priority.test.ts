@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
 import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 
@@ -71,7 +72,7 @@ async function gatedSample(): Promise<object> {
   return { ...pod, spec: { ...spec, volumes: [{ name: 'gate', emptyDir: {} }], containers: [gated, ...others] } };
 }
 
-describe('the order in which containers start', () => {
+describeTogether('the order in which containers start', () => {
   it.concurrent('CLP-5, CLP-6, CLP-13, CLP-18: follows the variable, in a pod with a generated name', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('launch-priority.yaml', namespace);
@@ -196,21 +197,9 @@ describe('the order in which containers start', () => {
     expect(stderr).toContain('spec.containers[0].env[0].value');
     expect(stderr).toContain('must be an integer, not "high"');
   });
+});
 
-  it('CLP-24: goes on where the pod is when the watcher comes back', async () => {
-    const namespace = await cluster.newNamespace();
-    await cluster.part.kill('watcher');
-    await admittedPod(namespace, await sample('launch-ordered.yaml'));
-    await waitFor('the first container to be held', async (see) => {
-      const now = see(await cluster.get<Pod>('pod', namespace, 'ordered'));
-      return now.status?.containerStatuses?.some(
-        ({ state }) => state?.waiting?.reason === 'CreateContainerConfigError',
-      );
-    });
-    await cluster.part.start('watcher');
-    await isCompleted(await cluster.readyPod(namespace, 'ordered'));
-  });
-
+describeAlone('the order in which containers start', () => {
   it('is lost without the webhook, which the pod says; pods are made nevertheless', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.part.kill('webhook');

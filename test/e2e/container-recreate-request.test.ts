@@ -64,7 +64,7 @@ async function startsOf(pod: Pod): Promise<Record<string, number>> {
 }
 
 describe('the sample', () => {
-  it('recreates three containers in order, and tells so everywhere that people look', async () => {
+  it.concurrent('recreates three containers in order, and tells so everywhere that people look', async () => {
     const { namespace, pod } = await samplePod();
     await cluster.applySample('container-recreate-request.yaml', namespace);
     await cluster.ok(['wait', '--for=condition=Complete', 'crr/restart-web', '-n', namespace, '--timeout=300s']);
@@ -107,7 +107,7 @@ describe('the sample', () => {
     });
   });
 
-  it('is an operation in Temporal that can be found by name and read step by step', async () => {
+  it.concurrent('is an operation in Temporal that can be found by name and read step by step', async () => {
     const { namespace, pod } = await samplePod();
     await cluster.applySample('container-recreate-request.yaml', namespace);
     await completed(namespace, 'restart-web');
@@ -134,7 +134,7 @@ describe('the sample', () => {
     ]);
   });
 
-  it('works in the older version of the API, too', async () => {
+  it.concurrent('works in the older version of the API, too', async () => {
     const { namespace, pod } = await samplePod();
     await cluster.applySample('container-recreate-request-v1alpha1.yaml', namespace);
     await completed(namespace, 'restart-web-logger');
@@ -268,7 +268,7 @@ describe('steering', () => {
     });
   }
 
-  it('by annotation: abort leaves the other containers untouched, and says who wanted it', async () => {
+  it.concurrent('by annotation: abort leaves the other containers untouched, and says who wanted it', async () => {
     const { namespace, pod } = await openRequest();
     await cluster.ok(['annotate', 'crr', 'restart-web', '-n', namespace, 'windlass.io/command=abort']);
 
@@ -283,7 +283,7 @@ describe('steering', () => {
     });
   });
 
-  it('by signal: pause, skip and resume', async () => {
+  it.concurrent('by signal: pause, skip and resume', async () => {
     const { namespace, pod } = await openRequest();
     const operation = cluster.temporal.workflow.getHandle(restartContainersId(pod.metadata.uid));
     await operation.signal('pause', { by: 'alice' });
@@ -309,30 +309,6 @@ describe('steering', () => {
       'skipped by alice',
     ]);
     expect((await startsOf(pod)).logger).toBe(1);
-  });
-});
-
-describe('the death of a process in the middle', () => {
-  const parts = ['worker', 'watcher', 'webhook', 'temporal', 'daemon'] as const;
-
-  it.each(parts)('of the %s does not keep three containers from being recreated once each, in order', async (part) => {
-    const { namespace, pod } = await samplePod();
-    await cluster.applySample('container-recreate-request.yaml', namespace);
-    await waitFor('the first container to be recreated', async (see) => {
-      const request = see(await cluster.get<ContainerRecreateRequest>('crr', namespace, 'restart-web'));
-      return request.status?.containerRecreateStates?.some(({ phase }) => phase === 'Succeeded');
-    });
-    const name = part === 'daemon' ? `daemon-${pod.spec.nodeName}` : part;
-    await cluster.part.kill(name);
-    await cluster.part.start(name);
-
-    const request = await completed(namespace, 'restart-web');
-    expect(request.status?.containerRecreateStates?.map(({ phase }) => phase)).toEqual([
-      'Succeeded',
-      'Succeeded',
-      'Succeeded',
-    ]);
-    expect(await startsOf(pod)).toEqual({ app: 2, proxy: 2, logger: 2 });
   });
 });
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import type { Pod } from '../../api/core/pod.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
@@ -7,6 +7,7 @@ import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { formatState, parseState } from '../../api/in-place/state.ts';
 import { noWork } from '../../api/in-place/work.ts';
 import { unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 
@@ -113,7 +114,7 @@ async function stopsSaid({ namespace }: Web): Promise<readonly string[]> {
   return items.filter(({ source }) => source.component === 'kruise-daemon-containermeta').map(({ message }) => message);
 }
 
-describe('the report of the daemon', () => {
+describeTogether('the report of the daemon', () => {
   it.concurrent('ND-24, IPU-47: says of each container which instance runs, from which image and environment', async () => {
     const web = await pod();
     const found = await reported(web);
@@ -131,7 +132,7 @@ describe('the report of the daemon', () => {
   });
 });
 
-describe('an update of labels that containers have in their environment', () => {
+describeTogether('an update of labels that containers have in their environment', () => {
   it.concurrent('ND-27, ND-29, IPU-48: restarts each of them once, by whom it concerns, and no other', async () => {
     const web = await pod();
     const before = await web.read();
@@ -150,7 +151,9 @@ describe('an update of labels that containers have in their environment', () => 
     await web.setGate('True');
     await cluster.readyPod(web.namespace, 'web');
   });
+});
 
+describeAlone('an update of labels that containers have in their environment', () => {
   it('IPU-48: is not kept from it by the death of any process, and restarts nothing twice', async () => {
     const web = await pod((manifest) => ({
       ...manifest,

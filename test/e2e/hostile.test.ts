@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { rolePorts, status } from '../../deploy/local/platform.ts';
 import { seedFrom } from '../chaos/random.ts';
 import { attack } from '../hostile/attack.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import type { TestPlatform } from '../support/platform.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
@@ -20,7 +21,7 @@ afterAll(async () => {
   await local?.close();
 });
 
-describe('objects with hostile values', () => {
+describeAlone('objects with hostile values', () => {
   it('leave their neighbours as they are, drawn by a seed', async () => {
     const instance = process.env.WINDLASS_INSTANCE ?? 'default';
     const seed = seedFrom(process.env);

@@ -1,12 +1,13 @@
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import type { ImageListPullJob, ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
 import { currentTagStatus, findTag, type ImageTagStatus, type NodeImage } from '../../api/node-image/types.ts';
 import { newGate } from '../support/gate.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { TestRegistry } from '../support/test-registry.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -87,7 +88,7 @@ function mostAtOnce(repository: string): readonly number[] {
   return [...registry.mostAtOnce].filter(([key]) => key.startsWith(`${repository} `)).map(([, count]) => count);
 }
 
-describe('the samples', () => {
+describeTogether('the samples', () => {
   it.concurrent('IPJ-20: a job pulls on both nodes, and tells so everywhere that people look', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('image-pull-job.yaml', namespace);
@@ -152,7 +153,7 @@ describe('the samples', () => {
   });
 });
 
-describe('registries', () => {
+describeTogether('registries', () => {
   it.concurrent('NP-13, SEC-3, SEC-5: a pull Secret reaches the nodes, and its copy goes with the job', async () => {
     const user = { name: 'ann', password: 'a:b c' };
     registry.serve('private/app', { user });
@@ -263,7 +264,7 @@ describe('registries', () => {
   });
 });
 
-describe('an operator', () => {
+describeTogether('an operator', () => {
   it.concurrent('pauses a job by annotation, resumes it by signal, and no further node starts in between', async () => {
     const gate = newGate();
     registry.serve('paused/app', { until: gate.opened });
@@ -326,7 +327,7 @@ describe('an operator', () => {
   });
 });
 
-describe('durability', () => {
+describeTogether('durability', () => {
   it.concurrent('shares the pull of two jobs that overlap, and drops what a deleted job wanted', async () => {
     const gate = newGate();
     registry.serve('shared/app', { until: gate.opened });
@@ -349,7 +350,7 @@ describe('durability', () => {
   });
 });
 
-describe('the credentials of a node', () => {
+describeAlone('the credentials of a node', () => {
   it('NP-13: come from a plugin of the kubelet, which is asked once for a registry, and its failure is told', async () => {
     const user = { name: 'ann', password: 'hunter2' };
     for (const repository of ['plugin/one', 'plugin/two']) registry.serve(repository, { user });
@@ -414,21 +415,3 @@ function pluginFolder(provider: object) {
     remove: () => rmSync(folder, { recursive: true }),
   };
 }
-
-describe('the death of processes', () => {
-  for (const part of ['daemon-node-1', 'worker', 'watcher', 'webhook'] as const) {
-    it(`of ${part} in the middle of a pull leaves one pull at a time, and the job ends well`, async () => {
-      const gate = newGate();
-      const repository = `killed/${part}`;
-      registry.serve(repository, { until: gate.opened });
-      const namespace = await cluster.newNamespace();
-      await applyJob(namespace, `${host}/${repository}:1`, { spec: { selector: { names: ['node-1'] } } });
-      await waitFor('the pull', () => mostAtOnce(repository).length === 1);
-      await cluster.part.kill(part);
-      gate.open();
-      await cluster.part.start(part);
-      expect((await ended(namespace)).status).toMatchObject({ succeeded: 1, failed: 0 });
-      expect(mostAtOnce(repository)).toEqual([1]);
-    });
-  }
-});

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import { windlassImage } from '../../deploy/images/windlass.ts';
 import { pushImages } from '../../deploy/local/images.ts';
 import { controlPlanePorts, findInstance, instanceName, repository } from '../../deploy/local/instance.ts';
 import { systemNamespace } from '../../deploy/local/roles.ts';
 import { roleEntries } from '../../deploy/roles/entries.ts';
+import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
@@ -21,7 +22,7 @@ afterAll(async () => {
   await cluster.close();
 });
 
-describe('the image of Windlass', () => {
+describeAlone('the image of Windlass', () => {
   it('has every role, and its worker restarts containers where no other one runs', async () => {
     const instance = findInstance(instanceName(process.env));
     if (!instance) throw new Error('The instance is down');

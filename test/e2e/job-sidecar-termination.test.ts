@@ -1,23 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
 
 let cluster: LocalCluster;
-const gate = '--feature-gates=SidecarTerminator=true';
 
 beforeAll(async () => {
   cluster = await localCluster();
-  await cluster.part.start('watcher', [gate]);
 });
 
 afterAll(async () => {
-  await cluster.part.stop('watcher');
-  await cluster.part.start('watcher');
   await cluster.close();
 });
 
@@ -88,7 +85,7 @@ async function requestOf({ metadata: { namespace = '', uid } }: Pod): Promise<Co
   return await cluster.get<ContainerRecreateRequest>('crr', namespace, `sidecar-termination-${uid}`);
 }
 
-describe('the end of sidecars', () => {
+describeTogether('the end of sidecars', () => {
   it.concurrent('JST-12, JST-25, JST-26: the Job of the sample becomes Complete, and it is told who stopped what', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('job-with-sidecar.yaml', namespace);
@@ -241,7 +238,9 @@ describe('the end of sidecars', () => {
       return see((await handle.describe()).status.name) === 'COMPLETED';
     });
   });
+});
 
+describeAlone('the end of sidecars on a virtual node', () => {
   it('JST-11: on a virtual node the image is swapped for one that exits at once, and nothing is stopped', async () => {
     const namespace = await cluster.newNamespace();
     const script = "grep -q 1.35 /etc/busybox-version && exit 0; trap '' TERM; while true; do sleep 1; done";
@@ -261,20 +260,5 @@ describe('the end of sidecars', () => {
     } finally {
       await cluster.ok(['label', 'node', 'node-2', 'type-']);
     }
-  });
-
-  it.each(['worker', 'daemon', 'watcher'])('JST-33: comes also when the %s is killed in between', async (part) => {
-    const namespace = await cluster.newNamespace();
-    await cluster.applySample('job-with-sidecar.yaml', namespace);
-    const pod = await podOf(namespace);
-    await waitFor('the stop to be requested', async () => await requestOf(pod));
-    const { spec } = await podOf(namespace);
-    const name = part === 'daemon' ? `daemon-${spec.nodeName}` : part;
-    await cluster.part.kill(name);
-    await cluster.part.start(name, part === 'watcher' ? [gate] : []);
-    await completeJob(namespace);
-    const after = await podOf(namespace);
-    expect(endOf(after, 'proxy').at).toBeGreaterThanOrEqual(endOf(after, 'report').at);
-    expect([endOf(after, 'report').exitCode, endOf(after, 'proxy').exitCode]).toEqual([0, 0]);
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
@@ -8,6 +8,7 @@ import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
 import { silentProgress } from '../../deploy/local/progress.ts';
 import { newGate } from '../support/gate.ts';
+import { describeAlone } from '../support/groups.ts';
 import { TestRegistry } from '../support/test-registry.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
@@ -110,7 +111,7 @@ async function pulledByKubelets(namespace: string, image: string): Promise<reado
     .map(({ message }) => message);
 }
 
-describe('a CloneSet whose image changes', () => {
+describeAlone('a CloneSet whose image changes', () => {
   it.concurrent('CS-101, CS-104: has it pulled on the nodes of its pods, by a job that goes with the update', async () => {
     registry.serve('ahead/app', { files });
     const namespace = await cluster.newNamespace();

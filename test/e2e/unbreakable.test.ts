@@ -1,32 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { runScenario, summary } from '../chaos/campaign.ts';
+import { it } from '@jest/globals';
 import { randomFrom, seedFrom } from '../chaos/random.ts';
-import { subset } from '../chaos/scenarios/subset.ts';
-import { enterWorld, type World } from '../chaos/world.ts';
+import { disturbed, sideBySide } from '../chaos/scenarios/subset.ts';
+import { describeAlone } from '../support/groups.ts';
+import { scenarioTimeoutMs, useScenarios } from './scenarios.ts';
 
 // The shorter part of `npm run test:chaos`. Every verdict rests on a recorded watch of the pods, on the runtime's own
-// list of containers, and on what the containers wrote down themselves. CHAOS_SEED= explores, a number repeats.
-const random = randomFrom(seedFrom({ CHAOS_SEED: '4', ...process.env }));
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
+// list of containers, on the audit log, and on what the containers wrote down themselves. CHAOS_SEED repeats a run.
+const random = randomFrom(seedFrom(process.env));
+const run = useScenarios(random);
 
-let world: World;
-
-beforeAll(async () => {
-  world = await enterWorld(say);
-});
-
-afterAll(async () => {
-  await world.leave();
-});
-
-describe(`each container is restarted exactly once, and in order (CHAOS_SEED=${random.seed})`, () => {
-  it.each(subset)(
-    '$name',
-    async (scenario) => {
-      const result = await runScenario(scenario, world, random);
-      say(summary([result]));
-      expect(result.violations).toEqual([]);
-    },
-    1_500_000,
-  );
+describeAlone(`each container is restarted exactly once, and in order (CHAOS_SEED=${random.seed})`, () => {
+  it('JST-33, CLP-24: work of every kind goes on when each role dies', () => run(sideBySide), scenarioTimeoutMs);
+  it.each(disturbed)('$name: $about', run, scenarioTimeoutMs);
 });

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
+import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
@@ -21,14 +22,14 @@ interface Configuration extends KubeObject {
 }
 
 /** A machine that stands still for longer than certificates are renewed ahead outlives them. */
-const aheadMs = 30_000;
+const aheadMs = 15_000;
 
-describe('the certificates of the webhook', () => {
+describeAlone('the certificates of the webhook', () => {
   it('change again and again while requests are made, and no request fails', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.applySample('pod-three-containers.yaml', namespace);
     await cluster.readyPod(namespace, 'web');
-    await cluster.part.start('webhook', ['--webhook-certs-lifetime=90s', '--webhook-certs-renew-before=60s']);
+    await cluster.part.start('webhook', ['--webhook-certs-lifetime=45s', '--webhook-certs-renew-before=30s']);
     await cluster.ok(['delete', 'secret', 'kruise-webhook-certs', '-n', 'kruise-system']);
 
     const request = JSON.stringify({
@@ -56,7 +57,7 @@ describe('the certificates of the webhook', () => {
   });
 });
 
-describe('a webhook that does not know its callers', () => {
+describeAlone('a webhook that does not know its callers', () => {
   it('H3, CRR-7: says nothing of the pod; the watcher fills the request in, which recreates its containers in order', async () => {
     await cluster.part.stop('webhook');
     await cluster.part.start('webhook', ['--client-ca=']);

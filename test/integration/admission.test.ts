@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
@@ -13,6 +13,7 @@ import { roles } from '../../deploy/local/roles.ts';
 import type { NameRef } from '../../kube/client.ts';
 import { createKubeClient } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { useWindlass } from './windlass.ts';
 
@@ -80,7 +81,7 @@ function running(...names: readonly string[]): JsonObject {
   return { phase: 'Running', containerStatuses };
 }
 
-describe('admission of a request', () => {
+describeAlone('admission of a request', () => {
   const one = { podName: 'pod', containers: [{ name: 'app' }] };
 
   // by version: the schema of v1beta1 refuses as the API server does, the older version as it always has
@@ -285,7 +286,7 @@ describe('admission of a request', () => {
   });
 });
 
-describe('admission of an update', () => {
+describeAlone('admission of an update', () => {
   async function created(): Promise<NameRef> {
     const { metadata } = await newPod({}, running('app'));
     const { namespace = '' } = metadata;
@@ -345,7 +346,7 @@ describe('admission of an update', () => {
   });
 });
 
-describe('admission', () => {
+describeAlone('admission', () => {
   const spec = { podName: 'pod', containers: [{ name: 'app' }] };
 
   it('refuses every request while gate KruiseDaemon is off', async () => {

@@ -77,9 +77,16 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
   const uid = treatedUid(activity, treatment);
   const payload = { ...(by && { by }), ...(command === 'skip' && { target: 'web-0' }) };
   const handle = await played.begin(operation, uid, command ? { name: command, payload } : undefined);
-  await waitFor(`${uid} to be treated`, async () => {
+  let isTold = false;
+  /** The wait of its first look ends with a change. One is enough: another would end a wait that is to be seen. */
+  const tellOfChange = async (details: string): Promise<void> => {
+    if (isTold || operation !== 'terminateSidecars' || !/\bContainerNotStarted\b/.test(details)) return;
+    isTold = true;
+    await handle.signal(changedSignal, null);
+  };
+  await waitFor(`${uid} to be treated`, async (see) => {
     if (played.isTreated(handle.workflowId)) return true; // it may have ended since
-    if (operation === 'terminateSidecars') await handle.signal(changedSignal, null);
+    if (operation === 'terminateSidecars') await tellOfChange(see(await played.detailsOf(handle)));
     return false;
   });
   let isOver = false;
@@ -93,9 +100,10 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
     if (/\bParked\b/.test(details)) {
       waits.push(details);
       await handle.signal('retry', { by: 'ann' });
-    } else if (operation === 'terminateSidecars' || operation === 'pullOnNodes') {
+    } else if (operation === 'pullOnNodes') {
       await handle.signal(changedSignal, null);
     }
+    await tellOfChange(details);
     return false;
   });
   const { events } = await handle.fetchHistory();

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { JsonObject } from '../../api/base/json.ts';
 import { preRecreateGrace } from '../../api/container-recreate-request/texts.ts';
@@ -7,6 +7,7 @@ import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/conta
 import type { Resource } from '../../api/core/meta.ts';
 import { crrAnnotation } from '../../api/core/well-known.ts';
 import { pathOf } from '../../kube/client.ts';
+import { describeAlone } from '../support/groups.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { useWindlass } from './windlass.ts';
 
@@ -120,7 +121,7 @@ function own({ metadata, ...rest }: ContainerRecreateRequest): JsonObject {
   return JSON.parse(JSON.stringify({ ...rest, labels, annotations, finalizers }));
 }
 
-describe('conversion through the API server', () => {
+describeAlone('conversion through the API server', () => {
   let pod: PlayedPod;
 
   beforeAll(async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { eventBody } from '../../api/core/event.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
@@ -9,6 +9,7 @@ import { type NodeImage, nodeImages } from '../../api/node-image/types.ts';
 import { roles } from '../../deploy/local/roles.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 import { startWindlass, type Windlass } from '../support/windlass.ts';
@@ -73,7 +74,7 @@ function write(body: object, { client = daemon, name = 'here', options = viaStat
   return client.patch<Pod>(kubeResource.pods, { namespace, name }, 'merge', body, options);
 }
 
-describe('what a daemon may write of NodeImages', () => {
+describeAlone('what a daemon may write of NodeImages', () => {
   const tag = { tag: '1', phase: 'Pulling', version: 3, startTime: '2026-01-01T00:00:00Z', progress: 0 };
   const counts = { desired: 1, succeeded: 0, failed: 0, pulling: 1, waiting: 0 };
   const status = { ...counts, imageStatuses: { 'r.io/team/app': { tags: [tag] } } };
@@ -137,7 +138,7 @@ describe('what a daemon may write of NodeImages', () => {
   });
 });
 
-describe('what a daemon may write of pods', () => {
+describeAlone('what a daemon may write of pods', () => {
   it('ND-26: is the report, on the pods of its node', async () => {
     const { metadata } = await write({ metadata: { annotations: { [report]: '{"containers":[]}' } } });
     expect(metadata.annotations).toEqual({ note: 'x', [report]: '{"containers":[]}' });
@@ -164,7 +165,7 @@ describe('what a daemon may write of pods', () => {
     await expect(write(body)).rejects.toMatchObject({ type: 'Invalid' });
   });
 
-  describe('IPU-40: of the gate of an update in place', () => {
+  describeAlone('IPU-40: of the gate of an update in place', () => {
     const since = '2026-01-01T00:00:00Z';
     const held = { type: inPlaceReadinessGate, status: 'False', reason: inPlaceReason, lastTransitionTime: since };
     const unready = { type: 'Ready', status: 'False', lastTransitionTime: since };
@@ -218,7 +219,7 @@ describe('what a daemon may write of pods', () => {
   });
 });
 
-describe('what a daemon may say in Events', () => {
+describeAlone('what a daemon may say in Events', () => {
   const event = (about: { kind: string; namespace: string; name: string }, node = own.name) => ({
     ...eventBody({
       about: {

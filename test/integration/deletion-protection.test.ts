@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets, cloneSetsV1alpha1 } from '../../api/cloneset/types.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
@@ -15,6 +15,7 @@ import { pathOf } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { WebhookConfiguration } from '../../watcher/admission/server/registrations.ts';
 import { servedBy } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
@@ -111,7 +112,7 @@ const find = ([resource, ref]: Made) => windlass().cluster.find<KubeObject>(reso
 
 // --------------------------------------------------------------------------------------------------------------- tests
 
-describe('the deletion of a workload', () => {
+describeAlone('the deletion of a workload', () => {
   it.each(workloads)(
     'DP-1, DP-7, DP-8, DP-13: of a %s is refused while its label says so, also as a dry run (DP-6) and with orphans',
     async (_, webhook, resource, more) => {
@@ -219,7 +220,7 @@ describe('the deletion of a workload', () => {
   });
 });
 
-describe('the deletion of a Service or Ingress', () => {
+describeAlone('the deletion of a Service or Ingress', () => {
   const ingress = { spec: { defaultBackend: { service: { name: 'web', port: { number: 80 } } } } };
 
   it.each([
@@ -244,7 +245,7 @@ describe('the deletion of a Service or Ingress', () => {
   );
 });
 
-describe('the deletion of a Namespace', () => {
+describeAlone('the deletion of a Namespace', () => {
   const { webhook } = protectedKinds.Namespace;
 
   it('DP-9, DP-10: is refused while it has active Pods or Bound claims, by what is there in that moment', async () => {
@@ -327,7 +328,7 @@ describe('the deletion of a Namespace', () => {
   }
 });
 
-describe('the deletion of a CustomResourceDefinition', () => {
+describeAlone('the deletion of a CustomResourceDefinition', () => {
   const { webhook } = protectedKinds.CustomResourceDefinition;
   const definitions = kubeResource.customResourceDefinitions;
 
@@ -415,7 +416,7 @@ describe('the deletion of a CustomResourceDefinition', () => {
   });
 });
 
-describe('the label while the gate is off', () => {
+describeAlone('the label while the gate is off', () => {
   // Takes away what the gates have added, so that the next file finds what the manifests say.
   afterAll(async () => {
     await windlass().restartWebhook([]);

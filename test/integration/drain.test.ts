@@ -8,9 +8,9 @@ import { newGate } from '../support/gate.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { isAtRest, type TestRequest } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 /** A pod with the readiness gate, once somebody has answered for the gate. */
 async function gatedPod(containers: readonly string[]): Promise<PlayedPod> {

@@ -4,9 +4,9 @@ import { inTheMiddle } from '../support/in-the-middle.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 describe('a request ends', () => {
   it.concurrent('CRR-12: when no daemon answers within 60 s', async () => {

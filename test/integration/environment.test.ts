@@ -4,9 +4,9 @@ import { newGate } from '../support/gate.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 /** Waits until the operation of the pod has ended, and answers what Temporal shows of it. */
 async function ended(pod: PlayedPod) {

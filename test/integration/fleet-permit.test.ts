@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Client, type Connection } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { pino } from 'pino';
@@ -8,6 +8,7 @@ import { advanceActivity } from '../../activities/fleet/advance.ts';
 import { currentAttempt } from '../../activities/fleet/attempt.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
+import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { prepareRoles } from '../support/roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from '../support/temporal-connection.ts';
@@ -85,7 +86,7 @@ async function rollOut(overrides: Partial<TrivialFleet>, batches: readonly numbe
   return { uid, fleet, handle, kubelet, unready, ofNew };
 }
 
-describe('a roll-out by permits', () => {
+describeAlone('a roll-out by permits', () => {
   it('goes batch by batch within the budget, and its history reads like a log', async () => {
     const { uid, handle, kubelet, unready } = await rollOut({ replicas: 6, maxUnavailable: 2 }, [1, 4, 6]);
     const down: number[] = [];

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { newGate } from '../support/gate.ts';
+import { describeAlone } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';
 import { startTemporal, type TemporalServer } from '../support/temporal-server.ts';
@@ -40,7 +41,7 @@ async function nextRun(client: Client, workflowId: string, before: number): Prom
   await waitFor('the next run', async (see) => see(await runLengths(client, workflowId)).length > before);
 }
 
-describe('a roll-out whose history is full', () => {
+describeAlone('a roll-out whose history is full', () => {
   let rollOuts: RollOuts;
 
   beforeAll(async () => {
@@ -90,7 +91,7 @@ describe('a roll-out whose history is full', () => {
   });
 });
 
-describe('a request whose history is full', () => {
+describeAlone('a request whose history is full', () => {
   let windlass: Windlass;
 
   beforeAll(async () => {

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
@@ -12,6 +12,7 @@ import { bundlePlugin } from '../../deploy/cli/bundle.ts';
 import { repository } from '../../deploy/local/instance.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { servedBy } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import type { Said } from '../support/kruise-command.ts';
 import { startWatcher } from '../support/roles.ts';
 import { settle } from '../support/static-fleet.ts';
@@ -74,7 +75,7 @@ async function refusalOf(namespace: string, object: JsonObject): Promise<readonl
   throw new Error('it was not refused');
 }
 
-describe('kubectl kruise plan', () => {
+describeAlone('kubectl kruise plan', () => {
   it('tells what would become of the pods that there are, and changes nothing', async () => {
     const { cluster } = windlass();
     const namespace = await cluster.newNamespace();
@@ -151,7 +152,7 @@ describe('kubectl kruise plan', () => {
   });
 });
 
-describe('kubectl kruise explain', () => {
+describeAlone('kubectl kruise explain', () => {
   it('explains a set without Temporal', async () => {
     const { cluster } = windlass();
     const ref = { namespace: 'kruise-system', name: 'windlass-installation' };

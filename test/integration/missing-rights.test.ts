@@ -1,8 +1,9 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { servedBy } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { startJob } from '../support/jobs.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';
@@ -20,7 +21,7 @@ const worker = (verb: string, group: string, resource: string): Right => ({
   resource,
 });
 
-describe('an operation that lacks a right waits, says which, and goes on when it is there', () => {
+describeAlone('an operation that lacks a right waits, says which, and goes on when it is there', () => {
   it('CRR-22: a request, before it takes its pod out of service', async () => {
     const { cluster, node } = windlass();
     const pod = await windlass().runPod(['app'], { gate: true });

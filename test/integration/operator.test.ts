@@ -4,9 +4,9 @@ import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 describe('an operator', () => {
   it.concurrent('pauses: what is in flight finishes, nothing more is stopped until resume', async () => {

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { Client, type Connection } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { dataConverter } from '../../workers/payload-limit.ts';
+import { describeAlone } from '../support/groups.ts';
 import type { askForBytes, sendBytes } from '../support/large-payloads.ts';
 import { testPlatform } from '../support/platform.ts';
 import { prepareRoles } from '../support/roles.ts';
@@ -50,7 +51,7 @@ afterAll(async () => {
   await connection.close();
 });
 
-describe('the payload limit', () => {
+describeAlone('the payload limit', () => {
   const ask = (bytes: number, heartbeatBytes: number) =>
     client.workflow.execute<typeof askForBytes>('askForBytes', {
       taskQueue,

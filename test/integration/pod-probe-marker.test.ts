@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type NodePodProbe, nodePodProbe } from '../../api/node-pod-probe/types.ts';
 import { type PodProbeMarker, podProbeMarker, serverlessAnnotation } from '../../api/pod-probe-marker/types.ts';
+import { describeAlone } from '../support/groups.ts';
 import { marker } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
@@ -19,7 +20,7 @@ async function newMarker(namespace: string): Promise<PodProbeMarker> {
   });
 }
 
-describe('a marker on a real API server', () => {
+describeAlone('a marker on a real API server', () => {
   it('is spread to the node of a pod, and what is reported there shows on the pod', async () => {
     const { cluster } = windlass();
     const { kube } = cluster;
@@ -64,7 +65,7 @@ describe('a marker on a real API server', () => {
   });
 });
 
-describe('with the gate for virtual nodes', () => {
+describeAlone('with the gate for virtual nodes', () => {
   beforeAll(async () => {
     await windlass().restartWebhook(['--feature-gates=EnablePodProbeMarkerOnServerless=true']);
   });

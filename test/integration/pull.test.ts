@@ -18,7 +18,7 @@ import { newGate } from '../support/gate.ts';
 import { payloadsOf } from '../support/history.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
 const joined: NodePlayer[] = [];
 
@@ -27,7 +27,7 @@ afterAll(async () => {
   await Promise.all(joined.map((player) => player.stopDaemon()));
 });
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 /** Nodes of this test alone, each with a daemon and a NodeImage. */
 async function newNodes(count: number): Promise<readonly NodePlayer[]> {

@@ -3,9 +3,9 @@ import { newGate } from '../support/gate.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 describe('requests of one pod', () => {
   it.concurrent('CRR-30: are worked on one after the other, and those behind say for whom they wait', async () => {

@@ -1,45 +1,16 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
 import { crrAnnotation, crrLabel } from '../../api/core/well-known.ts';
 import { newGate } from '../support/gate.ts';
+import { describeAlone, describeTogether } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, phaseOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
-describe('a ContainerRecreateRequest', () => {
-  it('H3: is filled in by the watcher where admission does not know its caller', async () => {
-    await windlass().restartWebhook([], { knowsCaller: false });
-    try {
-      const { node, cluster } = windlass();
-      const pod = await windlass().runPod(['app', 'proxy']);
-      const { namespace, name: podName } = pod.ref;
-      const body = { metadata: { namespace, name: 'tried' }, spec: { podName, containers: [{ name: 'app' }] } };
-      const tried = await cluster.kube.create<ContainerRecreateRequest>(crr, body, { dryRun: true });
-      expect(tried.spec.containers).toEqual([{ name: 'app' }]);
-
-      const containers = ['proxy', 'app'];
-      const request = await windlass().request({ pod, containers, strategy: { orderedRecreate: true } });
-      const status = await request.ended();
-      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
-      expect(outcomeOf(status)).toMatchObject({ type: 'Complete', status: 'True', reason: 'ContainersRecreated' });
-      const { spec } = (await request.read()) ?? {};
-      expect(spec?.containers).toMatchObject(
-        ['proxy', 'app'].map((name) => ({ name, statusContext: { restartCount: 0 } })),
-      );
-
-      const wrong = await windlass().request({ pod, containers: ['app', 'stranger'] });
-      const ended = await wrong.ended();
-      expect(outcomeOf(ended)).toMatchObject({ type: 'Failed', status: 'True', reason: 'InvalidRequest' });
-      expect(outcomeOf(ended)?.message).toContain('spec.containers[1].name');
-      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
-    } finally {
-      await windlass().restartWebhook([]);
-    }
-  });
-
+describeTogether('a ContainerRecreateRequest', () => {
   for (const version of ['v1beta1', 'v1alpha1'] as const) {
     it.concurrent(`CRR-38: recreates three containers in order, asked for in ${version}`, async () => {
       const { node } = windlass();
@@ -278,5 +249,37 @@ describe('a ContainerRecreateRequest', () => {
       reason: 'ContainersRecreated',
       source: { component: 'windlass-container-recreate-request' },
     });
+  });
+});
+
+describeAlone('a ContainerRecreateRequest', () => {
+  it('H3: is filled in by the watcher where admission does not know its caller', async () => {
+    await windlass().restartWebhook([], { knowsCaller: false });
+    try {
+      const { node, cluster } = windlass();
+      const pod = await windlass().runPod(['app', 'proxy']);
+      const { namespace, name: podName } = pod.ref;
+      const body = { metadata: { namespace, name: 'tried' }, spec: { podName, containers: [{ name: 'app' }] } };
+      const tried = await cluster.kube.create<ContainerRecreateRequest>(crr, body, { dryRun: true });
+      expect(tried.spec.containers).toEqual([{ name: 'app' }]);
+
+      const containers = ['proxy', 'app'];
+      const request = await windlass().request({ pod, containers, strategy: { orderedRecreate: true } });
+      const status = await request.ended();
+      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+      expect(outcomeOf(status)).toMatchObject({ type: 'Complete', status: 'True', reason: 'ContainersRecreated' });
+      const { spec } = (await request.read()) ?? {};
+      expect(spec?.containers).toMatchObject(
+        ['proxy', 'app'].map((name) => ({ name, statusContext: { restartCount: 0 } })),
+      );
+
+      const wrong = await windlass().request({ pod, containers: ['app', 'stranger'] });
+      const ended = await wrong.ended();
+      expect(outcomeOf(ended)).toMatchObject({ type: 'Failed', status: 'True', reason: 'InvalidRequest' });
+      expect(outcomeOf(ended)?.message).toContain('spec.containers[1].name');
+      expect(node.stopsOf(pod)).toEqual(['proxy', 'app']);
+    } finally {
+      await windlass().restartWebhook([]);
+    }
   });
 });

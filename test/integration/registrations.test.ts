@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { loadKubeconfig } from '../../kube/credentials.ts';
 import type { CustomResourceDefinition, WebhookConfiguration } from '../../watcher/admission/server/registrations.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { type TestPlatform, testPlatform } from '../support/platform.ts';
 
 // A cluster as OpenKruise leaves it: its CRDs convert through its Service, and its webhook configurations have the names
@@ -50,7 +51,7 @@ function webhook(name: string, path: string): object {
   };
 }
 
-describe('a cluster that has OpenKruise', () => {
+describeAlone('a cluster that has OpenKruise', () => {
   it('gets the conversion of Windlass instead of that of OpenKruise', async () => {
     const name = 'clonesets.apps.kruise.io';
     await replace(definitions, name, '/spec/conversion', {
@@ -98,7 +99,7 @@ describe('a cluster that has OpenKruise', () => {
   });
 });
 
-describe('the NetworkPolicy of the webhook', () => {
+describeAlone('the NetworkPolicy of the webhook', () => {
   it('H3: is one that the API server takes, and lets nobody else in', async () => {
     const policies = { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies', kind: 'NetworkPolicy' };
     const ref = { namespace: 'kruise-system', name: 'windlass-webhook' };

@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { type Role, roles } from '../../deploy/local/roles.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -91,7 +92,7 @@ function patch(body: unknown, options: { subresource?: string } = {}, type: 'mer
   return worker.patch<Pod>(kubeResource.pods, { namespace, name: 'job' }, type, body, options);
 }
 
-describe('H10: what the worker may write of pods', () => {
+describeAlone('H10: what the worker may write of pods', () => {
   const image = (index: number, value: string) => [{ op: 'replace', path: `/spec/containers/${index}/image`, value }];
 
   it('JST-11: is the image that a sidecar itself names for its end', async () => {
@@ -151,7 +152,7 @@ function writeConfigMap(name: string, labels: object = { 'windlass.io/launch-bar
   return watcher.create(kubeResource.configMaps, { metadata, data: { p_1: 'true' } }, { dryRun: true });
 }
 
-describe('H10: what the watcher may write of ConfigMaps', () => {
+describeAlone('H10: what the watcher may write of ConfigMaps', () => {
   it('is the barrier of a pod, and what it publishes', async () => {
     await expect(writeConfigMap('web-0-barrier')).resolves.toBeDefined();
     const ref = { namespace: 'kruise-system', name: 'windlass-installation' };
@@ -182,7 +183,7 @@ describe('H10: what the watcher may write of ConfigMaps', () => {
   });
 });
 
-describe('H10: what the watcher may write of pods', () => {
+describeAlone('H10: what the watcher may write of pods', () => {
   const owner = (kind: string, controller: boolean, apiVersion = 'apps.kruise.io/v1beta1') => [
     { apiVersion, kind, name: 'web', uid: 'f0d0b0a0-0000-4000-8000-000000000000', controller },
   ];

@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { describeAlone } from '../support/groups.ts';
 import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -12,7 +13,7 @@ afterAll(async () => {
   await rollOuts?.stop();
 });
 
-describe('a roll-out', () => {
+describeAlone('a roll-out', () => {
   it.concurrent('goes within the budget, and its history reads like a log of tens of events', async () => {
     const rollOut = await rollOuts.begin({ replicas: 30, maxUnavailable: 3 });
     let most = 0;
@@ -65,7 +66,7 @@ describe('a roll-out', () => {
   });
 });
 
-describe('an operator', () => {
+describeAlone('an operator', () => {
   it.concurrent('pauses: nothing new is disrupted until resume, and it stands in the object', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);
@@ -173,7 +174,7 @@ describe('an operator', () => {
   });
 });
 
-describe('a roll-out without Temporal', () => {
+describeAlone('a roll-out without Temporal', () => {
   it('disrupts nothing new, and goes on when Temporal is back', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     await waitFor('the first pod', () => rollOut.pods('new') === 1);

@@ -5,9 +5,9 @@ import { newGate } from '../support/gate.ts';
 import { marks, startJob } from '../support/jobs.ts';
 import { NodePlayer } from '../support/kubelet-player.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 describe('the end of sidecars', () => {
   it.concurrent('JST-1, JST-12, JST-26: comes after the main container, by one request that completes', async () => {

@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { bundleWorkflowCode, Worker, type WorkflowBundleWithSourceMap } from '@temporalio/worker';
 import type { ContainerRecreateRequestStatus } from '../../api/container-recreate-request/types.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
+import { describeAlone } from '../support/groups.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf, type TestRequest } from '../support/requests.ts';
 import { type RunningRole, startWatcher, startWorker, type WatcherMeans } from '../support/roles.ts';
@@ -86,7 +87,7 @@ function saysStuck({ waitingFor }: ContainerRecreateRequestStatus, anew: boolean
   return waitingFor?.reason === 'EngineStuck' && waitingFor.unblock.includes('although it was started again') === anew;
 }
 
-describe('a run whose workflow task fails again and again', () => {
+describeAlone('a run whose workflow task fails again and again', () => {
   it('is reported on its object until workers can carry it out, and then goes on where it was', async () => {
     await watch({ options: patient });
     await work(ours);

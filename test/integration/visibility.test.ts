@@ -7,9 +7,9 @@ import { payloadsOf, summariesOf } from '../support/history.ts';
 import { inTheMiddle } from '../support/in-the-middle.ts';
 import { outcomeOf } from '../support/requests.ts';
 import { waitFor } from '../support/wait.ts';
-import { useWindlass } from './windlass.ts';
+import { useSharedWindlass } from './windlass.ts';
 
-const windlass = useWindlass();
+const windlass = useSharedWindlass();
 
 /** Forty containers one after the other: a loaded machine takes ten seconds and more for each. */
 const fortyTimes = { deadlineMs: 850_000 };

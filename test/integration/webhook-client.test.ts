@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { ensureAuthority, ensureCertificate } from '../../deploy/local/certificates.ts';
 import { webhookClientAuthority } from '../../deploy/local/control-plane.ts';
 import { findInstance, instanceName } from '../../deploy/local/instance.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
+import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -89,7 +90,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-describe('the API server of the local platform', () => {
+describeAlone('the API server of the local platform', () => {
   it('H3: shows admission webhooks a certificate of an authority that signs nothing else', () => {
     expect(new Set(callers)).toEqual(new Set(['kube-apiserver-webhook-client']));
   });

@@ -10,6 +10,8 @@ export interface JestRun {
   /** The folder whose tests run: `test/unit`. */
   readonly folder: string;
   readonly args: readonly string[];
+  /** These files of it, by path. Absent: those that the arguments name, or all. */
+  readonly files?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
@@ -20,16 +22,23 @@ export interface JestOutcome {
   readonly times: readonly FileTime[];
 }
 
+/** Those of the arguments that name files. */
+export function patternsIn(args: readonly string[]): readonly string[] {
+  return args.filter((arg) => arg.startsWith('test/'));
+}
+
 /** Runs Jest in a process of its own, with its own output, and counts. A Jest that dies counts as a failed test. */
-export async function runJest({ root, folder, args, env, signal }: JestRun): Promise<JestOutcome> {
+export async function runJest({ root, folder, args, files, env, signal }: JestRun): Promise<JestOutcome> {
   const scratch = mkdtempSync(join(tmpdir(), 'windlass-jest-'));
   const outputFile = join(scratch, 'result.json');
-  const patterns = args.filter((arg) => arg.startsWith('test/'));
+  const patterns = patternsIn(args);
   const options = args.filter((arg) => !patterns.includes(arg));
   const jest = [
     join(root, 'node_modules/jest/bin/jest.js'),
     ...['--json', `--outputFile=${outputFile}`, '--forceExit', '--passWithNoTests', ...options],
-    ...['--testPathPatterns', ...(patterns.length > 0 ? patterns : [`${folder}/`])],
+    ...(files
+      ? ['--runTestsByPath', ...files]
+      : ['--testPathPatterns', ...(patterns.length > 0 ? patterns : [`${folder}/`])]),
   ];
   try {
     const child = spawn(process.execPath, jest, {

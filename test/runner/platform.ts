@@ -9,6 +9,8 @@ export interface PlatformNeeds {
   readonly nodes: number;
   /** Windlass's own roles as parts of it. */
   readonly windlass: boolean;
+  /** For every role, beside those of the local platform. Absent: none. */
+  readonly featureGates?: string;
   /** Leave it up afterwards, and take over one that was left up. */
   readonly keep: boolean;
 }
@@ -18,15 +20,25 @@ export interface PlatformNeeds {
  * run that was killed left behind is taken down first, and the instance is taken down however the work ends.
  */
 export async function withPlatform<Result>(needs: PlatformNeeds, work: () => Promise<Result>): Promise<Result> {
-  const { instance, nodes, windlass, keep } = needs;
+  const { instance, nodes, windlass, featureGates, keep } = needs;
   const progress = createProgress();
   if (!keep) await down(instance, progress);
   try {
-    await up({ name: instance, nodes, windlass, progress });
+    await up({ name: instance, nodes, windlass, featureGates, progress });
     return await work();
   } finally {
     if (!keep) await down(instance, progress);
   }
+}
+
+/** The same with several instances, of which each is brought up after the one before. */
+export async function withPlatforms<Result>(
+  { instances, ...needs }: Omit<PlatformNeeds, 'instance'> & { readonly instances: readonly string[] },
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const [instance, ...others] = instances;
+  if (instance === undefined) return await work();
+  return await withPlatform({ instance, ...needs }, () => withPlatforms({ instances: others, ...needs }, work));
 }
 
 /** Deletes the namespaces that tests have made on an instance, with all that is in them, and waits until they are gone. */

@@ -12,6 +12,13 @@ export const budgetSeconds: Readonly<Record<string, number>> = { unit: 10, integ
 /** So many of the slowest files are named. */
 const named = 5;
 
+/** The times of files of which some were run more than once, a part each time. */
+export function addedUp(times: readonly FileTime[]): readonly FileTime[] {
+  const sums = new Map<string, number>();
+  for (const { file, seconds } of times) sums.set(file, (sums.get(file) ?? 0) + seconds);
+  return [...sums].map(([file, seconds]) => ({ file, seconds }));
+}
+
 /** The slowest files of a phase, and all that are over its budget; nothing where a single file ran. */
 export function describeTimes(times: readonly FileTime[], budget = Infinity): readonly string[] {
   const slowestFirst = times.toSorted((a, b) => b.seconds - a.seconds);

@@ -1,14 +1,11 @@
-/** Windlass's own processes, each with the rights of its own ServiceAccount: in this process, or as one of its own. */
-import { type ChildProcess, spawn } from 'node:child_process';
+/** Windlass's own processes, each with the rights of its own ServiceAccount: in this process. */
 import { randomUUID } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { silentProgress } from '../../deploy/local/progress.ts';
-import { roles as localRoles, type Role, roleBundles, roleCommand } from '../../deploy/local/roles.ts';
-import { nodeEnvironment } from '../../deploy/roles/entries.ts';
+import { roles as localRoles } from '../../deploy/local/roles.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { Leader } from '../../kube/leader.ts';
 import { startAdmission } from '../../watcher/admission/admission.ts';
@@ -23,7 +20,6 @@ import { describeDeployment, workerVersions } from '../../workers/worker-version
 import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { makeCurrent } from './current-version.ts';
 import type { TestPlatform } from './platform.ts';
-import { waitFor } from './wait.ts';
 
 /** Something of Windlass that runs. */
 export interface RunningRole {
@@ -143,41 +139,6 @@ export async function startWebhook(
       await kube.close();
     },
   };
-}
-
-/** A role in a process of its own, as it is deployed. */
-export interface RoleProcess extends RunningRole {
-  /** Ends it with KILL, in the middle of whatever it does. */
-  kill(): Promise<void>;
-}
-
-/** Starts the bundle of a role. It ends with this process, however that ends. */
-export async function spawnRole(name: 'watcher' | 'worker', platform: TestPlatform): Promise<RoleProcess> {
-  const role: Role = localRoles[name];
-  const argv = [
-    ...roleCommand(role, await roleBundles(silentProgress)),
-    `--kubeconfig=${await platform.accessOf(role)}`,
-    `--temporal-address=${platform.temporalAddress}`,
-    '--metrics-addr=0',
-    '--health-probe-addr=0',
-    ...(name === 'watcher' ? periods : []),
-  ];
-  mkdirSync(platform.logs, { recursive: true });
-  const output = openSync(join(platform.logs, `test-${name}-process.log`), 'a');
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], {
-    stdio: ['ignore', output, output],
-    env: { PATH: process.env.PATH, ...nodeEnvironment },
-  });
-  closeSync(output);
-  return {
-    stop: () => endProcess(child, 'SIGTERM'),
-    kill: () => endProcess(child, 'SIGKILL'),
-  };
-}
-
-async function endProcess(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  child.kill(signal);
-  await waitFor('a process to end', () => child.exitCode !== null || child.signalCode !== null);
 }
 
 async function prepare(name: 'watcher' | 'webhook' | 'worker', platform: TestPlatform, argv: readonly string[]) {

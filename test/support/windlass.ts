@@ -31,16 +31,26 @@ export interface Windlass {
 export interface WindlassOptions {
   readonly watcher?: boolean;
   readonly worker?: boolean;
+  readonly webhook?: boolean;
+  /** Absent: true. False: somebody else has installed it. */
+  readonly install?: boolean;
   /** Absent: the instance that WINDLASS_INSTANCE names. */
   readonly instance?: string;
   /** Absent: the Temporal of the instance. */
   readonly temporalAddress?: string;
 }
 
+/** A Windlass whose roles run elsewhere, on the platform that this run was given. The played node is the caller's own. */
+export function joinWindlass(): Promise<Windlass> {
+  return startWindlass({ watcher: false, worker: false, webhook: false, install: false });
+}
+
 /** Installs Windlass into the platform that this run was given, and starts it. */
 export async function startWindlass({
   watcher = true,
   worker = true,
+  webhook: hasWebhook = true,
+  install = true,
   instance,
   temporalAddress,
 }: WindlassOptions = {}): Promise<Windlass> {
@@ -50,7 +60,7 @@ export async function startWindlass({
   const [connection, clientConnection] = await Promise.all([
     connectWorkersToTemporal(platform.temporalAddress),
     connectToTemporal(platform.temporalAddress),
-    platform.install(),
+    install && platform.install(),
   ]);
   const client = new TemporalClient({ connection: clientConnection, dataConverter, identity: 'operator@test' });
   const cluster = connectToCluster(platform);
@@ -60,7 +70,7 @@ export async function startWindlass({
   const node = await NodePlayer.join(cluster);
   let webhook: RunningRole | undefined;
   const [, ...running] = await Promise.all([
-    restartWebhook([]),
+    hasWebhook && restartWebhook([]),
     ...(watcher ? [startWatcher(means)] : []),
     ...(worker ? [startWorker(means)] : []),
     node.startDaemon(connection).then(() => ({ stop: () => node.stopDaemon() })),

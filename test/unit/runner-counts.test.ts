@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { countJest, describeCounts, isGreen, type JestResult, nothing, sum } from '../runner/counts.ts';
-import { describeTimes } from '../runner/times.ts';
+import { addedUp, describeTimes } from '../runner/times.ts';
 
 function jestResult(overrides: Partial<JestResult>): JestResult {
   return {
@@ -54,6 +54,13 @@ describe('describeTimes', () => {
     ]);
     expect(describeTimes(files)).toHaveLength(1);
     expect(describeTimes(files.slice(0, 1), 1)).toEqual([]);
+  });
+});
+
+describe('addedUp', () => {
+  it('counts a file once that was run in two parts', () => {
+    const part = (file: string, seconds: number) => ({ file, seconds });
+    expect(addedUp([part('a', 2), part('b', 1), part('a', 3)])).toEqual([part('a', 5), part('b', 1)]);
   });
 });
 

@@ -16,7 +16,7 @@ const roles = ['daemon', 'worker', 'watcher', 'temporal', 'apiserver'] as const;
 type Role = (typeof roles)[number];
 
 /** What is done at each step of one kind of work. */
-interface Family {
+export interface Family {
   readonly name: string;
   readonly about: string;
   /** `deaths`: how often the daemon dies. */
@@ -59,7 +59,8 @@ const families = {
   },
 } as const satisfies Readonly<Record<string, Family>>;
 
-const allFamilies: readonly Family[] = Object.values(families);
+/** Every kind of work on nodes. */
+export const allFamilies: readonly Family[] = Object.values(families);
 
 /** What is still open after its end is looked for every minute; here nobody waits for so long. */
 const hurried = '--full-pass-period=5s';
@@ -93,26 +94,6 @@ function scenariosOf(family: Family): readonly Scenario[] {
       }),
     ),
   ];
-}
-
-/** All kinds of work side by side, and each role killed at a step that chance chooses, the daemon at two. */
-export async function everythingOnNodes(world: World, random: Random, report: Report): Promise<void> {
-  // kubelets hear of nothing for up to a minute after the API server was away
-  const left: Role[] = ['daemon', 'worker', 'watcher', 'temporal', 'daemon'];
-  const turns = [...left].map(() => left.splice(random.between(0, left.length - 1), 1)[0] ?? 'worker');
-  const all = { flags: allFamilies.flatMap(({ flags = [] }) => flags) };
-  await withWatcherFlags(world, all, () =>
-    through(
-      world,
-      report,
-      allFamilies.map(
-        ({ begin }) =>
-          () =>
-            begin(world, 1),
-      ),
-      (step) => ({ fault: killed(world, turns[step] ?? 'worker'), lastsSeconds: random.next() }),
-    ),
-  );
 }
 
 async function underKills(world: World, random: Random, report: Report, family: Family, role: Role): Promise<void> {

@@ -1,5 +1,4 @@
 import type { Report } from '../campaign.ts';
-import { withFlags } from '../faults.ts';
 import { Fleet, type Judgement } from '../fleet.ts';
 import type { Random } from '../random.ts';
 import { eachStep } from '../steps.ts';
@@ -26,43 +25,41 @@ const treatments: readonly Treatment[] = [
   { name: 'pod deleted', apply: deletePod, judgementOf: afterDeletion.ofPod },
 ];
 
-/** Each step under two treatments, which chance chooses; with forced stops, too. */
+/**
+ * Each step under two treatments, which chance chooses; with forced stops, too. The watcher has to look at everything every
+ * few seconds.
+ */
 export async function treatEachStep(world: World, random: Random, report: Report): Promise<void> {
-  const undo = await withFlags(world, 'watcher', ['--full-pass-period=5s']);
-  try {
-    const first = random.between(0, treatments.length - 1);
-    const chosen = new Map<string, Treatment>();
-    const plans = [false, true].flatMap((forceRecreate) =>
-      eachStep({ forceRecreate }).map((plan, index) => {
-        const treatment = treatments[(first + index * 3 + (forceRecreate ? 1 : 0)) % treatments.length];
-        if (!treatment) throw new Error('there is no such treatment');
-        const suffix = forceRecreate ? '-forced' : '';
-        const name = `${plan.name}${suffix}`;
-        chosen.set(name, treatment);
-        const requests = plan.requests.map((request) => ({ ...request, name: `${request.name}${suffix}` }));
-        return { ...plan, name, requests, step: `${plan.step}${forceRecreate ? ', forced' : ''}: ${treatment.name}` };
-      }),
-    );
-    const fleet = await Fleet.create(world, plans);
-    await fleet.hold();
-    await fleet.tellWhere();
-    const treatmentOf = ({ plan }: Subject): Treatment | undefined => chosen.get(plan.name);
-    await Promise.all(
-      fleet.subjects.map(async (subject) => {
-        const treatment = treatmentOf(subject);
-        report.fault(treatment?.name ?? 'nothing');
-        await treatment?.apply(world, subject, random);
-      }),
-    );
-    await seconds(random.between(2, 6));
-    fleet.release();
-    await fleet.completed();
-    const judgementOf = (subject: Subject): Judgement => treatmentOf(subject)?.judgementOf(subject) ?? {};
-    await fleet.judge(report, judgementOf);
-    await fleet.judge(report, judgementOf);
-    report.outcome('as it should be', fleet.subjects.flatMap(({ plan }) => plan.requests).length);
-    await fleet.remove();
-  } finally {
-    await undo();
-  }
+  const first = random.between(0, treatments.length - 1);
+  const chosen = new Map<string, Treatment>();
+  const plans = [false, true].flatMap((forceRecreate) =>
+    eachStep({ forceRecreate }).map((plan, index) => {
+      const treatment = treatments[(first + index * 3 + (forceRecreate ? 1 : 0)) % treatments.length];
+      if (!treatment) throw new Error('there is no such treatment');
+      const suffix = forceRecreate ? '-forced' : '';
+      const name = `${plan.name}${suffix}`;
+      chosen.set(name, treatment);
+      const requests = plan.requests.map((request) => ({ ...request, name: `${request.name}${suffix}` }));
+      return { ...plan, name, requests, step: `${plan.step}${forceRecreate ? ', forced' : ''}: ${treatment.name}` };
+    }),
+  );
+  const fleet = await Fleet.create(world, plans);
+  await fleet.hold();
+  await fleet.tellWhere();
+  const treatmentOf = ({ plan }: Subject): Treatment | undefined => chosen.get(plan.name);
+  await Promise.all(
+    fleet.subjects.map(async (subject) => {
+      const treatment = treatmentOf(subject);
+      report.fault(treatment?.name ?? 'nothing');
+      await treatment?.apply(world, subject, random);
+    }),
+  );
+  await seconds(random.between(2, 6));
+  fleet.release();
+  await fleet.completed();
+  const judgementOf = (subject: Subject): Judgement => treatmentOf(subject)?.judgementOf(subject) ?? {};
+  await fleet.judge(report, judgementOf);
+  await fleet.judge(report, judgementOf);
+  report.outcome('as it should be', fleet.subjects.flatMap(({ plan }) => plan.requests).length);
+  await fleet.remove();
 }

@@ -1,0 +1,48 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { groupedFiles, groupsIn } from '../runner/groups.ts';
+
+// put together, so that this file is not taken for one of them
+const alone = `describe${'Alone'}`;
+const together = `describe${'Together'}`;
+
+describe('groupsIn', () => {
+  it('runs a file beside others unless it says otherwise', () => {
+    expect(groupsIn(`describe('a pod', () => {})`)).toEqual(['together']);
+    expect(groupsIn(`${alone}('a death', () => {})`)).toEqual(['alone']);
+    expect(groupsIn(`${together}('a pod', () => {}); ${alone}('a death', () => {})`)).toEqual(['together', 'alone']);
+  });
+});
+
+describe('groupedFiles', () => {
+  let root = '';
+  beforeAll(() => {
+    root = mkdtempSync(join(tmpdir(), 'windlass-groups-'));
+    mkdirSync(join(root, 'test', 'e2e', 'deep'), { recursive: true });
+    const files = {
+      'image.test.ts': `${alone}('it', () => {})`,
+      'cloneset.test.ts': `${together}('it', () => {}); ${alone}('it', () => {})`,
+      'deep/environment.test.ts': `describe('it', () => {})`,
+      'fleet.ts': `${alone}('no test', () => {})`,
+    };
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(root, 'test', 'e2e', file), text);
+  });
+  afterAll(() => rmSync(root, { recursive: true }));
+
+  it('finds the files of a folder by group', () => {
+    expect(groupedFiles(root, 'test/e2e', [])).toEqual({
+      together: ['test/e2e/cloneset.test.ts', 'test/e2e/deep/environment.test.ts'],
+      alone: ['test/e2e/cloneset.test.ts', 'test/e2e/image.test.ts'],
+    });
+  });
+
+  it('finds those that a pattern names', () => {
+    expect(groupedFiles(root, 'test/e2e', ['test/e2e/image', 'environment'])).toEqual({
+      together: ['test/e2e/deep/environment.test.ts'],
+      alone: ['test/e2e/image.test.ts'],
+    });
+    expect(groupedFiles(root, 'test/e2e', ['nothing'])).toEqual({ together: [], alone: [] });
+  });
+});
