@@ -88,7 +88,7 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
 
     async 'node.v1.refreshContainer'(input) {
       return await joinStop(means, input, async (run) => {
-        await letKubeletSee(means, input);
+        await letKubeletSee({ ...means, listContainers: () => instancesOf(means, input) }, input);
         return await checkAndStop(means, input, run, async () => {
           await checkStale(means, input);
           return (instance) => refreshOrder(input, instance);
@@ -98,6 +98,18 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
 
     'node.v1.awaitContainer': (input) => awaitContainer(means, input),
   };
+}
+
+/** All instances that the runtime knows of a pod. Fails as `Unreachable` while the runtime does not answer. */
+async function instancesOf(means: ContainerActivityMeans, input: StopInput): Promise<readonly RuntimeContainer[]> {
+  const attempted = `Cannot list the containers of pod "${qualifiedName(input.pod)}"`;
+  try {
+    const found = await findRuntime(means.runtimes, input.runtime, input.pod.uid);
+    if (found.kind === 'absent') throw unreachable(attempted, found.message);
+    return await found.runtime.listContainers({ podUid: input.pod.uid });
+  } catch (error) {
+    throw toUnreachable(error, attempted);
+  }
 }
 
 type AwaitContainer = NodeActivities['node.v1.awaitContainer'];

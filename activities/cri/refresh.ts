@@ -5,6 +5,7 @@ import type { EventText } from '../../api/core/event.ts';
 import type { ContainerPort, LifecycleHandler, Pod } from '../../api/core/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
+import { plainHash } from '../../api/in-place/containers-meta.ts';
 import { type EnvReference, envReferences } from '../../api/in-place/env-hash.ts';
 import { stateOf } from '../../api/in-place/state.ts';
 import { isObserved, staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
@@ -12,7 +13,7 @@ import type { Clock } from './attempt.ts';
 import type { PodView } from './await.ts';
 import type { NodeActivities } from './contract.ts';
 import { invalid, superseded, unreachable } from './refusals.ts';
-import { type RuntimeContainer, stopAnnotation } from './runtime.ts';
+import { containerHashOf, newestByName, type RuntimeContainer, stopAnnotation } from './runtime.ts';
 import type { StopOrder } from './stop.ts';
 
 /**
@@ -30,7 +31,20 @@ const kubeletPause = { firstMs: 800, mostMs: 60_000, perOutage: 2 } as const;
 /** What a pod has when nobody has said anything, as the API server fills it in. */
 const defaultGraceSeconds = 30;
 
+/**
+ * How long one attempt waits for the kubelet to start a container from its new image, and how often it looks. A pull may
+ * take longer; then the next attempt waits for it.
+ */
+const startPatience = { wholeMs: 4_000, pollMs: 250 } as const;
+
 type RefreshInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
+
+/** What the wait for the kubelet needs. */
+interface KubeletMeans {
+  readonly clock: Pick<Clock, 'sleep'>;
+  /** All instances that the runtime knows of the pod. */
+  readonly listContainers: () => Promise<readonly RuntimeContainer[]>;
+}
 
 interface RefreshMeans {
   readonly nodeName: string;
@@ -39,8 +53,8 @@ interface RefreshMeans {
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
 }
 
-/** Waits until the kubelet knows what the pod says now. Fails as `Unreachable` while the node's own watch is behind. */
-export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): Promise<void> {
+/** Waits until the kubelet works on what the pod says now. Fails as `Unreachable` while the node's own watch is behind. */
+export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: RefreshInput): Promise<void> {
   const live = await checkStale(means, input);
   const seen = means.pods.pod(input.pod.uid);
   if (seen === undefined || !showsSame(live, seen, input.container)) {
@@ -54,9 +68,41 @@ export async function letKubeletSee(means: RefreshMeans, input: RefreshInput): P
   }
   await means.clock.sleep(kubeletSeesMs);
   // The API server may have been away without this daemon's having noticed.
-  if (!isObserved(await checkStale(means, input))) {
+  const seenByKubelet = await checkStale(means, input);
+  if (!isObserved(seenByKubelet)) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
   }
+  if (isTold(seenByKubelet)) await untilKubeletActs(means, input, seenByKubelet);
+}
+
+/**
+ * A kubelet tells of a generation as soon as it has received it, also while it is still at work on the pod as it was before:
+ * then it starts what is stopped with the old environment. It works on one state of a pod at a time, so it is past that once
+ * it has started a container from its new image.
+ */
+async function untilKubeletActs(means: KubeletMeans, input: RefreshInput, pod: Pod): Promise<void> {
+  for (let waitedMs = 0; !hasStartedNewImage(pod, await means.listContainers()); waitedMs += startPatience.pollMs) {
+    if (waitedMs >= startPatience.wholeMs) {
+      throw unreachable(attemptOf(input), 'the kubelet has not started a container from its new image yet');
+    }
+    await means.clock.sleep(startPatience.pollMs);
+  }
+}
+
+/** Also where that cannot be known: no image has changed, or the runtime does not say from what a container was started. */
+function hasStartedNewImage(pod: Pod, containers: readonly RuntimeContainer[]): boolean {
+  const state = stateOf(pod);
+  const changed = state.kind === 'value' ? Object.keys(state.value.lastContainerStatuses ?? {}) : [];
+  const newest = newestByName(containers);
+  const wanted = pod.spec.containers.filter(({ name }) => changed.includes(name));
+  return (
+    wanted.length === 0 ||
+    wanted.some((container) => {
+      const instance = newest.get(container.name);
+      const hash = instance && containerHashOf(instance);
+      return hash === 0 || hash === plainHash(container);
+    })
+  );
 }
 
 /**

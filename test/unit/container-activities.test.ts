@@ -8,6 +8,7 @@ import { type ContainerActivityMeans, containerActivities } from '../../activiti
 import type { NodeProgress, StopResult } from '../../activities/cri/contract.ts';
 import type { HookRequest } from '../../activities/cri/pre-stop.ts';
 import type { ContainerRuntime } from '../../activities/cri/runtime.ts';
+import { containerHashAnnotation } from '../../activities/cri/runtime.ts';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { EventText } from '../../api/core/event.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
@@ -1125,6 +1126,51 @@ describe('refreshContainer', () => {
     const ended = refresh();
     await passTime();
     await expect(ended).resolves.toMatchObject({ kind: 'stopped' });
+  });
+
+  it('ND-27, IPU-48: stops nothing before the kubelet has started a container from its new image', async () => {
+    const other = { name: 'other', image: 'other:2' };
+    const state = formatState({
+      revision: 'web-2',
+      updateTimestamp: '2026-01-01T00:00:00Z',
+      lastContainerStatuses: { other: { imageID: 'other:1' } },
+      updateEnvFromMetadata: true,
+      updateResources: false,
+      updateImages: true,
+      next: noWork,
+      requiredReady: [],
+      batches: [{ timestamp: '2026-01-01T00:00:00Z', containers: ['app', 'other'] }],
+    });
+    const { spec, ...rest } = behind(2, { [inPlaceAnnotation.state]: state });
+    livePod = { ...rest, spec: { ...spec, containers: [...spec.containers, other] } };
+    const startedFrom = (image: string) => {
+      const hash = plainHash({ name: 'other', image }).toString(16);
+      fake.put({
+        id: `other-${image}`,
+        podUid: 'pod-1',
+        name: 'other',
+        annotations: { [containerHashAnnotation]: hash },
+      });
+    };
+    startedFrom('other:1');
+
+    const early = failureOf(refresh());
+    await passTime();
+    for (let look = 0; look < 16; look++) {
+      await until(() => clock.sleeps.includes(250), 'another look');
+      clock.advance(250);
+    }
+    await expect(early).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
+    expect(stopsSent()).toEqual([]);
+
+    const ended = refresh();
+    await passTime();
+    await until(() => clock.sleeps.includes(250), 'a look at the runtime');
+    fake.remove('other-other:1');
+    startedFrom('other:2');
+    clock.advance(250);
+    await expect(ended).resolves.toMatchObject({ kind: 'stopped' });
+    expect(stopsSent()).toEqual([['app-0', 20]]);
   });
 
   it('ND-27, IPU-48: stops a container once, however late its kubelet is back after the API server was away', async () => {
