@@ -97,7 +97,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
       if (pulls.wantsLook) continue;
       await run.announced();
       // all other progress is in the cluster, so the next run needs only the same references
-      if (mayHandOver(pulls, run) && !isQuiet(pulls)) {
+      if (mayHandOver(pulls, run) && !isQuiet(pulls) && run.isAnnounced()) {
         await handOverTo<typeof pullImages>([{ nodeImage, node: pulls.node }, restOf(pulls, run)]);
       }
       if (pulls.wantsLook || !isQuiet(pulls) || !run.isAnnounced()) continue;

@@ -76,7 +76,7 @@ export async function restartContainers(
       await handOverTo<typeof restartContainers>([operation, next, rest]);
     }
     if (!next) return;
-    await condition(() => run.operator.unidentified() === 0);
+    await condition(() => run.operator.unidentified() === 0 && run.isAnnounced());
     if (next) await continueWith(next, { operator: run.operator.handOver() });
   });
 }

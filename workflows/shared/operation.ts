@@ -49,9 +49,9 @@ export interface Announcement {
 /** One run of an operation. */
 export interface OperationRun {
   readonly operator: Operator;
-  /** Waits until the Events of all commands are emitted that have been received so far. */
-  readonly announced: () => Promise<unknown>;
-  /** Whether nobody has to wait for that. */
+  /** Waits until the Events of all commands are emitted, of those as well that are received meanwhile. */
+  readonly announced: () => Promise<void>;
+  /** Whether they are all emitted: a run that ends or is handed over before loses the rest. */
   readonly isAnnounced: () => boolean;
   /** Carries the operation out. A cancellation does not interrupt it: the listener receives it. */
   readonly carryOut: <Result>(body: () => Promise<Result>) => Promise<Result>;
@@ -77,7 +77,7 @@ export function beginOperation<Name extends CommandName>(
   listener: OperationListener<Name>,
 ): OperationRun {
   checkOwnId(operation.id);
-  const announcements: Promise<void>[] = [];
+  const announcements = new Set<Promise<void>>();
 
   setHandler(defineSignal<[unknown]>(changedSignal), listener.changed);
   const operator = listenToOperator(
@@ -86,7 +86,10 @@ export function beginOperation<Name extends CommandName>(
       command: listener.command,
       identified: (command, by) => {
         listener.identified(command, by);
-        if (listener.announce) announcements.push(announce(command, by, listener.announce));
+        if (!listener.announce) return;
+        const announced = announce(command, by, listener.announce);
+        announcements.add(announced);
+        void announced.finally(() => announcements.delete(announced));
       },
     },
     operation,
@@ -95,8 +98,10 @@ export function beginOperation<Name extends CommandName>(
 
   return {
     operator,
-    announced: () => Promise.all(announcements.splice(0)),
-    isAnnounced: () => announcements.length === 0,
+    async announced() {
+      while (announcements.size > 0) await Promise.all(announcements);
+    },
+    isAnnounced: () => announcements.size === 0,
     carryOut: (body) => CancellationScope.nonCancellable(body),
   };
 }
