@@ -95,15 +95,6 @@ export function defaultFeatureGates(): FeatureGates {
   return parseFeatureGates();
 }
 
-/** The gates that differ from the defaults, as `A=true,B=false`; empty when none does. */
-export function describeFeatureGates(gates: FeatureGates): string {
-  const defaults = defaultFeatureGates();
-  return featureGateNames
-    .filter((gate) => gates[gate] !== defaults[gate])
-    .map((gate) => `${gate}=${gates[gate]}`)
-    .join(',');
-}
-
 /** The refusal of an object whose feature is off (FG-4); its HTTP status is 403. */
 export function gateRefusal(gate: FeatureGate): string {
   return `feature-gate ${gate} is not enabled`;

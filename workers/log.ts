@@ -3,15 +3,6 @@ import type { Config, Role } from './config.ts';
 
 export type { Logger } from 'pino';
 
-/** What the lines about one operation carry, so that they can be found together. */
-export interface OperationFields {
-  /** The workflow ID, `restart-containers/<pod UID>`; absent where no operation exists yet. */
-  readonly operationId?: string;
-  readonly kind: string;
-  readonly namespace: string;
-  readonly name: string;
-}
-
 /**
  * JSON lines on standard output, each with `role` and an ISO time. Values whose name ends in token, authorization or
  * password never reach it. The first line names the flags that were given without effect.
@@ -36,12 +27,6 @@ export function createLogger(
     log.info({ flags: config.ignoredFlags }, 'Flags that have no effect on this role are ignored');
   }
   return log;
-}
-
-/** A logger whose every line names the operation and its object. */
-export function operationLogger(log: Logger, operation: OperationFields): Logger {
-  const { operationId, kind, namespace, name } = operation;
-  return log.child({ ...(operationId === undefined ? {} : { operationId }), kind, namespace, name });
 }
 
 const secretName = /(token|authorization|password)$/i;

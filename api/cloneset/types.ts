@@ -18,8 +18,6 @@ import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
 import { group, windlassAnnotation } from '../core/well-known.ts';
-import type { WaitingFor } from '../engine/waiting-for.ts';
-import { blockedByLimit } from '../engine/waiting-for.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
 
@@ -42,12 +40,9 @@ export interface CloneSetSpec extends Omit<ParsedSpec, 'selector' | 'template' |
 }
 
 export type CloneSetStatus = Parsed<typeof statusSchema>;
-export type CloneSetScaleStrategy = NonNullable<CloneSetSpec['scaleStrategy']>;
 export type CloneSetUpdateStrategy = NonNullable<CloneSetSpec['updateStrategy']>;
 export type RollingUpdate = NonNullable<CloneSetUpdateStrategy['rollingUpdate']>;
 export type PodUpdatePolicy = NonNullable<RollingUpdate['podUpdatePolicy']>;
-export type PriorityStrategy = NonNullable<RollingUpdate['priorityStrategy']>;
-export type ScatterTerm = NonNullable<RollingUpdate['scatterStrategy']>[number];
 export type InPlaceUpdateStrategy = NonNullable<RollingUpdate['inPlaceUpdateStrategy']>;
 export type CloneSetCondition = NonNullable<CloneSetStatus['conditions']>[number];
 
@@ -135,12 +130,6 @@ export const podUpdatePolicies = [
   'InPlaceIfPossible',
   'InPlaceOnly',
 ] as const satisfies readonly PodUpdatePolicy[];
-
-/** Whether pods of the set may change in place. */
-export function updatesInPlace({ updateStrategy }: Pick<CloneSetSpec, 'updateStrategy'>): boolean {
-  const policy = updateStrategy?.rollingUpdate?.podUpdatePolicy;
-  return updateStrategy?.type !== 'OnDelete' && (policy === 'InPlaceIfPossible' || policy === 'InPlaceOnly');
-}
 
 // --------------------------------------------------------------------------------------------------- reasons and texts
 
@@ -249,17 +238,3 @@ export const cloneSetWaits = {
   Parked: 'Signal retry, skip or abort',
 } as const;
 export type CloneSetWaitReason = keyof typeof cloneSetWaits;
-
-/** A wait of a set, with the remedy that belongs to its reason. */
-export function cloneSetWait(
-  reason: CloneSetWaitReason,
-  facts: { readonly blockedBy: readonly string[]; readonly since: string; readonly unblock?: string },
-): WaitingFor & { readonly reason: CloneSetWaitReason } {
-  return {
-    reason,
-    blockedBy: facts.blockedBy.slice(0, blockedByLimit),
-    blockedCount: facts.blockedBy.length,
-    since: facts.since,
-    unblock: facts.unblock ?? cloneSetWaits[reason],
-  };
-}

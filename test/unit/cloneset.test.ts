@@ -10,10 +10,8 @@ import {
   type CloneSetVersion,
   cloneSetEvent,
   cloneSetVersion,
-  cloneSetWait,
   cloneSetWaits,
   progressMessage,
-  updatesInPlace,
 } from '../../api/cloneset/types.ts';
 import {
   changesPods,
@@ -107,16 +105,6 @@ describe('CloneSet', () => {
     expect([...Value.Errors(statusSchema, status)]).toEqual([]);
   });
 
-  it('updates in place by policy, and never with OnDelete', () => {
-    const strategy = (type: 'RollingUpdate' | 'OnDelete', policy: 'ReCreate' | 'InPlaceOnly' | 'InPlaceIfPossible') =>
-      updatesInPlace({ updateStrategy: { type, rollingUpdate: { podUpdatePolicy: policy } } });
-    expect(strategy('RollingUpdate', 'InPlaceIfPossible')).toBe(true);
-    expect(strategy('RollingUpdate', 'InPlaceOnly')).toBe(true);
-    expect(strategy('RollingUpdate', 'ReCreate')).toBe(false);
-    expect(strategy('OnDelete', 'InPlaceOnly')).toBe(false);
-    expect(updatesInPlace({})).toBe(false);
-  });
-
   it('says what a real OpenKruise says in Events', () => {
     const events: Json = JSON.parse(readFileSync(new URL('../recorded/cloneset-events.json', import.meta.url), 'utf8'));
     const texts = JSON.stringify(events);
@@ -133,19 +121,6 @@ describe('CloneSet', () => {
     expect(progressMessage.ProgressDeadlineExceeded('web-8b47cf55')).toBe(
       'CloneSet revision web-8b47cf55 has timed out progressing',
     );
-  });
-
-  it('names the first ten things in the way, how many there are, and what helps', () => {
-    const blockedBy = Array.from({ length: 12 }, (_, index) => `pod/web-${index}`);
-    expect(cloneSetWait('BudgetSpent', { blockedBy, since: '2026-11-21T06:00:00Z' })).toEqual({
-      reason: 'BudgetSpent',
-      blockedBy: blockedBy.slice(0, 10),
-      blockedCount: 12,
-      since: '2026-11-21T06:00:00Z',
-      unblock: cloneSetWaits.BudgetSpent,
-    });
-    const told = cloneSetWait('Parked', { blockedBy: [], since: '', unblock: 'Ask Windlass' });
-    expect(told).toMatchObject({ blockedCount: 0, unblock: 'Ask Windlass' });
   });
 
   it.each(Object.entries(cloneSetWaits))(

@@ -1,13 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import {
-  defaultFeatureGates,
-  describeFeatureGates,
   type FeatureGate,
   FeatureGateError,
   featureGateNames,
   featureGateTable,
-  gateRefusal,
   parseFeatureGates,
 } from '../../api/feature-gates.ts';
 
@@ -135,23 +132,5 @@ describe('parseFeatureGates', () => {
     expect(gates).toMatchObject({ PodIndexLabel: false, CloneSetShortHash: false, PreparingUpdateAsUpdate: true });
     // WorkloadSpread needs PodWebhook, which AllBeta has switched off.
     expect(gates.WorkloadSpread).toBe(false);
-  });
-});
-
-describe('describeFeatureGates', () => {
-  it('says nothing about the defaults', () => {
-    expect(describeFeatureGates(defaultFeatureGates())).toBe('');
-  });
-
-  it('lists what differs in a form that can be parsed again', () => {
-    const gates = parseFeatureGates('CloneSetShortHash=true,PodIndexLabel=false');
-    expect(describeFeatureGates(gates)).toBe('CloneSetShortHash=true,PodIndexLabel=false');
-    expect(parseFeatureGates(describeFeatureGates(gates))).toEqual(gates);
-  });
-});
-
-describe('gateRefusal', () => {
-  it('FG-4: names the gate in the words that scripts know', () => {
-    expect(gateRefusal('KruiseDaemon')).toBe('feature-gate KruiseDaemon is not enabled');
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createLogger, operationLogger } from '../../workers/log.ts';
+import { createLogger } from '../../workers/log.ts';
 
 function logged(ignoredFlags: readonly string[] = [], logLevel = 'info') {
   const lines: Record<string, unknown>[] = [];
@@ -14,18 +14,6 @@ describe('createLogger', () => {
     expect(lines).toEqual([
       { level: 'info', time: expect.stringMatching(/^\d{4}-.*Z$/), role: 'worker', msg: 'hello' },
     ]);
-  });
-
-  it('names the operation in every line of its logger', () => {
-    const { lines, log } = logged();
-    const fields = {
-      operationId: 'restart-containers/1',
-      kind: 'ContainerRecreateRequest',
-      namespace: 'shop',
-      name: 'web',
-    };
-    operationLogger(log, fields).warn('held');
-    expect(lines[0]).toMatchObject(fields);
   });
 
   it('hides what is named token, authorization or password, however deep and however written', () => {
