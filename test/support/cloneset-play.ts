@@ -776,7 +776,7 @@ export class CloneSetPlay {
         });
         return;
       }
-      case 'pullAhead':
+      case 'preDownload':
         for (const job of intention.jobs) {
           const wanted = job as unknown as ImagePullJob;
           if (!this.#objects.job.has(wanted.metadata.name)) this.#create(writer, 'job', wanted);

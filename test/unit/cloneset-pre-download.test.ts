@@ -42,14 +42,14 @@ function plan(facts: WorldFacts) {
 
 /** What is wanted of jobs and marks. */
 function wanted(facts: WorldFacts): readonly Intention[] {
-  const kinds = ['pullAhead', 'deletePullJob', 'patchRevision'];
+  const kinds = ['preDownload', 'deletePullJob', 'patchRevision'];
   return plan(facts).upkeep.filter(({ kind }) => kinds.includes(kind));
 }
 
 /** The jobs that are wanted, as they would be sent. */
 function jobs(facts: WorldFacts): readonly ImagePullJob[] {
   return wanted(facts).flatMap((step) =>
-    step.kind === 'pullAhead' ? (JSON.parse(JSON.stringify(step.jobs)) as ImagePullJob[]) : [],
+    step.kind === 'preDownload' ? (JSON.parse(JSON.stringify(step.jobs)) as ImagePullJob[]) : [],
   );
 }
 
@@ -81,7 +81,7 @@ function known(name: string, deleting = false): ImagePullJob {
 
 describe('images pulled ahead', () => {
   it('CS-101, PRE-1, PRE-2: are jobs that are made once for each revision, which is marked then', () => {
-    const step = { kind: 'pullAhead', revision: { name: newName }, marks: created };
+    const step = { kind: 'preDownload', revision: { name: newName }, marks: created };
     expect(wanted({})).toMatchObject([step]);
     for (const label of [created, ignored]) {
       const revisions = [oldRevision, marked(newRevisionOfSet, label.metadata.labels as Record<string, string>)];
@@ -324,13 +324,13 @@ describe('a roll-out that waits for its images', () => {
     const strategy = { inPlaceUpdateStrategy: { imagePreDownloadMinUpdatedReadyPods: 1 }, maxUnavailable: '100%' };
     const set = waiting('1', { change: { rollingUpdate: strategy } });
     expect(jobs(given('1', none, { set }))).toHaveLength(1);
-    expect(wanted(given('1', none))).toMatchObject([{ kind: 'pullAhead', marks: created }]);
+    expect(wanted(given('1', none))).toMatchObject([{ kind: 'preDownload', marks: created }]);
   });
 
   it('makes a job again that went before its time, and says on which nodes it failed', () => {
     const revisions = [oldRevision, marked(newRevisionOfSet, created.metadata.labels)];
     expect(wanted(given('1', none, { revisions }))).toEqual([
-      { kind: 'pullAhead', revision: expect.anything(), jobs: [expect.anything()] },
+      { kind: 'preDownload', revision: expect.anything(), jobs: [expect.anything()] },
     ]);
     const pullJobs = [known(`${newName}-main`)];
     expect(wanted(given('1', none, { revisions, more: { pullJobs } }))).toEqual([]);
@@ -384,7 +384,7 @@ describe('a roll-out that waits for its images', () => {
     expect(wanted(asked([ended]))).toMatchObject([{ kind: 'deletePullJob', job: { name: job.metadata.name } }]);
     expect(wanted(asked([job]))).toEqual([]);
     expect(wanted(asked([{ ...ended, ...known(`${newName}-main`, true) }]))).toEqual([]);
-    expect(wanted(asked([]))).toMatchObject([{ kind: 'pullAhead' }]);
+    expect(wanted(asked([]))).toMatchObject([{ kind: 'preDownload' }]);
   });
 
   it('lets a pod go on that has been held for its update', () => {

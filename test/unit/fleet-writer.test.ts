@@ -213,8 +213,8 @@ describe('the writer of CloneSets', () => {
   });
 
   const job = (name: string) => ({ metadata: { name }, spec: { image: `${name}:1` } });
-  const pullAhead = {
-    kind: 'pullAhead',
+  const preDownload = {
+    kind: 'preDownload',
     jobs: [job('app'), job('log')],
     revision: { namespace: 'shop', name: newName, uid: 'r-uid', resourceVersion: '3' },
     marks: { metadata: { labels: { made: 'true' } } },
@@ -222,7 +222,7 @@ describe('the writer of CloneSets', () => {
 
   it('PRE-2: makes the jobs that pull ahead, then marks the revision that it was decided on', async () => {
     const { act, made, seen, events, calls } = writer();
-    expect(await act(pullAhead, world())).toBe(true);
+    expect(await act(preDownload, world())).toBe(true);
     expect(made()).toEqual([
       'create imagepulljobs/app',
       'create imagepulljobs/log',
@@ -244,7 +244,7 @@ describe('the writer of CloneSets', () => {
         if (resource === 'imagepulljobs') throw name === 'app' ? taken() : judged();
       },
     });
-    expect(await act(pullAhead, world())).toBe(true);
+    expect(await act(preDownload, world())).toBe(true);
     expect(made().at(-1)).toBe(`patch controllerrevisions/${newName}`);
     expect(events()).toEqual([`FailedCreateImagePullJob: failed to create ImagePullJob log: ${judged().message}`]);
   });
@@ -258,13 +258,13 @@ describe('the writer of CloneSets', () => {
         if (resource === 'imagepulljobs' && !isAllowed) throw forbidden();
       },
     });
-    expect(await act(pullAhead, world())).toBe(false);
-    expect(await act(pullAhead, world())).toBe(false);
+    expect(await act(preDownload, world())).toBe(false);
+    expect(await act(preDownload, world())).toBe(false);
     expect(made()).toEqual(['create imagepulljobs/app']);
     expect(events()).toEqual(['FailedCreateImagePullJob: failed to create ImagePullJob app: exceeded quota']);
     isAllowed = true;
     nowMs = 30_000;
-    expect(await act(pullAhead, world())).toBe(true);
+    expect(await act(preDownload, world())).toBe(true);
     expect(made().slice(1)).toEqual([
       'create imagepulljobs/app',
       'create imagepulljobs/log',
@@ -278,7 +278,7 @@ describe('the writer of CloneSets', () => {
         if (resource === 'imagepulljobs') throw new KubeError({ status: 503, message: 'away' });
       },
     });
-    expect(await act(pullAhead, world())).toBe(false);
+    expect(await act(preDownload, world())).toBe(false);
     expect(made()).toEqual(['create imagepulljobs/app']);
   });
 

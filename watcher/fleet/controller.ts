@@ -55,7 +55,7 @@ import { type FleetStep, FleetWriter, type FleetWriterOptions, onlyTells, retryK
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
 const spentMs = 600_000;
-/** A roll-out that waits for one thing so long tells of it. */
+/** A roll-out reports a wait that has lasted this long. */
 const blockedAfterMs = 5_000;
 /** How many workloads are worked on at once, and how many pods of one. */
 const concurrency = 16;
@@ -79,7 +79,7 @@ export interface FleetDefinition<Owner extends Workload, Input extends FleetInpu
   readonly planner: WorkloadPlanner<Owner, Input>;
   /** The name of the queue of its roll-outs, in metrics. */
   readonly rollOuts: string;
-  /** Whether pods that nobody controls may become those of a workload. Absent: no. */
+  /** Whether pods without a controller may be adopted by a workload. Absent: no. */
   readonly adopts?: boolean;
   /** What the planner sees, with what only this kind looks at. */
   readonly input: (input: FleetInput<Owner>) => Input;
@@ -261,7 +261,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
         if (newest) seen.push(cache.seen(newest.uid, newest.resourceVersion, signal));
         next = page.continue;
       }
-      // What is not listed is gone or has other labels by now, and the cache will tell. What had other labels before was
+      // What is not listed is gone or has other labels by now, and the cache will show that. What had other labels before was
       // not to be listed.
       const isExpected = ({ metadata }: KubeObject) =>
         metadata.deletionTimestamp === undefined && matches(metadata.labels) && !listed.has(metadata.uid);
@@ -338,7 +338,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     return left.size === 0 ? undefined : new Set(left.keys());
   }
 
-  /** What has failed of a workload and is still to be done, as the planner is told of it. */
+  /** The steps of a workload that have failed and are still to be done, as input of the planner. */
   #failuresOf(uid: string): FleetFailures | undefined {
     const failed = this.#queue?.failedSteps(uid) ?? [];
     const scale = failed.find(({ step }) => partOf(step) === 'scale');
@@ -460,7 +460,7 @@ function bounded(steps: readonly Intention[], hasFailures: boolean): readonly In
   return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
 }
 
-/** Whether somebody has changed what a workload asks for, or its marks; its status changes with whatever happens to it. */
+/** Whether the spec, labels or annotations of a workload have changed, and not its status alone. */
 function isEdited(before: KubeObject | undefined, after: KubeObject | undefined): boolean {
   const edited = (owner: KubeObject | undefined) => {
     const { generation, labels, annotations, deletionTimestamp } = owner?.metadata ?? {};
@@ -494,7 +494,7 @@ function typed<Key extends string>(key: Key, error: unknown): { readonly [key in
   return type === undefined ? {} : ({ [key]: type } as { readonly [key in Key]: FailureType });
 }
 
-/** Which part of its work a failed step is told as; undefined: the log alone. */
+/** As which failure of the status a failed step is reported; undefined: in the log only. */
 function partOf({ kind }: FleetStep<unknown>): 'scale' | 'update' | undefined {
   switch (kind) {
     case 'createPod':

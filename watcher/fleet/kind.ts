@@ -22,7 +22,7 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    */
   readonly together?: (step: Step) => Together;
   /**
-   * Whether a step only tells of what there is, so that having done it is no reason for another look. Absent: no step is
+   * Whether a step only reports, so that having done it is no reason for another look. Absent: no step is
    * of that sort.
    */
   readonly tells?: (step: Step) => boolean;

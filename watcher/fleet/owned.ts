@@ -17,7 +17,7 @@ export const ownedIndex = {
   },
 } as const;
 
-/** Finds what nobody controls, by namespace. */
+/** Finds objects without a controller, by namespace. */
 export const orphanIndex = {
   orphan: (object: KubeObject): readonly string[] => (isOrphan(object) ? [object.metadata.namespace ?? ''] : []),
 } as const;
@@ -27,7 +27,7 @@ export const namespaceIndex = {
   namespace: ({ metadata }: KubeObject): readonly string[] => [metadata.namespace ?? ''],
 } as const;
 
-/** Whether nobody controls the object. */
+/** Whether the object has no controller. */
 export function isOrphan({ metadata }: KubeObject): boolean {
   return !metadata.ownerReferences?.some(({ controller }) => controller);
 }
@@ -42,7 +42,7 @@ export function ownedBy<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, 
   return cache.byIndex('owner', keyOf(kind, uid));
 }
 
-/** What nobody controls in a namespace, of a cache that has `orphanIndex`. */
+/** The objects of a namespace without a controller, of a cache that has `orphanIndex`. */
 export function orphansIn<T extends KubeObject>(cache: Pick<Cache<T>, 'byIndex'>, namespace: string): readonly T[] {
   return cache.byIndex('orphan', namespace);
 }

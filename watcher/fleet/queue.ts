@@ -50,7 +50,7 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly nowMs: () => number;
 }
 
-/** After how long a wait that has been told is told again. */
+/** After how long a wait that has been reported is reported again. */
 const tellAgainAfterMs = 600_000;
 
 /** While events come, at most one part in so many of the time goes into planning for one object. */
@@ -90,9 +90,9 @@ interface Run<Step> {
 }
 
 interface Outcome<Step> {
-  /** Writes, without those that only tell. */
+  /** Writes, without those that only report. */
   readonly changes: number;
-  /** How many steps may go at once in the next pass, where their number grows; 1: it begins anew. */
+  /** How many steps may go at once in the next pass, where their number grows; 1: it starts again. */
   readonly grown: number;
   readonly done: readonly { readonly step: Step; readonly isChange: boolean }[];
   readonly failures: readonly { readonly step: Step; readonly error: unknown }[];
@@ -130,7 +130,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return this.#keys.depth;
   }
 
-  /** Wants a pass over this object. Wishes that come before it begins are one pass; one during a pass is kept for the next. */
+  /** Requests a pass over this object. Requests before it begins are one pass; one during a pass is kept for the next. */
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
     if (reason === 'edited') this.#forgive(uid);
@@ -185,7 +185,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     this.#permits.set(uid, held);
     life.ended.addEventListener('abort', onEnded, { once: true });
-    // somebody has commanded or changed something, and wants to know what comes of it
+    // an operator or a change of the object has caused it: what has failed is tried again at once
     if (permit.told === undefined) this.#forgive(uid);
     this.add(uid, 'permit');
     return promise;
@@ -252,7 +252,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       failures,
     });
     if (failures.some(({ error }) => mayBeMade(error))) await this.#catchUp(uid);
-    // What the failure was told to has to be told that it is over.
+    // The next pass reports that the failure is over.
     const isOver = hadFailed && failed.length === 0;
     if (isOver || upkeep.changes + disruption.changes > 0) this.add(uid, 'ownWrites');
     // Counted from the plan, as the pass itself may have taken long.
@@ -417,7 +417,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return undefined;
   }
 
-  /** Whoever pauses wants to know at once what has been done; what has been told does not change by waiting. */
+  /** A pause is reported at once; a wait that has been reported does not change by waiting. */
   #patienceMs({ paused, told }: Permit, { reason }: Wait): number {
     if (paused) return 0;
     return reason === told ? tellAgainAfterMs : this.#options.blockedAfterMs;

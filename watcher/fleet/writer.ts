@@ -30,7 +30,7 @@ import type { Seen, Together } from './kind.ts';
 /** One thing to do for a workload. */
 export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; readonly status: Status };
 
-/** What users of a kind are told of steps, by Events. */
+/** The Events that users of a kind see about steps. */
 export interface FleetEvents {
   created(pod: string): EventText;
   createFailed(pod: string, why: string): EventText;
@@ -103,7 +103,7 @@ export function retryKeyOf(step: FleetStep<unknown>): string {
       return `${step.kind} ${step.claim.uid}`;
     case 'patchRevision':
     case 'deleteRevision':
-    case 'pullAhead':
+    case 'preDownload':
       return `${step.kind} ${step.revision.uid}`;
     case 'deletePullJob':
       return `${step.kind} ${step.job.uid}`;
@@ -112,7 +112,7 @@ export function retryKeyOf(step: FleetStep<unknown>): string {
   }
 }
 
-/** Whether a step tells of what there is, and changes nothing that is decided on. */
+/** Whether a step only reports, and changes nothing that is decided on. */
 export function onlyTells({ kind }: FleetStep<unknown>): boolean {
   return kind === 'writeStatus' || kind === 'event';
 }
@@ -131,7 +131,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     this.#events = new EventBudget(options.now);
   }
 
-  /** Does one step, and tells users of it. Throws what a person should hear of. */
+  /** Does one step, and emits its Event. Throws failures that a person should know of. */
   async act(
     step: FleetStep<Owner['status'] & object>,
     world: World,
@@ -154,8 +154,8 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
         return this.#patch(kubeResource.controllerRevisions, caches.revisions, step.revision, step.patch);
       case 'deleteRevision':
         return this.#delete(kubeResource.controllerRevisions, caches.revisions, step.revision);
-      case 'pullAhead':
-        return this.#pullAhead(owner, step);
+      case 'preDownload':
+        return this.#preDownload(owner, step);
       case 'deletePullJob':
         return this.#deletePullJob(step.job);
       case 'createPod':
@@ -229,10 +229,10 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   }
 
   /**
-   * PRE-2, PRE-10: what is refused as such is told and left; what is not allowed or not answered is tried again with
-   * another look. The update goes on meanwhile, so none of that fails the pass.
+   * PRE-2, PRE-10: what is refused as such is reported and left; what is not allowed or not answered is tried again with
+   * another look. The update continues meanwhile, so none of that fails the pass.
    */
-  async #pullAhead(owner: Owner, step: Extract<Intention, { kind: 'pullAhead' }>): Promise<Seen | undefined> {
+  async #preDownload(owner: Owner, step: Extract<Intention, { kind: 'preDownload' }>): Promise<Seen | undefined> {
     const { kube, caches, now, events } = this.#options;
     if (this.#pullsDenied.has(step.revision.uid, now())) return undefined;
     const seen: Seen[] = [];
@@ -264,7 +264,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     return (signal) => caches.pullJobs.deletionSeen(uid, signal);
   }
 
-  /** CS-46, CS-70: the claims come first, since the pod cannot start without them. */
+  /** CS-46, CS-70: the PVCs come first, since the pod cannot start without them. */
   async #createPod(owner: Owner, step: Extract<Intention, { kind: 'createPod' }>): Promise<Seen> {
     const { kube, caches, events } = this.#options;
     const seen: Seen[] = [];
@@ -351,7 +351,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
   /**
    * Out of service first, and on only when Services have seen that. Between the two the kubelet may have written the pod,
    * so the update is worked out again for the pod as it is then. What comes in between leaves a pod that is out of service
-   * for nothing; the planner brings it back, or goes on with it.
+   * for nothing; the planner brings it back, or continues with it.
    */
   async #updatePod(
     step: Extract<Intention, { kind: 'updatePod' }>,
@@ -512,7 +512,7 @@ function unlessGoing(pod: Pod): Pod | undefined {
   return pod.metadata.deletionTimestamp === undefined ? pod : undefined;
 }
 
-/** Nothing waits for the answer longer than this: the roll-out goes on in the same pass. */
+/** Nothing waits for the answer longer than this: the roll-out continues in the same pass. */
 const pullJobDeadlineMs = 5_000;
 
 /** Jobs that were not allowed are asked for again after so long. */

@@ -2,14 +2,14 @@
  * How many pods to make, to delete and to update: the arithmetic of partition, maxUnavailable and maxSurge (CS-20…28).
  *
  * Everything follows from counting pods by two questions: is the pod of the new revision, and may it be relied on. What
- * the set wants are `replicas` pods, of which `partition` stay old; surge raises both for a while. The difference to what
+ * the CloneSet wants are `replicas` pods, of which `partition` stay old; surge raises both for a while. The difference to what
  * is there is what to do, and the unavailable pods that are there already are taken off the budget first.
  */
 
 import { countOf, type IntOrPercent, parsePercent } from '../../../api/base/int-or-percent.ts';
 import { cloneSetDefault, type RollingUpdate } from '../../../api/cloneset/types.ts';
 
-/** What a set asks for, as numbers of pods. */
+/** What a CloneSet asks for, as numbers of pods. */
 export interface Limits {
   readonly replicas: number;
   /** Pods that stay at older revisions. */
@@ -90,7 +90,7 @@ export function numbersOf(question: Question): Numbers {
 
   const up = Math.max(wanted - total, 0);
   const down = Math.max(total - toDelete - wanted, 0);
-  // Where pods of both kinds are missing, or both are too many, scaling is enough: nobody has to be disturbed for it.
+  // Where pods of both kinds are missing, or both are too many, scaling is enough, and no pod has to be disrupted.
   const smaller = Math.abs(diff.old) <= Math.abs(diff.fresh) ? diff.old : -diff.fresh;
   const updateNum = isOpposite(diff) ? smaller : 0;
   return {
@@ -171,7 +171,7 @@ function surgeOf(
   return { use, useOld: isBack ? use : 0 };
 }
 
-/** What a set asks for, as numbers of pods (CS-20 to CS-24). Without `rollingUpdate` the pods are left to the user. */
+/** What a CloneSet asks for, as numbers of pods (CS-20 to CS-24). Without `rollingUpdate` the pods are left to the user. */
 export function limitsOf(spec: {
   readonly replicas: number;
   readonly rollingUpdate: RollingUpdate | undefined;

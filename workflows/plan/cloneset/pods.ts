@@ -20,7 +20,7 @@ import { cloneSetRevisions } from './revisions.ts';
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 const idLength = 5;
 
-/** The instance ID of a pod or claim; undefined when it has none. */
+/** The instance ID of a pod or PVC; undefined when it has none. */
 export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): string | undefined {
   return metadata.labels?.[cloneSetMark.instanceId] || undefined;
 }
@@ -29,10 +29,10 @@ export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): strin
 type InstanceIdWorld = Pick<CloneSetInput, 'owner' | 'pods' | 'claims' | 'isSpent' | 'spentNames'>;
 
 /**
- * At most so many instance IDs that no pod has: those of claims without a pod first where claims are kept, then new ones
+ * At most so many instance IDs that no pod has: those of PVCs without a pod first where PVCs are kept, then new ones
  * (CS-46, CS-73, CS-74). Fewer, when nearly all there are have been used.
  *
- * Whoever plans for the same set and revision comes to the same ones, in the same order. So a creation that was thought lost
+ * Every plan for the same CloneSet and revision comes to the same ones, in the same order. So a creation that was thought lost
  * and arrives late, from an earlier term or out of an API server that stood still, finds its name taken or takes it: it never
  * makes a pod too many.
  */
@@ -85,13 +85,13 @@ function keptInstanceIds({ owner: set, claims }: Pick<CloneSetInput, 'owner' | '
 /** So long after its grace period a pod that has not gone is given up, because its node may be lost. */
 const lostAfterMs = 30_000;
 
-/** A pod that is going, and until when its replacement waits to take over its name and claims. */
+/** A pod that is going, and until when its replacement waits to take over its name and PVCs. */
 export interface AwaitedPod {
   readonly name: string;
   readonly untilMs: number;
 }
 
-/** The pods that others have deleted and whose claims are to be taken over, once they are gone (CS-46, CS-73). */
+/** The pods that others have deleted and whose PVCs are to be taken over, once they are gone (CS-46, CS-73). */
 export function awaitedPods({
   owner: set,
   pods,
@@ -143,7 +143,7 @@ export function newPod({ instanceId, owner, ...order }: NewCloneSetPod): Extract
   });
 }
 
-/** The claims that go with a pod (CS-35). */
+/** The PVCs that are deleted with a pod (CS-35). */
 export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly AsSeen[] {
   const id = instanceIdOf(pod);
   if (id === undefined) return [];
@@ -153,7 +153,7 @@ export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly 
 }
 
 /**
- * What becomes of claims when they are not kept for later pods (CS-74): those of a pod that counts stay, those of a pod
+ * What becomes of PVCs when they are not kept for later pods (CS-74): those of a pod that counts stay, those of a pod
  * that is finished or going go with it, all others go now.
  */
 export function unusedClaims(

@@ -1,5 +1,5 @@
 /**
- * What would become of each pod of a CloneSet, were it rolled out as it stands now: told before it is begun, by the same
+ * What would become of each pod of a CloneSet, were it rolled out as it stands now: computed before it is begun, by the same
  * code that does it.
  */
 
@@ -48,7 +48,7 @@ export interface PodPreview {
   readonly batch?: number;
 }
 
-/** The pods in the order of their turn, those that are kept last; undefined when nobody can say which pods they are. */
+/** The pods in the order of their turn, those that are kept last; undefined when its selector is malformed. */
 export function previewUpdate(input: CloneSetInput): readonly PodPreview[] | undefined {
   return previewWith([], input);
 }
@@ -89,7 +89,7 @@ function keptBecause(scene: CloneSetScene, pod: FleetPod): KeptReason {
   return scene.strategy.isOnDelete ? 'OnDelete' : 'Partition';
 }
 
-/** What would become of a whole set. */
+/** What would become of a whole CloneSet. */
 export interface SetPreview {
   /** What its pods are to become. */
   readonly revision: string;

@@ -1,10 +1,10 @@
 /**
  * How a CloneSet gets to its number of pods (CS-30…38, LC-40…43). The first step that changes something ends a pass:
  *
- *   1. deletions that are no longer wanted are called off,
+ *   1. deletions that are no longer wanted are cancelled,
  *   2. missing pods are created,
  *   3. pods that were held before their deletion and are free now are deleted,
- *   4. pods that somebody has named are deleted,
+ *   4. pods that the user has named are deleted,
  *   5. pods that are too many are deleted.
  */
 
@@ -24,7 +24,7 @@ export interface CloneSetScale extends ScalePlan {
   readonly numbers: Numbers;
   /** Why pods that are too many stay: others go first. */
   readonly goingFirst: readonly FleetPod[];
-  /** Pods on their way out whose names and claims missing pods are to take over. */
+  /** Pods on their way out whose names and PVCs missing pods are to take over. */
   readonly awaited: readonly AwaitedPod[];
   /** Missing pods for which no instance ID was found. */
   readonly withoutId: number;
@@ -83,7 +83,7 @@ function cancelledDeletes(scene: CloneSetScene): readonly Intention[] {
 }
 
 /**
- * CS-31, CS-59: old ones as far as they are missing, new ones for the rest. CS-46: where claims are waiting for a pod they are
+ * CS-31, CS-59: old ones as far as they are missing, new ones for the rest. CS-46: where PVCs are waiting for a pod they are
  * taken first, then those that wait for their old pod to go, and only the rest are new.
  */
 function newPods(
@@ -154,7 +154,7 @@ function withinLimit(
   };
 }
 
-/** CS-35, LC-40: the pod goes with its claims, or is held first. */
+/** CS-35, LC-40: the pod is deleted with its PVCs, or is held first. */
 function deletion({ input: world, owner: set, now }: CloneSetScene, pod: FleetPod): readonly Intention[] {
   const { lifecycle } = set.spec;
   switch (beforeDelete(pod.pod, lifecycle)) {

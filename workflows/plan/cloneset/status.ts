@@ -124,7 +124,7 @@ function progressReason({ owner: set, rollingUpdate, input: world }: CloneSetSce
   if (expected < wanted && expected <= available) return 'ProgressPartitionAvailable';
 
   const before = find(set.status?.conditions, cloneSetCondition.progressing);
-  // CS-90b: only an update that goes on can be late, and another revision begins anew
+  // CS-90b: only an update in progress can be late, and another revision starts the clock again
   if (before?.reason === exceeded) return set.status?.updateRevision === counts.updateRevision ? exceeded : updating;
   if (before?.reason !== updating) return updating;
   const endMs = Date.parse(before.lastUpdateTime ?? '') + (deadlineOf(set) ?? 0) * 1000;

@@ -20,7 +20,7 @@ export function updateDemand(scene: CloneSetScene): CloneSetDemand {
   return { numbers, left: numbers.updateNum, keeps, concerns: (pod) => !isAtGoal(scene, pod) };
 }
 
-/** CS-51: as many pods as are to be updated: those that are to be deleted and will come anew, and those in their turn. */
+/** CS-51: as many pods as are to be updated: those that are to be deleted and will be recreated, and those in their turn. */
 export function podsToUpdate(
   scene: CloneSetScene,
   { left: wanted }: Pick<UpdateDemand, 'left'>,
@@ -45,7 +45,7 @@ export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): Update
   const down = counted.filter(({ isAvailable }) => !isAvailable);
   const downAtTarget = down.filter((pod) => isAtGoal(scene, pod) !== isBack).length;
   // What is to be deleted is as good as gone for pods that are available. It must not hold back those that are down: their
-  // update may be what brings them up again, and as long as they are down nobody is deleted.
+  // update may be what brings them up again, and as long as they are down no pod is deleted.
   let unavailable = down.length + marked.filter(({ isAvailable }) => isAvailable).length;
   let ahead = 0;
   return {

@@ -16,7 +16,7 @@ import type { Intention } from './steps.ts';
 /** What went wrong when the last plan was carried out. */
 export interface FleetFailures {
   readonly scale?: string;
-  /** Absent: nobody knows. */
+  /** Absent: unknown. */
   readonly scaleType?: FailureType;
   /** Not one of the wanted pods could be created. */
   readonly nothingCreated?: boolean;
@@ -25,7 +25,7 @@ export interface FleetFailures {
   /** The revision of the template could not be recorded. */
   readonly revision?: string;
   readonly revisionType?: FailureType;
-  /** How long it takes at most until it is tried again, if it fails once more. Absent: nobody knows. */
+  /** How long it takes at most until it is tried again, if it fails once more. Absent: unknown. */
   readonly retriedWithinMs?: number;
 }
 
@@ -40,13 +40,13 @@ export interface FleetInput<Owner> {
   readonly owner: Owner;
   /** Every pod that the owner controls: finished ones, those being deleted, those that its selector no longer selects. */
   readonly pods: readonly Pod[];
-  /** Pods of the namespace that nobody controls, for kinds that adopt pods. Absent: none is adopted. */
+  /** Pods of the namespace without a controller, for kinds that adopt pods. Absent: none is adopted. */
   readonly orphans?: readonly Pod[];
   /** Every PVC that the owner controls. */
   readonly claims: readonly VolumeClaim[];
   /** UIDs of PVCs whose pod was deleted and which have to be deleted with it. Absent: none. */
   readonly owedClaims?: ReadonlySet<string>;
-  /** Its own revisions, and those of its namespace that nobody controls. */
+  /** Its own revisions, and those of its namespace without a controller. */
   readonly revisions: readonly ControllerRevision[];
   /** Every job that the owner controls and that pre-downloads images. Absent: none. */
   readonly pullJobs?: readonly ImagePullJob[];
@@ -85,7 +85,7 @@ export interface FleetInput<Owner> {
   readonly spentNames?: number;
 }
 
-/** What was found of a workload, whoever looked: some of it may belong to others. */
+/** The objects that may belong to a workload, from caches or from the API server. */
 export interface FoundOfFleet
   extends Pick<FleetInput<unknown>, 'pods' | 'orphans' | 'claims' | 'revisions' | 'pullJobs' | 'nodeImages'> {}
 

@@ -87,7 +87,7 @@ export function beforeDelete(pod: Pod, lifecycle: Lifecycle | undefined): Before
   return lifecycleStateOf(pod) === 'PreparingDelete' ? 'wait' : 'prepare';
 }
 
-/** LC-44: whether a deletion that waits for its hook can be called off at all. */
+/** LC-44: whether a deletion that waits for its hook can be cancelled at all. */
 export function canCancelDelete(lifecycle: Lifecycle | undefined): boolean {
   return !lifecycle?.preDelete?.markPodNotReady && !lifecycle?.inPlaceUpdate?.markPodNotReady;
 }

@@ -17,7 +17,7 @@ import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from 
 /** Less than 0: the first comes first. */
 export type PodOrder = (left: FleetPod, right: FleetPod) => number;
 
-/** Orders that are asked one after the other until one tells the pods apart. */
+/** Compares by these orders, one after the other, until one of them makes a difference. */
 export function inOrder(...orders: readonly PodOrder[]): PodOrder {
   return (left, right) => {
     for (const order of orders) {
@@ -28,7 +28,7 @@ export function inOrder(...orders: readonly PodOrder[]): PodOrder {
   };
 }
 
-/** Pods that claim is true of come first. */
+/** Pods for which the claim is true come first. */
 export function first(claim: (pod: FleetPod) => boolean): PodOrder {
   return (left, right) => Number(claim(right)) - Number(claim(left));
 }
@@ -48,7 +48,7 @@ export const byService: PodOrder = inOrder(
     isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
   (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
   (left, right) => laterFirst(rankOf(left.pod).createdAtMs, rankOf(right.pod).createdAtMs),
-  // Nothing is left to tell them apart; but two looks at the same pods should decide the same.
+  // Otherwise equal pods are ordered by name, so that every look at them decides the same.
   (left, right) => compareGoStrings(left.name, right.name),
 );
 

@@ -24,7 +24,7 @@ export interface Permit {
    * `batch` the next permit comes before this one is used up, and no pod waits for the slowest of its batch.
    */
   readonly milestone?: number;
-  /** The reason of a wait that has been told already: it is told again only after a long time. */
+  /** The reason of a wait that has been reported already: it is reported again only after a long time. */
   readonly told?: string;
   /** An operator takes the revision `from` back: `revision` is `to`, and only pods of `from` are changed. */
   readonly undo?: Undo;
@@ -72,7 +72,7 @@ export interface BatchPod {
   readonly containers?: readonly (readonly string[])[];
 }
 
-/** Who may go now, or why nobody may. */
+/** Which pods may be disrupted now, or why none may. */
 export type Batch =
   | { readonly kind: 'pods'; readonly revision: string; readonly pods: readonly BatchPod[] }
   | { readonly kind: 'wait'; readonly wait: Wait }

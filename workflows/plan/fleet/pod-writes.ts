@@ -24,7 +24,7 @@ export function releases({ metadata }: KubeObject, strays: readonly Pod[]): read
   }));
 }
 
-/** Pods that nobody controls and that the selector selects become the workload's. */
+/** The workload becomes the controller of these pods. */
 export function adoptions(resource: Resource, owner: KubeObject, pods: readonly Pod[]): readonly Intention[] {
   const patch = { metadata: { ownerReferences: [{ ...controllerReference(resource, owner) }] } };
   return pods.map((pod) => ({ kind: 'adoptPod', pod: asSeen(pod), patch }));

@@ -19,7 +19,7 @@ export interface Membership {
   readonly named?: ReadonlySet<string>;
   /** Whether pods that are being deleted count until they are gone: their name or node is taken as long. */
   readonly countsTerminating?: boolean;
-  /** Whether a selected pod that nobody controls is to be adopted. Absent: none is. */
+  /** Whether a selected pod without a controller is to be adopted. Absent: none is. */
   readonly adopts?: (pod: Pod) => boolean;
 }
 

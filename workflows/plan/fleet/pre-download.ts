@@ -71,7 +71,7 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
   const skip = skippedPods(scene);
   const old = counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skip.has(pod.name));
   const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))]
-    .filter((node) => nodeImages.has(node)) // a node on which nobody pulls is not waited for
+    .filter((node) => nodeImages.has(node)) // a node without a NodeImage is not waited for
     .sort(compareGoStrings)
     .map((node) => ({ node, pulls: images.map((changed) => pullOn(nodeImages.get(node), changed)) }));
   const named = (is: (pulls: readonly (PullState | undefined)[]) => boolean) =>
@@ -89,7 +89,7 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
   };
 }
 
-/** `open`: it has not ended, or nobody has asked for it. */
+/** `open`: it has not ended, or was not requested. */
 type PullState = 'Succeeded' | 'Failed' | 'open';
 
 /** Undefined while the node cannot be asked yet. */
@@ -118,7 +118,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   const decision = decide(scene, isAwaited);
   const there = new Set(pullJobs.map(({ metadata }) => metadata.name));
   const spent = prefetch && isAwaited ? spentJobs(scene, prefetch) : [];
-  // What a roll-out waits for is made again when it is gone: somebody has deleted it, or its time was over.
+  // A job that a roll-out waits for is recreated when it is gone: it was deleted, or its TTL has passed.
   const jobs =
     decision === 'created' || isAwaited
       ? changedImages(scene)
@@ -132,12 +132,12 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   const isMarking = Object.keys(marks).length > 0;
   if (spent.length > 0) return spent.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
   if (jobs.length > 0) {
-    return [{ kind: 'pullAhead', jobs, revision: asSeen(update), ...(isMarking && { marks: { metadata: marks } }) }];
+    return [{ kind: 'preDownload', jobs, revision: asSeen(update), ...(isMarking && { marks: { metadata: marks } }) }];
   }
   return isMarking ? [{ kind: 'patchRevision', revision: asSeen(update), patch: { metadata: marks } }] : [];
 }
 
-/** Jobs that have ended and so pull no more, though there are nodes now on which nobody has tried: they make room. */
+/** Jobs that have ended although some nodes have not pulled yet: they are deleted, to be created again. */
 function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readonly ImagePullJob[] {
   const names = open.map((container) => jobName(revisions.update, { container }));
   return (input.pullJobs ?? []).filter(
@@ -181,7 +181,7 @@ function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean 
   return kind === 'inPlace';
 }
 
-/** Of which number the revision is: an older one that comes back has another number, and waits anew. */
+/** The number of the revision: an older one that returns has another number, and waits again. */
 function prefetchedMark({ revision }: ControllerRevision): string {
   return String(revision);
 }

@@ -2,7 +2,7 @@
  * What the pods of a workload need because of what has happened to them (CS-50, IPU-40, LC-65): the next step of an update
  * that has begun, another lifecycle state, a readiness condition, a label that older versions did not write.
  *
- * Nothing of this makes a pod less available than it is, so it takes no permit and goes on while paused.
+ * Nothing of this makes a pod less available than it is, so it needs no permit and continues while paused.
  */
 
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/base/json.ts';
@@ -23,14 +23,14 @@ export interface RefreshPlan {
   readonly steps: readonly Intention[];
   /** Updates that have begun and wait for something. */
   readonly underWay: readonly { readonly pod: FleetPod; readonly waitingFor: InPlaceWait }[];
-  /** Pods whose annotations nobody can read. */
+  /** Pods with annotations that cannot be parsed. */
   readonly broken: readonly { readonly pod: FleetPod; readonly message: string }[];
   /** When to look again though nothing happens. */
   readonly againInMs?: number;
 }
 
 /**
- * What to write to pods so that they go on. `busy` names pods that are written already in this pass; `isTakenBack`: pods go
+ * The writes that pods need in order to continue. `busy` names pods that are written already in this pass; `isTakenBack`: pods go
  * back to the old revision.
  */
 export function planRefresh(
@@ -92,11 +92,11 @@ function isSettled(scene: FleetScene, { pod, state }: FleetPod): boolean {
  */
 const silenceMs = 10_000;
 
-/** How long to wait yet for the first word of the kubelet; 0 when it has been heard, or need not be. */
+/** How long to wait yet for the first status of the kubelet; 0 when there is one, or none is needed. */
 function silenceLeftMs({ pod }: FleetPod, nowMs: number): number {
   const { phase = 'Pending', conditions = [] } = pod.status ?? {};
   if (phase !== 'Pending' || conditions.some(({ type }) => type !== 'PodScheduled')) return 0;
-  // The clock of whoever wrote the time may be ahead.
+  // The clock of the API server may be ahead.
   const ageMs = Math.max(nowMs - Date.parse(pod.metadata.creationTimestamp), 0);
   return Math.max(silenceMs - ageMs, 0);
 }

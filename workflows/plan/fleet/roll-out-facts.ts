@@ -13,7 +13,7 @@ export function isUpdateLeft({ scene, update }: Pick<Situation, 'scene' | 'updat
   return left < 0 || scene.counted.some((pod) => concerns(pod) && !skip.has(pod.name));
 }
 
-/** What a roll-out of this workload is told, whether or not there is anything to roll out. */
+/** The facts for a roll-out of this workload, whether or not there is anything to roll out. */
 export function rollOutFacts({ scene }: Pick<Situation, 'scene'>): RollOutFacts {
   const { owner, revisions, replicas } = scene;
   const previous = previousRevision(revisions);

@@ -79,7 +79,7 @@ export function ordersAfter(
 
 /**
  * Orders that were given without knowledge of newer ones, together with those. What either holds back is held back, since
- * nobody can tell any more which of the two was meant to end it.
+ * it is unknown which of the two was meant to end it.
  */
 export function joinedOrders(own: RollOutOrders | undefined, newer: RollOutOrders, revision: string): RollOutOrders {
   const { version: _, revision: __, skip: ownSkip = [], ...ownOrders } = ordersFor(own, revision) ?? newer;
@@ -145,7 +145,7 @@ export function undoOf(orders: RollOutOrders | undefined): Undo | undefined {
   return orders?.undo && { from: orders.revision, to: orders.undo.to };
 }
 
-/** The permit as far as orders leave it: whoever hands one in may not know yet of the last command. */
+/** The permit as restricted by the orders: the roll-out may not have received the last command yet. */
 export function permitUnder(permit: Permit, orders: RollOutOrders | undefined): Permit {
   if (orders === undefined) return permit;
   return {

@@ -1,5 +1,5 @@
 /**
- * How a roll-out goes on: what it has heard, folded into a plain value, and the permit that follows from it.
+ * How a roll-out continues: the events that it has received, folded into a plain value, and the permit that follows from it.
  *
  * Pods go as the budget of the object allows. Batches do not hold them up; they are what history, progress and people go
  * by, a tenth of the pods each and five at least, so that a large roll-out is tens of events.
@@ -18,12 +18,12 @@ export interface RollOutProgress {
   /** The version of the orders that stands in the object, as far as known. */
   readonly recorded: number;
   readonly batch: Batch;
-  /** Grows whenever a permit is to be handed in anew, though it says the same. */
+  /** Grows whenever an equal permit is to be handed in again. */
   readonly round: number;
   readonly waitingFor?: WaitingFor;
-  /** Nothing can change before somebody gives a command or changes the object, so nobody needs to ask. */
+  /** Only a command or a change of the object can change anything, so no permit is handed in. */
   readonly isParked: boolean;
-  /** The object asks for something that this roll-out has not been told of yet. */
+  /** The object asks for a state that this roll-out has not received yet. */
   readonly awaitsFacts: boolean;
   /** How often in a row it has asked for something else than the object. */
   readonly misses: number;
@@ -34,7 +34,7 @@ export interface RollOutProgress {
   readonly end?: RollOutEnd;
 }
 
-/** `superseded`: nobody has told it what the object asks for; the watcher starts another if there is anything to do. */
+/** `superseded`: it has not received what the object asks for; the watcher starts another if there is anything to do. */
 export type RollOutEnd = 'done' | 'withdrawn' | 'superseded';
 
 export interface Batch {
@@ -48,7 +48,7 @@ export interface Batch {
 }
 
 export type RollOutNews =
-  /** Undefined: somebody wishes that it looks again. */
+  /** Undefined: another look is requested. */
   | { readonly kind: 'changed'; readonly change: RollOutChanged | undefined }
   | { readonly kind: 'command'; readonly id: number; readonly command: OrderCommand }
   /** Who gave a command of this name at this time. */
@@ -56,9 +56,9 @@ export type RollOutNews =
   | { readonly kind: 'recorded'; readonly version: number }
   /** The orders could not be written. */
   | { readonly kind: 'refused'; readonly waitingFor: WaitingFor }
-  /** The orders were not written: newer ones stand in the object, which this roll-out was not told of. */
+  /** The orders were not written: newer ones stand in the object, which this roll-out has not received. */
   | { readonly kind: 'overtaken'; readonly orders: RollOutOrders }
-  /** A permit has come to nothing, for a reason that nobody has foreseen. It is not handed in again by itself. */
+  /** A permit has failed for an unforeseen reason. It is not handed in again automatically. */
   | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
   | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly of: Handed; readonly atMs: number }
   /** No facts have come for a while. */
@@ -84,7 +84,7 @@ const logLines = 12;
 /** After so many it ends; the watcher starts another if there is anything to do. */
 const mostMisses = 5;
 
-/** A roll-out that has just begun, or goes on where an earlier run left off. */
+/** A roll-out that has just begun, or continues where an earlier run ended. */
 export function begun(
   facts: RollOutFacts,
   nowMs: number,
@@ -125,7 +125,7 @@ function sceneOf({ facts, orders, waitingFor }: RollOutProgress) {
   return { orders, revision, ...(previous !== undefined && { previous }), blockedBy: waitingFor?.blockedBy ?? [] };
 }
 
-/** What follows from one piece of news. */
+/** The progress after one event. */
 export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProgress {
   if (progress.end === 'withdrawn') return progress;
   switch (news.kind) {
@@ -225,14 +225,14 @@ function judged(
     case 'allDone': {
       const { waitingFor: _, ...others } = progress;
       const known = { ...others, summary: verdict.summary };
-      // It ends with what it was told last, not with what was wanted when it asked.
+      // It ends with the latest facts, not with those of the time at which it asked.
       return isOutdated ? askedAnew(known) : { ...known, end: 'done', log: withLine(progress.log, verdict.summary) };
     }
     case 'superseded':
       // The caches of the watcher may be a moment behind what this roll-out has written, or it behind them.
       return isOutdated ? askedAnew(progress) : { ...progress, awaitsFacts: true, misses: progress.misses + 1 };
     case 'blocked': {
-      // What held it may be what somebody has taken back since.
+      // The order that held it may have been withdrawn since.
       if (isOutdated) return askedAnew(progress);
       const { waitingFor } = verdict;
       const isParked = of.permit.paused || untilChanged.includes(waitingFor.reason);
@@ -252,8 +252,8 @@ export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): Ro
 }
 
 /**
- * The permit that should be handed in now; undefined when nobody is to be asked. What gives leave waits until the orders
- * behind it stand in the object; what takes leave back does not wait.
+ * The permit that should be handed in now; undefined when none is to be. A permit that allows something waits until the orders
+ * behind it stand in the object; one that takes something back does not wait.
  */
 export function wantedPermit(progress: RollOutProgress): Permit | undefined {
   const { batch, waitingFor } = progress;
@@ -268,7 +268,7 @@ export function wantedPermit(progress: RollOutProgress): Permit | undefined {
   };
 }
 
-/** What the object and the orders of operators leave to be done. */
+/** The permit by what the object and the orders of operators allow. */
 type Leave = Pick<Permit, 'revision' | 'paused' | 'aborted' | 'skip' | 'undo'>;
 
 function leaveOf({ facts, orders }: RollOutProgress): Leave {

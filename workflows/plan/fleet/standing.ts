@@ -26,7 +26,7 @@ export function standingOf<Of extends Situation>(
   const milestone = permit.milestone ?? permit.batch;
   const { left, keeps } = update.demand;
   const isPast = left > 0 && milestone < scene.replicas - keeps && good >= milestone;
-  // Reported even while the next pods are begun, which goes on and on.
+  // Reported even while the next pods are begun, since some always are.
   if (isPast && permit.milestone !== undefined) return { kind: 'batchDone', ...verdict };
   // What has failed and is tried again is no work that anybody can wait for.
   if (isActing && input.failures === undefined) return { kind: 'working' };

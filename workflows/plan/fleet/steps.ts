@@ -21,14 +21,14 @@ export type Intention =
   | { readonly kind: 'createRevision'; readonly revision: NewRevision }
   | { readonly kind: 'patchRevision'; readonly revision: AsSeen; readonly patch: JsonObject }
   | { readonly kind: 'deleteRevision'; readonly revision: AsSeen }
-  /** The claims first; one that is there already is as good. */
+  /** The PVCs first; one that exists already is as good. */
   | {
       readonly kind: 'createPod';
       readonly name: string;
       readonly claims: readonly JsonObject[];
       readonly pod: JsonObject;
     }
-  /** The pod, then its claims. */
+  /** The pod, then its PVCs. */
   | { readonly kind: 'deletePod'; readonly pod: AsSeen; readonly claims: readonly AsSeen[] }
   | {
       readonly kind: 'writePod';
@@ -46,7 +46,7 @@ export type Intention =
       readonly drain?: PodWrite;
       readonly writes: readonly PodWrite[];
     }
-  /** Marks the pod for deletion; it is deleted, and made anew, as upkeep. */
+  /** Marks the pod for deletion; it is deleted and recreated as upkeep. */
   | {
       readonly kind: 'recreatePod';
       readonly pod: AsSeen;
@@ -58,7 +58,7 @@ export type Intention =
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
   /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
   | {
-      readonly kind: 'pullAhead';
+      readonly kind: 'preDownload';
       readonly jobs: readonly JsonObject[];
       readonly revision: AsSeen;
       readonly marks?: JsonObject;

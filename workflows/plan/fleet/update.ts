@@ -3,7 +3,7 @@
  *
  * The pods to be updated stand in a line, in the order that the kind gives. The walk along the line ends at the first pod
  * for which the budget has no room. A start takes a permit; only pods that have been held for their update, and are free
- * now, go on without one.
+ * now, continue without one.
  */
 import { sameJson } from '../../../api/base/json.ts';
 import { cloneSetMark } from '../../../api/cloneset/types.ts';
@@ -61,7 +61,7 @@ export type UpdateStop =
   | { readonly kind: 'budget'; readonly pod: FleetPod }
   /** Its images are not yet on as many nodes as the workload asks for. */
   | { readonly kind: 'imageNotReady'; readonly prefetch: Prefetch }
-  /** A budget of somebody else has refused it. */
+  /** Another object's budget has refused it. */
   | { readonly kind: 'refused'; readonly pod: FleetPod; readonly by: string }
   /** It may not be recreated, and cannot be updated in place. */
   | { readonly kind: 'impossible'; readonly pod: FleetPod; readonly because: RecreateCause };
@@ -78,7 +78,7 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
 
 /**
  * What to start now. `busy` names pods that are written already in this pass. While the number of pods is not as wanted
- * (`isScaling`), nobody knows yet how many are to be updated, so no pod is sent back from its hold.
+ * (`isScaling`), it is not known yet how many are to be updated, so no pod is sent back from its hold.
  */
 export function planUpdate<Demand extends UpdateDemand>(
   scene: FleetScene,
@@ -103,7 +103,7 @@ function isHeld({ state }: FleetPod): boolean {
   return state === 'PreparingUpdate';
 }
 
-/** Whether the pod has been taken out of service for an update which nothing else tells of yet. */
+/** Whether the pod has been taken out of service for an update that nothing else shows yet. */
 function isDrained(pod: FleetPod): boolean {
   return isOutOfService(pod) && pod.state !== 'Updating';
 }
@@ -176,7 +176,7 @@ export function decideUpdate(
 
 /**
  * The writes of an update whose drain is over, for the pod as it is by then. Undefined when it is no longer the pod that
- * was drained for this: the next look decides anew. `asMember` looks at a single pod.
+ * was drained for this: the next look decides again. `asMember` looks at a single pod.
  */
 export function updateAfterDrain(
   scene: FleetScene,

@@ -57,7 +57,7 @@ export function allWaits<Situation>(rules: readonly Rule<Situation>[], situation
   return rules.flatMap((rule) => rule(situation) ?? []);
 }
 
-// Somebody has said so.
+// A person has decided so.
 
 export function paused({ scene, update }: FleetSituation): Wait | undefined {
   return update.stop.kind === 'paused' && update.stop.by === 'spec' ? wait(scene, 'Paused') : undefined;
@@ -120,7 +120,7 @@ export function engineStuck(situation: FleetSituation): Wait | undefined {
   return engineTrouble(situation, 'EngineStuck');
 }
 
-/** Of a roll-out that is about to go on. */
+/** Of a roll-out that is about to continue. */
 function engineTrouble({ scene, update }: FleetSituation, reason: EngineReason): Wait | undefined {
   const { engine } = scene.input;
   const isWanted = update.demand.left !== 0 && scene.permit === undefined && !scene.strategy.isOnDelete;
@@ -133,7 +133,7 @@ export function noPermit(situation: FleetSituation): Wait | undefined {
   return wait(situation.scene, 'NoPermit');
 }
 
-/** When the wait for a permit is to be told of; undefined while nothing waits for one. */
+/** When the wait for a permit is to be reported; undefined while nothing waits for one. */
 export function noPermitInMs({ scene, update }: FleetSituation): number | undefined {
   if (update.stop.kind !== 'noPermit') return undefined;
   const { withoutPermitSinceMs, nowMs } = scene.input;
@@ -185,7 +185,7 @@ function failureText(
     : `${told}; retried within ${minutes} minutes, and at once when the ${resource.kind} changes`;
 }
 
-/** So that what follows it is told, too. */
+/** Leaves room for what follows the message. */
 const longestMessageBytes = 400;
 
 export function refusedByBudget({ scene, update }: FleetSituation): Wait | undefined {
@@ -194,7 +194,7 @@ export function refusedByBudget({ scene, update }: FleetSituation): Wait | undef
   return waitFor('RefusedByBudget', [by, podRef(pod)], scene.texts.RefusedByBudget);
 }
 
-// A pod cannot go on.
+// A pod cannot continue.
 
 export function podUnreadable({ scene, refresh }: FleetSituation): Wait | undefined {
   const [first] = refresh.broken;
