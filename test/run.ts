@@ -130,8 +130,9 @@ function jest({ name, options, groups, env = {}, cleanUp }: JestPhase): Phase['r
 /** On one instance of the local platform for the files that run together, and on two for those that run alone. */
 function jestOnPlatform(name: string, needs: Pick<PlatformNeeds, 'nodes' | 'windlass' | 'featureGates'>): Phase['run'] {
   const first = `test-${name}`;
-  // Tests of one file that may run at once mostly wait, each on a pod of its own; so do those of two files.
-  const options = ['--maxConcurrency=24'];
+  // Tests of one file that may run at once mostly wait, each on a pod of its own; so do those of two files. Real kubelets
+  // work for them meanwhile, and a busy one is late with the readiness of its pods.
+  const options = [`--maxConcurrency=${needs.nodes > 0 ? 8 : 24}`];
   const shared = needs.windlass ? {} : { env: { WINDLASS_SHARED: '1' }, beside: () => startSharedWindlass(first) };
 
   return async (args) => {

@@ -532,6 +532,34 @@ describe('the probes of a node', () => {
     expect(runtime.commands).toHaveLength(1);
   });
 
+  it('NPP-31a: a runtime that fails in an unforeseen way before the first run is reported, and ends no process', async () => {
+    const clock = new FakeClock();
+    const runtime = new FakeRuntime();
+    runtime.start('pod-1', 'app', FakeClock.startMs - 3_600 * second);
+    const warnings: unknown[] = [];
+    let broken = true;
+    const prober: Prober = new Prober({
+      runtime: () => {
+        if (broken) throw new TypeError('answer without containers');
+        return runtime;
+      },
+      ipOf: () => undefined,
+      say: () => undefined,
+      changed: () => undefined,
+      clock,
+      random: () => 0.9,
+      log: { warn: (...line: unknown[]) => void warnings.push(line) },
+    });
+    prober.update(
+      nodeList([podEntry([{ name: 'game#idle', containerName: 'app', probe: exec({ periodSeconds: 600 }) }])]),
+    );
+    await clock.pass(0);
+    expect(JSON.stringify(warnings)).toContain('probe');
+    broken = false;
+    await clock.pass(600 * second);
+    expect(verdictsOf(prober.status)).toEqual(['game#idle Succeeded ok']);
+  });
+
   it('NPP-31a: another handler is Unknown at once, also while no result counts yet', async () => {
     const { clock, prober, verdicts, told } = await probing();
     await clock.pass(second);

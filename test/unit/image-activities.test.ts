@@ -16,6 +16,7 @@ import { leastFreeBytes } from '../../activities/cri/pull.ts';
 import type { PullInput, PullProgress } from '../../activities/cri/pull-contract.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { NodeImage } from '../../api/node-image/types.ts';
+import { mostImageSecrets } from '../../api/node-image/validate.ts';
 import { NodePulls } from '../../daemon/shared-pulls.ts';
 import { newGate } from '../support/gate.ts';
 import { nodeImage, tagOf } from '../support/pull-objects.ts';
@@ -62,6 +63,7 @@ interface World {
 function play(world: World = {}) {
   const asked: ImagePull[] = [];
   const looked: string[] = [];
+  const read: string[] = [];
   const watched: string[] = [];
   const reports: PullReport[] = [];
   const beats: PullProgress[] = [];
@@ -82,7 +84,10 @@ function play(world: World = {}) {
     runtime: () => runtime,
     noRuntime: () => '',
     readNodeImage: async () => ('nodeImage' in world ? world.nodeImage : live),
-    readSecret: async () => ('secret' in world ? world.secret : undefined),
+    readSecret: async ({ name = '' }) => {
+      read.push(name);
+      return 'secret' in world ? world.secret : undefined;
+    },
     nodeCredentials: {
       async find(repository) {
         looked.push(`find ${repository}`);
@@ -102,10 +107,21 @@ function play(world: World = {}) {
     stopping: new AbortController().signal,
   };
   const pull = (more: Partial<PullInput> = {}) => imageActivities(means)['node.v1.pullImage']({ ...input, ...more });
-  return { asked, looked, watched, reports, beats, pull };
+  return { asked, looked, read, watched, reports, beats, pull };
 }
 
 describe('node.v1.pullImage', () => {
+  it('reads no more Secrets than an image may name, those that are named last', async () => {
+    const pullSecrets = Array.from({ length: mostImageSecrets + 2 }, (_, index) => ({
+      namespace: 'n',
+      name: `s-${index}`,
+    }));
+    const images = { 'r.io/app': { tags: [tagOf('1')], pullSecrets } };
+    const { read, pull } = play({ nodeImage: { ...live, spec: { images } } });
+    await pull();
+    expect([read.length, read[0], read.at(-1)]).toEqual([mostImageSecrets, 's-2', `s-${mostImageSecrets + 1}`]);
+  });
+
   it('NP-10: pulls what is not there and answers its ID', async () => {
     const { asked, pull } = play();
     expect(await pull()).toEqual({ kind: 'succeeded', imageId: 'r.io/app@sha256:new', pulled: true });

@@ -289,11 +289,12 @@ describe('ImagePullJobs', () => {
   it('C1: one that was stored with too long an image says so, and asks no node', async () => {
     const cluster = new MemoryCluster();
     nodesOf(cluster, 'a');
-    put(cluster, imagePullJobs, pullJob({ image: 'a'.repeat(3_600) }));
+    put(cluster, imagePullJobs, pullJob({ image: 'a'.repeat(3_600), pullSecrets: ['s'] }));
     const summaries: string[] = [];
     await run(imagePullJobRunner, { cluster, starter: { want: ({ summary }) => void summaries.push(summary) } });
     await waitFor('the reason', () => jobIn(cluster)?.status?.waitingFor?.reason === 'TooLarge');
     expect(imageOf(cluster, 'a')?.spec).toEqual({ images: {} });
+    expect(cluster.calls.filter((call) => /^(get|create) secrets/.test(call))).toEqual([]);
     expect(summaries.filter((summary) => Buffer.byteLength(summary) > 180)).toEqual([]);
   });
 

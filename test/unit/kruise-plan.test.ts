@@ -201,6 +201,11 @@ describe('kubectl kruise plan', () => {
     const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': applied };
     const live = stored(cloneSet(label('x'), { metadata: { annotations } }));
     expect(await changes(manifest(oldSpec), smallCluster([live]))).toEqual([{ path, from: 'x' }]);
+    const other = { template: template(oldImage, {}, { labels: { app: 'web', team: 'a' } }) };
+    expect(await changes(manifest(other), smallCluster([live]))).toEqual([
+      { path, from: 'x' },
+      { path: 'spec.template.metadata.labels.team', to: 'a' },
+    ]);
   });
 
   it('refuses an invalid set in the words of admission, plans the others, and ends with 1', async () => {
