@@ -201,6 +201,32 @@ describe('the admission server', () => {
     await waitFor('room again', async () => (await ask(served, { body: `"${'x'.repeat(200)}"` })).status === 200);
   });
 
+  it('answers the first request of a connection that was opened long before: its time counts from the first byte', async () => {
+    const served = await serve(undefined, { headersMs: 100, requestMs: 200 });
+    const early = await dial(served);
+    const slow = await dial(served);
+    slow.socket.write('POST');
+    await waitFor('the server to hang up on slow headers', () => slow.closed());
+    expect(early.closed()).toBe(false);
+    early.socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}');
+    await waitFor('the answer', () => early.heard().includes('HTTP/1.1 200'));
+    early.socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{');
+    await waitFor('the server to hang up on a slow body', () => early.closed());
+  });
+
+  it('hangs up on connections that were never used when it is closed', async () => {
+    const served = await serve();
+    const silent = await dial(served);
+    await served.server.close(new AbortController().signal);
+    await waitFor('the server to hang up', () => silent.closed());
+  });
+
+  it('hangs up on a connection that is never used', async () => {
+    const served = await serve(undefined, { idleMs: 100 });
+    const silent = await dial(served);
+    await waitFor('the server to hang up', () => silent.closed());
+  });
+
   it('hangs up on clients that are slow with headers, with the body or with the handshake', async () => {
     const served = await serve(undefined, { headersMs: 200, requestMs: 400, handshakeMs: 200 });
     const headers = await dial(served);

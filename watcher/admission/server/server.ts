@@ -61,6 +61,9 @@ export interface ServerLimits {
   /** With more open connections than these, one is closed after its answer instead of being kept for the next request. */
   readonly keptConnections: number;
   readonly handshakeMs: number;
+  /** How long a connection is kept without a request. */
+  readonly idleMs: number;
+  /** From the first byte of a request to the last byte of its headers. */
   readonly headersMs: number;
   /** From the first byte of a request to the last byte of its body. */
   readonly requestMs: number;
@@ -77,6 +80,8 @@ export const defaultLimits: ServerLimits = {
   connectionsPerSource: 1_000,
   keptConnections: 500,
   handshakeMs: 10_000,
+  // Longer than the 90 s of Go's clients, so that it is never the server that closes under a new request.
+  idleMs: 120_000,
   headersMs: 5_000,
   requestMs: 15_000,
   answerMs: 10_000,
@@ -127,8 +132,7 @@ export function createAdmissionServer(
       headersTimeout: limits.headersMs,
       requestTimeout: limits.requestMs,
       connectionsCheckingInterval: Math.max(50, Math.min(1_000, limits.headersMs / 4)),
-      // Longer than the 90 s of Go's clients, so that it is never the server that closes under a new request.
-      keepAliveTimeout: 120_000,
+      keepAliveTimeout: limits.idleMs,
       maxHeaderSize: 16 * 1024,
     },
     (request, response) => {
@@ -139,6 +143,7 @@ export function createAdmissionServer(
     },
   );
   server.maxConnections = limits.connections;
+  const unused = countFromFirstByte(server, work);
   // Of TCP, so that those in the middle of a handshake are known as well.
   const { sockets } = work;
   const bySource = new Map<string, number>();
@@ -162,6 +167,7 @@ export function createAdmissionServer(
     async close(signal) {
       work.closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of unused) socket.destroy();
       const abandon = () => {
         for (const socket of sockets) socket.destroy();
       };
@@ -171,6 +177,32 @@ export function createAdmissionServer(
       signal.removeEventListener('abort', abandon);
     },
   };
+}
+
+/**
+ * Go's clients also open connections that they use later, if at all. Node counts the time for the headers from the opening of a
+ * connection, and would close one under its first request; here it counts from the first byte that comes after the handshake.
+ * Answers the connections that have not been used yet.
+ */
+function countFromFirstByte(server: Server, work: Work): ReadonlySet<TLSSocket> {
+  const unused = new Set<TLSSocket>();
+  const serveConnection = server.listeners('secureConnection');
+  server.removeAllListeners('secureConnection');
+  server.on('secureConnection', (socket) => {
+    const abandon = () => socket.destroy();
+    if (work.closing) return void abandon();
+    unused.add(socket);
+    socket.once('close', () => unused.delete(socket));
+    socket.setTimeout(work.limits.idleMs, abandon);
+    socket.on('error', abandon);
+    socket.once('readable', () => {
+      unused.delete(socket);
+      socket.setTimeout(0, abandon);
+      socket.off('error', abandon);
+      for (const serve of serveConnection) serve.call(server, socket);
+    });
+  });
+  return unused;
 }
 
 interface Work {
