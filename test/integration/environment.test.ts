@@ -44,6 +44,8 @@ describe('the environment of a pod that is updated in place', () => {
       strategy: { orderedRecreate: true },
     });
     await request.waitsFor('ContainerNotReady');
+    // the request behind it is about the instance that the status shows
+    await pod.reportedRestarts('proxy', 1);
     await setGate(windlass(), pod, 'False');
     await setTier(windlass(), pod, 'gold');
     const behind = await windlass().request({ pod, containers: ['proxy'] });

@@ -121,6 +121,14 @@ export class PlayedPod {
     await waitFor(`${container} to be restarted ${times} times`, (see) => see(this.restartsOf(container)) === times);
   }
 
+  /** Waits until the status of the pod shows that this container has been restarted so often; nodes know it before. */
+  async reportedRestarts(container: string, times: number): Promise<void> {
+    await waitFor(`the status to show ${times} restarts of ${container}`, async (see) => {
+      const statuses = (await this.read())?.status?.containerStatuses ?? [];
+      return see(statuses.find(({ name }) => name === container)?.restartCount) === times;
+    });
+  }
+
   /** The pod as the API server has it. */
   read(): Promise<Pod | undefined> {
     return this.#cluster.find<Pod>(kubeResource.pods, this.ref);
