@@ -57,7 +57,7 @@ describeTogether('a CloneSet', () => {
     await fleet.update(images.new);
     await fleet.untilUpdated(4);
     expect(fleet.identities()).toEqual(before);
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(2);
+    fleet.neverFewerReady(2);
     for (const [, pod] of fleet.pods()) expect(restartsOf(pod, 'app')).toBe(1);
 
     expect(await fleet.operation.result()).toMatch(/^4 of 4 pods are of revision web-/);
@@ -179,7 +179,7 @@ describeTogether('a CloneSet', () => {
       expect(pod.metadata.labels).toMatchObject({ tier: 'front' });
       expect(restartsOf(pod, 'app')).toBe(1);
     }
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(3);
+    fleet.neverFewerReady(3);
   });
   /** A roll-out of four pods of which the next can never become ready: it stops at the first. */
   async function stuck(): Promise<Fleet> {
@@ -239,11 +239,11 @@ describeTogether('a CloneSet', () => {
     await waitFor('all pods to be back', () => fleet.ofImage(images.old).length === 4);
     await fleet.until('all to be ready', (set) => set.status?.readyReplicas === 4);
     expect(fleet.identities()).toEqual(before);
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(3);
+    fleet.neverFewerReady(3);
     await fleet.eventSays('Undone', /Undone by annotation of/);
     await fleet.command('resume');
     await fleet.untilUpdated(4);
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(3);
+    fleet.neverFewerReady(3);
   });
 
   it.concurrent('leaves out a pod by skip, and takes it up again by retry', async () => {
@@ -316,7 +316,7 @@ describeAlone('an update of twenty pods', () => {
     await disturb(image);
     await fleet.untilUpdated(20);
     restarts++;
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(16);
+    fleet.neverFewerReady(16);
     expect([...fleet.pods().values()].map((pod) => restartsOf(pod, 'app'))).toEqual(Array(20).fill(restarts));
   }
 
@@ -357,7 +357,7 @@ describeAlone('an update of twenty pods', () => {
       await local.part.start('temporal');
     }
     await fleet.untilUpdated(20);
-    expect(fleet.extremes().fewestReady).toBeGreaterThanOrEqual(16);
+    fleet.neverFewerReady(16);
   });
 });
 

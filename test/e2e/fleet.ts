@@ -173,6 +173,18 @@ export class Fleet {
     };
   }
 
+  /** Fails when fewer pods than these were ready at any moment since the last call, and says what happened then. */
+  neverFewerReady(least: number): void {
+    const moments = this.watch.take();
+    const at = moments.findIndex(({ ready }) => ready < least);
+    if (at < 0) return;
+    const around = moments.slice(Math.max(at - 10, 0), at + 10);
+    const pods = [...this.watch.pods.values()].map(({ metadata, status }) => ({ name: metadata.name, status }));
+    throw new Error(
+      `${moments[at]?.ready} pods were ready, at least ${least} have to be: ${JSON.stringify({ around, pods }, undefined, 1)}`,
+    );
+  }
+
   get operation() {
     return this.#world.temporal.workflow.getHandle(rollOutId(this.uid));
   }
