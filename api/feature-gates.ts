@@ -90,11 +90,6 @@ export function parseFeatureGates(text = '', customResourceEnable?: string): Fea
   return withDependants(initial);
 }
 
-/** The gates as they are when nobody says anything. */
-export function defaultFeatureGates(): FeatureGates {
-  return parseFeatureGates();
-}
-
 /** The refusal of an object whose feature is off (FG-4); its HTTP status is 403. */
 export function gateRefusal(gate: FeatureGate): string {
   return `feature-gate ${gate} is not enabled`;

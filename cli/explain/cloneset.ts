@@ -18,11 +18,10 @@ import { rollOutId } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import type { CloneSetInput } from '../../workflows/plan/cloneset/input.ts';
-import { cloneSetPlanner, planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
+import { cloneSetWorkloads, planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
 import { allWaits, type CloneSetSituation } from '../../workflows/plan/cloneset/waits.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
-import { workloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import type { FleetPod } from '../../workflows/plan/fleet/pods.ts';
 import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
@@ -218,7 +217,7 @@ function pathText({ path }: PodPreview): string {
 
 /** Which pods the roll-out disrupts next, once it has a permit. */
 function nextNotes(input: CloneSetInput): readonly string[] {
-  const batch = workloadPlanner(cloneSetPlanner).chooseBatch(input);
+  const batch = cloneSetWorkloads.chooseBatch(input);
   if (batch.kind !== 'pods') return [];
   const names = batch.pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
   const more = batch.pods.length - names.length;

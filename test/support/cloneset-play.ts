@@ -5,7 +5,7 @@ import type { KubeObject, ObjectMeta } from '../../api/core/meta.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
-import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
+import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts';
 import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
@@ -692,7 +692,7 @@ export class CloneSetPlay {
   }
 
   #world(writer: Writer, set: CloneSet, failures: CloneSetInput['failures']): CloneSetInput {
-    const gates = { ...defaultFeatureGates() };
+    const gates = { ...parseFeatureGates() };
     const pulling: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
     for (const gate of [...this.#cast.gates, ...(this.#cast.pulls ? pulling : [])]) gates[gate] = true;
     const pods = this.#cached<Pod>(writer, 'pod');

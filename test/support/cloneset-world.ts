@@ -2,7 +2,7 @@ import type { CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdate } from '../.
 import type { ObjectMeta } from '../../api/core/meta.ts';
 import type { Pod, PodCondition } from '../../api/core/pod.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
-import { defaultFeatureGates, type FeatureGate } from '../../api/feature-gates.ts';
+import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts';
 import type { LifecycleState } from '../../api/fleet/lifecycle.ts';
 import { type ControllerRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import type { InPlaceState } from '../../api/in-place/state.ts';
@@ -203,7 +203,7 @@ export interface WorldFacts {
 /** A world in which the old revision is the current one. */
 export function world(facts: WorldFacts = {}): CloneSetInput {
   const set = facts.set ?? cloneSet();
-  const gates = { ...defaultFeatureGates() };
+  const gates = { ...parseFeatureGates() };
   for (const gate of facts.gates ?? []) gates[gate] = true;
   const revisions = facts.revisions ?? [oldRevision, revisionOf(set, 2)];
   const status = set.status ?? cloneSet({}, { status: { currentRevision: oldName } }).status;

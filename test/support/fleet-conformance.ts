@@ -9,7 +9,7 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, templateOf } from '../../api/fleet/revision.ts';
 import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
@@ -117,7 +117,7 @@ class Conformance {
   }
 
   ready(): readonly Pod[] {
-    const gates = defaultFeatureGates();
+    const gates = parseFeatureGates();
     return this.pods().filter(
       (pod) => pod.metadata.deletionTimestamp === undefined && isPodReady(pod) && isInPlaceComplete(pod, gates),
     );

@@ -5,7 +5,7 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { newPod } from '../../workflows/plan/cloneset/pods.ts';
 import { cloneSetRevisions } from '../../workflows/plan/cloneset/revisions.ts';
@@ -30,7 +30,7 @@ export async function settle({ kube }: Cluster, set: CloneSet): Promise<readonly
   const pods = await Promise.all(
     Array.from({ length: replicas }, async (_, index) => {
       const instanceId = `bbbb${'bcdfghjkl'[index]}`;
-      const order = { owner: set, revision: stored, instanceId, claims: [], gates: defaultFeatureGates(), now };
+      const order = { owner: set, revision: stored, instanceId, claims: [], gates: parseFeatureGates(), now };
       const { metadata } = await kube.create<Pod>(kubeResource.pods, newPod(order).pod);
       const ref = { namespace, name: metadata.name };
       const types = ['Ready', 'ContainersReady', 'InPlaceUpdateReady'];

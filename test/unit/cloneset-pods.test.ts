@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { PodTemplate } from '../../api/core/pod-template.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { claimsOfPod, freeInstanceIds, newPod, unusedClaims } from '../../workflows/plan/cloneset/pods.ts';
 import {
   claim,
@@ -17,7 +17,7 @@ import {
   world,
 } from '../support/cloneset-world.ts';
 
-const gates = defaultFeatureGates();
+const gates = parseFeatureGates();
 const volumes = [
   { metadata: { name: 'data', labels: { kind: 'disk' } }, spec: { accessModes: ['ReadWriteOnce'] } },
   { metadata: { name: 'logs' }, spec: { accessModes: ['ReadWriteOnce'] } },

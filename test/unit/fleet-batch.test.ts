@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import { cloneSetPlanner } from '../../workflows/plan/cloneset/planner.ts';
-import { mostInBatch, workloadPlanner } from '../../workflows/plan/fleet/planner.ts';
+import { cloneSetWorkloads } from '../../workflows/plan/cloneset/planner.ts';
+import { mostInBatch } from '../../workflows/plan/fleet/planner.ts';
 import { cloneSet, newName, oldName, permit, pod, pods, type WorldFacts, world } from '../support/cloneset-world.ts';
 
-const planner = workloadPlanner(cloneSetPlanner);
+const planner = cloneSetWorkloads;
 const fresh = (count: number) => pods('n', count, { revision: newName });
 const half = cloneSet({ rollingUpdate: { maxUnavailable: '50%' } });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, newRevision } from '../../api/fleet/revision.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
@@ -107,7 +107,7 @@ function plan(owner: OrdinalSet, pods: readonly Pod[], more: Partial<FleetInput<
     currentRevision: old.metadata.name,
   };
   return ordinalSetPlanner.plan({
-    ...{ owner: { ...owner, status }, pods, claims: [], revisions: [old, fresh], gates: defaultFeatureGates() },
+    ...{ owner: { ...owner, status }, pods, claims: [], revisions: [old, fresh], gates: parseFeatureGates() },
     ...{ hasResizeSubresource: true, nowMs: Date.parse('2026-01-01T00:10:00Z'), isSpent: () => false },
     ...more,
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, revisionMark } from '../../api/fleet/revision.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { formatState } from '../../api/in-place/state.ts';
@@ -15,7 +15,7 @@ import { startInPlace } from '../../workflows/plan/fleet/in-place/update.ts';
 import { inPlacePod, revisionWith, seesMetadata, templateContainer } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
 
-const gates = defaultFeatureGates();
+const gates = parseFeatureGates();
 const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };
 
 const before = revisionWith([templateContainer('main', 'app:1'), templateContainer('side', 'side:1')]);

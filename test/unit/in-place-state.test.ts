@@ -4,7 +4,7 @@ import { fromBase64, toBase64 } from '../../api/base/base64.ts';
 import { launchPriority } from '../../api/container-launch-priority.ts';
 import type { Container, ContainerStatus, EnvVar, Pod } from '../../api/core/pod.ts';
 import { hasResizeSubresource, sameResources } from '../../api/core/resources.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import {
   containersMetaOf,
@@ -19,7 +19,7 @@ import { formatState, type InPlaceState, parseState, stateOf } from '../../api/i
 import { isInPlaceComplete, unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import { recorded } from '../support/recorded.ts';
 
-const gates = defaultFeatureGates();
+const gates = parseFeatureGates();
 const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };
 const phases = ['1-created', '2-grace-period', '3-updating', '4-updated'] as const;
 const pods = phases.flatMap((phase) => recorded<readonly Pod[]>(`cloneset-${phase}-pods`));

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { JsonObject } from '../../api/base/json.ts';
 import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { EnvVar, Pod } from '../../api/core/pod.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { isAtRevision, type NewRevision, newRevision, revisionLabels, templateOf } from '../../api/fleet/revision.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { isInGrace } from '../../api/in-place/grace.ts';
@@ -18,7 +18,7 @@ import {
 } from '../../workflows/plan/fleet/in-place/update.ts';
 import { ConflictError, SimulatedPod } from '../support/simulated-pod.ts';
 
-const gates = { ...defaultFeatureGates(), InPlaceWorkloadVerticalScaling: true };
+const gates = { ...parseFeatureGates(), InPlaceWorkloadVerticalScaling: true };
 const names = ['a', 'b'];
 const startMs = Date.parse('2026-11-21T06:00:00Z');
 

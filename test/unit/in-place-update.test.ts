@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { Container, Pod, PodCondition } from '../../api/core/pod.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { type ControllerRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { formatState, type InPlaceState } from '../../api/in-place/state.ts';
@@ -23,7 +23,7 @@ import { inPlacePod, inService, withPriority } from '../support/in-place-pod.ts'
 import { recorded } from '../support/recorded.ts';
 import { strategicMerge } from '../support/simulated-pod.ts';
 
-const gates = defaultFeatureGates();
+const gates = parseFeatureGates();
 const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };
 const now = '2026-07-01T08:00:00Z';
 const nowMs = Date.parse(now);

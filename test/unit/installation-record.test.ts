@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { differingGates, readRecord, recordData } from '../../api/engine/installation-record.ts';
-import { defaultFeatureGates, parseFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { installationRecord } from '../../watcher/installation-record.ts';
 import { compareFeatureGates } from '../../workers/gate-comparison.ts';
 import { type RunningController, runController } from '../support/controller-context.ts';
@@ -27,7 +27,7 @@ describe('what the leading watcher publishes', () => {
   it('holds certificates alone of a file that holds more', () => {
     const key = '-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n';
     const temporal = { address: 'h:1', namespace: 'n', tls: true, ca: `${key}${certificate}${key}` };
-    const data = recordData(temporal, defaultFeatureGates());
+    const data = recordData(temporal, parseFeatureGates());
     expect(data['temporal-tls-ca.pem']).toBe(certificate);
     expect(JSON.stringify(data)).not.toContain('PRIVATE');
   });
@@ -165,6 +165,6 @@ describe('compareFeatureGates', () => {
 
   it('leaves out gates that another version does not know', () => {
     const published = { featureGates: new Map([['FromTomorrow', true]]) };
-    expect(differingGates(defaultFeatureGates(), published)).toEqual([]);
+    expect(differingGates(parseFeatureGates(), published)).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import { defaultCloneSet } from '../../api/cloneset/defaults.ts';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { KubeError } from '../../kube/failures.ts';
 import {
   cloneSet,
@@ -21,7 +21,7 @@ import { type Refuse, smallCluster } from '../support/small-cluster.ts';
 
 /** As the API server holds it. */
 function stored(set: CloneSet): CloneSet {
-  return defaultCloneSet(set as unknown as JsonObject, defaultFeatureGates()) as unknown as CloneSet;
+  return defaultCloneSet(set as unknown as JsonObject, parseFeatureGates()) as unknown as CloneSet;
 }
 
 /** What a user writes. */

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { goJsonSorted } from '../../api/base/json-go.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { defaultFeatureGates } from '../../api/feature-gates.ts';
+import { parseFeatureGates } from '../../api/feature-gates.ts';
 import {
   afterNameTaken,
   type ControllerRevision,
@@ -261,7 +261,7 @@ describe('labels of pods', () => {
   const pods = recorded<readonly Pod[]>('cloneset-3-updating-pods');
 
   it('IPU-41: name the revision in full or by its hash alone', () => {
-    const gates = defaultFeatureGates();
+    const gates = parseFeatureGates();
     expect(revisionLabels('web-8b47cf55', gates)).toEqual({
       'controller-revision-hash': 'web-8b47cf55',
       'pod-template-hash': '8b47cf55',

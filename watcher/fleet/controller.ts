@@ -4,7 +4,7 @@
  * `FleetDefinition`; which pods there are to be is decided by its planner.
  */
 import { type FailureType, failureTypeOf } from '../../api/core/failure.ts';
-import { formatSelector, labelMatcher } from '../../api/core/label-selector.ts';
+import { formatSelector, isSelected, labelMatcher } from '../../api/core/label-selector.ts';
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
@@ -404,11 +404,11 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
 
   /** The workloads that may adopt a pod, or might have done so before it changed. */
   #adoptersOf(...pods: readonly (Pod | undefined)[]): ReadonlySet<string> {
-    const orphans = pods.filter((pod) => pod !== undefined && isOrphan(pod));
+    const orphans = pods.filter((pod) => pod !== undefined).filter(isOrphan);
     return new Set(
       orphans.flatMap((pod) =>
-        inNamespace(this.#owners, pod?.metadata.namespace ?? '')
-          .filter(({ spec }) => labelMatcher(spec.selector)?.(pod?.metadata.labels))
+        inNamespace(this.#owners, pod.metadata.namespace ?? '')
+          .filter(({ spec }) => isSelected(spec.selector, pod.metadata.labels))
           .map(({ metadata }) => metadata.uid),
       ),
     );

@@ -20,8 +20,9 @@ import { hasMovedOn, mayBeMade, unlessGone, unlessMovedOn } from '../../kube/mov
 import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
-import type { DrainedPod, WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
+import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
+import type { DrainedPod } from '../../workflows/plan/fleet/update.ts';
 import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Drains } from '../drained.ts';
 import { trimPod } from '../trim.ts';

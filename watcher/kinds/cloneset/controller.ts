@@ -9,8 +9,7 @@ import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { CloneSetInput } from '../../../workflows/plan/cloneset/input.ts';
-import { cloneSetPlanner } from '../../../workflows/plan/cloneset/planner.ts';
-import { workloadPlanner } from '../../../workflows/plan/fleet/planner.ts';
+import { cloneSetWorkloads } from '../../../workflows/plan/cloneset/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
 
@@ -39,7 +38,7 @@ export function cloneSetController(context: ControllerContext): Controller {
 
 /** How steps of CloneSets are carried out. */
 export const cloneSetSteps: Pick<FleetDefinition<CloneSet, CloneSetInput>, 'planner' | 'events' | 'component'> = {
-  planner: workloadPlanner(cloneSetPlanner),
+  planner: cloneSetWorkloads,
   events: cloneSetEvent,
   component: eventComponent.cloneSet,
 };

@@ -3,6 +3,7 @@ import { countOf } from '../../../api/base/int-or-percent.ts';
 import { type CloneSet, cloneSetDefault, cloneSets, cloneSetWaits } from '../../../api/cloneset/types.ts';
 import type { FleetPlanner } from '../fleet/kind.ts';
 import { planFleet } from '../fleet/plan.ts';
+import { workloadPlanner } from '../fleet/planner.ts';
 import type { UpdateStrategy } from '../fleet/scene.ts';
 import { limitsOf } from './counts.ts';
 import type { CloneSetInput } from './input.ts';
@@ -39,6 +40,9 @@ export const cloneSetPlanner: FleetPlanner<CloneSet, CloneSetInput, CloneSetScen
     return [...scale.awaited.map(({ untilMs }) => untilMs), ...(deadlineMs === undefined ? [] : [deadlineMs + 1000])];
   },
 };
+
+/** The same, as watcher and command line work with it. */
+export const cloneSetWorkloads = workloadPlanner(cloneSetPlanner);
 
 /** Decides what to do about a CloneSet now. */
 export function planCloneSet(input: CloneSetInput) {

@@ -1,9 +1,9 @@
 /** What a CloneSet, or its roll-out, can wait for, in the order in which it is reported. */
 
-import { type CloneSetWaitReason, cloneSetDefault, cloneSetWaits } from '../../../api/cloneset/types.ts';
+import { cloneSetDefault, cloneSetWaits } from '../../../api/cloneset/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
 import type { Situation } from '../fleet/kind.ts';
-import { type FleetPod, podRef } from '../fleet/pods.ts';
+import { podRef } from '../fleet/pods.ts';
 import * as fleet from '../fleet/waits.ts';
 import { roundsToZero } from './counts.ts';
 import type { CloneSetScale } from './scale.ts';
@@ -55,8 +55,10 @@ export function allWaits(situation: CloneSetSituation): readonly Wait[] {
   return fleet.allWaits(cloneSetRules, situation);
 }
 
+const own = { texts: cloneSetWaits };
+
 function noFreeInstanceIds({ scale }: CloneSetSituation): Wait | undefined {
-  return scale.withoutId > 0 ? wait('NoFreeInstanceIds') : undefined;
+  return scale.withoutId > 0 ? fleet.wait(own, 'NoFreeInstanceIds') : undefined;
 }
 
 function budgetRoundsToZero({ scene, scale, update }: CloneSetSituation): Wait | undefined {
@@ -64,13 +66,14 @@ function budgetRoundsToZero({ scene, scale, update }: CloneSetSituation): Wait |
   const value = rollingUpdate?.maxUnavailable ?? cloneSetDefault.maxUnavailable;
   const isStopped = update.stop.kind === 'budget' && update.demand.numbers.updateMax <= 0;
   if (!(isStopped || scale.spared.length > 0) || !roundsToZero(value, limits.maxUnavailable)) return undefined;
-  return wait('BudgetRoundsToZero', scale.spared, `maxUnavailable ${value} of ${limits.replicas} pods`);
+  return fleet.wait(own, 'BudgetRoundsToZero', scale.spared, `maxUnavailable ${value} of ${limits.replicas} pods`);
 }
 
 function scaleLimited({ scene, scale }: CloneSetSituation): Wait | undefined {
   const { up, upLimit } = scale.numbers;
   if (up <= upLimit) return undefined;
-  return wait(
+  return fleet.wait(
+    own,
     'ScaleLimited',
     scene.counted.filter(({ isAvailable }) => !isAvailable),
   );
@@ -80,9 +83,4 @@ function scaleLimited({ scene, scale }: CloneSetSituation): Wait | undefined {
 function podTerminating({ scale }: CloneSetSituation): Wait | undefined {
   if (scale.awaited.length === 0) return undefined;
   return waitFor('PodTerminating', scale.awaited.map(podRef), cloneSetWaits.PodTerminating);
-}
-
-function wait(reason: CloneSetWaitReason, pods: readonly FleetPod[] = [], detail?: string): Wait {
-  const remedy = cloneSetWaits[reason];
-  return waitFor(reason, pods.map(podRef), detail ? `${remedy}; ${detail}` : remedy);
 }

@@ -25,7 +25,7 @@ import { prunedOrders } from './roll-out-orders.ts';
 import { type FleetScene, fleetScene, isAtGoal } from './scene.ts';
 import { againInMs, standingOf } from './standing.ts';
 import type { Intention } from './steps.ts';
-import { planUpdate, type UpdateDemand, updateAfterDrain } from './update.ts';
+import { type DrainedPod, planUpdate, type UpdateDemand, updateAfterDrain } from './update.ts';
 import { cannotRecord, describeCause } from './waits.ts';
 import { isGoing, type Workload } from './workload.ts';
 
@@ -126,8 +126,7 @@ export function afterDrain<
   const membership = planner.membership(input);
   const { owner, nowMs } = input;
   const asMember = (pod: Pod) => membersOf(owner, membership, { pods: [pod], nowMs })?.counted[0];
-  return (drained: { readonly before: Pod; readonly live: Pod; readonly revision: string }) =>
-    updateAfterDrain(scene, drained, asMember);
+  return (drained: DrainedPod) => updateAfterDrain(scene, drained, asMember);
 }
 
 /** The scene as far as all kinds have it. */

@@ -1,6 +1,5 @@
 /** A kind of workload as the watcher and the command line work with it: what to do about it, and which pods come next. */
 import type { Resource } from '../../../api/core/meta.ts';
-import type { Pod } from '../../../api/core/pod.ts';
 import { firstWait } from '../decision.ts';
 import { batchesOf, type PodWrite } from './in-place/update.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
@@ -8,17 +7,8 @@ import type { FleetPlanner, ScalePlan } from './kind.ts';
 import type { Batch, BatchPod } from './permit.ts';
 import { afterDrain, planFleet, sceneIn } from './plan.ts';
 import type { FleetScene } from './scene.ts';
-import { decideUpdate, type UpdateDemand } from './update.ts';
+import { type DrainedPod, decideUpdate, type UpdateDemand } from './update.ts';
 import type { Workload } from './workload.ts';
-
-/** A pod that was taken out of service for its update. */
-export interface DrainedPod {
-  readonly before: Pod;
-  /** As it is now. */
-  readonly live: Pod;
-  /** The name of the revision that it is to become. */
-  readonly revision: string;
-}
 
 /** The decisions about one kind of workload. Pure. */
 export interface WorkloadPlanner<Owner extends Workload, Input extends FleetInput<Owner> = FleetInput<Owner>> {
@@ -60,13 +50,16 @@ function batchOf<
   Scale extends ScalePlan,
   Demand extends UpdateDemand,
 >(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>, input: Input): Batch {
-  const { situation } = planFleet(kind, withPermit(kind, input));
+  const revision = sceneIn(kind, input)?.target.metadata.name;
+  if (revision === undefined) return { kind: 'done' };
+  // A permit for any pod; what operators have ordered still holds.
+  const permit = { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER };
+  const { situation, disruption } = planFleet(kind, { ...input, permit });
   if (situation === undefined) return { kind: 'done' };
-  const { scene, update, scale } = situation;
+  const { scene, update } = situation;
   const target = update.demand.left < 0 ? scene.other : scene.target;
-  const begun = scale.steps.length > 0 ? [] : update.begun.slice(0, mostInBatch);
-  if (begun.length > 0) {
-    const pods = begun.map((pod): BatchPod => {
+  if (disruption.length > 0) {
+    const pods = update.begun.slice(0, mostInBatch).map((pod): BatchPod => {
       const { namespace = '', uid } = pod.pod.metadata;
       const decision = decideUpdate(scene, pod, target);
       const how =
@@ -79,17 +72,4 @@ function batchOf<
   }
   const wait = update.demand.left === 0 ? undefined : firstWait(kind.rules, situation);
   return wait ? { kind: 'wait', wait } : { kind: 'done' };
-}
-
-/** The input as it would be under a permit for any pod; what operators have ordered still holds. */
-function withPermit<
-  Owner extends Workload,
-  Input extends FleetInput<Owner>,
-  Scene extends FleetScene<Owner, Input>,
-  Scale extends ScalePlan,
-  Demand extends UpdateDemand,
->(kind: FleetPlanner<Owner, Input, Scene, Scale, Demand>, input: Input): Input {
-  const revision = sceneIn(kind, input)?.target.metadata.name;
-  if (revision === undefined) return input;
-  return { ...input, permit: { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER } };
 }

@@ -66,6 +66,15 @@ export type UpdateStop =
   /** It may not be recreated, and cannot be updated in place. */
   | { readonly kind: 'impossible'; readonly pod: FleetPod; readonly because: RecreateCause };
 
+/** A pod that was taken out of service for its update. */
+export interface DrainedPod {
+  readonly before: Pod;
+  /** As it is now. */
+  readonly live: Pod;
+  /** The name of the revision that it is to become. */
+  readonly revision: string;
+}
+
 export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   /** Starts that were granted before, and pods that are not to be updated after all. */
   readonly upkeep: readonly Intention[];
@@ -180,7 +189,7 @@ export function decideUpdate(
  */
 export function updateAfterDrain(
   scene: FleetScene,
-  { before, live, revision }: { readonly before: Pod; readonly live: Pod; readonly revision: string },
+  { before, live, revision }: DrainedPod,
   asMember: (pod: Pod) => FleetPod | undefined,
 ): readonly PodWrite[] | undefined {
   const [was, is] = [asMember(before), asMember(live)];

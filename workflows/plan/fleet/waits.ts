@@ -352,9 +352,9 @@ export function minReadySeconds({ scene }: FleetSituation): Wait | undefined {
 }
 
 /** The wait for a reason, with its remedy and what else is known about it. */
-function wait(
-  { texts }: Pick<FleetScene, 'texts'>,
-  reason: FleetWaitReason,
+export function wait<Reason extends string>(
+  { texts }: { readonly texts: Readonly<Record<Reason, string>> },
+  reason: Reason,
   pods: readonly FleetPod[] = [],
   detail?: string,
 ): Wait {
