@@ -14,6 +14,7 @@ import { pullImagesId } from '../../api/node-image/operation.ts';
 import type { PerOperation } from '../../api/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import { batchOf } from '../../workflows/plan/fleet/batch.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 import { startTemporal } from './temporal-server.ts';
@@ -134,7 +135,16 @@ export const uneventful: Answers = {
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
-  'fleet.v1.advance': () => ({ kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 }),
+  'fleet.v1.chooseBatch': ({ nth }) =>
+    nth === 1
+      ? {
+          kind: 'batch',
+          batch: batchOf('new', [{ namespace: 'shop', name: 'web', uid: 'u', how: 'inPlace', containers: [['app']] }]),
+          of: 5,
+          updated: 4,
+        }
+      : { kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 },
+  'fleet.v1.carryOutBatch': () => ({ summary: '5 of 5 pods are updated', pods: [{ pod: 'web', how: 'inPlace' }] }),
   'fleet.v1.recordOrders': () => undefined,
   identifySignal: () => 'ann',
   'node.v1.lookAtContainers': () => ({

@@ -1,7 +1,8 @@
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
-import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf } from '../../workflows/plan/fleet/batch.ts';
+import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
 import { ordersFor, permitUnder } from '../../workflows/plan/fleet/roll-out-orders.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
@@ -53,31 +54,79 @@ export function planTrivialFleet(
   if (permit.revision !== target) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
   const summary = `${done} of ${fleet.replicas} pods are of revision ${target}`;
-  if (done === fleet.replicas) return rest({ kind: 'allDone', summary, arrived: done });
+  if (done === fleet.replicas) {
+    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
+    return { ...rest({ kind: 'allDone', summary, arrived: done }), ...(named && { named }) };
+  }
   const isPast = done >= (permit.milestone ?? permit.batch);
   if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
   if (permit.paused) {
     const reason = permit.aborted || fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
-    return rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
+    const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+    return { ...waits, ...(named && { named }) };
   }
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
   const left = pods.filter(({ name, revision }) => revision !== target && !permit.skip.includes(name));
-  const broken = left.filter((pod) => unavailable.includes(pod));
-  const sound = left.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
-  const disruption = [...broken, ...sound].slice(0, permit.batch - rolled.length);
+  const promised = left.filter(({ name }) => permit.pods?.has(name));
+  const inTurn = [...promised, ...left.filter((pod) => !promised.includes(pod))];
+  const broken = inTurn.filter((pod) => unavailable.includes(pod));
+  const sound = inTurn.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
+  const may = [...broken, ...sound];
+  const disruption = (permit.pods ? may.filter((pod) => promised.includes(pod)) : may).slice(
+    0,
+    permit.batch - rolled.length,
+  );
+  const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: disruption, done, nowMs });
+  const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
+  const plan = (standing: Standing) => ({
+    ...{ upkeep, disruption: steps, standing, ...again },
+    ...(named && { named }),
+  });
+  const [next, ...others] = permit.chooses
+    ? may.filter((pod) => !promised.includes(pod)).map(({ name }) => chosen(name))
+    : [];
+  if (next) return plan({ kind: 'pods', batch: batchOf(target, [next, ...others]) });
   if (disruption.length > 0) {
-    const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
-    const standing: Standing = isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' };
-    return { upkeep, disruption: steps, standing, ...again };
+    return plan(isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' });
   }
-  if (isPast) return rest({ kind: 'batchDone', summary, arrived: done });
+  if (isPast) return plan({ kind: 'batchDone', summary, arrived: done });
   if (left.length === 0 && done + permit.skip.length >= fleet.replicas) {
-    return rest({ kind: 'allDone', summary, arrived: done });
+    return plan({ kind: 'allDone', summary, arrived: done });
   }
   const names = unavailable.map(({ name }) => `Pod/${name}`);
-  return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
+  return plan({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
+}
+
+function chosen(name: string) {
+  return { namespace: 'shop', name, uid: name, how: 'inPlace', containers: [['app']] } as const;
+}
+
+function namedIn(
+  { fleet, pods }: TrivialWorld,
+  at: {
+    readonly permit: Permit;
+    readonly begun: readonly TrivialPod[];
+    readonly done: number;
+    readonly nowMs: number;
+  },
+): NamedPods {
+  const stand = (pod: TrivialPod): NamedPod => {
+    if (pod.revision === at.permit.pods?.get(pod.name)) {
+      return isAvailable(pod, fleet, at.nowMs) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
+    }
+    if (at.permit.skip.includes(pod.name)) return { state: 'skipped' };
+    return at.begun.includes(pod) ? { state: 'next' } : { state: 'notNow', why: 'the budget has no room for it' };
+  };
+  const known = pods.filter(({ name }) => at.permit.pods?.has(name));
+  const updated = pods.filter(({ revision }) => revision === targetOf(fleet)).length;
+  return {
+    pods: new Map(known.map((pod) => [pod.name, stand(pod)])),
+    awaited: 0,
+    progress: { of: fleet.replicas, updated, ready: at.done },
+  };
 }
 
 /** An operator may have taken the revision back. */
@@ -170,6 +219,7 @@ export class TrivialCluster {
       kind: 'TrivialFleet',
       look: (uid) => this.#shown.get(uid),
       plan: planTrivialFleet,
+      podOf: ({ name }) => name,
       act: async (step, { fleet }) => {
         await this.beforeWrite(step);
         this.steps.push(step);

@@ -84,7 +84,7 @@ export const kube = remote(
  */
 export const permitLife = { working: '10s', waiting: '30s' } as const;
 
-/** The leading watcher. A permit that is given up is taken back at once, and the next one replaces it there. */
+/** The leading watcher. What is given up is taken back there at once. */
 export const fleet = remote(
   {
     taskQueue: queues.fleet,
@@ -93,7 +93,8 @@ export const fleet = remote(
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
     cancellationType: ActivityCancellationType.TRY_CANCEL,
   },
-  'fleet.v1.advance',
+  'fleet.v1.chooseBatch',
+  'fleet.v1.carryOutBatch',
 );
 
 /** Short writes of the leading watcher. */
