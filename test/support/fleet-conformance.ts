@@ -20,10 +20,9 @@ import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completio
 import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { PodOnNode } from './pod-on-node.ts';
-import type { SeenCall } from './recreate-requests.ts';
-import { strategicMerge } from './simulated-pod.ts';
 import { waitFor } from './wait.ts';
 
 /** A kind that is to conform. */

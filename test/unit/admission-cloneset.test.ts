@@ -14,7 +14,7 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const noSignal = new AbortController().signal;
 

@@ -13,7 +13,7 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import type { PodTrials } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
 import type { Answer } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // What a request may cost is judged in CPU time of this process, several times what it takes: linear work of a few
 // megabytes takes some tens of milliseconds, quadratic work seconds or hours.

@@ -7,7 +7,7 @@ import { podChain, reviewPod } from '../../watcher/admission/pod.ts';
 import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
 import { type FollowedMarkers, followMarkers } from '../../watcher/admission/review/followed-markers.ts';
 import type { AdmissionRequest, Verdict } from '../../watcher/admission/review/review.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { execProbe, marker, probe } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 

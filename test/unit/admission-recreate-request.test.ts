@@ -7,7 +7,7 @@ import { reviewRecreateRequest } from '../../watcher/admission/container-recreat
 import { type LookUps, lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute } from '../../watcher/admission/review/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const noSignal = new AbortController().signal;
 

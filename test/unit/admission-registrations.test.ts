@@ -16,7 +16,7 @@ import {
   syncRegistrations,
   type WebhookConfiguration,
 } from '../../watcher/admission/server/registrations.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
   (document) => document.toJS() as { kind: string } & Record<string, unknown>,

@@ -17,8 +17,8 @@ import {
   pod,
 } from '../support/cloneset-world.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import { type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const drain = 'example.com/drain';

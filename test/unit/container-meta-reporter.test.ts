@@ -17,7 +17,7 @@ import { trimPod } from '../../daemon/pod-view.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { recorded } from '../support/recorded.ts';
 
 const meta = inPlaceAnnotation.containersMeta;
@@ -204,7 +204,7 @@ describe('which pods are reported on', () => {
     const stale = { [sidecarSetHashAnnotation]: '', [meta]: '{"containers":[]}' };
     node.cache.apply(
       'ADDED',
-      podWith({ metadata: { uid: 'pod-2', name: 'other', annotations: stale, resourceVersion: '50' } }),
+      podWith({ metadata: { uid: 'pod-2', name: 'other', annotations: stale, resourceVersion: '500' } }),
     );
     expect(node.wishes).toEqual(['pod-2']);
     node.isSynced = true;

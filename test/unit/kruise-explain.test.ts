@@ -283,7 +283,7 @@ describe('kubectl kruise explain cloneset', () => {
       ['explain', 'deploy/web'],
       '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr',
     ],
-    [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets "none" not found'],
+    [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found'],
   ])('%j is an error with exit code 1', async (args, message) => {
     expect(await kubectlKruise(args, { cluster: shop() })).toEqual({ code: 1, out: '', err: `error: ${message}\n` });
   });
@@ -350,7 +350,7 @@ describe('KK-2a: kubectl kruise explain', () => {
       'error: Cannot read CloneSet "shop/web": 404 page not found (HTTP 404)\n',
     );
     expect((await explained(['clone/none'], [older(set, convertCloneSet)])).err).toBe(
-      'error: Cannot read CloneSet "shop/none": clonesets "none" not found\n',
+      'error: Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found\n',
     );
     expect((await explained(['clonesets.v2.apps.kruise.io/web'], [set])).err).toContain('cannot be explained');
   });

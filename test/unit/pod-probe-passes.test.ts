@@ -7,10 +7,10 @@ import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../.
 import { KubeError } from '../../kube/failures.ts';
 import { podProbes } from '../../watcher/kinds/pod-probe-marker/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { newGate } from '../support/gate.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
 import { marker, nodeList, probe, probedPod } from '../support/pod-probes.ts';
-import { conflict, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { conflict, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const started: RunningController[] = [];
@@ -285,7 +285,7 @@ describe('a marker', () => {
       ...going,
       metadata: { ...going.metadata, deletionTimestamp: '2026-01-01T00:00:30Z' },
     });
-    await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
+    await waitFor('the finalizer to be taken off', () => mark() === undefined);
     expect(probesOf()).toEqual(['uid-web-1 pregame#idle']);
   });
 
@@ -332,7 +332,7 @@ describe('a marker', () => {
     await settled();
     expect(mark()?.metadata.finalizers).toEqual([nodePodProbeFinalizer]);
     isGoing.open();
-    await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
+    await waitFor('the finalizer to be taken off', () => mark() === undefined);
     expect(left).toEqual([[]]);
     await settled();
     expect(listed()).toEqual([]);
@@ -352,9 +352,7 @@ describe('a marker', () => {
       const deletionTimestamp = '2026-01-01T00:00:30Z';
       cluster.put(podProbeMarker, { ...marked, metadata: { ...marked.metadata, deletionTimestamp } });
     }
-    await waitFor('all finalizers to be taken off', () =>
-      names.every((name) => mark(name)?.metadata.finalizers?.length === 0),
-    );
+    await waitFor('all finalizers to be taken off', () => names.every((name) => mark(name) === undefined));
     expect(nodes.flatMap((name) => probesOf(name))).toEqual([]);
   });
 

@@ -13,16 +13,14 @@ import {
   sidecarTerminatedCondition,
 } from '../../api/core/well-known.ts';
 import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import {
   conflict,
   createdAt,
   gatedPod,
   operationFor,
   originalId,
-  plainClient,
   request,
-  type SeenCall,
   unavailable,
 } from '../support/recreate-requests.ts';
 
@@ -42,7 +40,7 @@ function activitiesOn(setting: Setting = {}) {
   if (!('pod' in setting) || setting.pod) cluster.put(kubeResource.pods, pod);
   cluster.put(kubeResource.nodes, { metadata: { name: 'node-1', uid: 'uid-of-node-1' } });
   const calls: SeenCall[] = [];
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet?.(call);
     calls.push(call);
   });
@@ -407,7 +405,7 @@ describe('takeOutOfService', () => {
 
   it('CRR-22: marks the beginning once, whoever comes twice', async () => {
     const { operation, cluster, writes } = activitiesOn();
-    const at = (iso: string) => requestActivities({ kube: plainClient(cluster), now: () => new Date(iso) });
+    const at = (iso: string) => requestActivities({ kube: cluster.client(), now: () => new Date(iso) });
     await at(noon).takeOutOfService(operation);
     expect(await at('2026-01-01T13:00:00Z').takeOutOfService(operation)).toEqual({ since: noon, isHeld: true });
     expect(writes()).toEqual([]);

@@ -24,17 +24,8 @@ import {
 import { releaseDeadKeys } from '../../watcher/kinds/container-recreate-request/release.ts';
 import { podUidOf } from '../../watcher/kinds/container-recreate-request/request.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import {
-  cacheOf,
-  conflict,
-  createdAt,
-  gatedPod,
-  plainClient,
-  request,
-  type SeenCall,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { cacheOf, conflict, createdAt, gatedPod, request, unavailable } from '../support/recreate-requests.ts';
 
 interface Setting {
   readonly requests: readonly ContainerRecreateRequest[];
@@ -79,7 +70,7 @@ function watcherAt({
   const commands: (readonly [string, string, unknown])[] = [];
   const writes: SeenCall[] = [];
   const world: RequestPassDependencies = {
-    kube: plainClient(cluster, (call) => {
+    kube: cluster.client((call) => {
       meet?.(call);
       if (call.verb !== 'get') writes.push(call);
     }),

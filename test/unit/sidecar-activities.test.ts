@@ -8,9 +8,9 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { payloadBytes } from '../../workflows/plan/text-size.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import { conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { conflict, createdAt, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'job-1', uid: 'pod-1' };
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
@@ -28,7 +28,7 @@ function on(
   if (request) cluster.put(crr, request);
   const calls: SeenCall[] = [];
   let meet: (call: SeenCall) => void = () => undefined;
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet(call);
     calls.push(call);
   });
