@@ -5,6 +5,8 @@ import type { Pod } from '../../api/core/pod.ts';
 import { crrLabel, podReadinessGate } from '../../api/core/well-known.ts';
 import { type Cache, createCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { aPod, type PodOverrides } from './objects/pod.ts';
+import { aRecreateRequest } from './objects/recreate-request.ts';
 
 /** What of an object a test names; the rest has defaults. */
 export interface RequestOverrides {
@@ -17,9 +19,6 @@ export interface RequestOverrides {
   readonly status?: ContainerRecreateRequest['status'];
 }
 
-/** When everything here was made. */
-export const createdAt = '2026-01-01T00:00:00Z';
-
 /** The ID of the instance that ran in this container when its request was made. */
 export function originalId(container: string): string {
   return `${container}-0`;
@@ -29,46 +28,25 @@ export function originalId(container: string): string {
 export function request(overrides: RequestOverrides = {}): ContainerRecreateRequest {
   const { name = 'crr-a', podUid = 'pod-1', containers = ['app'], metadata, spec, status } = overrides;
   const { uid = `uid-of-${name}` } = overrides;
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ContainerRecreateRequest',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid,
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: createdAt,
-      labels: { [crrLabel.podUid]: podUid, [crrLabel.nodeName]: 'node-1', [crrLabel.active]: 'true' },
-      ...metadata,
-    },
+  const labels = { [crrLabel.podUid]: podUid, [crrLabel.nodeName]: 'node-1', [crrLabel.active]: 'true' };
+  return aRecreateRequest({
+    metadata: { name, uid, labels, ...metadata },
     spec: {
-      podName: 'web',
       containers: containers.map((container) => ({
         name: container,
         statusContext: { containerID: `containerd://${originalId(container)}`, restartCount: 0 },
       })),
       ...spec,
     },
-    ...(status ? { status } : {}),
-  };
+    ...(status && { status }),
+  });
 }
 
 /** The pod of these requests, with the shared readiness gate and ready. */
-export function gatedPod(overrides: PodOverrides = {}): Pod {
-  const { metadata, spec, status } = overrides;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web',
-      uid: 'pod-1',
-      resourceVersion: '1',
-      creationTimestamp: createdAt,
-      ...metadata,
-    },
-    spec: { containers: [], readinessGates: [{ conditionType: podReadinessGate }], ...spec },
+export function gatedPod({ metadata, spec, status }: PodOverrides = {}): Pod {
+  return aPod({
+    ...(metadata && { metadata }),
+    spec: { readinessGates: [{ conditionType: podReadinessGate }], ...spec },
     status: {
       conditions: [
         { type: 'Ready', status: 'True' },
@@ -77,13 +55,7 @@ export function gatedPod(overrides: PodOverrides = {}): Pod {
       ],
       ...status,
     },
-  };
-}
-
-export interface PodOverrides {
-  readonly metadata?: Partial<Pod['metadata']>;
-  readonly spec?: Pod['spec'];
-  readonly status?: NonNullable<Pod['status']>;
+  });
 }
 
 /** The operation of a request of these. */

@@ -26,7 +26,8 @@ import {
 import { recreateStatus } from '../../workflows/plan/recreate/status.ts';
 import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
 import { MemoryCluster } from './fake-api/memory-cluster.ts';
-import { createdAt, gatedPod, operationFor, originalId } from './recreate-requests.ts';
+import { createdAt } from './objects/metadata.ts';
+import { gatedPod, operationFor, originalId } from './recreate-requests.ts';
 
 interface Instance {
   readonly id: string;

@@ -288,7 +288,7 @@ describe('a pass over the registrations', () => {
       resource: of,
       name: which,
       required: true,
-      seen: () => cluster.look(of, { name: which }) as unknown as WebhookConfiguration | undefined,
+      seen: () => cluster.look<WebhookConfiguration>(of, { name: which }),
     });
     return [
       look(resource, name),

@@ -23,6 +23,7 @@ import {
   type SpecChange,
 } from '../support/cloneset-world.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
+import { aRecreateRequest } from '../support/objects/recreate-request.ts';
 import { smallCluster } from '../support/small-cluster.ts';
 
 const status: Partial<CloneSetStatus> = {
@@ -357,21 +358,12 @@ describe('KK-2a: kubectl kruise explain', () => {
 });
 
 function request(status: ContainerRecreateRequestStatus | undefined): ContainerRecreateRequest {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ContainerRecreateRequest',
-    metadata: {
-      namespace: 'shop',
-      name: 'restart-web',
-      uid: 'crr-uid',
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: now,
-      labels: { 'crr.apps.kruise.io/pod-uid': 'pod-uid', 'crr.apps.kruise.io/node-name': 'node-1' },
-    },
-    spec: { podName: 'web', containers: [{ name: 'app' }, { name: 'proxy' }] },
+  const labels = { 'crr.apps.kruise.io/pod-uid': 'pod-uid', 'crr.apps.kruise.io/node-name': 'node-1' };
+  return aRecreateRequest({
+    metadata: { name: 'restart-web', uid: 'crr-uid', creationTimestamp: now, labels },
+    spec: { containers: [{ name: 'app' }, { name: 'proxy' }] },
     ...(status && { status }),
-  };
+  });
 }
 
 describe('kubectl kruise explain crr', () => {

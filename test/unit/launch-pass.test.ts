@@ -11,8 +11,9 @@ import {
 } from '../../watcher/kinds/pod/container-launch-priority.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
 import { orderedPod } from '../support/ordered-pod.ts';
-import { cacheOf, conflict, createdAt, unavailable } from '../support/recreate-requests.ts';
+import { cacheOf, conflict, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'web' };
 const barrierRef = { namespace: 'shop', name: 'web-barrier' };
@@ -48,8 +49,8 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
     meet(call);
   }) as KubeWriter;
 
-  const livePod = () => cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
-  const liveBarrier = () => cluster.look(kubeResource.configMaps, barrierRef) as unknown as LaunchBarrier | undefined;
+  const livePod = () => cluster.look<Pod>(kubeResource.pods, ref);
+  const liveBarrier = () => cluster.look<LaunchBarrier>(kubeResource.configMaps, barrierRef);
   return {
     cluster,
     calls,

@@ -8,7 +8,9 @@ import {
 import { readinessGates } from '../../watcher/kinds/pod/readiness-gates.ts';
 import { runController } from '../support/controller-context.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
-import { conflict, createdAt, gatedPod, type PodOverrides, unavailable } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import type { PodOverrides } from '../support/objects/pod.ts';
+import { conflict, gatedPod, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const ready = { type: 'Ready', status: 'False' };
@@ -26,8 +28,7 @@ function serverWith(live: Pod | undefined, meet?: (call: SeenCall) => void) {
     meet?.(call);
     if (call.verb !== 'get') writes.push(call);
   });
-  const conditions = () =>
-    (cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined)?.status?.conditions;
+  const conditions = () => cluster.look<Pod>(kubeResource.pods, gatedPod().metadata)?.status?.conditions;
   const answer = (pod: Pod) => answerReadinessGate(pod, { kube, now: () => Date.parse(createdAt) });
   return { kube, writes, conditions, answer };
 }

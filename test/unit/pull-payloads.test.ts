@@ -41,7 +41,7 @@ function activitiesOn(live: NodeImage) {
   const operation = { nodeImage: ref, node: ref };
   return {
     ref,
-    read: () => cluster.look(nodeImages, { name }) as unknown as NodeImage,
+    read: () => cluster.look<NodeImage>(nodeImages, { name }) as NodeImage,
     /** Every part of a look, as the workflow asks for them. */
     async look(): Promise<readonly Extract<NodeImageLook, { kind: 'open' }>[]> {
       const parts: Extract<NodeImageLook, { kind: 'open' }>[] = [];

@@ -14,15 +14,8 @@ import {
 } from '../../api/core/well-known.ts';
 import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
-import {
-  conflict,
-  createdAt,
-  gatedPod,
-  operationFor,
-  originalId,
-  request,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { conflict, gatedPod, operationFor, originalId, request, unavailable } from '../support/recreate-requests.ts';
 
 const noon = '2026-01-01T12:00:00Z';
 
@@ -52,8 +45,8 @@ function activitiesOn(setting: Setting = {}) {
     ref: operation.request,
     cluster,
     look: (skip = 0) => activities.lookAtRequest({ operation, skip }),
-    live: () => cluster.look(crr, made.metadata) as unknown as ContainerRecreateRequest | undefined,
-    livePod: () => cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined,
+    live: () => cluster.look<ContainerRecreateRequest>(crr, made.metadata),
+    livePod: () => cluster.look<Pod>(kubeResource.pods, gatedPod().metadata),
     reads: () => calls.filter(({ verb, plural }) => verb === 'get' && plural === crr.plural).length,
     writes: () => calls.filter(({ verb }) => verb !== 'get'),
     events: () => calls.filter(({ verb }) => verb === 'create').map(({ body }) => body as Event),

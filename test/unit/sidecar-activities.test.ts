@@ -10,7 +10,8 @@ import { KubeError } from '../../kube/failures.ts';
 import { payloadBytes } from '../../workflows/plan/text-size.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { conflict, createdAt, unavailable } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { conflict, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'job-1', uid: 'pod-1' };
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
@@ -38,8 +39,8 @@ function on(
     meeting: (hook: typeof meet) => {
       meet = hook;
     },
-    pod: () => cluster.look(kubeResource.pods, ref) as unknown as Pod,
-    request: () => cluster.look(crr, requestName) as unknown as ContainerRecreateRequest | undefined,
+    pod: () => cluster.look<Pod>(kubeResource.pods, ref) as Pod,
+    request: () => cluster.look<ContainerRecreateRequest>(crr, requestName),
     writes: () =>
       calls
         .filter(({ verb, plural }) => verb !== 'get' && plural !== 'events')
