@@ -16,6 +16,7 @@ import type { Permit } from '../../workflows/plan/fleet/permit.ts';
 import { sceneIn } from '../../workflows/plan/fleet/plan.ts';
 import { type FleetPod, type Members, membersOf } from '../../workflows/plan/fleet/pods.ts';
 import { chooseRevisions } from '../../workflows/plan/fleet/revisions.ts';
+import { aPod } from './objects/pod.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);
@@ -128,14 +129,10 @@ export function pod(name: string, facts: PodFacts = {}): Pod {
   const isReady = ready !== false;
   const readySince = typeof ready === 'string' ? ready : earlier;
   const status = (isTrue: boolean) => (isTrue ? 'True' : 'False');
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name,
       uid: `${name}-uid`,
-      resourceVersion: '1',
       creationTimestamp: facts.created ?? earlier,
       ...(facts.deleting && { deletionTimestamp: now }),
       labels: {
@@ -177,7 +174,7 @@ export function pod(name: string, facts: PodFacts = {}): Pod {
         },
       ],
     },
-  };
+  });
 }
 
 /** A pod of the new revision. */

@@ -7,8 +7,7 @@ import { Reflector } from '../../kube/reflector.ts';
 import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { trimOf } from '../../watcher/trim.ts';
 import { createMetrics } from '../../workers/metrics.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
-import { plainClient, type SeenCall } from './recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 
 /** One controller as the watcher runs it, on an API server in memory: real reflectors, caches, trims and queues. */
 export interface RunningController {
@@ -52,9 +51,9 @@ export async function runController(
   const writes: SeenCall[] = [];
   const failures: string[] = [];
   const client = cluster.client();
-  const kube = plainClient(cluster, async (call) => {
+  const kube = cluster.client(async (call) => {
     await meet?.(call);
-    if (call.verb !== 'get') writes.push(call);
+    if (call.verb !== 'get' && call.verb !== 'list') writes.push(call);
   });
   const warnings: string[] = [];
   const write = (line: string) => {
@@ -78,14 +77,7 @@ export async function runController(
   }
 
   const context: ControllerContext = {
-    kube: {
-      ...client,
-      ...kube,
-      list: async (resource, options) => {
-        await meet?.({ verb: 'list', plural: resource.plural, name: '', body: options });
-        return await client.list(resource, options);
-      },
-    },
+    kube,
     starter: { ...noStarter, ...starter },
     config: {
       namespace: '',

@@ -20,10 +20,9 @@ import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completio
 import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { PodOnNode } from './pod-on-node.ts';
-import type { SeenCall } from './recreate-requests.ts';
-import { strategicMerge } from './simulated-pod.ts';
 import { waitFor } from './wait.ts';
 
 /** A kind that is to conform. */
@@ -139,7 +138,7 @@ class Conformance {
   }
 
   revisions(): Readonly<Record<string, string>> {
-    const all = this.cluster.all(kubeResource.controllerRevisions) as unknown as readonly ControllerRevision[];
+    const all = this.cluster.all<ControllerRevision>(kubeResource.controllerRevisions);
     return Object.fromEntries(
       all.map((revision) => {
         const spec = templateOf(revision)?.spec as { readonly containers: readonly { readonly image: string }[] };
@@ -187,7 +186,7 @@ class Conformance {
 
   #playNodes(): void {
     this.#playEndpoints();
-    for (const pod of this.cluster.all(kubeResource.pods) as unknown as readonly Pod[]) this.#playNode(pod);
+    for (const pod of this.cluster.all<Pod>(kubeResource.pods)) this.#playNode(pod);
     this.least = Math.min(this.least, this.ready().length);
   }
 
@@ -225,7 +224,7 @@ class Conformance {
     const node = this.#nodes.get(pod.metadata.uid) ?? new PodOnNode();
     this.#nodes.set(pod.metadata.uid, node);
     for (const step of node.steps(pod, true)) {
-      const live = this.cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
+      const live = this.cluster.look<Pod>(kubeResource.pods, ref);
       const patch = live && step.take(live, Date.now());
       if (live && patch) this.#write(live, patch);
     }
@@ -331,7 +330,7 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       fleet.meet = ({ verb, plural, body }) => {
         if (verb !== 'create' || plural !== 'pods' || lost > 0) return;
         lost += 1;
-        fleet.cluster.put(kubeResource.pods, body as never);
+        fleet.cluster.put(kubeResource.pods, body as Pod);
         throw new KubeError({ status: 0, message: 'no answer within 30 s' });
       };
       await fleet.settle();

@@ -3,6 +3,7 @@ import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { Container, ContainerStatus, Pod, PodCondition } from '../../api/core/pod.ts';
 import { type NewRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { aPod } from './objects/pod.ts';
 
 /** A container of a template, as JSON. */
 export function templateContainer(name: string, image: string, overrides: JsonObject = {}): JsonObject {
@@ -59,14 +60,10 @@ export function inPlacePod(
     readonly statuses?: Readonly<Record<string, Partial<ContainerStatus>>>;
   } = {},
 ): Pod {
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name: 'web-1',
       uid: 'u-1',
-      resourceVersion: '1',
       creationTimestamp: '2026-07-01T07:00:00Z',
       labels: { app: 'web', ...revisionLabels(revision, { CloneSetShortHash: false }), ...labels },
       annotations,
@@ -84,7 +81,7 @@ export function inPlacePod(
         ...statuses[name],
       })),
     },
-  };
+  });
 }
 
 /** The record of an update on a pod, from its text. */

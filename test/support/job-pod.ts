@@ -1,7 +1,8 @@
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { terminationRequest } from '../../api/job-sidecar-termination.ts';
-import { createdAt } from './recreate-requests.ts';
+import { createdAt } from './objects/metadata.ts';
+import { aPod } from './objects/pod.ts';
 
 /** How one container of a job's pod is. */
 export type JobContainerNow = 'running' | 'backingOff' | 'unstarted' | { readonly exitCode: number };
@@ -31,17 +32,8 @@ const envOf = { main: [], sidecar: [stops], image: [image], both: [stops, image]
 /** The pod of a job on `node-1`, of which all containers run unless told otherwise. */
 export function jobPod(given: JobPod): Pod {
   const { marks, now = {}, restartPolicy = 'Never', phase = 'Running', images = {}, instances = {} } = given;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'job-1',
-      uid: 'pod-1',
-      resourceVersion: '1',
-      creationTimestamp: createdAt,
-      ...given.metadata,
-    },
+  return aPod({
+    metadata: { name: 'job-1', ...given.metadata },
     spec: {
       nodeName: 'node-1',
       restartPolicy,
@@ -56,7 +48,7 @@ export function jobPod(given: JobPod): Pod {
       phase,
       containerStatuses: Object.keys(marks).map((name) => statusOf(name, now[name] ?? 'running', instances[name] ?? 0)),
     },
-  };
+  });
 }
 
 /** The ID of an instance of a container, the first one unless told otherwise. */

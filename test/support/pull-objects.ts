@@ -1,5 +1,6 @@
 import type { ImageListPullJob, ImagePullJob, ImagePullJobSpec } from '../../api/image-pull-job/types.ts';
 import type { ImageTag, ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
+import { metadataOf } from './objects/metadata.ts';
 
 /** When everything in these tests was created. */
 export const bornAt = '2026-11-21T10:00:00Z';
@@ -10,14 +11,10 @@ export function pullJob(spec: Partial<ImagePullJobSpec> = {}, more: Partial<Imag
   return {
     apiVersion: 'apps.kruise.io/v1beta1',
     kind: 'ImagePullJob',
-    metadata: {
-      namespace: 'shop',
-      name: 'warm',
-      uid: 'job-1',
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: bornAt,
-    },
+    metadata: metadataOf(
+      { namespace: 'shop', name: 'warm', uid: 'job-1' },
+      { generation: 1, creationTimestamp: bornAt },
+    ),
     spec: {
       image: 'nginx:1.27',
       imagePullPolicy: 'IfNotPresent',
@@ -54,14 +51,10 @@ export function nodeImage(
   return {
     apiVersion: 'apps.kruise.io/v1beta1',
     kind: 'NodeImage',
-    metadata: {
-      name,
-      uid: `uid-${name}`,
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: bornAt,
-      ...(labels && { labels }),
-    },
+    metadata: metadataOf(
+      { name, uid: `uid-${name}` },
+      { generation: 1, creationTimestamp: bornAt, ...(labels && { labels }) },
+    ),
     spec: { images },
     status: { desired: 0, succeeded: 0, failed: 0, pulling: 0, imageStatuses },
   };

@@ -25,8 +25,9 @@ import {
 } from '../../workflows/plan/recreate/report.ts';
 import { recreateStatus } from '../../workflows/plan/recreate/status.ts';
 import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
-import { createdAt, gatedPod, operationFor, originalId, plainClient } from './recreate-requests.ts';
+import { MemoryCluster } from './fake-api/memory-cluster.ts';
+import { createdAt } from './objects/metadata.ts';
+import { gatedPod, operationFor, originalId } from './recreate-requests.ts';
 
 interface Instance {
   readonly id: string;
@@ -122,7 +123,7 @@ export class Simulation {
     this.#cluster.put(crr, request);
     this.#cluster.put(kubeResource.pods, gatedPod());
     this.#cluster.put(kubeResource.nodes, { metadata: { name: 'node-1', uid: 'uid-of-node-1' } });
-    const kube = plainClient(this.#cluster);
+    const kube = this.#cluster.client();
     this.#activities = requestActivities({ kube, now: () => new Date(this.#now()) });
     for (const { name } of request.spec.containers) {
       this.#containers.set(name, [{ id: originalId(name), restartCount: 0, running: true, ready: true }]);

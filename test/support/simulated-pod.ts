@@ -1,4 +1,4 @@
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/core/pod.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
@@ -6,6 +6,7 @@ import { type ContainerMeta, formatContainersMeta, plainHash } from '../../api/i
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 
 /** One running instance of a container: what it was started with, whatever the pod says by now. */
 export interface Instance {
@@ -170,33 +171,6 @@ export class SimulatedPod {
     this.pod = { ...stored, metadata: { ...stored.metadata, ...versions } };
     return true;
   }
-}
-
-/** A strategic merge patch of a pod, as far as those of this project go: lists are merged by name or type. */
-export function strategicMerge(object: JsonObject, patch: JsonObject): JsonObject {
-  const result: Record<string, Json | undefined> = { ...object };
-  for (const [key, value] of Object.entries(patch)) {
-    const before = result[key];
-    if (value === null || value === undefined) delete result[key];
-    else if (isJsonList(value) && isJsonList(before)) result[key] = mergeLists(before, value);
-    else if (isJsonObject(value)) result[key] = strategicMerge(isJsonObject(before) ? before : {}, value);
-    else result[key] = isJsonList(value) ? mergeLists([], value) : value;
-  }
-  return result;
-}
-
-function mergeLists(all: readonly Json[], changes: readonly Json[]): readonly Json[] {
-  const isRemoval = (item: Json) => isJsonObject(item) && item.$patch === 'delete';
-  const gone = changes.filter(isRemoval).flatMap((item) => (isJsonObject(item) ? [item.uid] : []));
-  const before = all.filter((item) => !isJsonObject(item) || item.uid === undefined || !gone.includes(item.uid));
-  const patch = changes.filter((item) => !isRemoval(item));
-  const keyOf = (item: Json) => (isJsonObject(item) ? (item.name ?? item.type) : item);
-  const merged = before.map((item) => {
-    const change = patch.find((candidate) => keyOf(candidate) === keyOf(item));
-    return isJsonObject(item) && isJsonObject(change) ? strategicMerge(item, change) : item;
-  });
-  const added = patch.filter((item) => !before.some((existing) => keyOf(existing) === keyOf(item)));
-  return [...merged, ...added.map((item) => (isJsonObject(item) ? strategicMerge({}, item) : item))];
 }
 
 function asJson(value: object): JsonObject {

@@ -14,21 +14,13 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const noSignal = new AbortController().signal;
 
 function set(version: string, spec: object = {}, metadata: object = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', ...metadata },
-    spec: {
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
-      ...spec,
-    },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid', ...metadata }, spec });
 }
 
 interface Reviewed {

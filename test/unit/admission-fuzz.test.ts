@@ -18,7 +18,7 @@ import { admissionRoute } from '../../watcher/admission/review/review.ts';
 import { carryOut, certificatePolicy } from '../../watcher/admission/server/certificates.ts';
 import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server/server.ts';
 import { bundleOf } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Reviews as the API server sends them, then bent: a field or a whole branch is replaced by something else, or goes.
 // Each is refused with a reason, or allowed and then harmless. Nothing makes the server fall over or answer 5xx.

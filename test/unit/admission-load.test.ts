@@ -13,7 +13,8 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import type { PodTrials } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
 import type { Answer } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 // What a request may cost is judged in CPU time of this process, several times what it takes: linear work of a few
 // megabytes takes some tens of milliseconds, quadratic work seconds or hours.
@@ -72,16 +73,7 @@ function variables(count: number): JsonObject[] {
 }
 
 function set(spec: object, version = 'v1beta1'): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid' },
-    spec: {
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
-      ...spec,
-    },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid' }, spec });
 }
 
 describe('the cost of a review', () => {

@@ -12,7 +12,7 @@ import { reviewPod } from '../../watcher/admission/pod.ts';
 import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
 import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // A refusal has one form whatever the kind: every problem at once, each with its path, once as causes and once in one line.
 

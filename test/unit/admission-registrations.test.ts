@@ -16,7 +16,7 @@ import {
   syncRegistrations,
   type WebhookConfiguration,
 } from '../../watcher/admission/server/registrations.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
   (document) => document.toJS() as { kind: string } & Record<string, unknown>,
@@ -288,7 +288,7 @@ describe('a pass over the registrations', () => {
       resource: of,
       name: which,
       required: true,
-      seen: () => cluster.look(of, { name: which }) as unknown as WebhookConfiguration | undefined,
+      seen: () => cluster.look<WebhookConfiguration>(of, { name: which }),
     });
     return [
       look(resource, name),

@@ -9,7 +9,7 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { podWebhook } from '../../api/webhooks.ts';
 import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
 import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { waitFor } from '../support/wait.ts';
 
 type Document = { readonly kind: string; readonly metadata: { readonly name: string } };

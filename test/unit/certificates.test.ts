@@ -25,7 +25,7 @@ import {
   keyFits,
   speaksFor,
 } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 
 const day = 86_400_000;
 const year = 365 * day;
@@ -264,8 +264,8 @@ describe('the Secret that replicas share', () => {
     // Both have read before either creates.
     let readers = 0;
     const bothHaveRead = Promise.withResolvers<void>();
-    const delay = async (call: string) => {
-      if (!call.startsWith('get')) return await bothHaveRead.promise;
+    const delay = async ({ verb }: SeenCall) => {
+      if (verb !== 'get') return await bothHaveRead.promise;
       readers += 1;
       if (readers >= 2) bothHaveRead.resolve();
     };

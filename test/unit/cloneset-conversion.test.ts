@@ -4,17 +4,13 @@ import fc from 'fast-check';
 import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
 import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import type { CloneSetVersion } from '../../api/cloneset/types.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
 const beta = 'apps.kruise.io/v1beta1';
 
 function set(version: CloneSetVersion, spec: JsonObject = {}, metadata: JsonObject = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', ...metadata },
-    spec: { selector: { matchLabels: { app: 'web' } }, template: { metadata: { labels: { app: 'web' } } }, ...spec },
-  };
+  return cloneSetDraft({ version, metadata, spec });
 }
 
 function convert(object: JsonObject, apiVersion: string) {

@@ -30,7 +30,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
-import { endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
+import { endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const gates: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
 const created = { metadata: { labels: { 'apps.kruise.io/pre-predownload-created': 'true' } } };
@@ -64,19 +64,9 @@ function inPlace(inPlaceUpdateStrategy: InPlaceUpdateStrategy): CloneSet {
 
 /** A job of the set as the API server has it. */
 function known(name: string, deleting = false): ImagePullJob {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ImagePullJob',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid: `${name}-uid`,
-      resourceVersion: '7',
-      creationTimestamp: now,
-      ...(deleting && { deletionTimestamp: now }),
-    },
-    spec: { image: newImage, completionPolicy: { type: 'Always' } },
-  };
+  const { metadata, ...job } = pullJob({ image: newImage });
+  const identity = { name, uid: `${name}-uid`, resourceVersion: '7', creationTimestamp: now };
+  return { ...job, metadata: { ...metadata, ...identity, ...(deleting && { deletionTimestamp: now }) } };
 }
 
 describe('images pulled ahead', () => {

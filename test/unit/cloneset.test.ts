@@ -26,6 +26,7 @@ import {
 import { causeOf, describeErrors, messageOf } from '../../api/core/field-error.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const versions = ['v1alpha1', 'v1beta1'] as const satisfies readonly CloneSetVersion[];
 const protection = { ResourcesDeletionProtection: true, DeletionProtectionForCRDCascadingGate: false };
@@ -38,12 +39,7 @@ function template(spec: JsonObject = {}, labels: JsonObject = { app: 'web' }): J
 }
 
 function set(version: CloneSetVersion = 'v1beta1', spec: JsonObject = {}, metadata: JsonObject = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', ...metadata },
-    spec: { replicas: 3, selector: { matchLabels: { app: 'web' } }, template: template(), ...spec },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid', ...metadata }, spec: { replicas: 3, ...spec } });
 }
 
 /** A set whose update has this pace, wherever its version has it. */

@@ -21,6 +21,8 @@ import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';
 import '../support/property-seed.ts';
+import { aPod } from '../support/objects/pod.ts';
+import { aRecreateRequest } from '../support/objects/recreate-request.ts';
 
 const podRef = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const requestRef = { namespace: 'shop', name: 'restart-web', uid: 'request-1' };
@@ -33,16 +35,8 @@ function request(
   containers: readonly ListedContainer[] = [{ name: 'app' }],
   overrides: { metadata?: object; phase?: 'Recreating' | 'Completed'; graceSeconds?: number } = {},
 ): ContainerRecreateRequest {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ContainerRecreateRequest',
-    metadata: {
-      ...requestRef,
-      resourceVersion: '1',
-      creationTimestamp: '2026-01-01T00:00:00Z',
-      labels: { 'crr.apps.kruise.io/pod-uid': podRef.uid, 'crr.apps.kruise.io/node-name': 'node-1' },
-      ...overrides.metadata,
-    },
+  return aRecreateRequest({
+    metadata: { ...requestRef, ...overrides.metadata },
     spec: {
       podName: podRef.name,
       containers: [...containers],
@@ -51,7 +45,7 @@ function request(
       }),
     },
     status: { phase: overrides.phase ?? 'Recreating' },
-  };
+  });
 }
 
 /** Time that moves only when a test says so. */
@@ -712,18 +706,11 @@ function podWith(
   overrides: { podIP?: string; deletionTimestamp?: string } = {},
 ): Pod {
   const { podIP, deletionTimestamp } = overrides;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      ...podRef,
-      resourceVersion: '1',
-      creationTimestamp: '2026-01-01T00:00:00Z',
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
+  return aPod({
+    metadata: { ...podRef, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     spec: { containers: [{ name: 'app' }] },
     status: { containerStatuses, ...(podIP !== undefined && { podIP }) },
-  };
+  });
 }
 
 describe('awaitContainer', () => {

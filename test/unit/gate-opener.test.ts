@@ -17,6 +17,7 @@ import { trimPod } from '../../daemon/pod-view.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
+import { aPod } from '../support/objects/pod.ts';
 
 const drainedAt = '2026-01-01T00:00:10Z';
 const app: Container = { name: 'app', image: 'shop:2' };
@@ -56,16 +57,12 @@ function podWith(facts: Facts = {}): Pod {
   const { name = 'web', conditions = [held, unready] } = facts;
   const observedGeneration = 'observedGeneration' in facts ? facts.observedGeneration : 2;
   const state = 'state' in facts ? facts.state : {};
-  const pod: Pod = {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  const pod = aPod({
     metadata: {
-      namespace: 'shop',
       name,
       uid: `${name}-uid`,
       resourceVersion: '7',
       generation: 2,
-      creationTimestamp: '2026-01-01T00:00:00Z',
       ownerReferences: [
         { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'set', controller: true },
       ],
@@ -86,7 +83,7 @@ function podWith(facts: Facts = {}): Pod {
         containerID: `containerd://${name}-${container}-0`,
       })),
     },
-  };
+  });
   return trimPod(pod, { DaemonWatchingPod: true });
 }
 

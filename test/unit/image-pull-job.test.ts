@@ -28,6 +28,7 @@ import {
   standings,
 } from '../../workflows/plan/images/image-pull-job.ts';
 import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/images/node-image.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const nginx = { name: 'nginx', tag: '1.27' };
@@ -210,17 +211,7 @@ describe('the nodes that are meant', () => {
     nodeImage('c', {}, {}, { zone: 'one' }),
   ];
   const pod = (name: string, nodeName: string | undefined, more: Partial<Pod> = {}): Pod => ({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid: name,
-      resourceVersion: '1',
-      creationTimestamp: bornAt,
-      labels: { app: 'web' },
-    },
-    spec: { containers: [], ...(nodeName && { nodeName }) },
+    ...aPod({ metadata: { name, uid: name, labels: { app: 'web' } }, spec: { ...(nodeName && { nodeName }) } }),
     ...more,
   });
   const named = (spec: Partial<ImagePullJobSpec>, pods: readonly Pod[] = []) =>

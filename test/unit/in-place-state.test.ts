@@ -17,6 +17,7 @@ import { envHash, envReferences, expectedEnvHash, startedEnvHash } from '../../a
 import { formatGrace, graceOf, isInGrace, parseGrace } from '../../api/in-place/grace.ts';
 import { formatState, type InPlaceState, parseState, stateOf } from '../../api/in-place/state.ts';
 import { isInPlaceComplete, unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { recorded } from '../support/recorded.ts';
 
 const gates = parseFeatureGates();
@@ -343,22 +344,11 @@ function podWith(
     restartCount: 0,
     ...status,
   }));
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web-1',
-      uid: 'u',
-      resourceVersion: '1',
-      creationTimestamp: '2026-07-01T07:00:00Z',
-      annotations,
-      labels: { team: 'a' },
-      ...(generation !== undefined && { generation }),
-    },
+  return aPod({
+    metadata: { name: 'web-1', annotations, labels: { team: 'a' }, ...(generation !== undefined && { generation }) },
     spec: { containers },
     status: { containerStatuses, ...(observedGeneration !== undefined && { observedGeneration }) },
-  };
+  });
 }
 
 function reportOf(...entries: readonly { name: string; id: string; plainHash?: number; envHash?: number }[]) {

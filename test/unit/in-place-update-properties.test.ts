@@ -16,6 +16,7 @@ import {
   refreshInPlace,
   startInPlace,
 } from '../../workflows/plan/fleet/in-place/update.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { ConflictError, SimulatedPod } from '../support/simulated-pod.ts';
 
 const gates = { ...parseFeatureGates(), InPlaceWorkloadVerticalScaling: true };
@@ -123,14 +124,10 @@ function revisionOf(shape: Look, made: Make, number: number): NewRevision {
 /** The pod as it was created from a revision, with the barriers that admission adds. */
 function podOf(revision: NewRevision, made: Make): Pod {
   const { metadata, spec } = JSON.parse(JSON.stringify(templateOf(revision))) as Pod;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name: 'web-1',
       uid: 'u-1',
-      resourceVersion: '1',
       creationTimestamp: '2026-11-21T05:00:00Z',
       labels: { ...metadata.labels, ...revisionLabels(revision.metadata.name, gates) },
       annotations: { ...metadata.annotations },
@@ -143,7 +140,7 @@ function podOf(revision: NewRevision, made: Make): Pod {
         env: [...(container.env ?? []), ...barrier(made.priorities[index])],
       })),
     },
-  };
+  });
 }
 
 function barrier(priority: number | undefined): readonly EnvVar[] {

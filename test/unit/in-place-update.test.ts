@@ -19,9 +19,9 @@ import {
   refreshInPlace,
   startInPlace,
 } from '../../workflows/plan/fleet/in-place/update.ts';
+import { strategicMerge } from '../support/fake-api/strategic-merge.ts';
 import { inPlacePod, inService, withPriority } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
-import { strategicMerge } from '../support/simulated-pod.ts';
 
 const gates = parseFeatureGates();
 const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };

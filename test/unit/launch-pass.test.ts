@@ -10,9 +10,10 @@ import {
   passOverLaunch,
 } from '../../watcher/kinds/pod/container-launch-priority.ts';
 import { trimPod } from '../../watcher/trim.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
 import { orderedPod } from '../support/ordered-pod.ts';
-import { cacheOf, conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { cacheOf, conflict, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'web' };
 const barrierRef = { namespace: 'shop', name: 'web-barrier' };
@@ -43,13 +44,13 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
   const calls: SeenCall[] = [];
   const told = new Set<string>();
   let meet: (call: SeenCall) => void = () => undefined;
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     calls.push(call);
     meet(call);
   }) as KubeWriter;
 
-  const livePod = () => cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
-  const liveBarrier = () => cluster.look(kubeResource.configMaps, barrierRef) as unknown as LaunchBarrier | undefined;
+  const livePod = () => cluster.look<Pod>(kubeResource.pods, ref);
+  const liveBarrier = () => cluster.look<LaunchBarrier>(kubeResource.configMaps, barrierRef);
   return {
     cluster,
     calls,

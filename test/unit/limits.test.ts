@@ -18,6 +18,7 @@ import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import { depthOf } from '../../api/core/limits.ts';
 import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
 import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 const times = <Item>(count: number, make: (index: number) => Item) =>
@@ -29,16 +30,7 @@ function nested(levels: number): JsonObject {
 }
 
 function cloneSet(spec: JsonObject, version = 'v1beta1'): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop' },
-    spec: {
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
-      ...spec,
-    },
-  };
+  return cloneSetDraft({ version, spec });
 }
 
 /** A value with a text in it that is so long that the whole takes so many bytes. */

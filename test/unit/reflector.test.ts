@@ -5,7 +5,9 @@ import { type Change, compareVersions, createCache, type WritableCache } from '.
 import { createKubeClient, type ListOptions, type WatchOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { Reflector, type ReflectorOptions } from '../../kube/reflector.ts';
-import { eventLine, FakeApiServer, refusal, type SeenRequest } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
+import { eventLine } from '../support/fake-api/fake-watch.ts';
+import type { SeenRequest } from '../support/fake-api/http-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const things: Resource = { group: 'test.io', version: 'v1', plural: 'things', kind: 'Thing', namespaced: true };
@@ -687,7 +689,7 @@ async function happen(what: Happening, server: FakeApiServer, past: string[]): P
   const watch = server.watches[0];
   switch (what.kind) {
     case 'put':
-      past.push(eventLine('MODIFIED', server.put(path, { metadata: { name: what.name } })));
+      past.push(eventLine('MODIFIED', server.put(path, { metadata: { name: what.name }, size: past.length })));
       return;
     case 'remove':
       server.remove(path, undefined, what.name);

@@ -20,6 +20,7 @@ import {
   type StaleInstance,
 } from '../../workflows/plan/refresh-environment.ts';
 import { inPlacePod } from '../support/in-place-pod.ts';
+import { aNode } from '../support/objects/node.ts';
 
 const follows = (name: string, image = 'docker.io/library/shop:1'): Container => ({
   name,
@@ -225,11 +226,7 @@ describe('lookAtEnvironment', () => {
     pod: { namespace: 'shop', name: 'web-1', uid: 'u-1' },
     node: { name: 'node-1', uid: 'gone-node-1' },
   };
-  const node = {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'node-1', uid: 'n-1', resourceVersion: '1', creationTimestamp: '' },
-  };
+  const node = aNode({ metadata: { uid: 'n-1' } });
 
   function lookAt(live: Pod | KubeError) {
     const get = async (resource: { readonly kind: string }): Promise<KubeObject> => {

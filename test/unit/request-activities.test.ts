@@ -13,18 +13,9 @@ import {
   sidecarTerminatedCondition,
 } from '../../api/core/well-known.ts';
 import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import {
-  conflict,
-  createdAt,
-  gatedPod,
-  operationFor,
-  originalId,
-  plainClient,
-  request,
-  type SeenCall,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { conflict, gatedPod, operationFor, originalId, request, unavailable } from '../support/recreate-requests.ts';
 
 const noon = '2026-01-01T12:00:00Z';
 
@@ -42,7 +33,7 @@ function activitiesOn(setting: Setting = {}) {
   if (!('pod' in setting) || setting.pod) cluster.put(kubeResource.pods, pod);
   cluster.put(kubeResource.nodes, { metadata: { name: 'node-1', uid: 'uid-of-node-1' } });
   const calls: SeenCall[] = [];
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet?.(call);
     calls.push(call);
   });
@@ -54,8 +45,8 @@ function activitiesOn(setting: Setting = {}) {
     ref: operation.request,
     cluster,
     look: (skip = 0) => activities.lookAtRequest({ operation, skip }),
-    live: () => cluster.look(crr, made.metadata) as unknown as ContainerRecreateRequest | undefined,
-    livePod: () => cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined,
+    live: () => cluster.look<ContainerRecreateRequest>(crr, made.metadata),
+    livePod: () => cluster.look<Pod>(kubeResource.pods, gatedPod().metadata),
     reads: () => calls.filter(({ verb, plural }) => verb === 'get' && plural === crr.plural).length,
     writes: () => calls.filter(({ verb }) => verb !== 'get'),
     events: () => calls.filter(({ verb }) => verb === 'create').map(({ body }) => body as Event),
@@ -407,7 +398,7 @@ describe('takeOutOfService', () => {
 
   it('CRR-22: marks the beginning once, whoever comes twice', async () => {
     const { operation, cluster, writes } = activitiesOn();
-    const at = (iso: string) => requestActivities({ kube: plainClient(cluster), now: () => new Date(iso) });
+    const at = (iso: string) => requestActivities({ kube: cluster.client(), now: () => new Date(iso) });
     await at(noon).takeOutOfService(operation);
     expect(await at('2026-01-01T13:00:00Z').takeOutOfService(operation)).toEqual({ since: noon, isHeld: true });
     expect(writes()).toEqual([]);

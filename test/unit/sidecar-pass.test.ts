@@ -6,7 +6,8 @@ import { passOverSidecars } from '../../watcher/kinds/pod/job-sidecar-terminatio
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { cacheOf, createdAt } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { cacheOf } from '../support/recreate-requests.ts';
 
 const workflowId = 'terminate-sidecars/pod-1';
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;

@@ -3,7 +3,8 @@ import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
-import { createdAt, gatedPod } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { gatedPod } from '../support/recreate-requests.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 

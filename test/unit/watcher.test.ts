@@ -7,7 +7,7 @@ import type { Term } from '../../kube/leader.ts';
 import type { ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
 import { createMetrics } from '../../workers/metrics.ts';
-import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 
 function resource(plural: string): Resource {
