@@ -1,4 +1,4 @@
-/** What workflows ask of this node: the activities of its worker. */
+/** What workflows request from this node: the activities of its worker. */
 
 import { EventEmitter } from 'node:events';
 import { containerActivities } from '../activities/cri/containers.ts';
@@ -39,7 +39,7 @@ export interface NodeWorkMeans {
   readonly log: Logger;
 }
 
-/** The activities of this node; they share their state over all workers that run them. */
+/** The activities of this node; they share state across all workers that run them. */
 export function nodeWork(means: NodeWorkMeans): NodeWorkerOptions['activities'] {
   const { kube, nodeName, runtimes, stops, events, log } = means;
   const { cache, reflector } = means.watches.pods;
@@ -61,7 +61,7 @@ export function nodeWork(means: NodeWorkMeans): NodeWorkerOptions['activities'] 
     ...shared,
   });
   return (stopping) => {
-    EventEmitter.setMaxListeners(0, stopping); // one for each wait
+    EventEmitter.setMaxListeners(0, stopping); // one listener per wait
     const images = imagesOf(stopping);
     const containers = containerActivities({
       nodeName,
