@@ -7,7 +7,10 @@ import type { KubeClient } from '../../kube/client.ts';
 import { tellEvent } from '../../kube/events.ts';
 
 export interface OperatorEventActivities {
-  /** Writes an Event about a fleet object: who steered its roll-out, or why a command had no effect. One key, one Event. */
+  /**
+   * Writes an Event about a fleet object: who sent a command to its roll-out, or why a command had no effect. One Event
+   * per key.
+   */
   announceRollOutCommand(input: {
     readonly kind: string;
     readonly target: ObjectRef;
@@ -24,15 +27,15 @@ export interface OperatorEventActivities {
 export interface HeardCommand {
   readonly command: CommandName;
   readonly by: string;
-  /** What it was given for: a container, a pod. */
+  /** The target of the command: a container, a pod. */
   readonly target?: string | undefined;
-  /** Why it had no effect; absent: it was obeyed. */
+  /** Why it had no effect; absent: it took effect. */
   readonly refused?: string | undefined;
-  /** The same key is written once. */
+  /** One Event is written per key. */
   readonly key: string;
 }
 
-/** Writes an Event about an object that names who steered its operation. */
+/** Writes an Event about an object that names who sent a command to its operation. */
 export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
@@ -55,7 +58,7 @@ export async function tellOfCommand(
   });
 }
 
-/** Tells people; nothing depends on it. */
+/** Writes Events for people; nothing depends on them. */
 export function operatorEventActivities({
   kube,
   now,
