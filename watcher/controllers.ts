@@ -16,14 +16,14 @@ const controllersOfKinds: PerKind<ControllerOf> = {
   ContainerRecreateRequest: recreateRequests,
   CloneSet: cloneSetController,
   PodProbeMarker: podProbes,
-  // The controller of PodProbeMarker writes them.
+  // Written by the controller of PodProbeMarker.
   NodePodProbe: 'none',
   NodeImage: nodeImageKeeper,
   ImagePullJob: imagePullJobRunner,
   ImageListPullJob: imageListPullJobRunner,
 };
 
-/** What pods ask for by labels, annotations and environment variables. */
+/** Features that pods request by labels, annotations and environment variables. */
 const controllersOfPods: readonly ControllerOf[] = [readinessGates, containerLaunches, sidecarTerminations];
 
 /** Every controller of the watcher. */

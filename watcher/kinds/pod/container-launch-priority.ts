@@ -1,7 +1,7 @@
 /**
- * Lets the containers of a pod start in order. One pass looks at one pod: what its barrier has published, which of its
- * containers are ready, and publishes what is due. The pod says meanwhile what the rest waits for; that change of the
- * pod is also what makes the kubelet look at once, which on its own tries a held container every 10 to 15 s.
+ * Starts the containers of a pod in order. One pass looks at one pod: which keys its barrier contains, which of its
+ * containers are ready; and publishes the keys that are due. The pod's annotation reports what the rest waits for. That
+ * change of the pod also makes the kubelet retry a held container at once; by itself it retries every 10 to 15 s.
  */
 
 import { timestamp } from '../../../api/base/time.ts';
@@ -38,7 +38,7 @@ import { waitFor } from '../../../workflows/plan/decision.ts';
 import { waitingOnBlockersSince } from '../../../workflows/plan/waiting-since.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 
-/** The index of barriers by the UID of the pod that they belong to. */
+/** The index of barriers by the UID of their pod. */
 export const barriersByPod = 'pod';
 
 /** Index functions of the cache of barriers. */
@@ -46,7 +46,7 @@ export const barrierIndexes = {
   [barriersByPod]: (barrier: LaunchBarrier): readonly string[] => barrierOwners(barrier),
 };
 
-/** How the watcher finds barriers among all ConfigMaps. */
+/** Selects barriers among all ConfigMaps. */
 export const barrierSelector = `${launchMark.barrier}=true`;
 
 export interface LaunchPassDependencies {
@@ -54,11 +54,13 @@ export interface LaunchPassDependencies {
   readonly pods: Pick<Cache<Pod>, 'byUid'>;
   readonly barriers: Pick<Cache<LaunchBarrier>, 'byName' | 'byIndex' | 'seen'>;
   readonly now: () => number;
-  /** UIDs of pods about which an Event was written that admission has missed them. */
+  /** UIDs of pods for which the Event that admission has missed them was written. */
   readonly told: Set<string>;
 }
 
-/** Sees that the containers of ordered pods start one after the other, and that their barriers live as long as they. */
+/**
+ * Ensures that the containers of ordered pods start one after the other, and that barriers exist as long as their pods.
+ */
 export function containerLaunches({ kube, now, isLeading, cache, queue }: ControllerContext): Controller {
   const pods = cache<Pod>(kubeResource.pods);
   const barriers = cache<LaunchBarrier>(kubeResource.configMaps, barrierIndexes, { labelSelector: barrierSelector });
@@ -83,7 +85,7 @@ export function containerLaunches({ kube, now, isLeading, cache, queue }: Contro
   };
 }
 
-/** Whether the launch of this pod is ordered, or was meant to be. */
+/** Whether the launch of this pod is ordered, or should have been. */
 export function isOrdered(pod: Pod): boolean {
   return heldContainers(pod).length > 0 || wasMissed(pod);
 }
@@ -102,25 +104,27 @@ export async function passOverLaunch(podUid: string, world: LaunchPassDependenci
   const text = isNews ? progressOf(containers, barrier, step) : undefined;
   const [isTold] = await Promise.all([
     isNews ? tell(pod, step, world) : true,
-    // one Event for what is published, whatever becomes of the rest
+    // one Event for what is published, whether or not the annotation can be written
     text && sayOf(pod, text, keyOf(pod, step), world),
     version && world.barriers.seen(version.uid, version.resourceVersion, AbortSignal.timeout(seenMs)),
   ]);
   if (!isTold) return { againInMs: conflictMs };
-  // the ConfigMap that is in the way is not watched
+  // the ConfigMap with this name is not watched
   return step.waitingFor?.reason === 'BarrierNameTaken' ? { againInMs: takenMs } : undefined;
 }
 
-/** Somebody else has written the pod; the cache shows it soon. */
+/** Another client has written the pod; the cache shows it soon. */
 const conflictMs = 200;
 
-/** A ConfigMap that is in the way is looked at again so often. */
+/** How often a foreign ConfigMap with the barrier's name is checked again. */
 const takenMs = 10_000;
 
-/** The pass after this one must not do the same again, so it waits for its own write; longer than any watch is silent. */
+/**
+ * The next pass must not repeat this write, so it waits until the cache shows it; longer than any watch may be silent.
+ */
 const seenMs = 60_000;
 
-/** Publishes what is due. A barrier that exists and the cache does not show is read, and decided on again. */
+/** Publishes what is due. An existing barrier that the cache does not show is read, and decided on again. */
 async function publishDue(
   pod: Pod,
   containers: readonly LaunchContainer[],
@@ -128,7 +132,7 @@ async function publishDue(
   world: LaunchPassDependencies,
 ): Promise<{ readonly step: LaunchStep; readonly version?: ObjectMeta }> {
   const published = keysOf(barrier);
-  // CLP-22: what was published before is published again, whatever the containers do now
+  // CLP-22: keys that were published before are published again, whatever state the containers are in
   const step = isLaunchCompleted(pod) ? everything(containers, published) : nextLaunch({ containers, published });
   if (barrier && step.publish.length === 0) return { step };
   try {
@@ -136,7 +140,7 @@ async function publishDue(
     return { step, version: (await publish(pod, barrier, due, world)).metadata };
   } catch (error) {
     if (barrier || !hasMovedOn(error)) throw error;
-    // one without our label: left behind, by OpenKruise, or somebody else's
+    // a ConfigMap without our label: left behind, created by OpenKruise, or foreign
     const { namespace = '', name } = pod.metadata;
     const ref = { namespace, name: barrierName(name) };
     const found = await world.kube.get<LaunchBarrier>(kubeResource.configMaps, ref);
@@ -147,7 +151,10 @@ async function publishDue(
   }
 }
 
-/** A ConfigMap that is no barrier of a pod is left as it is: who may create pods need not be allowed to write into it. */
+/**
+ * A ConfigMap that is not a barrier of a pod is not changed: the user who created the pod may have no right to write
+ * it.
+ */
 function heldByName({ metadata }: LaunchBarrier): LaunchStep {
   const reason = 'BarrierNameTaken';
   const waitingFor = waitFor(reason, [`configmap/${metadata.name}`], launchWaits[reason]);
@@ -169,8 +176,8 @@ async function ownBarrier(pod: Pod, world: LaunchPassDependencies): Promise<Laun
 }
 
 /**
- * The barrier, if it may be used for exactly this pod. One that an earlier pod of the same name has left behind would let
- * all containers start at once, and go away under their feet later: it is removed (CLP-23).
+ * The barrier, if it belongs to exactly this pod. One that an earlier pod of the same name has left behind would let
+ * all containers start at once, and would then be garbage collected: it is deleted (CLP-23).
  */
 async function own(
   pod: Pod,
@@ -185,7 +192,7 @@ async function own(
   return undefined;
 }
 
-/** Adds keys, in a new barrier where there is none. */
+/** Adds keys to the barrier, which is created if there is none. */
 async function publish(
   pod: Pod,
   known: LaunchBarrier | undefined,
@@ -213,7 +220,10 @@ function description(podName: string): string {
   );
 }
 
-/** Writes what the pod waits for, or that it is complete. False when somebody else has written the pod meanwhile. */
+/**
+ * Writes what the pod waits for, or that the launch is complete. False when another client has written the pod
+ * meanwhile.
+ */
 async function tell(pod: Pod, step: LaunchStep, { kube, now }: LaunchPassDependencies): Promise<boolean> {
   const { namespace = '', name, uid, resourceVersion, annotations } = pod.metadata;
   const waitingFor = waitingOnBlockersSince(launchStatusOf(pod)?.waitingFor, step.waitingFor, timestamp(now()));
@@ -233,7 +243,7 @@ async function tell(pod: Pod, step: LaunchStep, { kube, now }: LaunchPassDepende
   }
 }
 
-/** What people read of this step; nothing when there is no news in it. */
+/** The Event for this step; undefined when nothing has changed. */
 function progressOf(
   containers: readonly LaunchContainer[],
   barrier: LaunchBarrier | undefined,
@@ -259,7 +269,7 @@ function keyOf({ metadata }: Pod, step: LaunchStep): string {
   return `${metadata.uid}.${last < 0 ? `m${-last}` : last}`;
 }
 
-/** A pod that asks for an order, and that admission has not seen while it was made. */
+/** A pod that requests an order, and that admission did not see when it was created. */
 function wasMissed(pod: Pod): boolean {
   const { metadata, spec, status } = pod;
   if (status?.phase !== undefined && status.phase !== 'Pending') return false;
@@ -282,7 +292,7 @@ async function sayOf(pod: Pod, text: EventText, key: string, { kube, now }: Laun
   await tellEvent(kube, { about: pod, component: eventComponent.launchPriority, ...text, atMs: now(), key });
 }
 
-/** The pod is gone; so is its barrier before another pod of its name can be misled by it (CLP-25). */
+/** The pod is gone: deletes its barrier before another pod of the same name can be affected by it (CLP-25). */
 async function removeBarriers(podUid: string, { kube, barriers }: LaunchPassDependencies): Promise<undefined> {
   for (const { metadata } of barriers.byIndex(barriersByPod, podUid)) {
     const { namespace = '', name, uid } = metadata;

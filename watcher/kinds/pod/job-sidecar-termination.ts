@@ -1,7 +1,7 @@
 /**
- * Sees that an operation runs for each pod whose main containers are done and whose sidecars are not. Whether that is so
- * stands in the pod, so a watcher that was away has missed nothing (JST-33). What operators command stands there, too:
- * there is no other object of it that everybody can write who runs pods.
+ * Ensures that an operation runs for each pod whose main containers have completed and whose sidecars have not. All of
+ * that is in the pod, so a watcher that was away has missed nothing (JST-33). Commands of operators are in the pod,
+ * too: it is the only object of the feature that everybody who runs pods can write.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -47,11 +47,11 @@ export interface TerminationPassDependencies {
   readonly nodes: Pick<Cache<Node>, 'byName'>;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'tell' | 'command' | 'isSent' | 'trouble'>;
   readonly now: () => number;
-  /** UIDs of the pods for which an operation is wanted in this term. */
+  /** UIDs of the pods for which an operation was requested in this term. */
   readonly wanted: Set<string>;
 }
 
-/** Looks after pods whose sidecars end with their main containers (gate SidecarTerminator). */
+/** Terminates the sidecars of pods whose main containers have completed (gate SidecarTerminator). */
 export function sidecarTerminations(context: ControllerContext): Controller {
   const { kube, starter, config, now, isLeading, cache, queue } = context;
   if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
@@ -74,7 +74,7 @@ export function sidecarTerminations(context: ControllerContext): Controller {
   });
   nodes.onChange(({ before, after }) => {
     if (!isLeading() || (before && after && isVirtual(before) === isVirtual(after))) return;
-    for (const podUid of wanted) passes.add(podUid); // rare: a node came, went, or is of another sort
+    for (const podUid of wanted) passes.add(podUid); // rare: a node was created, deleted, or has become virtual or real
   });
   return {
     wantAll() {
@@ -90,7 +90,7 @@ export function sidecarTerminations(context: ControllerContext): Controller {
   };
 }
 
-/** One pass over the sidecars of one pod: an operation runs exactly while there is something to end. */
+/** One pass over the sidecars of one pod: an operation runs exactly while there is something to terminate. */
 export async function passOverSidecars(
   podUid: string,
   world: TerminationPassDependencies,
@@ -131,8 +131,8 @@ export async function passOverSidecars(
 }
 
 /**
- * Writes on the pod why Temporal does not go on with the end of its sidecars. An operation that goes on writes over it;
- * where there is none to be any more it is taken off here.
+ * Writes on the pod why Temporal does not continue its operation. A running operation overwrites it; where no operation
+ * is needed any more it is removed here.
  */
 async function tellTrouble(
   pod: Pod,
@@ -140,7 +140,7 @@ async function tellTrouble(
   { kube, now }: Pick<TerminationPassDependencies, 'kube' | 'now'>,
 ): Promise<void> {
   const { waitingFor: known, ...status } = terminationStatusOf(pod);
-  // a pause stays in sight: the annotation is what keeps it should the operation begin anew
+  // a pause stays visible: the annotation stores it in case the operation is restarted
   if (trouble ? known?.reason === 'Paused' : !isEngineReason(known?.reason) || isTerminationDue(pod)) return;
   const wait =
     trouble && waitFor(trouble.reason, trouble.blockedBy, trouble.unblock ?? terminationWaits[trouble.reason]);
@@ -154,7 +154,7 @@ async function tellTrouble(
   await unlessMovedOn(patch);
 }
 
-/** All of the pod that a decision rests on. */
+/** The fields of the pod that decisions are based on. */
 function inputsOf(pod: Pod): unknown {
   const { skipped, waitingFor } = terminationStatusOf(pod);
   const images = sidecarsOf(pod).map(
