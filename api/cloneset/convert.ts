@@ -28,7 +28,7 @@ import {
   preDownloadAnnotation,
 } from './types.ts';
 
-/** Whichever version the object is in, this one. Undefined: one of the two versions is not ours. */
+/** The object in v1beta1, v1alpha1 or back. Undefined: one of the two versions is unknown. */
 export function convertCloneSet(object: JsonObject, apiVersion: string): Converted | undefined {
   const from = cloneSetVersion(object);
   const to = cloneSetVersion({ apiVersion });
@@ -100,7 +100,7 @@ function toV1alpha1(object: JsonObject): JsonObject {
   const inPlace = objectOr(inPlaceUpdateStrategy);
   const kept = without(inPlace, preDownloadFields);
   const annotations = preDownloadAnnotations(inPlace);
-  // One that held nothing but what went into annotations was made from them.
+  // An object that contained nothing but the annotations' fields was created from them.
   const isGone = Object.keys(kept).length === 0 && Object.keys(annotations).length > 0;
   const updateStrategy = {
     ...pace,
@@ -114,7 +114,7 @@ type PreDownloadField = keyof typeof preDownloadAnnotation;
 
 const preDownloadFields = Object.keys(preDownloadAnnotation) as readonly PreDownloadField[];
 
-/** What the annotations say as fields, the metadata without these, and the annotations that say nothing. */
+/** The fields from the annotations, the metadata without these annotations, and the annotations that cannot be read. */
 function takePreDownload(metadata: Json | undefined): {
   readonly moved: JsonObject;
   readonly left: readonly string[];
@@ -139,7 +139,7 @@ function takePreDownload(metadata: Json | undefined): {
   };
 }
 
-/** The annotations that say what the fields say. */
+/** The annotations for these fields. */
 function preDownloadAnnotations(inPlace: JsonObject): JsonObject {
   return Object.fromEntries(
     preDownloadFields.flatMap((field) => {

@@ -2,8 +2,8 @@
  * A limit for concurrent runs; the others wait. Slots are assigned by namespace, so that slow probes of one namespace
  * cannot keep those of others waiting:
  *
- * share    a quarter of the slots: what a namespace gets whenever a slot is free
- * reserve  another quarter: stays free when a namespace has its share already
+ *   share    a quarter of the slots: what a namespace gets whenever a slot is free
+ *   reserve  another quarter: stays free when a namespace has its share already
  *
  * Of the waiting namespaces, the one with the fewest slots comes first, and among equals the one that has waited
  * longest for its turn.
