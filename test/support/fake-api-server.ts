@@ -3,13 +3,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Credentials } from '../../kube/credentials.ts';
 
-/** What goes wrong with one request. */
+/** A fault that is injected into one request. */
 export type Fault =
   /** The connection is dropped instead of an answer. */
   | { readonly kind: 'drop' }
-  /** The request is taken, and never answered. */
+  /** The request is accepted, and never answered. */
   | { readonly kind: 'stall' }
-  /** The answer breaks off after its first half. */
+  /** The answer is cut after its first half. */
   | { readonly kind: 'half' }
   | {
       readonly kind: 'answer';
@@ -25,27 +25,27 @@ export interface SeenRequest {
   readonly query: URLSearchParams;
   readonly headers: IncomingMessage['headers'];
   readonly body: unknown;
-  /** Of the TCP connection: the same number is the same connection. */
+  /** The number of the TCP connection. */
   readonly connection: number;
 }
 
-/** The refusal that a real API server would give, for a Fault of kind `answer`. */
+/** The answer of a real API server that rejects a call, for a fault of kind `answer`. */
 export function refusal(status: number, reason: string, message: string, details: object = {}): Fault {
   return { kind: 'answer', status, body: statusObject(status, reason, message, details) };
 }
 
 /**
- * A real HTTP server that plays an API server with a store of objects, and plays it as badly as it is told to. It
- * serves any resource: get, list in pages that expire, watch, create, merge patch and delete, with preconditions.
+ * A real HTTP server that simulates an API server with a store of objects, and injects faults. It serves any resource:
+ * get, list in pages that expire, watch, create, merge patch and delete, with preconditions.
  */
 export class FakeApiServer {
-  /** Every request since the start, oldest first. */
+  /** All requests, oldest first. */
   readonly requests: SeenRequest[] = [];
-  /** The watches that are open, oldest first. */
+  /** The open watches, oldest first. */
   readonly watches: FakeWatch[] = [];
-  /** Asked for each request: what goes wrong with it. */
+  /** Called for each request: returns the fault to inject. */
   fault: (request: SeenRequest) => Fault | undefined = () => undefined;
-  /** How soon a watch that has nothing to say sends a bookmark; never when absent. */
+  /** How often an idle watch sends a bookmark; never when absent. */
   bookmarkEveryMs: number | undefined;
 
   readonly #server: Server;
@@ -57,7 +57,7 @@ export class FakeApiServer {
   #version = 100;
   #connections = 0;
 
-  /** Listens on a free port of this machine. */
+  /** Listens on a free local port. */
   static async start(): Promise<FakeApiServer> {
     const server = new FakeApiServer();
     await new Promise<void>((resolve) => {
@@ -80,7 +80,7 @@ export class FakeApiServer {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Lets everybody in who names any token. */
+  /** Credentials that the server accepts: any token. */
   get credentials(): Credentials {
     return {
       server: new URL(this.url),
@@ -108,7 +108,7 @@ export class FakeApiServer {
     return [...this.#objects].filter(([key]) => key.startsWith(`${collection} `)).map(([, object]) => object);
   }
 
-  /** Creates or changes an object, as its owner would through the API, and returns it as stored. */
+  /** Creates or changes an object as another client would, and returns it as stored. */
   put<T extends object>(collection: string, object: T & { readonly metadata: NewMeta }): T & KubeObject {
     const key = keyOf(collection, object.metadata.namespace, object.metadata.name);
     const before = this.#objects.get(key);
@@ -129,7 +129,7 @@ export class FakeApiServer {
     return after;
   }
 
-  /** Takes an object away. */
+  /** Removes an object. */
   remove(collection: string, namespace: string | undefined, name: string): void {
     const key = keyOf(collection, namespace, name);
     const before = this.#objects.get(key);
@@ -142,14 +142,14 @@ export class FakeApiServer {
     });
   }
 
-  /** Forgets all history: pages in progress and watches from before are answered with 410 from now on. */
+  /** Compacts the history: list pages in progress and earlier watches are answered with 410 from now on. */
   compact(): void {
     this.#log = [];
     this.#compactedTo = this.#version;
     this.#snapshots.clear();
   }
 
-  /** Goes back to an earlier count, as a restored backup does, with these objects alone. */
+  /** Resets the version and the objects, like a restored backup. */
   restore(collection: string, objects: readonly KubeObject[], version: number): void {
     for (const watch of [...this.watches]) watch.drop();
     this.compact();
@@ -161,12 +161,12 @@ export class FakeApiServer {
     }
   }
 
-  /** Tells every open watch that nothing has changed up to this version, the present one when absent. */
+  /** Sends a bookmark with this version to every open watch; the current version when absent. */
   bookmark(version: string = this.version): void {
     for (const watch of this.watches) watch.send(bookmarkLine(version));
   }
 
-  /** Ends everything at once. */
+  /** Stops the server and closes all connections. */
   async stop(): Promise<void> {
     for (const watch of [...this.watches]) watch.end();
     for (const socket of this.#sockets.keys()) socket.destroy();
@@ -293,7 +293,7 @@ export class FakeApiServer {
       response.end(errorLine(410, 'Expired', `too old resource version: ${from} (${this.#compactedTo})`));
       return;
     }
-    // A version of the future is accepted, and nothing said until it is reached. Real servers do that, too.
+    // A version of the future is accepted, and no event sent until it is reached, like a real server does.
     const watch = new FakeWatch(collection, namespace, from, response, this.bookmarkEveryMs, () => this.version);
     response.on('close', () => {
       watch.forget();
@@ -339,35 +339,35 @@ export class FakeWatch {
     }
   }
 
-  /** Sends any text, unless stalled or ended. */
+  /** Sends any text, unless the watch is stalled or has ended. */
   send(text: string | Buffer): void {
     if (!this.#stalled && !this.#response.writableEnded) this.#response.write(text);
   }
 
-  /** Sends an event if it is for this watch. */
+  /** Sends an event if it matches this watch. */
   offer({ type, collection, object, version }: StoredEvent): void {
     if (collection !== this.#collection || version <= this.#from) return;
     if (this.#namespace !== undefined && object.metadata.namespace !== this.#namespace) return;
     this.send(eventLine(type, object));
   }
 
-  /** Says nothing more, but stays open: what a half-dead network looks like. */
+  /** Sends nothing more, but stays open: like a half-open connection. */
   stall(): void {
     this.#stalled = true;
   }
 
-  /** Ends in order, as after timeoutSeconds. */
+  /** Ends normally, as after timeoutSeconds. */
   end(): void {
     this.#response.end();
   }
 
-  /** Ends in order, but in the middle of a line. */
+  /** Ends normally, but in the middle of a line. */
   endInHalfALine(): void {
     this.send('{"type":"MODIFIED","object":{"metadata":{"na');
     this.end();
   }
 
-  /** Breaks off. */
+  /** Breaks the connection. */
   drop(): void {
     this.#response.destroy();
   }
@@ -386,7 +386,7 @@ export class FakeWatch {
 export interface NewMeta {
   readonly namespace?: string;
   readonly name: string;
-  /** Made up when absent. */
+  /** Generated when absent. */
   readonly uid?: string;
 }
 

@@ -11,18 +11,18 @@ export type CallLog = string[];
 type Stored = KubeObject & Record<string, unknown>;
 
 /**
- * An API server in memory, for tests that need objects and races but no HTTP: resourceVersions, conflicts, merge and
- * JSON patches, lists and watches by field selector `metadata.name`. Several clients may share one.
+ * An API server in memory, for tests that need objects and conflicts but no HTTP: resourceVersions, conflicts, merge
+ * and JSON patches, lists and watches by field selector `metadata.name`. Several clients may share one.
  */
 export class MemoryCluster {
   readonly calls: CallLog = [];
-  /** Pods that are deleted stay until `remove` is called. */
+  /** Whether deleted pods stay, terminating, until `remove` is called. */
   keepsTerminating = false;
   readonly #objects = new Map<string, Stored>();
   readonly #watchers = new Set<(path: string, event: WatchEvent<Stored>) => void>();
   #version = 0;
 
-  /** Puts an object there, whatever was there before, as somebody else would. */
+  /** Creates or replaces an object, like another client. */
   put<T extends object>(resource: Resource, object: T & { metadata: { name: string; namespace?: string } }): void {
     const path = pathOf(resource, object.metadata);
     const before = this.#objects.get(path);
@@ -39,17 +39,17 @@ export class MemoryCluster {
     } as Stored);
   }
 
-  /** The object as it is now. */
+  /** The current object. */
   look(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): Stored | undefined {
     return this.#objects.get(pathOf(resource, ref));
   }
 
-  /** All objects of a resource, as they are now. */
+  /** All current objects of a resource. */
   all(resource: Resource): readonly Stored[] {
     return [...this.#objects].filter(([path]) => matches(path, resource, {})).map(([, object]) => object);
   }
 
-  /** What a deletion does: a pod of a cluster that `keepsTerminating` is removed by its kubelet later. */
+  /** Deletes an object; with `keepsTerminating` the kubelet removes pods later. */
   delete(resource: Resource, ref: { readonly namespace?: string; readonly name: string }): void {
     const object = this.look(resource, ref);
     if (object === undefined) return;
@@ -71,7 +71,7 @@ export class MemoryCluster {
     for (const watcher of this.#watchers) watcher(path, { type: 'DELETED', object: gone });
   }
 
-  /** A client of its own. `delay` is awaited before each call takes effect, so that a test can interleave them. */
+  /** A client. `delay` is awaited before each call takes effect, so that a test can interleave calls. */
   client(delay: (call: string) => Promise<void> = () => Promise.resolve()): KubeClient {
     const begin = async (verb: string, resource: Resource, name: string, signal?: AbortSignal) => {
       const call = `${verb} ${resource.plural}/${name}`;
@@ -148,7 +148,7 @@ export class MemoryCluster {
     this.#watchers.add(watcher);
     const stop = () => wake();
     options.signal?.addEventListener('abort', stop);
-    // What happened between the list and now.
+    // Changes between the list and now.
     for (const [path, object] of this.#objects) {
       if (Number(object.metadata.resourceVersion) > Number(options.resourceVersion)) {
         watcher(path, { type: 'MODIFIED', object: structuredClone(object) });
@@ -180,7 +180,7 @@ function matches(path: string, resource: Resource, { namespace = '', fieldSelect
   return path === pathOf(resource, { namespace, name });
 }
 
-/** Labels that are equal, or there: all that is asked for here. */
+/** Supports equality and existence, which is all that is needed here. */
 function isSelected({ metadata }: Stored, { labelSelector = '' }: Partial<ListOptions>): boolean {
   return labelSelector
     .split(',')
@@ -194,7 +194,7 @@ function isSelected({ metadata }: Stored, { labelSelector = '' }: Partial<ListOp
 
 function patched(object: Stored, type: string, body: unknown): Stored {
   if (type === 'json') {
-    // what comes through structuredClone has lists of another realm, which are none to the library
+    // values from structuredClone have lists of another realm, which the library does not accept
     const operations = JSON.parse(JSON.stringify(body)) as Operation[];
     const fits = applyPatch(object, operations).every((failure) => failure === null);
     if (!fits) {

@@ -7,7 +7,7 @@ const createdAt = '2026-01-01T00:00:00Z';
 
 export const execProbe: Probe = { exec: { command: ['true'] } };
 
-/** A probe `idle` of container `app` that shows itself as a condition. */
+/** A probe `idle` of container `app` that writes a condition. */
 export function probe(overrides: Partial<MarkerProbe> = {}): MarkerProbe {
   return { name: 'idle', containerName: 'app', probe: execProbe, podConditionType: 'game.io/idle', ...overrides };
 }
@@ -66,7 +66,7 @@ export function probedPod(
   };
 }
 
-/** The list of `node-1`. */
+/** The NodePodProbe of `node-1`. */
 export function nodeList(
   podProbes: NonNullable<NodePodProbe['spec']['podProbes']> = [],
   status?: NodePodProbe['status'],

@@ -8,7 +8,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { MemoryCluster } from './memory-kube-client.ts';
 
-/** What of an object a test names; the rest has defaults. */
+/** The fields of an object that a test sets; the rest has defaults. */
 export interface RequestOverrides {
   readonly name?: string;
   readonly uid?: string;
@@ -19,15 +19,15 @@ export interface RequestOverrides {
   readonly status?: ContainerRecreateRequest['status'];
 }
 
-/** When everything here was made. */
+/** The creation time of all objects here. */
 export const createdAt = '2026-01-01T00:00:00Z';
 
-/** The ID of the instance that ran in this container when its request was made. */
+/** The ID of the instance of this container at the creation of its request. */
 export function originalId(container: string): string {
   return `${container}-0`;
 }
 
-/** A request as admission leaves it, for a pod `web` on `node-1`. */
+/** A request after admission, for a pod `web` on `node-1`. */
 export function request(overrides: RequestOverrides = {}): ContainerRecreateRequest {
   const { name = 'crr-a', podUid = 'pod-1', containers = ['app'], metadata, spec, status } = overrides;
   const { uid = `uid-of-${name}` } = overrides;
@@ -88,7 +88,7 @@ export interface PodOverrides {
   readonly status?: NonNullable<Pod['status']>;
 }
 
-/** The operation of a request of these. */
+/** The operation of such a request. */
 export function operationFor(of: ContainerRecreateRequest): RestartOperation {
   const { namespace = '', name, uid, labels } = of.metadata;
   return {
@@ -98,7 +98,7 @@ export function operationFor(of: ContainerRecreateRequest): RestartOperation {
   };
 }
 
-/** A cache that holds these objects. */
+/** A cache with these objects. */
 export function cacheOf<T extends KubeObject>(
   objects: readonly T[],
   indexes: Readonly<Record<string, (object: T) => readonly string[]>> = {},
@@ -116,7 +116,7 @@ export function cacheOf<T extends KubeObject>(
   });
 }
 
-/** What a test sees of the calls of a client: the verb, what it is about, and the body of a write. */
+/** A call of a client: the verb, the object, and the body of a write. */
 export interface SeenCall {
   readonly verb: 'get' | 'list' | 'patch' | 'create' | 'delete';
   readonly plural: string;
@@ -125,8 +125,8 @@ export interface SeenCall {
 }
 
 /**
- * A client of an API server in memory that answers with parsed JSON and checks UIDs, as a real one does. `meet` sees
- * each call before it takes effect, which waits for it; what it throws, the call fails with.
+ * A client of an API server in memory that returns parsed JSON and checks UIDs, like a real one. `meet` is called
+ * before each call takes effect, which waits for it; the call fails with what it throws.
  */
 export function plainClient(
   cluster: MemoryCluster,
@@ -158,12 +158,12 @@ export function plainClient(
   };
 }
 
-/** The answer of the API server to a write on an old version. */
+/** The API server's error for a write on an old version. */
 export function conflict(): KubeError {
   return new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
 }
 
-/** The answer of an API server on its way down. */
+/** The error of an API server that is shutting down. */
 export function unavailable(): KubeError {
   return new KubeError({ status: 503, message: 'etcd is away' });
 }

@@ -5,12 +5,12 @@ import type { Cluster } from '../../cli/cluster.ts';
 import type { KubeClient, ListOptions, NameRef, WriteOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 
-/** Tells what the API server says to a write; undefined: it takes it. */
+/** The API server's rejection of a write; undefined: it is accepted. */
 export type Refuse = (object: JsonObject) => KubeError | undefined;
 
 /**
- * An API server that holds these objects, for commands that read and try. It keeps nothing: a write that is no dry run is
- * a mistake.
+ * An API server with these objects, for commands that read and make dry runs. It stores nothing: a write that is no dry
+ * run is an error.
  */
 export function smallCluster(
   objects: readonly KubeObject[],
@@ -21,7 +21,7 @@ export function smallCluster(
   }: {
     readonly namespace?: string;
     readonly refuse?: Refuse;
-    /** Versions of the suite that the API server does not have. */
+    /** API versions of our kinds that it does not serve. */
     readonly unserved?: readonly string[];
   } = {},
 ): Cluster & { readonly calls: string[] } {
