@@ -6,8 +6,8 @@ import { recreateRequests } from './kinds/container-recreate-request/controller.
 import { imageListPullJobRunner } from './kinds/image-list-pull-job/controller.ts';
 import { imagePullJobRunner } from './kinds/image-pull-job/controller.ts';
 import { nodeImageKeeper } from './kinds/node-image/controller.ts';
-import { containerLaunches } from './kinds/pod/container-launch-priority.ts';
-import { sidecarTerminations } from './kinds/pod/job-sidecar-termination.ts';
+import { containerLaunches } from './kinds/pod/container-launch-priority/controller.ts';
+import { sidecarTerminations } from './kinds/pod/job-sidecar-termination/controller.ts';
 import { readinessGates } from './kinds/pod/readiness-gates.ts';
 import { podProbes } from './kinds/pod-probe-marker/controller.ts';
 

@@ -4,20 +4,19 @@
  * too: it is the only object of the feature that everybody who runs pods can write.
  */
 
-import { sameJson } from '../../../api/base/json.ts';
-import { timestamp } from '../../../api/base/time.ts';
-import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
-import type { Node } from '../../../api/core/node.ts';
-import { isVirtual } from '../../../api/core/node.ts';
-import type { Pod } from '../../../api/core/pod.ts';
-import { kubeResource } from '../../../api/core/well-known.ts';
-import { type EngineTrouble, isEngineReason } from '../../../api/engine/engine-trouble.ts';
-import { commandNames, queues } from '../../../api/engine/operations.ts';
+import { sameJson } from '../../../../api/base/json.ts';
+import { timestamp } from '../../../../api/base/time.ts';
+import type { ContainerRecreateRequest } from '../../../../api/container-recreate-request/types.ts';
+import type { Node } from '../../../../api/core/node.ts';
+import { isVirtual } from '../../../../api/core/node.ts';
+import type { Pod } from '../../../../api/core/pod.ts';
+import { kubeResource } from '../../../../api/core/well-known.ts';
+import { type EngineTrouble, isEngineReason } from '../../../../api/engine/engine-trouble.ts';
+import { commandNames, queues } from '../../../../api/engine/operations.ts';
 import {
   endsItsSidecars,
   isTerminationDue,
   isTerminationToCome,
-  podUidOfTerminationRequest,
   type SidecarOperation,
   sidecarsOf,
   type TerminationStatus,
@@ -27,18 +26,15 @@ import {
   terminationRequestName,
   terminationStatusOf,
   terminationWaits,
-} from '../../../api/job-sidecar-termination.ts';
-import type { Cache } from '../../../kube/cache.ts';
-import type { KubeClient } from '../../../kube/client.ts';
-import type { PassResult } from '../../../kube/keyed-queue.ts';
-import { unlessMovedOn } from '../../../kube/moved-on.ts';
-import type { OperationState } from '../../../workers/metrics.ts';
-import { waitFor } from '../../../workflows/plan/decision.ts';
-import { waitingSince } from '../../../workflows/plan/waiting-since.ts';
-import type { Controller, ControllerContext } from '../../controller.ts';
-import { operationState } from '../../operation-state.ts';
-import { hasCommand, passOnCommand } from '../../operator-commands.ts';
-import type { Starter, WantedOperation } from '../../starter.ts';
+} from '../../../../api/job-sidecar-termination.ts';
+import type { Cache } from '../../../../kube/cache.ts';
+import type { KubeClient } from '../../../../kube/client.ts';
+import type { PassResult } from '../../../../kube/keyed-queue.ts';
+import { unlessMovedOn } from '../../../../kube/moved-on.ts';
+import { waitFor } from '../../../../workflows/plan/decision.ts';
+import { waitingSince } from '../../../../workflows/plan/waiting-since.ts';
+import { passOnCommand } from '../../../operator-commands.ts';
+import type { Starter, WantedOperation } from '../../../starter.ts';
 
 export interface TerminationPassDependencies {
   readonly kube: Pick<KubeClient, 'patch'>;
@@ -49,45 +45,6 @@ export interface TerminationPassDependencies {
   readonly now: () => number;
   /** UIDs of the pods for which an operation was requested in this term. */
   readonly wanted: Set<string>;
-}
-
-/** Terminates the sidecars of pods whose main containers have completed (gate SidecarTerminator). */
-export function sidecarTerminations(context: ControllerContext): Controller {
-  const { kube, starter, config, now, isLeading, cache, queue } = context;
-  if (!config.featureGates.SidecarTerminator) return { wantAll: () => undefined };
-  const pods = cache<Pod>(kubeResource.pods);
-  const requests = cache<ContainerRecreateRequest>(crr);
-  const nodes = cache<Node>(kubeResource.nodes);
-  const wanted = new Set<string>();
-  const world: TerminationPassDependencies = { kube, pods, requests, nodes, starter, now, wanted };
-  const passes = queue('terminations', (podUid) => passOverSidecars(podUid, world));
-  const isCommanded = (pod: Pod) => hasCommand(pod) && endsItsSidecars(pod);
-  const concerns = (pod: Pod) => wanted.has(pod.metadata.uid) || isTerminationDue(pod) || isCommanded(pod);
-
-  pods.onChange(({ before, after }) => {
-    const pod = after ?? before;
-    if (isLeading() && pod && concerns(pod)) passes.add(pod.metadata.uid);
-  });
-  requests.onChange(({ before, after }) => {
-    const podUid = podUidOfTerminationRequest((after ?? before)?.metadata.name ?? '');
-    if (isLeading() && podUid !== undefined) passes.add(podUid);
-  });
-  nodes.onChange(({ before, after }) => {
-    if (!isLeading() || (before && after && isVirtual(before) === isVirtual(after))) return;
-    for (const podUid of wanted) passes.add(podUid); // rare: a node was created, deleted, or has become virtual or real
-  });
-  return {
-    wantAll() {
-      for (const pod of pods.all()) if (concerns(pod)) passes.add(pod.metadata.uid);
-      for (const podUid of wanted) passes.add(podUid);
-    },
-    begin: () => wanted.clear(),
-    workflowTypes: [terminateSidecarsType],
-    operations: () => ({
-      kind: 'JobSidecarTermination',
-      states: [...wanted].flatMap((podUid) => stateOf(pods.byUid(podUid))),
-    }),
-  };
 }
 
 /** One pass over the sidecars of one pod: an operation runs exactly while there is something to terminate. */
@@ -102,7 +59,7 @@ export async function passOverSidecars(
     starter.forget(workflowId);
     if (wanted.delete(podUid)) await starter.tell(workflowId, null); // it looks, and ends
     if (pod === undefined || !endsItsSidecars(pod)) return undefined;
-    await tellTrouble(pod, undefined, world);
+    await reportTrouble(pod, undefined, world);
     const kind = isTerminationToCome(pod) ? 'later' : 'nobody';
     return await passOnCommand(pod, kubeResource.pods, commandNames, { kind }, world);
   }
@@ -126,7 +83,7 @@ export async function passOverSidecars(
   const again = await passOnCommand(pod, kubeResource.pods, commandNames, commanded, world);
   starter.want(wantedOperation);
   const shown = terminationStatusOf(pod).waitingFor?.reason ?? '';
-  await tellTrouble(pod, starter.trouble(workflowId, shown), world);
+  await reportTrouble(pod, starter.trouble(workflowId, shown), world);
   return again;
 }
 
@@ -134,7 +91,7 @@ export async function passOverSidecars(
  * Writes on the pod why Temporal does not continue its operation. A running operation overwrites it; where no operation
  * is needed any more it is removed here.
  */
-async function tellTrouble(
+async function reportTrouble(
   pod: Pod,
   trouble: EngineTrouble | undefined,
   { kube, now }: Pick<TerminationPassDependencies, 'kube' | 'now'>,
@@ -146,8 +103,8 @@ async function tellTrouble(
     trouble && waitFor(trouble.reason, trouble.blockedBy, trouble.unblock ?? terminationWaits[trouble.reason]);
   const waitingFor = wait && waitingSince(known, wait, timestamp(now()));
   if (sameJson(known, waitingFor)) return;
-  const told: TerminationStatus = { ...status, ...(waitingFor && { waitingFor }) };
-  const text = Object.keys(told).length === 0 ? null : JSON.stringify(told);
+  const changed: TerminationStatus = { ...status, ...(waitingFor && { waitingFor }) };
+  const text = Object.keys(changed).length === 0 ? null : JSON.stringify(changed);
   const { namespace = '', name, uid, resourceVersion } = pod.metadata;
   const body = { metadata: { uid, resourceVersion, annotations: { [terminationMark.status]: text } } };
   const patch = kube.patch(kubeResource.pods, { namespace, name }, 'merge', body, { subresource: 'status' });
@@ -171,8 +128,4 @@ function nodeOf(node: Node | undefined): unknown {
 
 function requestOf(request: ContainerRecreateRequest | undefined): unknown {
   return request && [request.metadata.uid, request.status?.phase === 'Completed'];
-}
-
-function stateOf(pod: Pod | undefined): readonly OperationState[] {
-  return pod === undefined ? [] : [operationState('Terminating', terminationStatusOf(pod).waitingFor)];
 }
