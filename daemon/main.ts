@@ -2,6 +2,7 @@ import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
 import type { NodeCredentials } from '../activities/cri/images.ts';
 import { eventComponent } from '../api/core/well-known.ts';
 import { createKubeClient } from '../kube/client.ts';
+import { joinActivities } from '../workers/activity-groups.ts';
 import { observeActivities } from '../workers/activity-interceptor.ts';
 import { loadConfig } from '../workers/config.ts';
 import { compareFeatureGates } from '../workers/gate-comparison.ts';
@@ -56,16 +57,17 @@ const watches = watchNode({ kube, nodeName, gates, metrics, log });
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
 const stops = new InFlight<StopResult, NodeProgress>();
 const pullReporter = new PullReporter({ kube, monotonicMs: () => systemClock.monotonicMs(), log });
+const work = nodeWork({
+  ...{ kube, nodeName, watches, runtimes, stops, events, pullReporter, log },
+  nodeCredentials: await readNodeCredentials(),
+  secretNamespace: config.images.secretNamespace,
+  pullsAtOnce: daemon.pullsAtOnce,
+});
 const worker = new NodeWorker({
   nodeName,
   namespace: config.temporal.namespace,
   connect: (signal) => workerConnection({ config: config.temporal, log, signal }),
-  activities: nodeWork({
-    ...{ kube, nodeName, watches, runtimes, stops, events, pullReporter, log },
-    nodeCredentials: await readNodeCredentials(),
-    secretNamespace: config.images.secretNamespace,
-    pullsAtOnce: daemon.pullsAtOnce,
-  }),
+  activities: (stopping) => joinActivities(work(stopping)),
   graceMs: endOfStopsMs,
   interceptors: observeActivities({ log, metrics }),
   dataConverter: dataConverterFor({ log, metrics }),
