@@ -23,23 +23,24 @@ export interface OperatorEventActivities {
   }): Promise<void>;
 }
 
-/** A command that an operation has received, and its effect. */
-export interface HeardCommand {
+/** A command that an operation has received. */
+export interface ReceivedCommand {
   readonly command: CommandName;
   readonly by: string;
   /** The target of the command: a container, a pod. */
   readonly target?: string | undefined;
-  /** Why it had no effect; absent: it took effect. */
-  readonly refused?: string | undefined;
   /** One Event is written per key. */
   readonly key: string;
 }
 
-/** Writes an Event about an object that names who sent a command to its operation. */
+/**
+ * Writes an Event about an object that names who sent a command to its operation. `refused` says why the command had no
+ * effect; absent: it took effect.
+ */
 export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
-  { command, by, target, refused, key }: HeardCommand,
+  { command, by, target, refused, key }: ReceivedCommand & { readonly refused?: string | undefined },
   { component, atMs }: { readonly component: string; readonly atMs: number },
 ): Promise<void> {
   const { resource, ref } = about;

@@ -11,7 +11,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /** Whether a job is still in progress. */
 export type PullJobLook = 'gone' | 'finished' | 'open';
@@ -22,13 +22,9 @@ export interface PullJobActivities {
   /** Writes an operator's command into the conditions, for the watcher to process. A completed job is not changed. */
   steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
   /** Writes an Event about a job, or a NodeImage, that names who sent the command. One Event per key. */
-  announceSteering(input: {
-    readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' };
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  announceSteering(
+    input: ReceivedCommand & { readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' } },
+  ): Promise<void>;
 }
 
 /** Every activity may run twice, and acts only on the job of the given UID. */

@@ -23,7 +23,6 @@ import {
   kubeResource,
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
-import type { CommandName } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -35,7 +34,7 @@ import type { ContainerBefore, RecreateOrder } from '../../workflows/plan/recrea
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { skipperOf } from '../../workflows/plan/recreate/status.ts';
 import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /**
  * The maximum size of a look's result as JSON, so that it fits into a history event; the rest comes with the next look.
@@ -79,13 +78,7 @@ export interface RequestActivities {
   /** Writes changes into the status. In a completed request only late container states are written. */
   reportRequest(input: { readonly request: ObjectRef; readonly delta: StatusDelta }): Promise<void>;
   /** Writes an Event about the request that names who sent the command. One Event per key. */
-  announceCommand(input: {
-    readonly request: ObjectRef;
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  announceCommand(input: ReceivedCommand & { readonly request: ObjectRef }): Promise<void>;
   /**
    * Records which instance a forced stop is about, so that a retry after a crash does not stop its successor. The first
    * record is kept, and is the result.

@@ -5,7 +5,6 @@ import { isVirtual, type Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/core/well-known.ts';
-import type { CommandName } from '../../api/engine/operations.ts';
 import {
   isTerminationRequest,
   missingMarkEvent,
@@ -32,7 +31,7 @@ import {
   type SidecarWorld,
 } from '../../workflows/plan/terminate-sidecars.ts';
 import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
 /** The maximum size of each part of a look in bytes, so that it fits into a history event. */
 const mostBytes = { names: 900, wait: 800, by: 300 } as const;
@@ -52,13 +51,7 @@ export interface SidecarActivities {
   /** Writes on the pod what the termination of its sidecars waits for, and the commands of operators. */
   reportSidecars(input: { readonly pod: PodRef; readonly status: TerminationStatus }): Promise<void>;
   /** Writes an Event about the pod that names who sent the command. One Event per key. */
-  announceOnPod(input: {
-    readonly pod: PodRef;
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef }): Promise<void>;
 }
 
 /** Dependencies of these activities. */
