@@ -72,7 +72,7 @@ async function ask(review: Review, given: Given): Promise<Reviewed['response']> 
   return answer.body.response;
 }
 
-/** Trials that say one thing, and what they were asked. */
+/** Trials with a fixed result, and the pods that they received. */
 function trials(trial: Trial = { kind: 'accepted' }): PodTrials & { readonly asked: JsonObject[] } {
   const asked: JsonObject[] = [];
   return {
@@ -315,7 +315,7 @@ describe('validating admission of CloneSets', () => {
 describe('trials of pods', () => {
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: installation.dryRunNamespace }, spec: {} };
 
-  /** An API server that answers so, once after the other. */
+  /** An API server with these answers, one after the other. */
   function client(...answers: readonly (object | undefined)[]) {
     const calls: { resource: string; object: object; options: object }[] = [];
     const left = [...answers];

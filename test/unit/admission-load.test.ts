@@ -15,8 +15,8 @@ import { admissionRoute, type Review } from '../../watcher/admission/review/revi
 import type { Answer } from '../../watcher/admission/server/server.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
-// What a request may cost is judged in CPU time of this process, several times what it takes: linear work of a few
-// megabytes takes some tens of milliseconds, quadratic work seconds or hours.
+// The cost of a request is measured in CPU time of this process, with a limit several times the usual value: linear
+// work on a few megabytes takes some tens of milliseconds, quadratic work seconds or hours.
 const mostCpuMs = 1_500;
 
 const signal = new AbortController().signal;
@@ -216,7 +216,7 @@ describe('text and lists of a tenant meet only linear work', () => {
       expect(defaulted.cpuMs).toBeLessThan(mostCpuMs);
       const judged = await answerTo(judge, request);
       expect(judged.cpuMs).toBeLessThan(mostCpuMs);
-      // an answer names what is wrong, not everything that is
+      // an answer names problems, but not all of them
       expect(judged.bytes).toBeLessThan(bodyBytes + 100_000);
     }
     expect(await cpuMsOf(() => validateCloneSetUpdate(object, object))).toBeLessThan(mostCpuMs);

@@ -14,7 +14,7 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
 import { MemoryCluster } from '../support/memory-kube-client.ts';
 
-// A refusal has one form whatever the kind: every problem at once, each with its path, once as causes and once in one line.
+// Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.
 
 const gates = parseFeatureGates('ImagePullJobGate=true');
 const off = parseFeatureGates('KruiseDaemon=false');
@@ -146,7 +146,7 @@ const cases: PerKind<Case> = {
     change: { selector: { matchLabels: { app: 'shop' } }, probes: [{ name: 'a', containerName: 'app', probe }] },
     changed: ['spec.selector', 'spec.probes[0].markerPolicy'],
   },
-  // the watcher makes them; nobody else may
+  // only the watcher creates them
   NodePodProbe: 'none',
 };
 

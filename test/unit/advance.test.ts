@@ -17,7 +17,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** An attempt with a heartbeat timeout of 8 s, and the queue that it hands its permit to. */
+/** An attempt with a heartbeat timeout of 8 s, and the queue to which it submits its permit. */
 function attempt() {
   const sdk = new AbortController();
   let answer: () => Promise<Confirmation> = async () => 'counts';

@@ -39,7 +39,7 @@ function errorsOf(): { readonly errors: unknown[]; readonly onError: (error: unk
   return { errors, onError: (error) => errors.push(error) };
 }
 
-/** A cache with what its listener was told, as `+a@1`, `a@1>2`, `-a@2`. */
+/** A cache and a log of its listener's calls, as `+a@1`, `a@1>2`, `-a@2`. */
 function cacheWithDiary(): { cache: WritableCache<Thing>; diary: string[] } {
   const cache = createCache<Thing>({
     indexes: { owner: (object) => (object.owner ? [object.owner] : []) },
@@ -56,7 +56,7 @@ function cacheWithDiary(): { cache: WritableCache<Thing>; diary: string[] } {
   return { cache, diary };
 }
 
-/** Whether a promise is settled, once all that is ready has run. */
+/** Whether a promise is settled, after all pending microtasks. */
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol('pending');
   await new Promise(setImmediate);
@@ -100,7 +100,7 @@ describe('the cache', () => {
     cache.apply('ADDED', thing('b', 2));
     expect(cache.byIndex('name', 'a').length).toBe(1);
     expect(cache.byIndex('name', 'b').length).toBe(1);
-    cache.addIndex('name', byName); // somebody else who follows the same
+    cache.addIndex('name', byName); // another controller that uses the same index
     expect(cache.byIndex('name', 'a').length).toBe(1);
     expect(() => cache.addIndex('name', () => [])).toThrow('There is an index "name" already');
   });
@@ -388,7 +388,7 @@ describe('memory', () => {
     }
     const { size } = cache;
     expect(size).toBeLessThanOrEqual(500);
-    // One value and one object under it for each object, because every owner is another.
+    // One value with one object for each, because every owner is different.
     expect(cache.sizes).toMatchObject({ objects: size, names: size, indexed: 2 * size });
     cache.replace([], '100001');
     await Promise.all(waits);

@@ -28,7 +28,7 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((controller) => controller.stop()));
 });
 
-/** A set of these pods, all of its present revision, and the controller that keeps it. */
+/** A CloneSet with these pods, all of its present revision, and its controller. */
 async function run(
   set: CloneSet,
   pods: readonly Pod[],
@@ -100,7 +100,7 @@ describe('the controller of CloneSets', () => {
 
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
-/** A cluster with the set's old revision, and a claim of nobody. */
+/** A cluster with the old revision of the CloneSet, and PVCs without a pod. */
 function clusterWith(...claims: readonly string[]): MemoryCluster {
   const cluster = new MemoryCluster();
   cluster.put(kubeResource.controllerRevisions, oldRevision as never);
@@ -108,7 +108,7 @@ function clusterWith(...claims: readonly string[]): MemoryCluster {
   return cluster;
 }
 
-/** Fails the calls that are asked about, for so often. */
+/** Fails the matching calls, this many times. */
 function failing(times: number, error: () => KubeError, isMeant: (call: SeenCall) => boolean) {
   const met: SeenCall[] = [];
   const meet = (call: SeenCall) => {
@@ -245,7 +245,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     const cluster = clusterWith('aaaaa');
     const { meet } = failing(1, unavailable, (call) => {
       if (!fails(call)) return false;
-      // carried out, though it is not answered
+      // carried out, but not answered
       if (call.plural === 'pods') cluster.remove(kubeResource.pods, { namespace: 'shop', name: call.name });
       return true;
     });
@@ -336,7 +336,7 @@ describe('a step of the controller of CloneSets that fails', () => {
         expect(lists).toEqual([]);
 
         isRefused = false;
-        // somebody asks for another try
+        // an operator sends a retry
         const set = controller.cluster.look(cloneSets, { namespace: 'shop', name: 'web' });
         const metadata = { ...set?.metadata, annotations: { again: 'please' } };
         controller.cluster.put(cloneSets, { ...set, metadata } as never);

@@ -34,7 +34,7 @@ function plan(facts: WorldFacts) {
   return planScale(scene(world(facts)));
 }
 
-/** What is done, as short as can be: `create new`, `delete web-a`, `prepareDelete web-b`. */
+/** The steps in short form: `create new`, `delete web-a`, `prepareDelete web-b`. */
 function said(steps: readonly Intention[]): readonly string[] {
   return steps.map((step) => {
     switch (step.kind) {

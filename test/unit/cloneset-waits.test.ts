@@ -172,7 +172,7 @@ describe('what a CloneSet waits for', () => {
     const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
     expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
     expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
-    // and is told of when nothing is rolled out any more
+    // and is reported when nothing is rolled out any more
     const over = { pods: given.pods, set: ordered({ version: 1, revision: newName, skip: ['web-o1'] }) };
     expect(wait(over)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ActRun } from '../../activities/cri/single-act.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 
-/** An act that ends when it is told to. */
+/** An act that the test ends. */
 function act() {
   const end = Promise.withResolvers<string>();
   const runs: ActRun<string>[] = [];
@@ -13,10 +13,10 @@ function act() {
   return { end, runs, begin };
 }
 
-/** Whoever asks as this operation; each has a lane of its own unless told otherwise. */
+/** The caller of this operation; each has a lane of its own by default. */
 const who = (operation: string, lane = operation) => ({ operation, lane });
 
-/** Lets everything happen that only waits for its turn. */
+/** Resolves after everything that only waits for a turn of the event loop. */
 const turns = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('acts in flight', () => {

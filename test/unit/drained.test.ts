@@ -28,7 +28,7 @@ function pod(version: string, isReady: boolean): Pod {
   return { apiVersion: 'v1', kind: 'Pod', metadata, spec: { containers: [] }, status: { conditions } };
 }
 
-/** Caches that a test fills, with a Service that minds readiness or not. */
+/** Caches that a test fills, with a Service that respects readiness or not. */
 function cluster({ publishNotReadyAddresses = false } = {}) {
   const onError = (error: unknown) => {
     throw error;

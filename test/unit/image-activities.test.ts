@@ -52,9 +52,9 @@ interface World {
   readonly pull?: (pull: ImagePull) => Promise<string>;
   readonly secret?: object | 'denied' | undefined;
   readonly free?: number;
-  /** How far the pull is. */
+  /** The progress of the pull. */
   readonly bytes?: () => PullBytes;
-  /** What the node itself has for registries. */
+  /** The node's own credentials for registries. */
   readonly own?: () => Promise<Partial<FoundCredentials>>;
   readonly nodeImage?: NodeImage | undefined;
   readonly imageId?: (reference: string) => Promise<string | undefined>;

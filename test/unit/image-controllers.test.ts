@@ -54,7 +54,7 @@ function node(
   };
 }
 
-/** What the API server answers when it has no better word. */
+/** The body of an answer of the API server with only a message. */
 function status(message: string): string {
   return JSON.stringify({ kind: 'Status', status: 'Failure', reason: 'InternalError', code: 500, message });
 }
@@ -67,7 +67,7 @@ function jobIn(cluster: MemoryCluster, name = 'warm'): ImagePullJob | undefined 
   return cluster.look(imagePullJobs, { namespace: 'shop', name }) as unknown as ImagePullJob | undefined;
 }
 
-/** The node answers: everything that is asked of it ends so. */
+/** The node's answer: all tags that are requested from it end like this. */
 function answer(cluster: MemoryCluster, name: string, phase: 'Succeeded' | 'Failed'): void {
   const live = imageOf(cluster, name);
   if (!live) throw new Error(`no NodeImage ${name}`);
@@ -218,7 +218,7 @@ describe('ImagePullJobs', () => {
   it('IPJ-20: do not end without nodes of which the watch has not told yet', async () => {
     const cluster = new MemoryCluster();
     put(cluster, imagePullJobs, pullJob());
-    // it comes after everything was listed, and the watch tells of it a moment later
+    // it is created after the list, and the watch delivers it a moment later
     const late = () => imageOf(cluster, 'late') ?? put(cluster, nodeImages, nodeImage('late'));
     const meet: ControllerContextOptions['meet'] = ({ verb, plural }) =>
       void (verb === 'list' && plural === 'nodeimages' && late());
@@ -266,7 +266,7 @@ describe('ImagePullJobs', () => {
       { ...large, metadata: { ...large.metadata, name: 'large', uid: 'job-large' } },
       pullJob({ parallelism: 2 }),
     );
-    // node a takes nothing of the first job, as if its object were full
+    // node a rejects the first job, as if its object were full
     const meet: ControllerContextOptions['meet'] = ({ verb, plural, name, body }) => {
       if (verb !== 'patch' || plural !== 'nodeimages' || name !== 'a') return;
       if (JSON.stringify(body).includes('large')) {
@@ -382,7 +382,7 @@ describe('ImagePullJobs', () => {
     const referencesOf = (secret: Awaited<ReturnType<typeof secretsIn>>[number] | undefined) =>
       secret?.metadata.annotations?.[pullSecretAnnotation.references];
     const quick: ControllerOf = (context) => imagePullJobRunner(context, { compareMs: 50, releasedMs: 300 });
-    /** Time that passes, from a minute after the birth of the objects on. */
+    /** A clock that advances, from a minute after the creation of the objects on. */
     const passing = () => {
       const startedAtMs = performance.now();
       return () => bornMs + 60_000 + Math.round(performance.now() - startedAtMs);
@@ -425,7 +425,7 @@ describe('ImagePullJobs', () => {
       await waitFor('the finalizers to go', () =>
         ['one', 'two'].every((name) => (jobIn(cluster, name)?.metadata.finalizers ?? []).length === 0),
       );
-      // several jobs write one copy: whoever comes second looks again
+      // several jobs write one copy: after a conflict they read again
       expect(failures.filter((failure) => !/modified|exists|rejected/.test(failure))).toEqual([]);
     });
 
@@ -572,7 +572,7 @@ describe('ImagePullJobs', () => {
         return found[0]?.data['.dockerconfigjson'] === 'e31=' && found;
       });
 
-      // what somebody else does to a copy does not last either
+      // a manual change of a copy is reverted, too
       const edited = { ...copy, data: { '.dockerconfigjson': 'e32=' } };
       put(cluster, kubeResource.secrets, edited as typeof source);
       await waitFor('the repair', async () => (await secretsIn(cluster))[0]?.data['.dockerconfigjson'] === 'e31=');

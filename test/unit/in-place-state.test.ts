@@ -413,7 +413,7 @@ describe('unfinishedContainers', () => {
   });
 
   it('is not deceived by the image of an update that has been overtaken', () => {
-    // The image ID is no longer the recorded one, but the hash proves that what runs is neither.
+    // The image ID is no longer the recorded one, but the hash proves that neither image is running.
     const statuses = [{ containerID: 'c://1', imageID: 'id-1b', image: 'docker.io/library/app:1b' }];
     const annotations = reportOf({
       name: 'main',

@@ -54,7 +54,7 @@ function refresh(pod: Pod, overrides: Partial<RefreshInput> = {}) {
   return refreshInPlace({ pod, nowMs, gates, canResize: true, ...overrides });
 }
 
-/** The pod after these writes, as the API server would have it. */
+/** The pod after these writes, as stored by the API server. */
 function written(pod: Pod, writes: readonly PodWrite[]): Pod {
   const json: JsonObject = JSON.parse(JSON.stringify(pod));
   return JSON.parse(JSON.stringify(writes.reduce((object, { patch }) => strategicMerge(object, patch), json)));
@@ -72,7 +72,7 @@ function conditionOf(pod: Pod, type: string): PodCondition | undefined {
   return pod.status?.conditions?.find((condition) => condition.type === type);
 }
 
-/** The pod once its containers are what the spec says. */
+/** The pod when its containers match the spec. */
 function swapped(pod: Pod, ready = true): Pod {
   const { annotations = {}, labels = {} } = pod.metadata;
   const conditions = pod.status?.conditions ?? [];
@@ -257,7 +257,7 @@ describe('startInPlace', () => {
         `"containerBatchesRecord":[{"timestamp":"${now}","containers":["main"]}]}`,
     });
     expect(imagesOf(patched)).toEqual(['app:2', 'side:1']);
-    // Nobody else's containers are in the patch.
+    // The patch contains only this container.
     expect(writes[0]?.patch.spec).toEqual({ containers: [{ name: 'main', image: 'app:2' }] });
   });
 

@@ -14,7 +14,7 @@ describe('jsonPointer', () => {
   });
 
   it('is read as the very keys that it was made from', () => {
-    // keys that no object can have are refused by the reader
+    // the parser rejects keys that no object can have
     const key = fc.string().filter((text) => text !== '__proto__');
     fc.assert(
       fc.property(key, key, (outer, inner) => {

@@ -11,7 +11,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Lets everything happen that needs no more time, or needs that much. */
+/** Advances the time, and runs everything that is due. */
 async function elapse(ms = 0): Promise<void> {
   await jest.advanceTimersByTimeAsync(ms);
 }
@@ -21,7 +21,7 @@ interface Pass {
   readonly end: (result?: PassResult | Error) => void;
 }
 
-/** A queue whose passes end when the test says so, and which notices every promise that is broken. */
+/** A queue whose reconciles end when the test says so, and which checks all invariants. */
 function queueOf(concurrency = 2, shareOf?: (key: string) => string) {
   const running: Pass[] = [];
   const begun: string[] = [];
@@ -166,7 +166,7 @@ describe('KeyedQueue', () => {
     for (let index = 0; index < 1000; index++) queue.add(`busy/${index}`);
     for (const key of ['quiet/1', 'quiet/2', 'calm/1']) queue.add(key);
     await elapse();
-    // one of eight places is kept from the busy one
+    // one of eight workers is not available to the busy share
     expect(begun.filter((key) => key.startsWith('busy/'))).toHaveLength(7);
     expect(begun).toContain('quiet/1');
     running[0]?.end(new Error('no'));
@@ -251,7 +251,7 @@ describe('KeyedQueue', () => {
         fc.integer({ min: 1, max: 3 }),
         async (events, concurrency) => {
           const { queue, running, begun, errors } = queueOf(concurrency);
-          /** How many passes of a key had begun when it was last wished for. */
+          /** How many reconciles of a key had begun at its last request. */
           const wished = new Map<string, number>();
           const passesOf = (of: string) => begun.filter((each) => each === of).length;
           for (const each of events) {

@@ -143,7 +143,7 @@ describe('waitFor', () => {
 
 describe('tarFile', () => {
   const deep = `${'folder/'.repeat(20)}file.txt`;
-  const tooLong = 'x'.repeat(150); // for the header of an entry, so that it needs a second one
+  const tooLong = 'x'.repeat(150); // for the header of an entry, so that it needs a second header
   const entries: readonly LayerEntry[] = [
     { kind: 'file', path: 'bin/tool', content: Buffer.from('#!/bin/sh\n'), mode: 0o755 },
     { kind: 'link', path: 'bin/alias', target: 'tool' },

@@ -8,7 +8,7 @@ const late = new KubeError({ status: 500, message: 'failed calling webhook: cont
 const there = new KubeError({ status: 409, reason: 'AlreadyExists', message: 'pods "web" already exists' });
 const pod = { metadata: { namespace: 'shop', name: 'web' } };
 
-/** A client whose creations are answered so, one after the other. */
+/** A client with these answers to creations, one after the other. */
 function answering(...answers: readonly unknown[]): KubeClient {
   const left = [...answers];
   const next = async () => {

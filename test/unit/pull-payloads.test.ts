@@ -42,7 +42,7 @@ function activitiesOn(live: NodeImage) {
   return {
     ref,
     read: () => cluster.look(nodeImages, { name }) as unknown as NodeImage,
-    /** Every part of a look, as the workflow asks for them. */
+    /** All parts of a look, as the workflow reads them. */
     async look(): Promise<readonly Extract<NodeImageLook, { kind: 'open' }>[]> {
       const parts: Extract<NodeImageLook, { kind: 'open' }>[] = [];
       for (let skip = 0; ; ) {
@@ -58,7 +58,7 @@ function activitiesOn(live: NodeImage) {
   };
 }
 
-/** All that is written when all pulls have something to say, in the order of the writes. */
+/** All reports when all pulls have something to report, in the order of the writes. */
 function reportsOf(ref: typeof nodeRef, open: readonly OpenTag[], news: PullNews | undefined, before?: WaitingFor) {
   const pulls = open.map((tag) => {
     const pull = begun(newPull(tag), bornMs);

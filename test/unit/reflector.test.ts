@@ -16,7 +16,7 @@ interface Thing extends KubeObject {
   readonly ballast?: string;
 }
 
-/** A reflector of things on a server of its own, with a mirror that is built from what the listener hears alone. */
+/** A reflector with a server of its own, and a mirror that is built from the listener's calls alone. */
 interface Following {
   readonly server: FakeApiServer;
   readonly cache: WritableCache<Thing>;
@@ -65,7 +65,7 @@ async function follow(options: Partial<ReflectorOptions<Thing>> = {}, server?: F
   return following;
 }
 
-/** What a listener knows, and everything that it should never have been told. */
+/** The state from the listener's calls, and all wrong calls. */
 class Mirror {
   readonly objects = new Map<string, Thing>();
   readonly wrongs: string[] = [];
@@ -103,7 +103,7 @@ function byName(objects: Iterable<KubeObject>): readonly string[] {
     .toSorted(inOrder);
 }
 
-/** Waits until the cache has what the server has, and checks that the listener was told the same, and nothing wrong. */
+/** Waits until the cache equals the server, and checks that the listener's calls led to the same state. */
 async function expectEqual({ server, cache, mirror, log, reflector }: Following): Promise<void> {
   await waitFor('the cache to equal the server', (see) => {
     see({ reached: cache.reached, version: server.version, trouble: reflector.trouble, log: log.slice(-3) });
@@ -215,7 +215,7 @@ describe('the reflector', () => {
       await following.stop();
       expect(following.cache.sizes.waits).toBe(0);
       await waitFor('the sockets to close', () => server.openConnections === 0);
-      // Not by waitFor, which has a timer itself. The timers of 60 s, of the back-off, would still be there.
+      // Not with waitFor, which has a timer itself. The timers of 60 s, of the back-off, would still exist.
       const deadline = performance.now() + 60_000;
       while (activeTimers() > timers && performance.now() < deadline) await new Promise(setImmediate);
       expect(activeTimers()).toBeLessThanOrEqual(timers);
@@ -294,7 +294,7 @@ describe('when a watch breaks', () => {
     server.fault = () => undefined;
     await expectEqual(following);
     expect(reflector.counts.lists).toBe(2);
-    // Four came; one went, one changed, one went and came as another. The one that was kept is not told again.
+    // Four appeared; one went away, one changed, one was recreated. The unchanged one is not reported again.
     expect(mirror.changes).toBe(4 + 4);
   });
 
@@ -423,7 +423,7 @@ describe('when a watch breaks', () => {
     nowMs += 30_000;
     expect(following.reflector.lastOutage).toEqual({ lastedMs: 20_000, endedMs: 30_000 });
 
-    // others go on with the pauses that they had come to
+    // other clients keep their present back-off
     following.server.watches[0]?.drop();
     await waitFor('another outage', () => following.reflector.lastOutage?.lastedMs === 50_000);
     following.server.put(path, { metadata: { name: 'later' } });
@@ -523,7 +523,7 @@ describe('when a list breaks', () => {
 describe('H7: objects that are too large', () => {
   const large = new KubeError({ status: 0, message: 'the answer is longer than it may be', reason: 'AnswerTooLarge' });
 
-  /** A server of so many things, of which only so many fit into an answer. Those of `tooLarge` never do. */
+  /** A server with this many objects, of which only some fit into an answer. Those of `tooLarge` never do. */
   function serverOf(count: number, fitting: number, tooLarge: readonly string[] = []) {
     const asked: (number | undefined)[] = [];
     const all = Array.from({ length: count }, (_, index): Thing => {
@@ -637,7 +637,7 @@ describe('odd events', () => {
   });
 });
 
-/** One thing that happens to the server, to its objects or to the connection. */
+/** A change of the server, its objects or the connection. */
 type Happening =
   | { readonly kind: 'put' | 'remove' | 'remake'; readonly name: string }
   | { readonly kind: 'bookmark' | 'staleBookmark' | 'repeat' | 'compact' | 'tick' }
@@ -744,7 +744,7 @@ describe('whatever happens, in whatever order', () => {
         await waitFor('the connections to close', () => following.server.openConnections === 0);
         running.splice(0);
       }),
-      // Each further run of a failure would wait for its deadline again.
+      // Repeating a failed run would wait for its deadline again.
       { numRuns: 60, endOnFailure: true },
     );
   });

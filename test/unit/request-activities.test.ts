@@ -34,7 +34,7 @@ interface Setting {
   readonly meet?: (call: SeenCall) => void;
 }
 
-/** The activities on an API server that holds a request, its pod and its node. */
+/** The activities with an API server that has a request, its pod and its node. */
 function activitiesOn(setting: Setting = {}) {
   const { request: made = request(), pod = gatedPod(), meet } = setting;
   const cluster = new MemoryCluster();

@@ -41,20 +41,20 @@ interface Setting {
   readonly pods?: readonly Pod[];
   /** Seconds since the requests were made. */
   readonly seconds?: number;
-  /** Why Temporal does not go on with the operation of the pod. */
+  /** Why Temporal does not continue the operation of the pod. */
   readonly trouble?: EngineTrouble;
-  /** IDs of operations that Temporal knows of in their present form. */
+  /** IDs of operations whose current inputs Temporal knows. */
   readonly sent?: readonly string[];
   readonly meet?: (call: SeenCall) => void;
   readonly commandFails?: boolean;
-  /** Whether the daemons report what runs. */
+  /** Whether the daemons report containers. */
   readonly gate?: boolean;
 }
 
 const workflowId = restartContainersId('pod-1');
 const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
 
-/** A watcher at one moment: what its caches hold is what the API server holds. */
+/** A watcher whose caches equal the API server. */
 function watcherAt({
   requests,
   pods = [gatedPod()],
@@ -143,7 +143,7 @@ function gateOf(pod: Pod) {
   return pod.status?.conditions?.find(({ type }) => type === podReadinessGate);
 }
 
-/** A request of a caller that admission did not know. */
+/** A request from a client that admission did not authenticate. */
 function unfilled(name: string, containers: readonly string[]): ContainerRecreateRequest {
   return request({ name, spec: { containers: containers.map((container) => ({ name: container })) } });
 }

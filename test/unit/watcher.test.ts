@@ -30,7 +30,7 @@ function newTerm(): TestTerm {
   return { isLeading: () => !lost.signal.aborted, lost: lost.signal, end: () => lost.abort(new Error('lost')) };
 }
 
-/** Looks at one resource, and does to each object what it is given. */
+/** A controller of one resource that runs this function for each object. */
 function controllerOf(of: Resource, pass: (uid: string, context: ControllerContext) => Promise<void>): ControllerOf {
   return (context) => {
     const cache = context.cache(of);

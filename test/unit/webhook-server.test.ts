@@ -79,9 +79,9 @@ interface Ask {
   readonly path?: string;
   readonly body?: string | Buffer;
   readonly ca?: string;
-  /** What the caller shows of itself. */
+  /** The client certificate. */
   readonly client?: KeyPairPem;
-  /** From which of the machine's own addresses it calls. */
+  /** The local address of the client. */
   readonly from?: string;
 }
 
@@ -107,7 +107,7 @@ function ask(
   });
 }
 
-/** A connection on which a test writes HTTP by hand; everything that comes back is kept. */
+/** A connection for handwritten HTTP, which records everything that it receives. */
 async function dial({ address }: Served): Promise<{ socket: TLSSocket; heard: () => string; closed: () => boolean }> {
   const socket = connect({ host: '127.0.0.1', port: address.port, ca: bundle, servername: 'localhost' });
   let text = '';
