@@ -173,7 +173,7 @@ describe('F14: a skip without a target', () => {
 });
 
 describe('F9: a look that fails for long', () => {
-  it.concurrent('becomes a timer and keeps no workflow task open, so commands are heard meanwhile', async () => {
+  it.concurrent('becomes a timer and keeps no workflow task open, so that commands are received meanwhile', async () => {
     const uid = 'n-unseen';
     const workflowId = pullImagesId(uid);
     unseen.add(workflowId);

@@ -96,7 +96,7 @@ describe('the environment of a pod that is updated in place', () => {
     await ended(pod);
   });
 
-  it.concurrent("IPU-51: is nobody's business any more when the pod is deleted", async () => {
+  it.concurrent('IPU-51: is no longer refreshed when the pod is deleted', async () => {
     const { node } = windlass();
     const pod = await podWithEnvironment(windlass());
     pod.script('app', { stopFails: 'permission denied' });

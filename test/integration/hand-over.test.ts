@@ -52,7 +52,7 @@ describeAlone('a roll-out whose history is full', () => {
     await rollOuts?.stop();
   });
 
-  it.concurrent('goes on in the next run, and keeps to the budget', async () => {
+  it.concurrent('continues as new, and keeps the budget', async () => {
     const rollOut = await rollOuts.begin({ replicas: 120, maxUnavailable: 12 });
     let most = 0;
     await rollOut.until('all pods to be new', () => {
@@ -66,7 +66,7 @@ describeAlone('a roll-out whose history is full', () => {
     expect(lengths.length).toBeGreaterThan(1);
   });
 
-  it.concurrent('hears each command once, whichever run it reaches, and keeps what was ordered', async () => {
+  it.concurrent('receives each command once, in whichever run, and keeps the orders', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     for (let round = 1; round <= 12; round++) {
       await rollOut.handle.signal('pause', { by: `ann ${round}` });
@@ -102,7 +102,7 @@ describeAlone('a request whose history is full', () => {
     await windlass?.stop();
   });
 
-  it.concurrent('goes on in the next run, and stops each container once', async () => {
+  it.concurrent('continues as new, and stops each container once', async () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const pod = await windlass.runPod(names);
     const gates = names.map((name) => {

@@ -204,7 +204,7 @@ describe('an operator of the end of sidecars', () => {
     await job.ended();
   });
 
-  it.concurrent('JST-33: a workflow that is terminated by hand comes back and goes on', async () => {
+  it.concurrent('JST-33: a workflow that is terminated manually is started again and continues', async () => {
     const job = await startJob(windlass());
     job.pod.script('proxy', { stopFails: 'not now' });
     job.pod.exit('main');

@@ -88,7 +88,7 @@ function saysStuck({ waitingFor }: ContainerRecreateRequestStatus, anew: boolean
 }
 
 describeAlone('a run whose workflow task fails again and again', () => {
-  it('is reported on its object until workers can carry it out, and then goes on where it was', async () => {
+  it('is reported on its object until workers can run it, and then continues', async () => {
     await watch({ options: patient });
     await work(ours);
     const { request, pod, ready } = await inTheMiddle(windlass);
@@ -113,7 +113,7 @@ describeAlone('a run whose workflow task fails again and again', () => {
     expect(await runOf(request)).toMatchObject({ runId });
   });
 
-  it('is terminated and begins anew, once for a build, whoever leads', async () => {
+  it('is terminated and restarted, once per build, whichever watcher leads', async () => {
     await watch({ options: impatient });
     await work(ours);
     const { request, pod, ready } = await inTheMiddle(windlass);

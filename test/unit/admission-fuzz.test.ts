@@ -342,7 +342,7 @@ async function check(path: string, text: string): Promise<void> {
 }
 
 describe('admission under malformed input', () => {
-  it('answers 2,000 bent reviews with a reason or lets them in complete', async () => {
+  it('rejects 2,000 mutated reviews with a reason, or admits them complete', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(bentReview, { minLength: 40, maxLength: 40 }), async (reviews) => {
         await Promise.all(reviews.map(({ path, text }) => check(path, text)));

@@ -145,7 +145,7 @@ describe('the cost of a review', () => {
     expect(judged.response.allowed).toBe(true);
   });
 
-  it('H1: what a mutator leaves alone is not in the patch', async () => {
+  it('H1: the patch contains no field that a mutator has not changed', async () => {
     const object = set({ revisionHistoryLimit: 3, template: { metadata: { labels: { app: 'web' } } } });
     const { response } = await answerTo(reviewCloneSetDefaults(gates), {
       operation: 'UPDATE',
@@ -159,7 +159,7 @@ describe('the cost of a review', () => {
   });
 });
 
-describe('text and lists of a tenant meet only linear work', () => {
+describe('texts and lists of users are processed in linear time', () => {
   const digits = '1'.repeat(1_000_000);
 
   it.each([

@@ -204,7 +204,7 @@ function expectForm({ status, code, reason, message, details }: Status, kind: st
 const sorted = (paths: readonly string[]) => paths.toSorted();
 
 describe('a refusal by admission', () => {
-  it('is looked at for every kind', () => {
+  it('is tested for every kind', () => {
     expect(sorted(Object.keys(cases))).toEqual(sorted(kindDefinitions.map(({ kind }) => kind)));
   });
 

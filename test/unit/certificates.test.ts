@@ -322,7 +322,7 @@ describe('the Secret that replicas share', () => {
     expect(cluster.look(kubeResource.secrets, secret)?.metadata.labels).toEqual({ mine: 'yes' });
   });
 
-  it('gives up with a sentence when others always write first', async () => {
+  it('fails with a clear message when other writers are always faster', async () => {
     const store = { name: 'Secret "a/b"', read: async () => ({ files: {}, changedAtMs: 0 }), write: async () => false };
     const keeper = ownCertificates({ store, policy: longLived, now: () => start });
     await expect(keeper.refresh(undefined, signal)).rejects.toThrow(
@@ -330,7 +330,7 @@ describe('the Secret that replicas share', () => {
     );
   });
 
-  it('FG-22: external certificates are only read, whatever they are worth', async () => {
+  it('FG-22: external certificates are only read, whether or not they are valid', async () => {
     const cluster = new MemoryCluster();
     const keeper = externalCertificates({ store: secretStore(cluster.client(), secret) });
     await expect(keeper.refresh(undefined, signal)).rejects.toThrow(

@@ -64,7 +64,7 @@ describe('the controller of CloneSets', () => {
     });
   });
 
-  it('CS-89: decides when it has seen all that is there, and so makes no pod twice', async () => {
+  it('CS-89: decides only after its caches are filled, and so creates no pod twice', async () => {
     const pods = ['web-a', 'web-b', 'web-c', 'web-d'].map((name) => newPodOf(name));
     const controller = await run(cloneSet(), pods);
     await waitFor('the missing pod', () => controller.cluster.calls.some((call) => call.startsWith('create pods')));
@@ -212,7 +212,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     for (const { body } of lists) expect(body).toMatchObject({ limit: expect.any(Number) });
   });
 
-  it('H8: a pod that somebody has relabelled holds up nothing', async () => {
+  it('H8: a relabelled pod does not block the controller', async () => {
     const isRelease = (call: SeenCall) => calls('patch', 'pods')(call) && call.name === 'web-stray';
     const { met, meet } = failing(1_000, unavailable, isRelease);
     const controller = await run(cloneSet({}, stable), [...five, stray], { meet });

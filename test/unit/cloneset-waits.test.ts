@@ -144,7 +144,7 @@ describe('what a CloneSet waits for', () => {
     expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineStuck');
   });
 
-  it('NoPermit: is not told of the moment between two permits, and told when it is due', () => {
+  it('NoPermit: is not reported between two permits, and reported when it has lasted too long', () => {
     const seen = (agoMs: number) => plan({ pods: pods('o', 5), more: { withoutPermitSinceMs: nowMs - agoMs } });
     expect(seen(0).status?.waitingFor).toBeUndefined();
     expect(seen(0).againInMs).toBe(5000);

@@ -329,7 +329,7 @@ describe('stopContainer', () => {
       await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
     });
 
-    it('decides anew when the request is gone, goes, has completed, or another one has its name', async () => {
+    it('is superseded when the request is gone, being deleted or completed, or another one has its name', async () => {
       const none: readonly (ContainerRecreateRequest | undefined)[] = [
         undefined,
         request(undefined, { metadata: { uid: 'request-2' } }),
@@ -365,7 +365,7 @@ describe('stopContainer', () => {
       await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nextRetryDelay: 1_000 });
     });
 
-    it('is not begun when it was called off while it looked', async () => {
+    it('does not begin when it was cancelled during its checks', async () => {
       const first = attempt();
       const reading = Promise.withResolvers<ContainerRecreateRequest>();
       const called = stop({ attempt: () => first.made, readRequest: () => reading.promise });
@@ -508,7 +508,7 @@ describe('stopContainer', () => {
     expect(fake.state('app-0')).toBe('running');
   });
 
-  it('believes the runtime rather than the clock: a late call whose container has ended is a stop', async () => {
+  it('trusts the status of the container more than the deadline: an expired call whose container has exited is a stop', async () => {
     fake.script('StopContainer', held());
     // It has exited by the time the runtime is asked, however late that is.
     fake.script('ContainerStatus', (_made, usual) => {
@@ -679,7 +679,7 @@ describe('stopContainer', () => {
       expect(said).toHaveLength(1);
     });
 
-    it('waits for a runtime that goes away, and is content if the container has ended', async () => {
+    it('waits for a runtime that goes away, and succeeds if the container has exited meanwhile', async () => {
       fake.script('StopContainer', () => new Promise<never>(() => undefined));
       const stopped = stop();
       await fake.called('StopContainer');
@@ -779,7 +779,7 @@ describe('awaitContainer', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
-  it('CRR-33: is not content with readiness of another instance than the newest', async () => {
+  it('CRR-33: does not accept the readiness of another instance than the newest', async () => {
     kubeletStarts('app-1');
     podReports('app-1', true);
     kubeletStarts('app-2', 2);
@@ -835,7 +835,7 @@ describe('awaitContainer', () => {
     await expect(outcome).resolves.toMatchObject({ containerId: 'app-2', restartCount: 2 });
   });
 
-  it('CRR-55: does not care how the times of instance and request compare', async () => {
+  it('CRR-55: does not compare the times of instance and request', async () => {
     fake.put({ id: 'app-1', podUid: 'pod-1', name: 'app', createdAtMs: clock.nowMs() + 1, startedAtMs: 1_000 });
     podReports('app-1', true);
     await expect(awaiting().outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
@@ -882,7 +882,7 @@ describe('awaitContainer', () => {
     await expect(outcome).resolves.toEqual({ kind: 'podGone' });
   });
 
-  it('thinks nothing of a pod that it does not see before all pods are listed', async () => {
+  it('draws no conclusion from a missing pod before all pods are listed', async () => {
     const pods = {
       synced: () => false,
       pod: () => undefined,

@@ -95,7 +95,7 @@ describe('the sender of Events', () => {
     expect(warnings).toEqual(['Cannot send an Event']);
   });
 
-  it('holds up nobody while the API server is silent, keeps the newest, and ends when told to', async () => {
+  it('never blocks while the API server is silent, keeps the newest Events, and ends on request', async () => {
     const created: string[] = [];
     const create = <T extends KubeObject>(
       _resource: Resource,

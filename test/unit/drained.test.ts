@@ -63,7 +63,7 @@ describe('a pod that was made unready is drained', () => {
     expect(await drained).toEqual([]);
   });
 
-  it('not by what a cache shows that is behind the drain', async () => {
+  it('not by a cache that lags behind the drain', async () => {
     const { slices, drains } = cluster();
     slices.replace([slice('3', false)], '3'); // from before it was ready
     const drained = drains.until(pod('6', true), pod('7', false), never);

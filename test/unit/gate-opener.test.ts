@@ -309,7 +309,7 @@ describe('the gates that a daemon opens', () => {
     expect(node.writes).toHaveLength(2);
   });
 
-  it('are nobody’s after the end', async () => {
+  it('are left alone after stop', async () => {
     await node.opener.stop();
     node.show(web);
     expect(node.looks).toEqual([]);

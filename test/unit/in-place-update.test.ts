@@ -261,7 +261,7 @@ describe('startInPlace', () => {
     expect(writes[0]?.patch.spec).toEqual({ containers: [{ name: 'main', image: 'app:2' }] });
   });
 
-  it('IPU-25: takes the same road for metadata alone, with nobody in the batch', () => {
+  it('IPU-25: takes the same path for metadata alone, with no container in the batch', () => {
     const pod = inPlacePod([main]);
     const metadataPatch = { metadata: { labels: { a: 'b', gone: null } } };
     const { drain, writes } = start({ pod, change: change({ metadataPatch }) });
@@ -589,7 +589,7 @@ describe('refreshInPlace', () => {
     expect(refresh(pod)).toMatchObject({ step: 'intoService' });
   });
 
-  it('does not wait for ever after a drain in the future of its own clock', () => {
+  it('does not wait for ever after a drain whose time is in the future', () => {
     const pod = inPlacePod([main], { conditions: outOfService });
     expect(refresh(pod, { nowMs: nowMs - 3_600_000 })).toMatchObject({ againInMs: 30_000 });
   });
@@ -614,7 +614,7 @@ describe('refreshInPlace', () => {
     });
   });
 
-  it('IPU-51: takes a restart by somebody else for what it is: nothing', () => {
+  it('IPU-51: ignores a restart by another cause', () => {
     const pod = podWithState([{ ...main, image: 'app:2' }], running);
     const restarted = {
       ...pod,

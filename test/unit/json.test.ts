@@ -5,7 +5,7 @@ import { jsonPointer } from '../../api/base/json.ts';
 import '../support/property-seed.ts';
 
 describe('jsonPointer', () => {
-  it('spells out what a path would take for its own signs', () => {
+  it('escapes the special characters of a path', () => {
     expect(jsonPointer('metadata', 'annotations', 'windlass.io/command')).toBe(
       '/metadata/annotations/windlass.io~1command',
     );

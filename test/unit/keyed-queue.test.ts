@@ -51,7 +51,7 @@ function queueOf(concurrency = 2, shareOf?: (key: string) => string) {
 }
 
 describe('KeyedQueue', () => {
-  it('makes one pass of any number of wishes, and keeps a wish that comes during a pass', async () => {
+  it('combines requests into one reconcile, and keeps a request that arrives during a reconcile', async () => {
     const { queue, running, begun } = queueOf();
     for (let wish = 0; wish < 3; wish++) queue.add('a');
     await elapse();
@@ -68,7 +68,7 @@ describe('KeyedQueue', () => {
     expect(begun).toHaveLength(2);
   });
 
-  it('works on keys in the order of their wishes, as many at once as there is room for', async () => {
+  it('reconciles keys in the order of their requests, up to the limit of concurrency', async () => {
     const { queue, running, begun } = queueOf(2);
     for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
     await elapse();
@@ -191,7 +191,7 @@ describe('KeyedQueue', () => {
     expect(queue.depth).toBe(43);
   });
 
-  it('bears a pass that throws at once, and one that wants its own key before it first waits', async () => {
+  it('handles a reconcile that throws synchronously, and one that requests its own key before its first await', async () => {
     const seen: string[] = [];
     const queue: KeyedQueue = new KeyedQueue({
       concurrency: 4,
@@ -233,7 +233,7 @@ describe('KeyedQueue', () => {
     expect(begun).toEqual(['a']);
   });
 
-  it('never makes two passes of one key at once and loses no wish, in any order of events', async () => {
+  it('never reconciles a key twice at the same time and loses no request, in any order of events', async () => {
     const key = fc.constantFrom('a', 'b', 'c');
     const event = fc.oneof(
       fc.record({ kind: fc.constant('add' as const), key }),

@@ -264,7 +264,7 @@ describe('the election', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  it('goes by what it sees change, never by the times in the lease', async () => {
+  it('relies on observed changes, never on the times in the lease', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const past = { acquireTime: '1999-01-01T00:00:00.000000Z', renewTime: '1999-01-01T00:00:00.000000Z' };
@@ -278,7 +278,7 @@ describe('the election', () => {
     expect(leases.stored.get('windlass-watcher')?.spec.leaseTransitions).toBe(8);
   });
 
-  it('is not impressed by changes of the lease that are not renewals', async () => {
+  it('ignores changes of the lease that are not renewals', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     leases.renew('windlass-watcher', 'dead', 12);
@@ -344,7 +344,7 @@ describe('the election', () => {
 });
 
 describe('the fence', () => {
-  it('falls the moment a frozen process wakes up, before any timer has fired, and for good', async () => {
+  it('closes as soon as a frozen process resumes, before any timer has fired, and for good', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock);
@@ -408,7 +408,7 @@ describe('the fence', () => {
     expect(term.isLeading()).toBe(true);
   });
 
-  it('falls at once when another one is found to hold the lease', async () => {
+  it('closes at once when another holder of the lease is found', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock);
@@ -435,7 +435,7 @@ describe('the fence', () => {
     expect(leases.holder).toBe('one');
   });
 
-  it('never stands for two at once, whatever fails and freezes', async () => {
+  it('is never open for two processes at once, whatever fails and freezes', async () => {
     const whom = fc.constantFrom(undefined, 0, 1, 2);
     const spell = fc.record({ frozen: whom, cutOff: whom, seconds: fc.integer({ min: 1, max: 20 }) });
     let changes = 0;
@@ -509,7 +509,7 @@ describe('a lease to yield to', () => {
     expect(second.leader.isLeading()).toBe(true);
   });
 
-  it('ends our term when it comes to life while we lead, but not by being unreadable', async () => {
+  it('ends our term when it is renewed while we lead, but not when it cannot be read', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock, { yieldTo: [openKruise] });

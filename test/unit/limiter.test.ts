@@ -29,7 +29,7 @@ describe('Limiter', () => {
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(28);
   });
 
-  it('does not let a newcomer overtake those who wait, even when there is a token', async () => {
+  it('does not let a new caller overtake waiting ones, even when there is a token', async () => {
     let nowMs = 0;
     const limiter = new Limiter({ qps: 1000, burst: 1, now: () => nowMs });
     const { admitted, done } = admitAll(limiter, ['first', 'second']);

@@ -20,7 +20,7 @@ function answering(...answers: readonly unknown[]): KubeClient {
 }
 
 describe('patience', () => {
-  it('is had with who is late, and not with who refuses or is away', () => {
+  it('covers timeouts, but not refusals or outages', () => {
     expect(isLate('Internal error occurred: failed calling webhook "a.b": context deadline exceeded')).toBe(true);
     expect(isLate('Error from server: etcdserver: request timed out')).toBe(true);
     expect(isLate('no answer within 30 s')).toBe(true);

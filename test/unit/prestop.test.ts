@@ -120,7 +120,7 @@ describe('the GET of a hook', () => {
   const get = (port: number, overrides: Partial<HookRequest> = {}) =>
     getHook({ scheme: 'http', host: '127.0.0.1', port, path: '/stop?now', headers: [], ...overrides });
 
-  it('is content with any answer', async () => {
+  it('accepts any answer', async () => {
     const { asked, port } = await serve((_request, response) => response.writeHead(500).end('no'));
     await get(port);
     expect(asked).toMatchObject([{ url: '/stop?now', headers: { 'user-agent': 'kruise-daemon', accept: '*/*' } }]);

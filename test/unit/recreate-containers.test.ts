@@ -547,7 +547,7 @@ describe('the end of a request', () => {
     expect(done.end).toEqual({ kind: 'deadline' });
   });
 
-  it('CRR-53: comes without a word when the request itself is gone', () => {
+  it('CRR-53: comes without a report when the request itself is gone', () => {
     const withdrawn = played(inStop({ containers: ['app', 'proxy'] }), { kind: 'withdrawn' });
     expect(status(withdrawn).phase).toBe('Recreating');
     expect(isOver(withdrawn)).toBe(false);
@@ -566,7 +566,7 @@ describe('the end of a request', () => {
     });
   });
 
-  it('stands, whatever comes later', () => {
+  it('is final, whatever comes later', () => {
     const aborted = played(inStop({ containers: ['app'] }), command('abort'));
     const before = status(aborted);
     const ends: readonly RecreateEvent[] = [
@@ -794,7 +794,7 @@ describe('a node that is silent', () => {
 });
 
 describe('interrupted steps', () => {
-  it('are simply due again', () => {
+  it('are due again', () => {
     const stopping = inStop({ containers: ['app'] });
     const interrupted: RecreateEvent = { kind: 'interrupted', during: 'stop', container: 'app' };
     expect(due(applyEvent(stopping, interrupted))).toEqual(['stop app']);

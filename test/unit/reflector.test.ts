@@ -167,7 +167,7 @@ describe('the reflector', () => {
     expect(following.mirror.changes).toBe(2);
   });
 
-  it('is as old as the last it heard', async () => {
+  it('has the age of its last data', async () => {
     let nowMs = 1000;
     const following = await follow({ now: () => nowMs });
     expect(following.reflector.ageMs).toBe(Number.POSITIVE_INFINITY);
@@ -327,7 +327,7 @@ describe('when a watch breaks', () => {
     await waitFor('the change', () => cache.size === 2);
   });
 
-  it('and somebody wants to be sure, it lists at once, whatever the watch has not said', async () => {
+  it('and relist is called, it lists at once, whatever the watch has not delivered', async () => {
     const following = await follow();
     await whenWatching(following);
     const { server, reflector, cache } = following;
@@ -365,7 +365,7 @@ describe('when a watch breaks', () => {
     await expect(reflector.relist()).rejects.toThrow('no longer kept up to date');
   });
 
-  it('because the server was restored from a backup, it believes the server', async () => {
+  it('because the server was restored from a backup, it accepts the older state', async () => {
     const following = await follow({ silenceMs: 50 });
     await whenWatching(following);
     const { server } = following;
@@ -465,7 +465,7 @@ describe('when a watch breaks', () => {
     expect(log.at(-1)).toContain('"pauseMs":60000');
   });
 
-  it('at once each time without a word, it does not ask without pause', async () => {
+  it('at once each time without an event, it pauses between attempts', async () => {
     const server = await FakeApiServer.start();
     server.fault = (request) => (isWatch(request) ? { kind: 'answer', status: 200, body: '' } : undefined);
     const following = await follow({}, server);

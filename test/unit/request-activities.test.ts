@@ -294,7 +294,7 @@ describe('reportRequest', () => {
     expect(live()?.status?.phase).toBe('Recreating');
   });
 
-  it('has nobody to tell when the request goes after it was seen, or another comes under its name', async () => {
+  it('writes nothing when the request is deleted after it was seen, or another one gets its name', async () => {
     for (const then of [undefined, request({ uid: 'younger' })]) {
       const { look, reportRequest, ref, cluster, live } = activitiesOn();
       await look();
@@ -305,7 +305,7 @@ describe('reportRequest', () => {
     }
   });
 
-  it('has nobody to tell when the request is gone or another stands under its name', async () => {
+  it('writes nothing when the request is gone or another one has its name', async () => {
     for (const made of [undefined, request({ uid: 'younger' })]) {
       const { reportRequest, writes } = activitiesOn({ request: made });
       await reportRequest({ request: operationFor(request()).request, delta: delta(ended) });

@@ -379,7 +379,7 @@ describe('those who wait', () => {
     expect(read('crr-c')?.status).toMatchObject({ phase: 'Recreating', waitingFor: { blockedBy: ['crr/crr-b'] } });
   });
 
-  it('take a conflict for news that is on its way', async () => {
+  it('ignore a conflict, since the watch event of the change will follow', async () => {
     const { pass } = watcherAt({
       requests: behind,
       meet: ({ verb }) => {

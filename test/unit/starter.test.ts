@@ -405,7 +405,7 @@ describe('Starter', () => {
       expect(temporal.starts).toHaveLength(2);
     });
 
-    it('that was being told of a change at that moment', async () => {
+    it('that was being signalled at that moment', async () => {
       const { temporal, starter, gate } = await startingBehindGate();
       starter.beginAnew(again);
       gate.open();
@@ -469,7 +469,7 @@ describe('Starter', () => {
     expect([starter.trouble('a'), starter.trouble('b')]).toEqual([engineSilent, engineSilent]);
   });
 
-  it('tells an operation that runs, and bears that there is none', async () => {
+  it('signals a running operation, and does nothing when there is none', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
     await starter.tell('restart-containers/pod-1', { withdrawn: true });
@@ -484,7 +484,7 @@ describe('Starter', () => {
     expect(silence).toEqual([true]);
   });
 
-  it('hears of a silence though there is nothing to tell, and not of one in which it did not lead', async () => {
+  it('detects silence by probes when there is nothing to send, and none while it does not lead', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
     temporal.behaviour = newGate();

@@ -161,7 +161,7 @@ describe('the watcher', () => {
     await waitFor('the end of the term', async () => (await stuckNow()).length === 0);
   });
 
-  it('M3: leaves the lease to others while it can list nothing, also with a controller that needs nothing', async () => {
+  it('M3: gives up the lease while it can list nothing, even with a controller that needs nothing', async () => {
     const { server, watcher } = await watcherOf([
       controllerOf(apples, async () => undefined),
       () => ({ wantAll: () => undefined }),

@@ -137,7 +137,7 @@ describe('the admission server', () => {
     expect([reply.status, reply.text]).toEqual([200, 'ok']);
   });
 
-  it('is not believed by somebody who trusts another authority', async () => {
+  it('is not trusted by a client that trusts another CA', async () => {
     const other = await newCertificates();
     await expect(ask(await serve(), { ca: other.bundle })).rejects.toThrow('unable to verify');
   });
@@ -227,7 +227,7 @@ describe('the admission server', () => {
     await waitFor('the server to hang up', () => silent.closed());
   });
 
-  it('hangs up on clients that are slow with headers, with the body or with the handshake', async () => {
+  it('disconnects clients that are slow with headers, with the body or with the handshake', async () => {
     const served = await serve(undefined, { headersMs: 200, requestMs: 400, handshakeMs: 200 });
     const headers = await dial(served);
     headers.socket.write('POST /echo HTTP/1.1\r\nHost:');
