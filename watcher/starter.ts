@@ -38,7 +38,7 @@ export interface StarterOptions {
   readonly stuck?: (workflowId: string, shown?: string) => EngineTrouble | undefined;
 }
 
-/** A run that is to end so that its operation begins anew, and why. */
+/** A run to terminate so that its operation is restarted, and the reason that Temporal shows. */
 export interface RunToEnd {
   readonly workflowId: string;
   readonly runId: string;
@@ -64,7 +64,7 @@ export class Starter {
   readonly #queue: KeyedQueue;
   readonly #wanted = new Map<string, WantedOperation>();
   readonly #sent = new Map<string, string>();
-  /** By workflow ID: what is to be terminated before the operation is started again. */
+  /** By workflow ID: the run to terminate before the operation is started again. */
   readonly #ending = new Map<string, RunToEnd>();
   /** By type: operations that run although they are not wanted, and in how many looks in a row they were found. */
   readonly #strays = new Map<string, ReadonlyMap<string, number>>();
@@ -191,14 +191,16 @@ export class Starter {
     }
   }
 
-  /** Starts an operation again whose run was ended, if it is still wanted. */
+  /** Starts an operation again whose run the caller has terminated, if it is still wanted. */
   startAgain(workflowId: string): void {
     if (this.#sent.delete(workflowId)) this.#queue.add(workflowId);
   }
 
   /**
-   * Terminates this run and, where its operation is wanted, starts it again with a memo that says for which build. A
-   * leader that is lost between the two leaves the start to the next one, without that memo.
+   * Terminates this run and, where its operation is wanted, starts it again with the build in its memo. If the leader is
+   * lost between the two calls, the next one starts the operation without that memo, and may restart it once more. The
+   * conflict policy TERMINATE_EXISTING would do both in one call, but for whatever run there is by then, and with a
+   * reason of the server's own.
    */
   beginAnew(run: RunToEnd): void {
     this.#ending.set(run.workflowId, run);
@@ -258,7 +260,7 @@ export class Starter {
     else if (this.#options.mayStart()) void this.tell(workflowId, null);
   }
 
-  /** Ends the run that is to end under this ID, if any; it is kept in mind until another one has followed. */
+  /** Terminates the run to be restarted under this ID, if any; it is remembered until the next one has started. */
   async #end(workflowId: string): Promise<RunToEnd | undefined> {
     const run = this.#ending.get(workflowId);
     if (run === undefined || !this.#options.mayStart()) return undefined;
