@@ -1,6 +1,6 @@
 // Job sidecar termination: a pod that runs to completion is not kept alive by containers that never end by themselves.
-// There is no object for it. Variables of a container mark it as a sidecar; when all other containers are done, the
-// marked ones are ended.
+// The feature has no object of its own. Variables of a container mark it as a sidecar; when all other containers have
+// completed, the marked ones are terminated.
 //
 //   variables KRUISE_TERMINATE_SIDECAR_…                        the user
 //   request sidecar-termination-<pod UID>, images of sidecars,
@@ -8,7 +8,7 @@
 //   annotations windlass.io/sidecar-termination and windlass.io/sidecars-left-behind
 //                                                               the workflow, by the cluster worker; in the first
 //                                                               annotation EngineSilent, EngineStuck: the watcher
-//   annotation windlass.io/command                              the user; the watcher takes it off
+//   annotation windlass.io/command                              the user; the watcher removes it
 
 import { isJsonList, isJsonObject } from './base/json.ts';
 import type { ContainerRecreateRequest } from './container-recreate-request/types.ts';

@@ -1,7 +1,7 @@
-// CloneSets from one version of the API into the other.
+// Converts CloneSets between the versions of the API.
 //
-// v1beta1 groups the fields of the update strategy anew and turns one flag round; all else maps one to one, also what we do
-// not know.
+// v1beta1 groups the fields of the update strategy differently and inverts one flag; everything else, unknown fields
+// included, maps one to one.
 //
 //   v1beta1                                                    v1alpha1
 //   updateStrategy.type RollingUpdate, and
@@ -10,11 +10,11 @@
 //   updateStrategy.type OnDelete, nothing else          <->    updateStrategy.type OnDelete, nothing else
 //   scaleStrategy.enablePVCReuse                        <->    scaleStrategy.disablePVCReuse, the opposite
 //   scaleStrategy.excludePreparingDelete                <-     label cloneset-scaling-exclude-preparing-delete
-//   inPlaceUpdateStrategy.imagePreDownload*             <->    annotations image-predownload-*, whole numbers
+//   inPlaceUpdateStrategy.imagePreDownload*             <->    annotations image-predownload-*, integers
 //
-// Not everything comes back (CS §2.1): with OnDelete the other fields of the update strategy are dropped, as nothing reads
-// them; so are imagePreDownload* in v1alpha1, where only the annotations count; and v1alpha1 does not show
-// excludePreparingDelete, so whoever rewrites an object there without the label clears it.
+// A round trip loses some fields (CS §2.1): with OnDelete the other fields of the update strategy are dropped, as they have
+// no effect; so are imagePreDownload* in v1alpha1, where only the annotations count; and v1alpha1 has no field for
+// excludePreparingDelete, so a client that replaces an object there without the label clears it.
 
 import { parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';

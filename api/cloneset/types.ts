@@ -1,15 +1,15 @@
-// CloneSet: pods that can stand in for each other, updated in place or by replacement within a budget.
+// CloneSet: interchangeable pods, updated in place or by replacement within a budget.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   spec.replicas                     the user, or an autoscaler through the scale subresource
-//   spec.scaleStrategy.podsToDelete   the user names pods; the leading watcher takes off the names of pods that are gone
+//   spec.scaleStrategy.podsToDelete   the user adds names; the leading watcher removes the names of pods that are gone
 //   spec, all else                    the user; admission fills in defaults
 //   status                            the leading watcher, all fields in one write
 //   metadata                          the user
 //
-// A set is worked on by one keyed queue of the leading watcher (see watcher/fleet), and the roll-out workflow writes no
-// field of it: it hands that queue the leave to disrupt pods.
+// A keyed queue of the leading watcher reconciles CloneSets (see watcher/fleet). The roll-out workflow writes no field of
+// a CloneSet: it submits permits to disrupt pods to that queue.
 
 import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
 import type { JsonObject } from '../base/json.ts';

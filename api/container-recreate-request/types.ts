@@ -1,6 +1,6 @@
 // ContainerRecreateRequest: restarts containers of one pod and leaves the pod where it is.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.labels pod-uid, node-name, type     admission, at creation, never changed
 //   metadata.labels active                       admission sets it, the watcher's pass over holds removes it at the end

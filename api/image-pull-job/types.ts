@@ -1,13 +1,13 @@
 // ImagePullJob and ImageListPullJob: one image, or many, on many nodes.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.finalizers         admission adds it to a job with pull secrets, the watcher removes it when they are released
 //   spec                        the user
 //   status.conditions Paused, Aborted
-//                               the workflow `pullOnNodes`, through the cluster worker: what an operator has commanded
-//   status.conditions Retrying  True: the same; False: the watcher, once it has told the nodes
-//   all else of status          the watcher
+//                               the workflow `pullOnNodes`, through the cluster worker: commands of operators
+//   status.conditions Retrying  True: the same; False: the watcher, after it has updated the NodeImages
+//   rest of status              the watcher
 
 import { parseInt32 } from '../base/int-or-percent.ts';
 import { findCondition } from '../core/conditions.ts';

@@ -1,12 +1,12 @@
-// NodeImage: the images that one node is to have before they are needed.
+// NodeImage: the images that one node should have before they are needed.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.labels             the watcher: those of the Node
-//   spec.images                 the watcher, for jobs; and people, by hand
+//   spec.images                 the watcher, for jobs; and people
 //   status                      the workflow `pullImages`, through the cluster worker; EngineSilent, EngineStuck: the watcher
-//   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
-//   tag while it is pulled      for them
+//   progress and fetched of a   the daemon of the node, at intervals: no decision depends on them, and they would fill up
+//   tag while it is pulled      the history of the workflow
 
 import { compareGoStrings } from '../base/json-go.ts';
 import { referenceOf } from '../core/familiar-image.ts';

@@ -1,6 +1,6 @@
 // NodePodProbe: the probes that the daemon of one node runs, and their results.
 //
-// Who writes what. A field has one writer.
+// Each field has one writer.
 //
 //   the object itself, spec    the watcher, computed from all markers and the pods of the node
 //   status                     the daemon of the node, as a whole

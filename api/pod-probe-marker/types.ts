@@ -1,6 +1,6 @@
 // PodProbeMarker: probes containers of pods, and shows the results on these pods.
 //
-// Who writes what. A field has one writer.
+// Each field has one writer.
 //
 //   metadata.finalizers node-pod-probe-cleanup   the watcher
 //   spec                                         the user
