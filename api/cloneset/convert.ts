@@ -28,7 +28,7 @@ import {
   preDownloadAnnotation,
 } from './types.ts';
 
-/** The object in v1beta1, v1alpha1 or back. Undefined: one of the two versions is unknown. */
+/** The object in the version `apiVersion`. Undefined: one of the two versions is unknown. */
 export function convertCloneSet(object: JsonObject, apiVersion: string): Converted | undefined {
   const from = cloneSetVersion(object);
   const to = cloneSetVersion({ apiVersion });

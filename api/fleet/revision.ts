@@ -46,8 +46,8 @@ export interface RevisionOwner {
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly template: PodTemplate;
   /**
-   * Annotations of the newest revision, besides those of the workload: they are moved when an older revision becomes
-   * the newest.
+   * Annotations of the newest revision, besides those of the workload. An older revision gets them when it becomes the
+   * newest.
    */
   readonly ownAnnotations?: Readonly<Record<string, string>>;
 }
