@@ -51,7 +51,8 @@ const seenWithinMs = 30_000;
 export async function passOverList(uid: string, world: ListPassDependencies): Promise<PassResult | undefined> {
   const list = world.lists.byUid(uid);
   if (list === undefined) return undefined;
-  if (list.metadata.deletionTimestamp !== undefined || !world.isOn) return undefined; // ILP-11
+  // ILP-11: the jobs of a deleted list are deleted by their owner references
+  if (list.metadata.deletionTimestamp !== undefined || !world.isOn) return undefined;
   if (isFinished(list)) return await expire(list, world);
   await label(list, world);
   const children = world.jobs.byIndex(jobsByList, list.metadata.uid);
