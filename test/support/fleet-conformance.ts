@@ -1,7 +1,7 @@
 /**
- * What every kind of workload has to do alike, whatever is special about it. Each test runs the controller of the kind with
- * its real reflectors, caches and queue on an API server in memory; nodes play the kubelet, and fail the test when a container
- * is stopped that Services still send requests to.
+ * What the controllers of all workload kinds have in common. Each test runs the controller of the kind with its real
+ * reflectors, caches and queue, and an API server in memory; simulated nodes play the kubelet, and fail the test when a
+ * container is stopped to which Services still send requests.
  */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
@@ -25,13 +25,13 @@ import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { PodOnNode } from './pod-on-node.ts';
 import { waitFor } from './wait.ts';
 
-/** A kind that is to conform. */
+/** A kind to be tested. */
 export interface FleetKindUnderTest {
   readonly resource: Resource;
   readonly controllerOf: ControllerOf;
-  /** The spec of a workload of three pods with this template, of which one may be unavailable at a time. */
+  /** The spec of a workload of three pods with this template, of which at most one may be unavailable. */
   readonly spec: (template: JsonObject, selector: JsonObject) => object;
-  /** The name of a pod that it would adopt. Absent: it adopts none. */
+  /** The name of a pod that it would adopt. Absent: it adopts no pods. */
   readonly adoptable?: string;
 }
 
@@ -50,11 +50,11 @@ class Conformance {
   readonly cluster = new MemoryCluster();
   readonly wanted: string[] = [];
   isLeading = true;
-  /** Sees each write before it takes effect. */
+  /** Called before each write takes effect. */
   meet: (call: SeenCall) => void = () => undefined;
   /** Containers that were changed while a Service still sent requests to their pod. */
   readonly changedInService: string[] = [];
-  /** The least pods that were available at any time since all were. */
+  /** The minimum number of available pods since all were. */
   least = Number.POSITIVE_INFINITY;
   readonly #kind: FleetKindUnderTest;
   readonly #nodes = new Map<string, PodOnNode>();
@@ -104,7 +104,7 @@ class Conformance {
     });
   }
 
-  /** Another workload, of which nothing can be made. */
+  /** Adds another workload for which nothing can be created. */
   poison(): void {
     const metadata = { namespace: 'shop', name: 'poisoned', uid: 'poisoned-uid', generation: 1 };
     this.cluster.put(this.#kind.resource, { metadata, spec: this.#kind.spec(template('app:1'), malformed) });
@@ -130,7 +130,7 @@ class Conformance {
       .toSorted();
   }
 
-  /** Names of pods that are to run this image. */
+  /** Names of pods whose spec has this image. */
   wanting(image: string): readonly string[] {
     return this.pods()
       .filter(({ spec }) => spec.containers[0]?.image === image)
@@ -147,7 +147,7 @@ class Conformance {
     );
   }
 
-  /** Asks for another image, and waits until its revision is there and the caches show it. Answers its name. */
+  /** Changes the image, and waits until the caches show its revision. Returns the name of the revision. */
   async change(image: string): Promise<string> {
     this.apply(template(image));
     return await this.until('the new revision', () => {
@@ -164,7 +164,7 @@ class Conformance {
     return queue.hand(uid, { paused: false, skip: [], batch: replicas, ...permit }, life);
   }
 
-  /** Plays the nodes until the answer is neither empty nor false. */
+  /** Advances the nodes until the result is neither empty nor false. */
   async until<Value>(what: string, probe: () => Value) {
     return await waitFor(what, () => {
       this.#playNodes();
@@ -172,7 +172,7 @@ class Conformance {
     });
   }
 
-  /** Waits until nothing is written any more. */
+  /** Waits until there are no more writes. */
   async rest(): Promise<void> {
     let quiet = 0;
     let writes = -1;
@@ -190,7 +190,9 @@ class Conformance {
     this.least = Math.min(this.least, this.ready().length);
   }
 
-  /** The endpoint controller: it shows what pods were before the nodes took this step, so it is always a little behind. */
+  /**
+   * The endpoint controller: it shows pods as they were before the last step of the nodes, so it always lags behind.
+   */
   #playEndpoints(): void {
     const endpoints = this.pods().map((pod) => ({
       targetRef: { uid: pod.metadata.uid },

@@ -29,7 +29,7 @@ export function withPriority(container: Container, priority: number): Container 
   return { ...container, env: [...(container.env ?? []), { name: launchBarrierEnv, valueFrom }] };
 }
 
-/** A container's variable that follows a label or annotation. */
+/** An environment variable that refers to a label or annotation. */
 export function seesMetadata(fieldPath: string): JsonObject {
   return { env: [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }] };
 }
@@ -41,7 +41,7 @@ export const inService: readonly PodCondition[] = [
   { type: 'Ready', status: 'True', lastTransitionTime: '2026-07-01T07:00:00Z' },
 ];
 
-/** A pod in service whose containers run what the spec says, unless it is said otherwise. */
+/** A pod in service whose containers run with the current spec by default. */
 export function inPlacePod(
   containers: readonly Container[],
   {
@@ -84,7 +84,7 @@ export function inPlacePod(
   });
 }
 
-/** The record of an update on a pod, from its text. */
+/** The parsed in-place record of a pod. */
 export function recordOf(pod: Pod): unknown {
   return JSON.parse(pod.metadata.annotations?.[inPlaceAnnotation.state] ?? 'null');
 }

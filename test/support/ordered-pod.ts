@@ -2,7 +2,7 @@ import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { aPod } from './objects/pod.ts';
 
-/** How one container of an ordered pod is. Absent: it has not started. */
+/** The state of one container of an ordered pod. Absent: it has not started. */
 export type ContainerNow = 'ready' | 'running' | { readonly exitCode: number } | undefined;
 
 export interface OrderedPod {
@@ -17,7 +17,7 @@ export interface OrderedPod {
   readonly phase?: string;
 }
 
-/** A pod as admission leaves it that launches its containers in order. */
+/** A pod with a launch order, after admission. */
 export function orderedPod(given: OrderedPod): Pod {
   const { name = 'web', uid = 'pod-1', order, now = {}, restartPolicy = 'Always', annotations } = given;
   return aPod({

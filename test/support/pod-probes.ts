@@ -7,7 +7,7 @@ import { aPod, type PodOverrides } from './objects/pod.ts';
 
 export const execProbe: Probe = { exec: { command: ['true'] } };
 
-/** A probe `idle` of container `app` that shows itself as a condition. */
+/** A probe `idle` of container `app` that writes a condition. */
 export function probe(overrides: Partial<MarkerProbe> = {}): MarkerProbe {
   return { name: 'idle', containerName: 'app', probe: execProbe, podConditionType: 'game.io/idle', ...overrides };
 }
@@ -41,7 +41,7 @@ export function probedPod(name = 'web-1', overrides: PodOverrides = {}): Pod {
   });
 }
 
-/** The list of `node-1`. */
+/** The NodePodProbe of `node-1`. */
 export function nodeList(
   podProbes: NonNullable<NodePodProbe['spec']['podProbes']> = [],
   status?: NodePodProbe['status'],

@@ -2,7 +2,7 @@ import type { ImageListPullJob, ImagePullJob, ImagePullJobSpec } from '../../api
 import type { ImageTag, ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
 import { metadataOf } from './objects/metadata.ts';
 
-/** When everything in these tests was created. */
+/** The creation time of all objects in these tests. */
 export const bornAt = '2026-11-21T10:00:00Z';
 export const bornMs = Date.parse(bornAt);
 
@@ -39,7 +39,7 @@ export function listJob(images: readonly string[], more: Partial<ImageListPullJo
   };
 }
 
-/** The images of a node; `tags` by image. */
+/** A NodeImage; `tags` by image. */
 export function nodeImage(
   name: string,
   tags: Readonly<Record<string, readonly ImageTag[]>> = {},
@@ -60,7 +60,7 @@ export function nodeImage(
   };
 }
 
-/** A tag that a job wants. */
+/** A tag that a job owns. */
 export function tagOf(tag: string, more: Partial<ImageTag> = {}): ImageTag {
   return {
     tag,
@@ -73,7 +73,7 @@ export function tagOf(tag: string, more: Partial<ImageTag> = {}): ImageTag {
   };
 }
 
-/** What the status says of a tag that has ended. */
+/** The status of a completed tag. */
 export function endedTag(tag: string, phase: 'Succeeded' | 'Failed', version = 0): ImageTagStatus {
   return { tag, phase, version, startTime: bornAt, completionTime: bornAt };
 }

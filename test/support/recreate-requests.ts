@@ -8,7 +8,7 @@ import { KubeError } from '../../kube/failures.ts';
 import { aPod, type PodOverrides } from './objects/pod.ts';
 import { aRecreateRequest } from './objects/recreate-request.ts';
 
-/** What of an object a test names; the rest has defaults. */
+/** The fields of an object that a test sets; the rest has defaults. */
 export interface RequestOverrides {
   readonly name?: string;
   readonly uid?: string;
@@ -24,7 +24,7 @@ export function originalId(container: string): string {
   return `${container}-0`;
 }
 
-/** A request as admission leaves it, for a pod `web` on `node-1`. */
+/** A request after admission, for a pod `web` on `node-1`. */
 export function request(overrides: RequestOverrides = {}): ContainerRecreateRequest {
   const { name = 'crr-a', podUid = 'pod-1', containers = ['app'], metadata, spec, status } = overrides;
   const { uid = `uid-of-${name}` } = overrides;
@@ -58,7 +58,7 @@ export function gatedPod({ metadata, spec, status }: PodOverrides = {}): Pod {
   });
 }
 
-/** The operation of a request of these. */
+/** The operation of such a request. */
 export function operationFor(of: ContainerRecreateRequest): RestartOperation {
   const { namespace = '', name, uid, labels } = of.metadata;
   return {
@@ -68,7 +68,7 @@ export function operationFor(of: ContainerRecreateRequest): RestartOperation {
   };
 }
 
-/** A cache that holds these objects. */
+/** A cache with these objects. */
 export function cacheOf<T extends KubeObject>(
   objects: readonly T[],
   indexes: Readonly<Record<string, (object: T) => readonly string[]>> = {},
@@ -91,7 +91,7 @@ export function conflict(): KubeError {
   return new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
 }
 
-/** The answer of an API server on its way down. */
+/** The error of an API server that is shutting down. */
 export function unavailable(): KubeError {
   return new KubeError({ status: 503, message: 'etcd is away' });
 }

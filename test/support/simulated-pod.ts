@@ -8,7 +8,7 @@ import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import { strategicMerge } from './fake-api/strategic-merge.ts';
 
-/** One running instance of a container: what it was started with, whatever the pod says by now. */
+/** One running instance of a container: what it was started with, even if the pod has changed. */
 export interface Instance {
   readonly containerID: string;
   readonly restartCount: number;
@@ -23,8 +23,8 @@ export interface Instance {
 export class ConflictError extends Error {}
 
 /**
- * One pod between an API server, a kubelet and a daemon that all take their time: what runs, what the kubelet says about
- * it, and what the daemon says about it are three things, and each is brought up to date by a step of its own.
+ * One pod between an API server, a kubelet and a daemon that all lag behind: the running containers, the kubelet's
+ * status and the daemon's report are three states, each updated by a step of its own.
  */
 export class SimulatedPod {
   pod: Pod;
@@ -41,12 +41,12 @@ export class SimulatedPod {
     this.postStatus();
   }
 
-  /** What somebody reads now; later writes do not change it. */
+  /** The pod as read now; later writes do not change it. */
   get snapshot(): Pod {
     return structuredClone(this.pod);
   }
 
-  /** Carries out one write against the version that it was computed from. */
+  /** Applies one write to the version that it was computed from. */
   write(write: PodWrite, resourceVersion: string): Pod {
     if (resourceVersion !== this.pod.metadata.resourceVersion) throw new ConflictError(resourceVersion);
     const allowed = { pod: ['metadata', 'spec'], status: ['status'], resize: ['spec'] }[write.kind];
@@ -56,7 +56,7 @@ export class SimulatedPod {
     return this.pod;
   }
 
-  /** The kubelet replaces the instance whose image is not that of the spec; its status is as old as before. */
+  /** The kubelet replaces the instance whose image differs from the spec; the status is not updated yet. */
   swapImage(name: string): boolean {
     const container = this.#container(name);
     const before = this.#instance(name);
@@ -65,7 +65,7 @@ export class SimulatedPod {
     return true;
   }
 
-  /** The instance ends by itself, and the kubelet starts the next one. */
+  /** The instance crashes, and the kubelet starts the next one. */
   crash(name: string): void {
     this.#start(this.#container(name), this.#instance(name).restartCount + 1);
   }
@@ -76,7 +76,7 @@ export class SimulatedPod {
     return !instance.ready;
   }
 
-  /** The kubelet gives the instance the amounts of the spec. */
+  /** The kubelet resizes the instance to the spec. */
   resize(name: string): boolean {
     const { resources = {} } = this.#container(name);
     const instance = this.#instance(name);
@@ -84,7 +84,7 @@ export class SimulatedPod {
     return JSON.stringify(instance.resources) !== JSON.stringify(resources);
   }
 
-  /** The kubelet writes what it sees, and from that and the gates whether the pod is ready. */
+  /** The kubelet writes the status, and derives the readiness of the pod from it and the gates. */
   postStatus(): boolean {
     const containerStatuses = this.pod.spec.containers.map(({ name }): ContainerStatus => {
       const { containerID, restartCount, image, ready, resources } = this.#instance(name);
@@ -104,7 +104,7 @@ export class SimulatedPod {
     });
   }
 
-  /** The daemon writes what it sees. */
+  /** The daemon writes its report. */
   report(): boolean {
     const meta = this.pod.spec.containers.map(({ name }): ContainerMeta => {
       const { containerID, restartCount, plainHash, envHash } = this.#instance(name);
@@ -114,7 +114,7 @@ export class SimulatedPod {
     return this.#store(strategicMerge(asJson(this.pod), { metadata: { annotations } }));
   }
 
-  /** What was started with other metadata is stopped, if it is still the instance that the pod tells of. */
+  /** An instance that was started with other metadata is stopped, if the pod still reports it. */
   refreshEnvironment(name: string): boolean {
     const stale = staleContainers(this.pod).find((candidate) => candidate.name === name);
     const isDue = stale?.containerID === this.#instance(name).containerID;
@@ -160,7 +160,7 @@ export class SimulatedPod {
     return [...others, { type, status, lastTransitionTime: timestamp(this.nowMs) }];
   }
 
-  /** Answers whether anything has changed; as with an API server, nothing has a new version otherwise. */
+  /** Returns whether anything has changed; only then, as in an API server, there is a new version. */
   #store(next: JsonObject): boolean {
     if (JSON.stringify(next) === JSON.stringify(this.pod)) return false;
     this.#version++;

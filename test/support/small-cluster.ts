@@ -19,7 +19,7 @@ export function smallCluster(
   }: {
     readonly namespace?: string;
     readonly refuse?: Refuse;
-    /** Versions of the suite that the API server does not have. */
+    /** API versions of our kinds that it does not serve. */
     readonly unserved?: readonly string[];
   } = {},
 ): Cluster & { readonly calls: readonly string[] } {

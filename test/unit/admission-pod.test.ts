@@ -141,7 +141,7 @@ describe('admission of a pod that asks for an order', () => {
     { name: 'KRUISE_CONTAINER_BARRIER', valueFrom: { configMapKeyRef: { name, key } } },
   ];
 
-  it('CLP-5: holds every container, also those without a priority, by a variable that comes last', async () => {
+  it('CLP-5: holds every container, also those without a priority, by a variable at the end of its list', async () => {
     const mine = { name: 'MINE', value: 'x' };
     const before = pod([
       { name: 'app' },

@@ -90,7 +90,7 @@ describe('registrations', () => {
   it('L2, M8: every webhook of a kind of ours lets through what is deleted, and what the suite writes beside the spec', () => {
     const names = deletionOnlyKinds.map(({ webhook }) => webhook);
     const all = [...(shipped.webhooks ?? []).slice(1), ...(validating.webhooks ?? [])];
-    // Those that judge deletions alone see no update; each is compared as a whole further down.
+    // Webhooks that review deletions only see no updates; each is compared as a whole below.
     const ofKinds = all.filter(({ name }) => !names.includes(name));
     expect(ofKinds.length).toBeGreaterThan(6);
     for (const { name, matchConditions = [] } of ofKinds) {

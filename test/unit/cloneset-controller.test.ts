@@ -28,7 +28,7 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((controller) => controller.stop()));
 });
 
-/** A set of these pods, all of its present revision, and the controller that keeps it. */
+/** A CloneSet with these pods, all of its present revision, and its controller. */
 async function run(
   set: CloneSet,
   pods: readonly Pod[],
@@ -64,7 +64,7 @@ describe('the controller of CloneSets', () => {
     });
   });
 
-  it('CS-89: decides when it has seen all that is there, and so makes no pod twice', async () => {
+  it('CS-89: decides only after its caches are filled, and so creates no pod twice', async () => {
     const pods = ['web-a', 'web-b', 'web-c', 'web-d'].map((name) => newPodOf(name));
     const controller = await run(cloneSet(), pods);
     await waitFor('the missing pod', () => controller.cluster.calls.some((call) => call.startsWith('create pods')));
@@ -100,7 +100,7 @@ describe('the controller of CloneSets', () => {
 
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
-/** A cluster with the set's old revision, and a claim of nobody. */
+/** A cluster with the old revision of the CloneSet, and PVCs without a pod. */
 function clusterWith(...claims: readonly string[]): MemoryCluster {
   const cluster = new MemoryCluster();
   cluster.put(kubeResource.controllerRevisions, oldRevision);
@@ -108,7 +108,7 @@ function clusterWith(...claims: readonly string[]): MemoryCluster {
   return cluster;
 }
 
-/** Fails the calls that are asked about, for so often. */
+/** Fails the matching calls, this many times. */
 function failing(times: number, error: () => KubeError, isMeant: (call: SeenCall) => boolean) {
   const met: SeenCall[] = [];
   const meet = (call: SeenCall) => {
@@ -212,7 +212,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     for (const { body } of lists) expect(body).toMatchObject({ limit: expect.any(Number) });
   });
 
-  it('H8: a pod that somebody has relabelled holds up nothing', async () => {
+  it('H8: a relabelled pod does not block the controller', async () => {
     const isRelease = (call: SeenCall) => calls('patch', 'pods')(call) && call.name === 'web-stray';
     const { met, meet } = failing(1_000, unavailable, isRelease);
     const controller = await run(cloneSet({}, stable), [...five, stray], { meet });
@@ -245,7 +245,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     const cluster = clusterWith('aaaaa');
     const { meet } = failing(1, unavailable, (call) => {
       if (!fails(call)) return false;
-      // carried out, though it is not answered
+      // carried out, but not answered
       if (call.plural === 'pods') cluster.remove(kubeResource.pods, { namespace: 'shop', name: call.name });
       return true;
     });

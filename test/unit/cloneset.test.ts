@@ -42,7 +42,7 @@ function set(version: CloneSetVersion = 'v1beta1', spec: JsonObject = {}, metada
   return cloneSetDraft({ version, metadata: { uid: 'set-uid', ...metadata }, spec: { replicas: 3, ...spec } });
 }
 
-/** A set whose update has this pace, wherever its version has it. */
+/** A CloneSet with these fields for the pace, at the path of its version. */
 function paced(version: CloneSetVersion, pace: JsonObject, policy?: string, spec: JsonObject = {}): JsonObject {
   if (version === 'v1alpha1') {
     return set(version, { ...spec, updateStrategy: { ...(policy && { type: policy }), ...pace } });
@@ -54,7 +54,7 @@ function paced(version: CloneSetVersion, pace: JsonObject, policy?: string, spec
 const paceAt = (version: CloneSetVersion) =>
   version === 'v1alpha1' ? 'spec.updateStrategy' : 'spec.updateStrategy.rollingUpdate';
 
-/** What a user who typed this set is told. */
+/** The messages that a user gets for this CloneSet. */
 function told(object: JsonObject): string {
   return describeErrors(validateCloneSet(object));
 }
@@ -807,6 +807,6 @@ describe('the deletion of a set', () => {
   });
 });
 
-// The types of the schema are what the code inside reads.
+// The types of the schema are those that the code uses.
 const typed: CloneSetSpec = { selector: { matchLabels: {} }, template: { metadata: {}, spec: {} } };
 void typed;

@@ -46,7 +46,7 @@ function podWith(
   });
 }
 
-/** An instance as the kubelet has marked it. */
+/** An instance with the kubelet's annotations. */
 function instance(
   name: string,
   id: string,
@@ -64,7 +64,7 @@ function instance(
   } satisfies RuntimeContainer;
 }
 
-/** A node whose pods, runtime and time are in the hands of the test. */
+/** A simulated node: the test controls its pods, runtime and time. */
 class Node {
   readonly cluster = new MemoryCluster();
   readonly cache: WritableCache<Pod> = createCache<Pod>({
@@ -73,7 +73,7 @@ class Node {
     },
   });
   readonly instances = new Map<string, RuntimeContainer>();
-  /** What each instance was started with; absent: nobody can tell. */
+  /** The environment of each instance; absent: unknown. */
   readonly started = new Map<string, Readonly<Record<string, string>>>();
   readonly asked: string[] = [];
   readonly wishes: string[] = [];
@@ -126,13 +126,13 @@ class Node {
     });
   }
 
-  /** The pod is stored, and the watch shows it. */
+  /** Stores the pod, and shows it in the watch. */
   show(pod: Pod): void {
     this.cluster.put(kubeResource.pods, pod);
     this.sync();
   }
 
-  /** The watch shows what is stored. */
+  /** Shows the stored pods in the watch. */
   sync(): void {
     const live = this.live();
     if (live) this.cache.apply('MODIFIED', trimPod(live, { DaemonWatchingPod: true }));

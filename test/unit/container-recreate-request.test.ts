@@ -95,7 +95,7 @@ function refused(object: JsonObject, surroundings: Surroundings = {}): Refusal {
   return result;
 }
 
-/** What a user who typed this spec is told. */
+/** The messages that a user gets for this spec. */
 function problems(spec: unknown, version: RecreateVersion = 'v1beta1'): string {
   return describeErrors(validateRecreateSpec(spec, version));
 }
@@ -644,7 +644,7 @@ const anyStatus = fc.record(
   },
   { requiredKeys: [] },
 );
-/** An object of v1beta1, valid or not, with fields that nobody knows yet. */
+/** An object of v1beta1, valid or not, with unknown fields. */
 const anyBeta: fc.Arbitrary<JsonObject> = fc
   .record(
     {
@@ -679,7 +679,7 @@ const anyObject: fc.Arbitrary<JsonObject> = fc
   )
   .map((object) => toObject(plain(object)));
 
-/** A good spec with one place changed into anything. */
+/** A valid spec with one path set to any value. */
 const mutatedSpec = fc
   .tuple(
     fc.constantFrom(
@@ -709,7 +709,7 @@ const mutatedSpec = fc
       fc.constant(undefined),
     ),
   )
-  // The API server reads larger numbers as fractions; JavaScript cannot tell them apart.
+  // The API server parses larger numbers as floats; JavaScript cannot distinguish them.
   .filter(([, value]) => typeof value !== 'number' || Math.abs(value) < 2 ** 63)
   .map(([path, value]) => changed(goodSpec, path, value));
 

@@ -46,7 +46,7 @@ describe('which Services route to a pod', () => {
 describe('the activity that waits until a pod is drained', () => {
   const pod = { namespace: 'shop', name: 'web-0', uid: 'pod' };
 
-  /** An API server that shows other slices at each list. */
+  /** An API server with other slices at each list. */
   function cluster(lists: readonly (readonly EndpointSlice[])[], services: Readonly<Record<string, Service['spec']>>) {
     const left = [...lists];
     const asked: string[] = [];

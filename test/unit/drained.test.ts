@@ -20,7 +20,7 @@ function pod(version: string, isReady: boolean): Pod {
   return aPod({ metadata: { uid: 'uid-pod', resourceVersion: version }, status: { conditions } });
 }
 
-/** Caches that a test fills, with a Service that minds readiness or not. */
+/** Caches that a test fills, with a Service that respects readiness or not. */
 function cluster({ publishNotReadyAddresses = false } = {}) {
   const onError = (error: unknown) => {
     throw error;
@@ -54,7 +54,7 @@ describe('a pod that was made unready is drained', () => {
     expect(await drained).toEqual([]);
   });
 
-  it('not by what a cache shows that is behind the drain', async () => {
+  it('not by a cache that lags behind the drain', async () => {
     const { slices, drains } = cluster();
     slices.replace([slice('3', false)], '3'); // from before it was ready
     const drained = drains.until(pod('6', true), pod('7', false), never);

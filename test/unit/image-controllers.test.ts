@@ -57,7 +57,7 @@ function node(
   return aNode({ metadata, status: { conditions: [ready] } });
 }
 
-/** What the API server answers when it has no better word. */
+/** The body of an answer of the API server with only a message. */
 function status(message: string): string {
   return JSON.stringify({ kind: 'Status', status: 'Failure', reason: 'InternalError', code: 500, message });
 }
@@ -70,7 +70,7 @@ function jobIn(cluster: MemoryCluster, name = 'warm'): ImagePullJob | undefined 
   return cluster.look<ImagePullJob>(imagePullJobs, { namespace: 'shop', name });
 }
 
-/** The node answers: everything that is asked of it ends so. */
+/** The node's answer: all tags that are requested from it end like this. */
 function answer(cluster: MemoryCluster, name: string, phase: 'Succeeded' | 'Failed'): void {
   const live = imageOf(cluster, name);
   if (!live) throw new Error(`no NodeImage ${name}`);
@@ -221,7 +221,7 @@ describe('ImagePullJobs', () => {
   it('IPJ-20: do not end without nodes of which the watch has not told yet', async () => {
     const cluster = new MemoryCluster();
     put(cluster, imagePullJobs, pullJob());
-    // it comes after everything was listed, and the watch tells of it a moment later
+    // it is created after the list, and the watch delivers it a moment later
     const late = () => imageOf(cluster, 'late') ?? put(cluster, nodeImages, nodeImage('late'));
     const meet: ControllerContextOptions['meet'] = ({ verb, plural }) =>
       void (verb === 'list' && plural === 'nodeimages' && late());
@@ -269,7 +269,7 @@ describe('ImagePullJobs', () => {
       { ...large, metadata: { ...large.metadata, name: 'large', uid: 'job-large' } },
       pullJob({ parallelism: 2 }),
     );
-    // node a takes nothing of the first job, as if its object were full
+    // node a rejects the first job, as if its object were full
     const meet: ControllerContextOptions['meet'] = ({ verb, plural, name, body }) => {
       if (verb !== 'patch' || plural !== 'nodeimages' || name !== 'a') return;
       if (JSON.stringify(body).includes('large')) {
@@ -385,7 +385,7 @@ describe('ImagePullJobs', () => {
     const referencesOf = (secret: Awaited<ReturnType<typeof secretsIn>>[number] | undefined) =>
       secret?.metadata.annotations?.[pullSecretAnnotation.references];
     const quick: ControllerOf = (context) => imagePullJobRunner(context, { compareMs: 50, releasedMs: 300 });
-    /** Time that passes, from a minute after the birth of the objects on. */
+    /** A clock that advances, from a minute after the creation of the objects on. */
     const passing = () => {
       const startedAtMs = performance.now();
       return () => bornMs + 60_000 + Math.round(performance.now() - startedAtMs);
@@ -577,7 +577,7 @@ describe('ImagePullJobs', () => {
         return found[0]?.data['.dockerconfigjson'] === 'e31=' && found;
       });
 
-      // what somebody else does to a copy does not last either
+      // a manual change of a copy is reverted, too
       const edited = { ...copy, data: { '.dockerconfigjson': 'e32=' } };
       put(cluster, kubeResource.secrets, edited as typeof source);
       await waitFor('the repair', async () => (await secretsIn(cluster))[0]?.data['.dockerconfigjson'] === 'e31=');

@@ -252,7 +252,7 @@ describe('the nodes that are meant', () => {
   });
 });
 
-/** Nodes a, b, c … as the job stands to them. */
+/** Nodes a, b, c … with these states for the job. */
 function nodesAs(...states: readonly ('unasked' | 'active' | 'succeeded' | 'failed')[]): readonly NodeImage[] {
   return states.map((state, index) => {
     const name = String.fromCharCode(97 + index);
@@ -370,7 +370,7 @@ describe('what a job writes for a node', () => {
       const image = { name: `${namespace}/app-${index}`, tag: '1' };
       return { ...live, spec: withWish(live, { ...wish(job), image, ...(isEnded && { isEnded }) }) };
     };
-    /** As many wishes of this namespace as the node takes. */
+    /** A NodeImage filled with requests of this namespace. */
     const filledBy = (live: NodeImage, namespace: string, most = 1_000) => {
       let now = live;
       let count = 0;
@@ -419,7 +419,7 @@ describe('what a job writes for a node', () => {
       expect(findTag(after, 'first/app-0', '1')).toBeUndefined();
       // it has not been pulled yet
       expect(findTag(after, 'first/app-1', '1')).toBeDefined();
-      // with room enough every record stays as long as it is to
+      // with enough room every tag is kept for its full time
       const few = nodeImage(
         'b',
         { 'first/app-0': [tagOf('1', { ownerReferences: [owner('first', 'first-0')] })] },
@@ -459,7 +459,7 @@ describe('what a job writes for a node', () => {
     const secret = { namespace: 'n', name: 's', mode: 'batch' };
     const after = withWish(own, { ...wish(), secrets: [secret] });
     expect(after.images?.nginx).toEqual({ tags: own.spec.images?.nginx?.tags, pullSecrets: [secret] });
-    // but not one for which the image has no room
+    // but not one for which there is no room
     const many = Array.from({ length: 256 }, (_, index) => ({ ...secret, name: `s${index}` }));
     const full = { ...own, spec: { images: { nginx: { ...own.spec.images?.nginx, pullSecrets: many } } } };
     expect(withWish(full, { ...wish(), secrets: [secret] })).toBe(full.spec);

@@ -213,7 +213,7 @@ describe('reading annotations', () => {
 });
 
 describe('base64', () => {
-  it('is that of everybody else', () => {
+  it('is the standard encoding', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(toBase64(text)).toBe(Buffer.from(text).toString('base64'));
@@ -402,8 +402,8 @@ describe('unfinishedContainers', () => {
     });
   });
 
-  it('is not deceived by the image of an update that has been overtaken', () => {
-    // The image ID is no longer the recorded one, but the hash proves that what runs is neither.
+  it('does not accept the image of an update that was superseded', () => {
+    // The image ID is no longer the recorded one, but the hash proves that neither image is running.
     const statuses = [{ containerID: 'c://1', imageID: 'id-1b', image: 'docker.io/library/app:1b' }];
     const annotations = reportOf({
       name: 'main',

@@ -285,7 +285,7 @@ describe('nextTermination', () => {
   });
 });
 
-describe('the words', () => {
+describe('the texts', () => {
   it('JST-12: Events say what OpenKruise says', () => {
     expect(terminatingEvent(['b', 'a'], 'crr')).toEqual({
       type: 'Normal',

@@ -3,12 +3,12 @@ import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
+import { barrierIndexes } from '../../watcher/kinds/pod/container-launch-priority/barrier.ts';
 import {
-  barrierIndexes,
   isOrdered,
   type LaunchPassDependencies,
   passOverLaunch,
-} from '../../watcher/kinds/pod/container-launch-priority.ts';
+} from '../../watcher/kinds/pod/container-launch-priority/pass.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { createdAt } from '../support/objects/metadata.ts';
@@ -42,7 +42,7 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
   if (pod) cluster.put(kubeResource.pods, pod);
   if (barrier) cluster.put(kubeResource.configMaps, barrier);
   const calls: SeenCall[] = [];
-  const told = new Set<string>();
+  const reportedMissed = new Set<string>();
   let meet: (call: SeenCall) => void = () => undefined;
   const kube = cluster.client((call) => {
     calls.push(call);
@@ -74,7 +74,7 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
           seen: async () => {},
         },
         now: () => Date.parse(createdAt),
-        told,
+        reportedMissed,
       };
       return await passOverLaunch(uid, world);
     },

@@ -68,7 +68,7 @@ function writesTo(writes: readonly SeenCall[], plural: string): readonly SeenCal
   return writes.filter((call) => call.plural === plural);
 }
 
-/** Long enough for passes that must not write anything to have been made. */
+/** Long enough for a pass that must not write anything. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 describe('the list of a node', () => {
@@ -291,7 +291,7 @@ describe('a marker', () => {
       if (verb === 'patch' && plural === 'podprobemarkers') await finalizer.opened;
     };
     const { probesOf, mark } = await run({}, { cluster, meet });
-    // What happens to the pod has the node looked at meanwhile.
+    // The change of the pod triggers a pass over its node.
     cluster.put(kubeResource.pods, probedPod('web-1', { status: { podIP: '10.0.0.9' } }));
     await settled();
     expect([probesOf(), mark()?.metadata.finalizers]).toEqual([[], undefined]);

@@ -15,7 +15,7 @@ import { waitFor } from '../support/wait.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 
-/** A new pod with the gate, which nobody has answered for. */
+/** A new pod with the gate and without its condition. */
 function newPod(overrides: PodOverrides = {}): Pod {
   return gatedPod({ status: { conditions: [ready] }, ...overrides });
 }

@@ -58,7 +58,7 @@ function activitiesOn(live: NodeImage) {
   };
 }
 
-/** All that is written when all pulls have something to say, in the order of the writes. */
+/** All reports when all pulls have something to report, in the order of the writes. */
 function reportsOf(ref: typeof nodeRef, open: readonly OpenTag[], news: PullNews | undefined, before?: WaitingFor) {
   const pulls = open.map((tag) => {
     const pull = begun(newPull(tag), bornMs);

@@ -25,7 +25,7 @@ interface Setting {
   readonly meet?: (call: SeenCall) => void;
 }
 
-/** The activities on an API server that holds a request, its pod and its node. */
+/** The activities with an API server that has a request, its pod and its node. */
 function activitiesOn(setting: Setting = {}) {
   const { request: made = request(), pod = gatedPod(), meet } = setting;
   const cluster = new MemoryCluster();
@@ -285,7 +285,7 @@ describe('reportRequest', () => {
     expect(live()?.status?.phase).toBe('Recreating');
   });
 
-  it('has nobody to tell when the request goes after it was seen, or another comes under its name', async () => {
+  it('writes nothing when the request is deleted after it was seen, or another one gets its name', async () => {
     for (const then of [undefined, request({ uid: 'younger' })]) {
       const { look, reportRequest, ref, cluster, live } = activitiesOn();
       await look();
@@ -296,7 +296,7 @@ describe('reportRequest', () => {
     }
   });
 
-  it('has nobody to tell when the request is gone or another stands under its name', async () => {
+  it('writes nothing when the request is gone or another one has its name', async () => {
     for (const made of [undefined, request({ uid: 'younger' })]) {
       const { reportRequest, writes } = activitiesOn({ request: made });
       await reportRequest({ request: operationFor(request()).request, delta: delta(ended) });

@@ -35,20 +35,20 @@ interface Setting {
   readonly pods?: readonly Pod[];
   /** Seconds since the requests were made. */
   readonly seconds?: number;
-  /** Why Temporal does not go on with the operation of the pod. */
+  /** Why Temporal does not continue the operation of the pod. */
   readonly trouble?: EngineTrouble;
-  /** IDs of operations that Temporal knows of in their present form. */
+  /** IDs of operations whose current inputs Temporal knows. */
   readonly sent?: readonly string[];
   readonly meet?: (call: SeenCall) => void;
   readonly commandFails?: boolean;
-  /** Whether the daemons report what runs. */
+  /** Whether the daemons report containers. */
   readonly gate?: boolean;
 }
 
 const workflowId = restartContainersId('pod-1');
 const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
 
-/** A watcher at one moment: what its caches hold is what the API server holds. */
+/** A watcher whose caches equal the API server. */
 function watcherAt({
   requests,
   pods = [gatedPod()],
@@ -130,7 +130,7 @@ function gateOf(pod: Pod) {
   return pod.status?.conditions?.find(({ type }) => type === podReadinessGate);
 }
 
-/** A request of a caller that admission did not know. */
+/** A request from a client that admission did not authenticate. */
 function unfilled(name: string, containers: readonly string[]): ContainerRecreateRequest {
   return request({ name, spec: { containers: containers.map((container) => ({ name: container })) } });
 }
@@ -366,7 +366,7 @@ describe('those who wait', () => {
     expect(read('crr-c')?.status).toMatchObject({ phase: 'Recreating', waitingFor: { blockedBy: ['crr/crr-b'] } });
   });
 
-  it('take a conflict for news that is on its way', async () => {
+  it('ignore a conflict, since the watch event of the change will follow', async () => {
     const { pass } = watcherAt({
       requests: behind,
       meet: ({ verb }) => {

@@ -167,7 +167,7 @@ describe('endSidecars', () => {
       conditions: [ready, { type: 'SidecarTerminated', status: 'True', message: 'Terminated by Sidecar Terminator' }],
     });
     expect(context.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
-    // without it the kubelet would not look, and set the phase back
+    // without it the kubelet would not sync the pod, and would reset the phase
     expect(context.pod().metadata.annotations).toEqual({ 'windlass.io/sidecars-left-behind': createdAt });
     expect(context.writes()).toEqual(['patch pods']);
   });

@@ -115,7 +115,7 @@ describe('trimPod', () => {
     expect(ended.spec).not.toHaveProperty('nodeName');
   });
 
-  it('says no more of a pod without the gate than that it is there, or goes', () => {
+  it('keeps only the identity and the deletion of a pod without the gate', () => {
     const plain = trimPod(
       gatedPod({
         metadata: { deletionTimestamp: createdAt },
