@@ -1,6 +1,7 @@
 // Container launch priority: the containers of one pod start in an order, each as soon as those before it are ready.
-// There is no object for it. Marks on the pod ask for it; admission gives every container a variable that refers to a
-// key of a ConfigMap that is not there yet, and the kubelet cannot start a container before its key exists.
+// The feature has no object of its own. Annotations and variables of the pod request it; admission gives every
+// container a variable that refers to a key of a ConfigMap that does not exist yet, and the kubelet cannot start a
+// container before its key exists.
 //
 //   annotation container-launch-priority, variable KRUISE_CONTAINER_PRIORITY      the user
 //   variable KRUISE_CONTAINER_BARRIER, metadata.name of generated names           admission, when the pod is created
@@ -11,22 +12,22 @@ import type { KubeObject, ObjectMeta } from './core/meta.ts';
 import type { Container, ContainerStatus, EnvVar, Pod } from './core/pod.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
 
-/** What users write, and what is written back. */
+/** Keys that users write, and keys that Windlass writes. */
 export const launchMark = {
-  /** On the pod: `Ordered` starts the containers in the order of the list. Any other value means nothing. */
+  /** On the pod: `Ordered` starts the containers in the order of the list. Any other value is ignored. */
   annotation: 'apps.kruise.io/container-launch-priority',
   ordered: 'Ordered',
-  /** On a container: a whole number. Higher starts first; absent is 0. */
+  /** On a container: an integer. Higher starts first; absent is 0. */
   env: 'KRUISE_CONTAINER_PRIORITY',
   /** On the pod: `true` once every container may start. */
   completed: 'apps.kruise.io/container-launch-priority-completed',
-  /** On the pod, as JSON: what the start of further containers waits for. Gone when it waits no more. */
+  /** On the pod, as JSON: what the start of further containers waits for. Removed when it no longer waits. */
   status: 'windlass.io/container-launch',
-  /** Label of the ConfigMaps, by which they are found and explained. */
+  /** Label of the ConfigMaps, by which they are selected. */
   barrier: 'windlass.io/launch-barrier',
 } as const;
 
-/** The ConfigMap of one pod: a key for each priority whose containers may start. Keys are added, never taken back. */
+/** The ConfigMap of one pod: a key for each priority whose containers may start. Keys are added, never removed. */
 export interface LaunchBarrier extends KubeObject {
   readonly metadata: ObjectMeta;
   readonly data?: Readonly<Record<string, string>>;
@@ -37,7 +38,7 @@ export function barrierName(podName: string): string {
   return `${podName}-barrier`;
 }
 
-/** The names of ConfigMaps end at 253 characters. */
+/** Names of ConfigMaps have at most 253 characters. */
 export const longestPodName = 253 - barrierName('').length;
 
 /** The key that a container waits for. */
@@ -51,8 +52,8 @@ export function barrierKey(priority: number): string {
 }
 
 /**
- * Of the keys of a barrier those that publish a priority. A ConfigMap can hold a megabyte of anything else, and so many keys
- * that no pod has as many containers.
+ * The keys of a barrier that publish a priority. A ConfigMap can contain a megabyte of anything else, and more keys
+ * than a pod has containers.
  */
 export function publishedKeys({ data = {} }: Pick<LaunchBarrier, 'data'>): readonly string[] {
   const keys: string[] = [];
@@ -66,14 +67,17 @@ export function publishedKeys({ data = {} }: Pick<LaunchBarrier, 'data'>): reado
 const mostKeys = 1_000;
 const publishedKey = /^p_-?\d+$/;
 
-/** The UIDs of the pods that a ConfigMap is the barrier of, as its owner references and its name say; of none if neither. */
+/**
+ * The UIDs of the pods that a ConfigMap is the barrier of, according to its owner references and its name; empty if
+ * there are none.
+ */
 export function barrierOwners({ metadata }: Pick<LaunchBarrier, 'metadata'>): readonly string[] {
   return (metadata.ownerReferences ?? [])
     .filter(({ kind, name }) => kind === 'Pod' && barrierName(name) === metadata.name)
     .map(({ uid }) => uid);
 }
 
-/** What holds a container of this pod until its priority is published. */
+/** The variable that holds a container of this pod until its priority is published. */
 export function barrierEnv(podName: string, priority: number): EnvVar {
   return {
     name: launchBarrierEnv,
@@ -81,19 +85,19 @@ export function barrierEnv(podName: string, priority: number): EnvVar {
   };
 }
 
-/** What of a new pod says in which order its containers start. */
+/** The parts of a new pod that define the order in which its containers start. */
 export interface LaunchMarks {
   readonly annotations: Readonly<Record<string, unknown>>;
   readonly containers: readonly { readonly env: readonly { readonly name?: unknown; readonly value?: unknown }[] }[];
 }
 
-/** The order that a pod asks for: a priority for each container, no order at all, or one that nobody can read. */
+/** The order that a pod requests: a priority for each container, no order, or an invalid one. */
 export type LaunchOrder =
   | { readonly kind: 'none' }
   | { readonly kind: 'ordered'; readonly priorities: readonly number[] }
   | { readonly kind: 'unreadable'; readonly errors: readonly FieldError[] };
 
-/** Reads the marks of a pod (CLP-2 to CLP-4). */
+/** Parses the order that a pod requests (CLP-2 to CLP-4). */
 export function launchOrder({ annotations, containers }: LaunchMarks): LaunchOrder {
   if (containers.length < 2) return { kind: 'none' };
   if (annotations[launchMark.annotation] === launchMark.ordered) {
@@ -106,7 +110,7 @@ export function launchOrder({ annotations, containers }: LaunchMarks): LaunchOrd
   );
   const errors = read.flat().filter((found) => typeof found !== 'number');
   if (errors.length > 0) return { kind: 'unreadable', errors };
-  // of several entries the last counts, as for every variable
+  // of several entries the last one counts, as for every variable
   const priorities = read.map((entries) => entries.findLast((found) => typeof found === 'number') ?? 0);
   return new Set(priorities).size === 1 ? { kind: 'none' } : { kind: 'ordered', priorities };
 }
@@ -123,15 +127,15 @@ function priorityOf(value: unknown, path: string): number | FieldError {
 export interface LaunchContainer {
   readonly name: string;
   readonly priority: number;
-  /** What its variable refers to; absent: the key that admission would have written. */
+  /** The key that its variable refers to; absent: the key that admission would have written. */
   readonly key?: string;
-  /** `passed`: those behind it may start. `ended`: it has failed and is not started again, so they never will. */
+  /** `passed`: the next containers may start. `ended`: it has failed and is not restarted, so they never will. */
   readonly state: 'passed' | 'awaited' | 'ended';
 }
 
 /**
- * The containers of a pod that are held by its own barrier, in the order of the pod; none when its launch is not ordered.
- * Whoever wrote a variable of this name in another form holds nothing with it (CLP §6).
+ * The containers of a pod that its own barrier holds, in the order of the pod; empty when its launch is not ordered. A
+ * variable of this name in another form, written by a user, holds nothing (CLP §6).
  */
 export function heldContainers({ metadata, spec, status }: Pod): readonly LaunchContainer[] {
   const statuses = new Map(status?.containerStatuses?.map((entry) => [entry.name, entry]));
@@ -139,20 +143,21 @@ export function heldContainers({ metadata, spec, status }: Pod): readonly Launch
     const ref = env?.find((variable) => variable.name === launchBarrierEnv)?.valueFrom?.configMapKeyRef;
     if (ref?.name !== barrierName(metadata.name) || !/^p_/.test(ref.key)) return [];
     const priority = priorityOfKey(ref.key);
-    // people write `p_007`, and the kubelet waits for that very key
+    // users may write `p_007`, and the kubelet waits for that very key
     const key = publishedKey.test(ref.key) && ref.key !== barrierKey(priority) ? { key: ref.key } : {};
     return [{ name, priority, ...key, state: launchState(statuses.get(name), spec.restartPolicy) }];
   });
 }
 
-/** CLP-11: what follows the first two characters, and 0 where that is no number. */
+/** CLP-11: the number after the first two characters, and 0 where it is none. */
 function priorityOfKey(key: string): number {
   const text = key.slice(2);
   return /^[-+]?\d+$/.test(text) ? Number(text) + 0 : 0;
 }
 
 /**
- * CLP-14, CLP-15: ready, by the kubelet's own word; or done, where the kubelet does not start again what has ended well.
+ * CLP-14, CLP-15: ready according to the kubelet; or completed, where the kubelet does not restart a container that has
+ * succeeded.
  */
 function launchState(status: ContainerStatus | undefined, restartPolicy = 'Always'): LaunchContainer['state'] {
   if (status?.ready) return 'passed';
@@ -162,7 +167,7 @@ function launchState(status: ContainerStatus | undefined, restartPolicy = 'Alway
   return restartPolicy === 'Never' ? 'ended' : 'awaited';
 }
 
-/** Whether everything of this pod's launch has been published before. */
+/** Whether all keys of this pod's launch were published before. */
 export function isLaunchCompleted({ metadata }: Pick<Pod, 'metadata'>): boolean {
   return metadata.annotations?.[launchMark.completed] === 'true';
 }
@@ -176,12 +181,12 @@ export const launchWaits = {
   ContainerEnded: 'Delete the pod: these containers have failed, and its restart policy does not start them again',
 } as const;
 
-/** What the annotation `status` holds. */
+/** The content of the annotation `status`. */
 export interface LaunchStatus {
   readonly waitingFor: WaitingFor;
 }
 
-/** Reads the annotation back; undefined when there is none, or none of ours. */
+/** Parses the annotation; undefined when there is none, or an invalid one. */
 export function launchStatusOf({ metadata }: Pick<Pod, 'metadata'>): LaunchStatus | undefined {
   const text = metadata.annotations?.[launchMark.status];
   if (text === undefined) return undefined;
@@ -193,7 +198,7 @@ export function launchStatusOf({ metadata }: Pick<Pod, 'metadata'>): LaunchStatu
   }
 }
 
-/** Environment variable by which the launch of containers is ordered; its key says the priority. */
+/** The environment variable that orders the launch of containers; its key contains the priority. */
 export const launchBarrierEnv = 'KRUISE_CONTAINER_BARRIER';
 
 /** The launch priority of a container; undefined when its launch is not ordered. */

@@ -3,16 +3,16 @@ import { apiVersionOf, type Resource } from './core/meta.ts';
 import { type FeatureGates, gateRefusal } from './feature-gates.ts';
 
 /**
- * A label that keeps objects from being deleted, always or while something depends on them. Everything is judged on DELETE
- * and by the stored object: nothing is written, and no state is kept. Texts are OpenKruise's, word order included.
+ * A label that protects objects from deletion, always or while something depends on them. Every check is made on DELETE
+ * with the stored object: nothing is written, and no state is kept. Texts are OpenKruise's, verbatim.
  */
 
-/** The label. Only the values of `Protection` mean something; annotations of this name do not count. */
+/** The label. Only the values of `Protection` have a meaning; an annotation of this name is ignored. */
 export const deleteProtectionLabel = 'policy.kruise.io/delete-protection';
 
 export type Protection = 'Always' | 'Cascading';
 
-/** What keeps an object that says `Cascading`. `nothing`: the value is ignored. */
+/** What protects an object with the value `Cascading`. `nothing`: the value is ignored. */
 export type Cascading = 'replicas' | 'podsAndClaims' | 'customResources' | 'nothing';
 
 /** A kind whose objects can be protected. */
@@ -22,20 +22,20 @@ export interface ProtectedKind {
   readonly plural: string;
   readonly kind: string;
   readonly scope: 'Cluster' | 'Namespaced';
-  /** The name of its validating webhook, which refusals begin with. */
+  /** The name of its validating webhook, with which rejections begin. */
   readonly webhook: string;
   readonly path: string;
   readonly cascading: Cascading;
   /**
-   * `always`: a webhook for deletions of labelled objects, in the manifests. `withGate`: the same, there only while gate
-   * ResourcesDeletionProtection is on. `general`: the webhook that judges everything else about the kind as well.
+   * `always`: a webhook for deletions of labelled objects, in the manifests. `withGate`: the same, only while gate
+   * ResourcesDeletionProtection is on. `general`: the webhook that validates everything else about the kind, too.
    */
   readonly registered: 'always' | 'withGate' | 'general';
 }
 
 const workload = { group: 'apps', versions: ['v1'], scope: 'Namespaced', cascading: 'replicas' } as const;
 
-/** Every kind that can be protected. One that Windlass comes to serve is a line here and a DELETE in its own review. */
+/** Every kind that can be protected. A kind of Windlass's own needs a line here and a DELETE in its own review. */
 export const protectedKinds = {
   Namespace: {
     ...{ group: '', versions: ['v1'], plural: 'namespaces', kind: 'Namespace', scope: 'Cluster' },
@@ -79,7 +79,7 @@ export const protectedKinds = {
   },
 } as const satisfies Record<string, ProtectedKind>;
 
-/** Kinds whose webhook judges deletions and nothing else. */
+/** Kinds whose webhook reviews deletions only. */
 export const deletionOnlyKinds: readonly ProtectedKind[] = Object.values(protectedKinds).filter(
   ({ registered }) => registered !== 'general',
 );
@@ -89,7 +89,7 @@ export const gatedKinds: readonly ProtectedKind[] = deletionOnlyKinds.filter(
   ({ registered }) => registered === 'withGate',
 );
 
-/** Why a deletion was refused, as metrics and logs count it. */
+/** Why a deletion was rejected, as a metric label and in logs. */
 export const deletionRefusalReasons = [
   'Always',
   'Replicas',
@@ -108,14 +108,14 @@ export interface DeletionRefusal {
   readonly message: string;
 }
 
-/** What an object itself says about its deletion. */
+/** The decision about a deletion from the object alone. */
 export type DeletionJudgement =
   | DeletionRefusal
-  /** With what its user should know about the label. */
+  /** With warnings about the label for the user. */
   | { readonly kind: 'allowed'; readonly warnings: readonly string[] }
-  /** What depends on the object has to be counted. */
+  /** Objects that depend on it have to be counted. */
   | { readonly kind: 'undecided'; readonly by: 'podsAndClaims' | 'customResources' }
-  /** It is not an object of its kind. */
+  /** The object is not valid for its kind. */
   | { readonly kind: 'unreadable'; readonly message: string };
 
 export type ProtectionGates = Pick<
@@ -123,14 +123,14 @@ export type ProtectionGates = Pick<
   'ResourcesDeletionProtection' | 'DeletionProtectionForCRDCascadingGate'
 >;
 
-/** Judges the deletion of a stored object, as far as the object alone tells. */
+/** Decides on the deletion of a stored object, as far as the object alone allows. */
 export function judgeDeletion(kind: ProtectedKind, object: JsonObject, gates: ProtectionGates): DeletionJudgement {
   const { metadata } = object;
   if (!isJsonObject(metadata)) return { kind: 'unreadable', message: 'metadata is not an object' };
   if (!isAbsent(metadata.labels) && !isJsonObject(metadata.labels)) {
     return { kind: 'unreadable', message: 'metadata.labels is not an object' };
   }
-  // DP-3: it is being deleted already, and its finalizers must come off.
+  // DP-3: it is being deleted already, and its finalizers must be removable.
   if (!isAbsent(metadata.deletionTimestamp)) return { kind: 'allowed', warnings: [] };
   const allowed = { kind: 'allowed', warnings: protectionWarnings(kind, object, gates) } as const;
   const value = labelOf(object);
@@ -145,7 +145,7 @@ export function judgeDeletion(kind: ProtectedKind, object: JsonObject, gates: Pr
       if (gates.DeletionProtectionForCRDCascadingGate) return { kind: 'undecided', by: kind.cascading };
       return refused('GateOff', gateRefusal('DeletionProtectionForCRDCascadingGate'));
     case 'replicas': {
-      // DP-7: the stored wish counts, not the pods that are there.
+      // DP-7: the desired replicas count, not the existing pods.
       const replicas = isAbsent(object.spec) ? 0 : isJsonObject(object.spec) ? (object.spec.replicas ?? 0) : undefined;
       if (!Number.isSafeInteger(replicas)) return { kind: 'unreadable', message: 'spec.replicas is not an integer' };
       return refusalByCount('Replicas', Number(replicas)) ?? allowed;
@@ -153,7 +153,7 @@ export function judgeDeletion(kind: ProtectedKind, object: JsonObject, gates: Pr
   }
 }
 
-/** What counts, in the words of its refusal. */
+/** What is counted, as rejections name it. */
 const counted = {
   Replicas: 'replicas',
   ActivePods: 'active pods',
@@ -161,26 +161,26 @@ const counted = {
   CustomResources: 'active CRs',
 } as const satisfies Partial<Record<DeletionRefusalReason, string>>;
 
-/** The refusal of a deletion while there are so many; undefined: there are none. */
+/** The rejection of a deletion with this count; undefined when the count is 0. */
 export function refusalByCount(reason: keyof typeof counted, count: number): DeletionRefusal | undefined {
   if (count <= 0) return undefined;
   return refused(reason, `${forbidden} ${deleteProtectionLabel}=Cascading and ${counted[reason]} ${count}>0`);
 }
 
-/** The refusal of a deletion of a Namespace while what is in it cannot be listed (DP-9). */
+/** The rejection of the deletion of a Namespace whose content cannot be listed (DP-9). */
 export function namespaceListFailed(what: 'pods' | 'pvc', why: string): DeletionRefusal {
   return refused('ListFailed', `${forbidden} list ${what} error: ${why}`);
 }
 
-/** The refusal of a deletion of a CRD while its objects cannot be listed (DP-11). */
+/** The rejection of the deletion of a CRD whose objects cannot be listed (DP-11). */
 export function customResourceListFailed(resource: Resource | undefined, why: string): DeletionRefusal {
   const what = resource === undefined ? 'an unknown kind' : `${apiVersionOf(resource)}, Kind=${resource.kind}`;
   return refused('ListFailed', `failed to list CRs of ${what}: ${why}`);
 }
 
 /**
- * The kind of the list of a CRD's objects, in the version that they are stored in, which needs no conversion; where that
- * is not served, in one that is. Undefined: the definition has no version.
+ * The resource of a CRD's objects, in the stored version, which needs no conversion; where that is not served, in a
+ * served one. Undefined: the CRD has no version.
  */
 export function customResourcesOf(definition: JsonObject): Resource | undefined {
   const spec = objectOr(definition.spec);
@@ -194,7 +194,7 @@ export function customResourcesOf(definition: JsonObject): Resource | undefined 
   return { group: spec.group, version: name, plural: names.plural, kind, namespaced: spec.scope === 'Namespaced' };
 }
 
-/** What whoever writes or deletes an object should know about its label; none when it says nothing or does what it says. */
+/** Warnings about the label of an object that is written or deleted; empty when there is nothing to warn about. */
 export function protectionWarnings(kind: ProtectedKind, object: JsonObject, gates: ProtectionGates): readonly string[] {
   const value = labelOf(object);
   if (value === undefined) return [];

@@ -10,7 +10,7 @@ interface Gate {
   readonly stage: GateStage;
   /** What it does when it is on, in one sentence. */
   readonly effect: string;
-  /** A switch of the installation and not of a feature: AllAlpha and AllBeta leave it alone. */
+  /** A setting of the installation and not a feature: AllAlpha and AllBeta do not change it. */
   readonly infrastructure?: true;
 }
 
@@ -73,14 +73,15 @@ export type FeatureGates = Readonly<Record<FeatureGate, boolean>>;
 /** All known gates, in the order of the table. */
 export const featureGateNames: readonly FeatureGate[] = Object.keys(featureGateTable).filter(isFeatureGate);
 
-/** Why a text is no list of gates; the message names the gate. */
+/** An invalid list of gates; the message names the gate. */
 export class FeatureGateError extends Error {
   override readonly name = 'FeatureGateError';
 }
 
 /**
- * Reads `--feature-gates`. Absent or empty: the defaults. Throws a `FeatureGateError` for an unknown gate and for a value
- * that is neither true nor false. `customResourceEnable` is the old variable of that name, a comma list of kinds.
+ * Parses `--feature-gates`. Absent or empty: the defaults. Throws a `FeatureGateError` for an unknown gate and for a
+ * value that is neither true nor false. `customResourceEnable` is OpenKruise's old variable of that name, a
+ * comma-separated list of kinds.
  */
 export function parseFeatureGates(text = '', customResourceEnable?: string): FeatureGates {
   const named = parseAssignments(text);
@@ -90,7 +91,7 @@ export function parseFeatureGates(text = '', customResourceEnable?: string): Fea
   return withDependants(initial);
 }
 
-/** The refusal of an object whose feature is off (FG-4); its HTTP status is 403. */
+/** The message for an object whose gate is off (FG-4); the HTTP status is 403. */
 export function gateRefusal(gate: FeatureGate): string {
   return `feature-gate ${gate} is not enabled`;
 }
@@ -101,13 +102,13 @@ function isFeatureGate(name: string): name is FeatureGate {
 
 const metaGates: Readonly<Record<string, GateStage>> = { AllAlpha: 'Alpha', AllBeta: 'Beta' };
 
-// Names that circulate in documentation of OpenKruise but that it does not accept either.
+// Names in OpenKruise's documentation that OpenKruise itself does not accept.
 const misspellings: Readonly<Record<string, FeatureGate>> = {
   EnhancedLivenessProbeGate: 'EnhancedLivenessProbe',
   ForceDeleteTimeoutExpectationFeatureGate: 'ForceDeleteTimeoutExpectationGate',
 };
 
-// What Go's ParseBool reads, because users' files hold all of it.
+// The values of Go's ParseBool, because users' files contain all of them.
 const truths = ['1', 't', 'T', 'true', 'TRUE', 'True'];
 const falsehoods = ['0', 'f', 'F', 'false', 'FALSE', 'False'];
 
@@ -134,13 +135,13 @@ function parseAssignment(assignment: string): readonly [string, boolean] {
 
 function metaGate(gate: FeatureGate, named: ReadonlyMap<string, boolean>): boolean | undefined {
   const { stage, infrastructure }: Gate = featureGateTable[gate];
-  // AllAlpha means all features. It must not also demand certificates from outside (FG-23).
+  // AllAlpha means all features. It must not also require external certificates (FG-23).
   if (infrastructure) return undefined;
   return named.get(stage === 'Alpha' ? 'AllAlpha' : 'AllBeta');
 }
 
 function fallback(gate: FeatureGate, customResourceEnable: string | undefined): boolean {
-  // FG-5: the only effect that is left of the variable.
+  // FG-5: the only remaining effect of the variable.
   const kinds = (customResourceEnable ?? '').split(',').map((kind) => kind.trim());
   if (gate === 'PodWebhook' && customResourceEnable && !kinds.includes('SidecarSet')) return false;
   return featureGateTable[gate].default;

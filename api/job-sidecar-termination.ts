@@ -1,6 +1,6 @@
 // Job sidecar termination: a pod that runs to completion is not kept alive by containers that never end by themselves.
-// There is no object for it. Variables of a container mark it as a sidecar; when all other containers are done, the
-// marked ones are ended.
+// The feature has no object of its own. Variables of a container mark it as a sidecar; when all other containers have
+// completed, the marked ones are terminated.
 //
 //   variables KRUISE_TERMINATE_SIDECAR_…                        the user
 //   request sidecar-termination-<pod UID>, images of sidecars,
@@ -8,7 +8,7 @@
 //   annotations windlass.io/sidecar-termination and windlass.io/sidecars-left-behind
 //                                                               the workflow, by the cluster worker; in the first
 //                                                               annotation EngineSilent, EngineStuck: the watcher
-//   annotation windlass.io/command                              the user; the watcher takes it off
+//   annotation windlass.io/command                              the user; the watcher removes it
 
 import { isJsonList, isJsonObject } from './base/json.ts';
 import type { ContainerRecreateRequest } from './container-recreate-request/types.ts';
@@ -19,31 +19,37 @@ import type { PodRef } from './core/refs.ts';
 import { sidecarTerminatedCondition } from './core/well-known.ts';
 import type { WaitingFor } from './engine/waiting-for.ts';
 
-/** What users write on containers, and what is written back on the pod. */
+/** Environment variables that users set on containers, and annotations that Windlass writes on the pod. */
 export const terminationMark = {
-  /** `true` in any letter case: a sidecar, which is stopped. */
+  /** `true` in any letter case: the container is a sidecar, which is stopped. */
   env: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT',
-  /** An image that exits with 0 at once: a sidecar, which is ended on virtual nodes by swapping its image for this one. */
+  /**
+   * An image that exits with 0 at once: the container is a sidecar, which on virtual nodes is terminated by changing
+   * its image to this one.
+   */
   imageEnv: 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE',
-  /** `true` in any letter case, with the first: how the sidecar exits does not decide how the pod ends. */
+  /**
+   * `true` in any letter case, together with the first one: the exit code of the sidecar does not affect the phase of
+   * the pod.
+   */
   ignoreExitCodeEnv: 'KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE',
-  /** On the pod, as JSON: what the end of its sidecars waits for, and what people have decided about it. */
+  /** On the pod, as JSON: what the termination of its sidecars waits for, and the commands of operators about it. */
   status: 'windlass.io/sidecar-termination',
-  /** On the pod: when its phase was written for it. Tells its kubelet to look. */
+  /** On the pod: when its phase was set. Makes the kubelet sync the pod. */
   finished: 'windlass.io/sidecars-left-behind',
 } as const;
 
-/** A container that is to end when the others have. */
+/** A container that is terminated when the others have completed. */
 export interface Sidecar {
   readonly name: string;
-  /** It reacts to being stopped. */
+  /** It is terminated by a stop. */
   readonly stops: boolean;
   readonly quickExitImage?: string;
   /** Only together with `stops`. */
   readonly ignoresExitCode: boolean;
 }
 
-/** What the variables of a container say; undefined for a main container. Only literal values count. */
+/** The sidecar settings of a container; undefined for a main container. Only literal values count. */
 export function sidecarOf({ name, env = [] }: Container): Sidecar | undefined {
   const literal = (key: string): string => env.find((variable) => variable.name === key)?.value ?? '';
   const isTrue = (key: string): boolean => literal(key).toLowerCase() === 'true';
@@ -54,21 +60,21 @@ export function sidecarOf({ name, env = [] }: Container): Sidecar | undefined {
   return { name, stops, ...(image !== '' && { quickExitImage: image }), ignoresExitCode };
 }
 
-/** The sidecars of a pod, in its order. Init containers are none. */
+/** The sidecars of a pod in order. Init containers do not count. */
 export function sidecarsOf({ spec }: Pod): readonly Sidecar[] {
   return spec.containers.flatMap((container) => sidecarOf(container) ?? []);
 }
 
-/** What people have decided about the end of one pod's sidecars, and what it waits for. */
+/** The commands of operators about the termination of one pod's sidecars, and what it waits for. */
 export interface TerminationStatus {
   readonly waitingFor?: WaitingFor;
-  /** Sidecars that somebody wants to be left running. */
+  /** Sidecars that are to be left running. */
   readonly skipped?: readonly string[];
-  /** Who wants none to be ended. Removing the annotation takes it back. */
+  /** Who aborted the termination. Removing the annotation reverts it. */
   readonly abortedBy?: string;
 }
 
-/** Reads the annotation. What nobody can read says nothing. */
+/** Parses the annotation. Invalid parts are ignored. */
 export function terminationStatusOf({ metadata }: Pick<Pod, 'metadata'>): TerminationStatus {
   const text = metadata.annotations?.[terminationMark.status];
   if (text === undefined) return {};
@@ -88,7 +94,7 @@ export function terminationStatusOf({ metadata }: Pick<Pod, 'metadata'>): Termin
   }
 }
 
-/** Whether the phase of the pod will not change any more. */
+/** Whether the phase of the pod is final. */
 export function isFinished({ status }: Pod): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
@@ -97,15 +103,15 @@ export function statusOfContainer({ status }: Pod, name: string): ContainerStatu
   return status?.containerStatuses?.find((entry) => entry.name === name);
 }
 
-/** JST-3: ended for good, with any exit code where nothing is started again, else with 0. */
+/** JST-3: terminated and not restarted: with any exit code under restartPolicy Never, else with 0. */
 function isMainDone(pod: Pod, name: string): boolean {
   const exitCode = statusOfContainer(pod, name)?.state?.terminated?.exitCode;
   return exitCode !== undefined && (pod.spec.restartPolicy === 'Never' || exitCode === 0);
 }
 
 /**
- * Whether the sidecars of this pod are to be ended now (JST-1 to JST-6), as far as the pod itself says so. A sidecar that
- * has failed under `OnFailure` counts as not ended: the kubelet is about to start it again (JST-24).
+ * Whether the sidecars of this pod are to be terminated now (JST-1 to JST-6), according to the pod alone. A sidecar
+ * that has failed under `OnFailure` counts as running: the kubelet is about to restart it (JST-24).
  */
 export function isTerminationDue(pod: Pod): boolean {
   const { spec, status } = pod;
@@ -116,12 +122,12 @@ export function isTerminationDue(pod: Pod): boolean {
   return mains.every(({ name }) => isMainDone(pod, name));
 }
 
-/** Whether the sidecars of this pod are not to be ended yet, but will be, should its main containers end. */
+/** Whether the sidecars of this pod are not to be terminated yet, but will be when its main containers complete. */
 export function isTerminationToCome(pod: Pod): boolean {
   return hasSidecarsToEnd(pod) && !isFinished(pod) && !isTerminationDue(pod);
 }
 
-/** Whether a pod runs to completion and has sidecars, so that these are ended with its main containers. */
+/** Whether a pod runs to completion and has sidecars, so that these are terminated after its main containers. */
 export function endsItsSidecars(pod: Pod): boolean {
   const { restartPolicy } = pod.spec;
   return (restartPolicy === 'Never' || restartPolicy === 'OnFailure') && sidecarsOf(pod).length > 0;
@@ -133,31 +139,31 @@ function hasSidecarsToEnd(pod: Pod): boolean {
   return sidecarsOf(pod).some(({ name }) => !skipped.includes(name) && !isEnded(pod, name));
 }
 
-/** Whether a sidecar runs no more, and never will again. */
+/** Whether a sidecar has terminated for good. */
 export function isEnded(pod: Pod, name: string): boolean {
   const exitCode = statusOfContainer(pod, name)?.state?.terminated?.exitCode;
   if (exitCode === undefined) return false;
   return exitCode === 0 || pod.spec.restartPolicy === 'Never' || isFinished(pod);
 }
 
-/** The one request by which the sidecars of a pod are stopped. */
+/** The name of the request that stops the sidecars of a pod. */
 export function terminationRequestName(podUid: string): string {
   return `sidecar-termination-${podUid}`;
 }
 
-/** The UID in such a name; undefined for the name of any other request. */
+/** The UID in such a name; undefined for any other name. */
 export function podUidOfTerminationRequest(name: string): string | undefined {
   const prefix = terminationRequestName('');
   return name.startsWith(prefix) ? name.slice(prefix.length) : undefined;
 }
 
-/** Whether a request ends sidecars: it bears the name, and belongs to the pod of that name. */
+/** Whether a request terminates sidecars: it has such a name, and belongs to the pod in that name. */
 export function isTerminationRequest({ metadata }: Pick<ContainerRecreateRequest, 'metadata'>): boolean {
   const podUid = podUidOfTerminationRequest(metadata.name);
   return metadata.ownerReferences?.some(({ kind, uid }) => kind === 'Pod' && uid === podUid) ?? false;
 }
 
-/** That request, before admission fills it in (JST-12). The pod owns it, so it goes with the pod. */
+/** That request, before admission fills it in (JST-12). The pod owns it, so it is deleted with the pod. */
 export function terminationRequest(
   { namespace = '', name, uid }: { readonly namespace?: string; readonly name: string; readonly uid: string },
   containers: readonly string[],
@@ -173,14 +179,17 @@ export function terminationRequest(
   } as const;
 }
 
-/** How the pod ends when the exit codes of its sidecars do not count (JST-20). */
+/** The phase of the pod when the exit codes of its sidecars are ignored (JST-20). */
 export function phaseByMains(pod: Pod): 'Succeeded' | 'Failed' {
   const mains = pod.spec.containers.filter((container) => sidecarOf(container) === undefined);
   const isWell = mains.every(({ name }) => statusOfContainer(pod, name)?.state?.terminated?.exitCode === 0);
   return isWell ? 'Succeeded' : 'Failed';
 }
 
-/** Marks a pod whose phase was written for it, and lets admission accept the request for it although it has finished. */
+/**
+ * The condition of a pod whose phase was set by Windlass; with it admission accepts the request although the pod has
+ * completed.
+ */
 export function sidecarTerminated(at: string): PodCondition {
   return {
     type: sidecarTerminatedCondition,
@@ -190,21 +199,21 @@ export function sidecarTerminated(at: string): PodCondition {
   };
 }
 
-/** What is said on the pod, word for word as OpenKruise says it. */
+/** The Event on the pod, verbatim OpenKruise's. */
 export function terminatingEvent(containers: readonly string[], how: 'crr' | 'in-place update'): EventText {
   const names = containers.toSorted().join(' ');
   const message = `Kruise SidecarTerminator is trying to terminate sidecar [${names}] using ${how}`;
   return { type: 'Normal', reason: 'SidecarTerminator', message };
 }
 
-/** Said on a pod that has no main container (JST-5). */
+/** The Event on a pod without a main container (JST-5). */
 export const noMainEvent: EventText = {
   type: 'Warning',
   reason: 'SidecarTerminator',
   message: 'Every container is marked as a sidecar, so all of them are terminated as soon as they run',
 };
 
-/** Said on a pod whose node needs another variable on these containers than they have; undefined for other waits. */
+/** The Event on a pod whose node needs another variable on these containers; undefined for other waits. */
 export function missingMarkEvent({ reason, blockedBy }: WaitingFor): EventText | undefined {
   const missing = { NoStopMark: terminationMark.env, NoQuickExitImage: terminationMark.imageEnv };
   if (reason !== 'NoStopMark' && reason !== 'NoQuickExitImage') return undefined;
@@ -234,14 +243,16 @@ export const terminationWaits = {
 } as const;
 export type TerminationWaitReason = keyof typeof terminationWaits;
 
-/** Ends the sidecars of one pod whose main containers are done. What it stops goes through `restartContainers`. */
+/**
+ * Terminates the sidecars of one pod whose main containers have completed. Stops are made through `restartContainers`.
+ */
 export const terminateSidecarsType = 'terminateSidecars';
 
 export function terminateSidecarsId(podUid: string): string {
   return `terminate-sidecars/${podUid}`;
 }
 
-/** What a run of `terminateSidecars` is started with. */
+/** The input of `terminateSidecars`. */
 export interface SidecarOperation {
   readonly pod: PodRef;
 }

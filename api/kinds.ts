@@ -7,8 +7,8 @@ import { podProbeMarkerKind } from './pod-probe-marker/schema.ts';
 import type { KindDefinition } from './schema/kind.ts';
 
 /**
- * Every kind of Windlass's own, by its name in the API. A line here gives a kind its CustomResourceDefinition and its
- * reference page, and makes the compiler ask each layer for its part (see `PerKind`).
+ * Windlass's own kinds by name. A line here gives a kind its CustomResourceDefinition and its reference page, and makes
+ * the compiler require its part in each layer (see `PerKind`).
  */
 export const kinds = {
   ContainerRecreateRequest: containerRecreateRequestKind,

@@ -4,7 +4,7 @@ import { pullOnNodesType } from './image-pull-job/operation.ts';
 import { terminateSidecarsType } from './job-sidecar-termination.ts';
 import { pullImagesType } from './node-image/operation.ts';
 
-/** The workflow types of all operations. What must exist for each of them is a registry of type `PerOperation`. */
+/** The workflow types of all operations. A registry of type `PerOperation` has something for each of them. */
 export const operationTypes = [
   restartContainersType,
   rollOutType,
@@ -15,5 +15,5 @@ export const operationTypes = [
 
 export type OperationType = (typeof operationTypes)[number];
 
-/** Something for each operation: it does not compile until every operation has a line. */
+/** Something for each operation: the compiler requires a line for every operation. */
 export type PerOperation<Part> = Readonly<Record<OperationType, Part>>;

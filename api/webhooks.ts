@@ -4,28 +4,28 @@ import { deleteProtectionLabel, type ProtectedKind, protectedKinds } from './del
 import type { PerKind } from './per-kind.ts';
 
 /**
- * The webhooks that the API server calls, as data: the manifest `deploy/webhooks/webhooks.yaml` is generated from it, and
- * admission serves these paths.
+ * The webhooks as data: the manifest `deploy/webhooks/webhooks.yaml` is generated from it, and admission serves these
+ * paths.
  */
 
 export interface MatchCondition {
   readonly name: string;
-  /** In CEL. */
+  /** A CEL expression. */
   readonly expression: string;
 }
 
-/** Something of a manifest that carries a comment there. */
+/** A part of a manifest with a comment. */
 export interface Explained {
   readonly why?: string;
 }
 
-/** One webhook of a kind of ours. Versions, resource and scope of its rule come from the definition of the kind. */
+/** One webhook of one of our kinds. Versions, resource and scope of its rule come from the definition of the kind. */
 export interface Webhook extends Explained {
   readonly name: string;
   readonly path: string;
   /** Absent: CREATE and UPDATE. */
   readonly operations?: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
-  /** Besides those that every webhook of a kind of ours has (`conditionsOfKinds`). */
+  /** In addition to those of every webhook of our kinds (`conditionsOfKinds`). */
   readonly matchConditions?: readonly (MatchCondition & Explained)[];
 }
 
@@ -75,7 +75,7 @@ export const webhooks = {
       why: 'A marker that was not checked could write conditions that belong to others.',
     },
   },
-  // The watcher writes them, and daemons their status.
+  // Written by the watcher, and its status by daemons.
   NodePodProbe: 'none',
   ImagePullJob: {
     mutating: {
@@ -106,7 +106,7 @@ const notBeingDeleted: MatchCondition & Explained = {
     'decides: an object that is created by server-side apply may carry a deletionTimestamp that a user wrote.',
 };
 
-/** What every webhook of a kind of ours begins its match conditions with. */
+/** The match conditions with which every webhook of our kinds begins. */
 export const conditionsOfKinds: readonly (MatchCondition & Explained)[] = [
   notBeingDeleted,
   {
@@ -122,8 +122,8 @@ export const conditionsOfKinds: readonly (MatchCondition & Explained)[] = [
 export const podWebhook = { name: 'mpod.kb.io', path: '/mutate-pod' } as const;
 
 /**
- * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that a workload
- * of the suite controls (PRG-1), and those that ask for an order of their containers (CLP-3, CLP-4).
+ * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that one of our
+ * workloads controls (PRG-1), and those that request a launch order of their containers (CLP-3, CLP-4).
  */
 export const podsToChangeCondition: MatchCondition = {
   name: 'concerns-the-suite',
@@ -137,7 +137,7 @@ export const podsToChangeCondition: MatchCondition = {
     `variable.name == '${launchMark.env}'))))`,
 };
 
-/** The webhook of a kind that judges deletions and nothing else, without its `clientConfig`. */
+/** The webhook of a kind that reviews deletions only, without its `clientConfig`. */
 export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {
   const { name, expression } = notBeingDeleted;
   return {
@@ -147,7 +147,7 @@ export function deletionWebhook({ webhook, group, versions, plural, scope }: Pro
     failurePolicy: 'Fail',
     timeoutSeconds: 10,
     rules: [{ apiGroups: [group], apiVersions: versions, resources: [plural], operations: ['DELETE'], scope }],
-    // No other deletion waits for an answer.
+    // Deletions of other objects are not sent.
     objectSelector: { matchExpressions: [{ key: deleteProtectionLabel, operator: 'Exists' }] },
     matchConditions: [{ name, expression }],
   };

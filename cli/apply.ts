@@ -1,16 +1,19 @@
-// What `kubectl apply` makes of an object that exists: a three-way merge of what was applied last, what is there, and what
-// is applied now. Lists of custom resources are replaced as a whole.
+// What `kubectl apply` changes in an existing object: a three-way merge of the last applied manifest, the live object
+// and the new manifest. Lists of custom resources are replaced as a whole.
 import { entryOf, isJsonObject, type Json, type JsonObject, sameJson } from '../api/base/json.ts';
 
-/** Where kubectl keeps what was applied last. */
+/** The annotation in which kubectl keeps the last applied manifest. */
 export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** The merge patch that apply sends: what is new or differs, and null for what was applied once and is no longer. */
+/**
+ * The merge patch that apply sends: new and changed fields, and null for fields that were applied before and are no
+ * longer in the manifest.
+ */
 export function applyPatch(live: JsonObject, manifest: JsonObject): JsonObject {
   return merged(changes(live, manifest), removals(lastApplied(live), manifest));
 }
 
-/** The object once a merge patch (RFC 7386) is in it. */
+/** Applies a merge patch (RFC 7386) to an object. */
 export function mergePatch(object: JsonObject, patch: JsonObject): JsonObject {
   const result = new Map(Object.entries(object));
   for (const [key, value] of Object.entries(patch)) {
@@ -30,7 +33,7 @@ function lastApplied(live: JsonObject): JsonObject {
     const value: unknown = typeof text === 'string' ? JSON.parse(text) : {};
     return isJsonObject(value) ? value : {};
   } catch {
-    return {}; // as if it had never been applied: nothing is taken away
+    return {}; // as if it had never been applied: no field is removed
   }
 }
 

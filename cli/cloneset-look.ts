@@ -1,4 +1,4 @@
-// What the planner of CloneSets is to see, read from the API server with the rights of the user.
+// The input of the CloneSet planner, read from the API server with the user's rights.
 
 import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
 import { type CloneSet, cloneSetMark, prefetchShare } from '../api/cloneset/types.ts';
@@ -22,7 +22,9 @@ export interface LookOptions {
   readonly nowMs: number;
 }
 
-/** The input of the planner for a CloneSet as it stands, or as it would be; and what the user may not see of it. */
+/**
+ * The input of the planner for a CloneSet, live or as it would be after apply; and notes on what the user may not read.
+ */
 export async function lookAround(
   set: CloneSet,
   { kube, gates, nowMs }: LookOptions,
@@ -31,7 +33,7 @@ export async function lookAround(
   const notes: string[] = [];
   const where = `in namespace "${namespace}"`;
 
-  /** What a decision can do without. */
+  /** Reads something that a decision can do without; a failure becomes a note. */
   async function maybe<T>(what: string, otherwise: T, look: () => Promise<T>): Promise<T> {
     try {
       return await look();
@@ -77,7 +79,7 @@ export async function lookAround(
   };
 }
 
-/** What operators have decided, with who did. */
+/** Commands of operators that are in effect, and who gave them. */
 function orderNotes({ paused, aborted, undo, skip = [], revision }: RollOutOrders): readonly string[] {
   return [
     ...(paused ? [`paused by ${paused.by} at ${paused.at}`] : []),
@@ -110,7 +112,7 @@ async function listClaims(kube: KubeClient, namespace: string): Promise<readonly
   });
 }
 
-/** Nodes are read only where they matter: their list is long, and not for everybody. */
+/** Nodes are read only where they are needed: the list is long, and not every user may read it. */
 function spreadsPods({ spec }: CloneSet): boolean {
   const terms = objectOr(spec.template.spec).topologySpreadConstraints;
   return isJsonList(terms) && terms.length > 0;

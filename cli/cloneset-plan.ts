@@ -20,17 +20,17 @@ import { type SetPlan, setPlan } from './set-plan.ts';
 export interface PlanOptions {
   readonly cluster: Cluster;
   readonly gates: FeatureGates;
-  /** Given by `-n`: an object of another namespace is then a mistake. */
+  /** The namespace given by `-n`: an object of another namespace is then an error. */
   readonly givenNamespace: string | undefined;
   readonly now: () => number;
 }
 
-/** Whether the object is a CloneSet in a version that Windlass knows. */
+/** Whether the object is a CloneSet in a supported version. */
 export function isCloneSet(object: JsonObject): boolean {
   return object.kind === cloneSets.kind && cloneSetVersion(object) !== undefined;
 }
 
-/** What applying the manifest of a CloneSet would do. Fails with CommandFailed where it would be refused. */
+/** What applying the manifest of a CloneSet would do. Throws CommandFailed where it would be rejected. */
 export async function planCloneSet(manifest: JsonObject, options: PlanOptions): Promise<SetPlan> {
   const { cluster, gates, givenNamespace, now } = options;
   const { kube } = cluster;
@@ -53,7 +53,7 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
   const applied = live && patch ? mergePatch(live, patch) : wanted;
   const defaulted = defaultCloneSet(applied, gates, live);
 
-  // What the API server says comes first, because that is what the user would hear.
+  // The API server's answer comes first, because that is what the user would see.
   const tried = await tryOut();
   const after = defaultCloneSet(tried.object ?? defaulted, gates, live);
   refuse(id, live === undefined ? validateCloneSet(after) : validateCloneSetUpdate(live, after));
@@ -72,7 +72,7 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
     notes: [...tried.notes, ...converted.warnings, ...cloneSetWarnings(after, live), ...notes],
   });
 
-  /** A dry run: what schema, policies and other webhooks say, and what they make of the object. */
+  /** A dry run: whether schema, policies and other webhooks accept the object, and what they change in it. */
   async function tryOut(): Promise<{ readonly object?: JsonObject; readonly notes: readonly string[] }> {
     try {
       const object =
@@ -91,7 +91,7 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
   }
 }
 
-/** As kubectl calls itself when it applies. */
+/** The field manager of `kubectl apply`. */
 const fieldManager = 'kubectl-client-side-apply';
 
 function isMissingRight({ status, message }: KubeError): boolean {
@@ -107,7 +107,7 @@ async function find(
     return asJson(await kube.get(resource, ref));
   } catch (error) {
     if (!isGone(error)) throw error;
-    // the kind may be what is missing, and that is no set to be created
+    // a 404 may mean that the kind is missing, and then no CloneSet can be created
     await kube.list(resource, { namespace: ref.namespace, limit: 1 });
     return undefined;
   }
@@ -122,7 +122,7 @@ function refuse(id: string, problems: readonly FieldError[]): void {
   );
 }
 
-/** A set that is not there yet has no identity; it then owns nothing. */
+/** A CloneSet that does not exist yet has no UID, and so owns no pods. */
 function asCloneSet(
   object: JsonObject,
   before: JsonObject | undefined,

@@ -5,7 +5,7 @@ import { type Access, type Credentials, credentialsOf, loadKubeconfig } from '..
 import type { Kubeconfig, KubeconfigUser } from '../kube/kubeconfig.ts';
 import { CommandFailed } from './failure.ts';
 
-/** kubectl's own flags about the cluster and the user, under its names. */
+/** kubectl's flags about the cluster and the user, under the same names. */
 export interface ClusterFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -34,21 +34,21 @@ export interface ClusterEnvironment {
   readonly KUBERNETES_SERVICE_PORT?: string | undefined;
 }
 
-/** An API server as its user sees it. */
+/** An API server, with the user's credentials and namespace. */
 export interface Cluster {
   readonly kube: KubeClient;
-  /** Of objects that name none. */
+  /** The namespace for objects without one. */
   readonly namespace: string;
 }
 
-/** Connects as kubectl would with these flags. Nothing is sent yet. Throws when the flags lead nowhere. */
+/** Connects as kubectl would with these flags. Sends nothing yet. Throws when the flags cannot be used. */
 export function connectCluster(flags: ClusterFlags, env: ClusterEnvironment): Cluster {
   const config = withFlags(baseConfig(flags, env), flags);
   const deadlineMs = timeoutMs(flags.requestTimeout);
   const kube = createKubeClient({
     credentials: impersonating(credentialsOf(config), flags),
     userAgent: 'kubectl-kruise',
-    // one command asks little, and its user waits for it
+    // a single command makes few calls, and its user waits for them
     qps: 1000,
     burst: 1000,
     ...(deadlineMs !== undefined && { deadlineMs }),
@@ -58,7 +58,7 @@ export function connectCluster(flags: ClusterFlags, env: ClusterEnvironment): Cl
 
 function baseConfig(flags: ClusterFlags, env: ClusterEnvironment): Kubeconfig {
   const choice = { context: flags.context, cluster: flags.cluster, user: flags.user };
-  // Of several files some may be missing, as with kubectl; one that is named has to be there.
+  // Of several files some may be missing, as with kubectl; a single file must exist.
   const files = flags.kubeconfig || env.KUBECONFIG?.split(delimiter).filter(existsSync).join(delimiter) || undefined;
   const host = env.KUBERNETES_SERVICE_HOST;
   const inCluster = host ? { host, port: Number(env.KUBERNETES_SERVICE_PORT ?? 443) } : undefined;
@@ -88,7 +88,7 @@ function withFlags({ cluster, user, namespace }: Kubeconfig, flags: ClusterFlags
   };
 }
 
-/** A token or a password on the command line counts instead of all that the kubeconfig says of the user. */
+/** A token or a password on the command line replaces all credentials of the kubeconfig's user. */
 function userWith(user: KubeconfigUser, flags: ClusterFlags): KubeconfigUser {
   const base = flags.token || flags.username ? {} : user;
   return {
@@ -123,7 +123,7 @@ function impersonating(credentials: Credentials, { as, asGroup = [], asUid }: Cl
   };
 }
 
-/** As kubectl reads it: whole seconds, or a time such as `1m30s`; undefined for no limit. */
+/** In kubectl's format: seconds, or a duration such as `1m30s`; undefined for no limit. */
 function timeoutMs(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;

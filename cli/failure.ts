@@ -1,19 +1,19 @@
 import { CredentialsError } from '../kube/credentials.ts';
 import { KubeError } from '../kube/failures.ts';
 
-/** Something that the user has to know, in one or several lines; the command ends with 1. */
+/** An error for the user, of one or several lines; the command exits with 1. */
 export class CommandFailed extends Error {
   override readonly name = 'CommandFailed';
 }
 
-/** What people are told of an error: `attempted: why`. Bugs keep their own message. */
+/** The text of an error for people: `attempted: why`. Bugs keep their own message. */
 export function describeFailure(error: unknown, attempted?: string): string {
   const why = error instanceof Error ? error.message : String(error);
   if (error instanceof CommandFailed || error instanceof CredentialsError || attempted === undefined) return why;
   return `${attempted}: ${why}`;
 }
 
-/** Runs a call of the API server; a refusal becomes a CommandFailed that says what was attempted. */
+/** Makes a call to the API server; a refusal becomes a CommandFailed that says what was attempted. */
 export async function attempt<T>(attempted: string, call: () => Promise<T>): Promise<T> {
   try {
     return await call();

@@ -9,7 +9,7 @@ import { describeFailure } from './failure.ts';
 import { type OperationEngine, operationEngine } from './operation.ts';
 import type { EngineFlags } from './program.ts';
 
-/** Temporal, or why it cannot be asked. */
+/** A connection to Temporal, or why there is none. */
 export type FoundEngine =
   | { readonly engine: OperationEngine }
   | { readonly engine?: undefined; readonly missing: string };
@@ -20,20 +20,20 @@ export interface ServiceRef {
   readonly name: string;
 }
 
-/** A port of this machine behind which a Service is, until it is closed. */
+/** A local port that is forwarded to a Service until it is closed. */
 export interface ForwardedPort {
   readonly port: number;
   close(): void;
 }
 
 export interface EngineSources {
-  /** As they were given on the command line. */
+  /** As given on the command line. */
   readonly flags: EngineFlags;
   /** Only its WINDLASS_TEMPORAL_… and KUBERNETES_SERVICE_HOST are read. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cluster: Cluster;
   readonly forward: (service: ServiceRef, port: number) => Promise<ForwardedPort>;
-  /** Reads the options --temporal-… as Windlass's own processes do; throws for what cannot be used. */
+  /** Reads the options --temporal-… like Windlass's own processes; throws for invalid ones. */
   readonly parse: (args: readonly string[], env: Readonly<Record<string, string | undefined>>) => TemporalPlace;
   readonly connect: (config: TemporalPlace) => Promise<Client>;
 }
@@ -41,8 +41,8 @@ export interface EngineSources {
 const byHand = 'set the address of Temporal by --temporal-address or WINDLASS_TEMPORAL_ADDRESS';
 
 /**
- * Finds Temporal: where flags or the environment say, else where the cluster says. A Service of the cluster is reached by a
- * forwarded port, which takes the user's own rights. Throws only for flags that cannot be used.
+ * Finds Temporal: from the flags or the environment, else from the cluster. A Service of the cluster is reached by port
+ * forwarding with the user's own rights. Throws only for invalid flags.
  */
 export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
   const { flags, env, parse, connect } = sources;
@@ -67,7 +67,7 @@ export async function findEngine(sources: EngineSources): Promise<FoundEngine> {
   return await reach(config, sources);
 }
 
-/** The Service that a host of the cluster's own names means; undefined for any other host. `isSure`: it can be nothing else. */
+/** The Service of an in-cluster host name; undefined for any other host. `isSure`: the name can mean nothing else. */
 export function serviceOf(host: string): (ServiceRef & { readonly isSure: boolean }) | undefined {
   const [name = '', namespace = installation.namespace, kind, ...zone] = host.split('.');
   if (isIP(host) !== 0 || host === 'localhost' || name === '') return undefined;
@@ -121,7 +121,7 @@ async function publishedTemporal(cluster: Cluster) {
   }
 }
 
-/** Names with one dot may be those of hosts outside. */
+/** Names with one dot may also be hosts outside the cluster. */
 async function isThere({ kube }: Cluster, service: ServiceRef): Promise<boolean> {
   return await kube.get(kubeResource.services, service, { deadlineMs: 10_000 }).then(
     () => true,
@@ -133,7 +133,7 @@ function engineOf(client: Client, address: string, namespace: string): Operation
   return operationEngine({ client, flags: `--address ${address} --namespace ${namespace}`, deadlineMs: 10_000 });
 }
 
-/** A variable that is set to "" counts as absent, here as everywhere. */
+/** A variable that is set to "" counts as absent, as everywhere in Windlass. */
 function given(env: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string | undefined>> {
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
 }

@@ -1,4 +1,4 @@
-// The kubectl plugin `kubectl-kruise`: what it has from the process it runs in comes together here.
+// The kubectl plugin `kubectl-kruise`: passes arguments, environment and streams of the process to the program.
 import { text } from 'node:stream/consumers';
 import packageJson from '../package.json' with { type: 'json' };
 import { parseConfig } from '../workers/config.ts';
@@ -34,7 +34,7 @@ void runKruise({
   process.exitCode = code;
 });
 
-/** A user's environment may hold much that is not meant for this program. */
+/** Only these variables: others in the user's environment are not meant for this program. */
 function ours(names: RegExp): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => names.test(name)));
 }

@@ -4,20 +4,20 @@ import { parseAllDocuments, type Tags } from 'yaml';
 import { isJsonList, isJsonObject, type JsonObject } from '../api/base/json.ts';
 import { CommandFailed } from './failure.ts';
 
-/** An object of a manifest, and where it was found. */
+/** An object of a manifest, and its source. */
 export interface ManifestObject {
   readonly source: string;
   readonly object: JsonObject;
 }
 
 export interface ManifestOptions {
-  /** Files, folders, or `-` for what is typed in. */
+  /** Files, folders, or `-` for standard input. */
   readonly files: readonly string[];
   readonly recursive: boolean;
   readonly readStdin: () => Promise<string>;
 }
 
-/** Every object of these manifests, lists taken apart, in the order in which they stand there. */
+/** Every object of these manifests in order; lists are expanded. */
 export async function readManifests({ files, recursive, readStdin }: ManifestOptions): Promise<ManifestObject[]> {
   const found: ManifestObject[] = [];
   for (const file of files) {
@@ -49,7 +49,7 @@ function objectsIn(value: unknown, source: string): readonly JsonObject[] {
   return isList && isJsonList(value.items) ? value.items.flatMap((item) => objectsIn(item, source)) : [value];
 }
 
-/** What kubectl reads is YAML 1.1 without the types that JSON does not have: `0644` is a number, a date is a text. */
+/** kubectl reads YAML 1.1 without the types that JSON lacks: `0644` is a number, a date is a string. */
 function kubernetesTags(tags: Tags): Tags {
   return tags.filter(
     (tag) =>

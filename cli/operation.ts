@@ -1,13 +1,13 @@
-// Operations as Temporal tells of them, in a few lines. Only this file knows what a history looks like.
+// Operations as Temporal describes them, in a few lines. Only this file knows the format of a history.
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { isJsonObject } from '../api/base/json.ts';
 import { changedSignal } from '../api/engine/operations.ts';
 
-/** What is asked of Temporal. */
+/** Queries to Temporal. */
 export interface OperationEngine {
-  /** `--address …`, as the program `temporal` takes it. */
+  /** `--address …`, in the syntax of the program `temporal`. */
   readonly flags: string;
-  /** What has to be run before a command with these flags finds it. */
+  /** A command that has to run before a command with these flags can connect. */
   readonly first?: { readonly command: string; readonly effect: string };
   /** The latest run; undefined when there is none. */
   report(workflowId: string): Promise<OperationReport | undefined>;
@@ -18,15 +18,15 @@ export interface OperationEngine {
 export interface OperationReport {
   readonly workflowId: string;
   readonly runId: string;
-  /** As Temporal calls it: `RUNNING`, `COMPLETED`, … */
+  /** Temporal's name: `RUNNING`, `COMPLETED`, … */
   readonly state: string;
   readonly startedAt: string;
-  /** Absent: it still runs. */
+  /** Absent: it is still running. */
   readonly endedAt?: string;
   readonly historyEvents: number;
-  /** Activities under way. */
+  /** Activities in progress. */
   readonly pending: readonly PendingStep[];
-  /** What has happened, oldest first; `changed` signals and the engine's own events are left out. */
+  /** The history, oldest first; `changed` signals and Temporal's own events are left out. */
   readonly history: readonly HistoryLine[];
 }
 
@@ -34,7 +34,7 @@ export interface PendingStep {
   readonly step: string;
   readonly attempt: number;
   readonly since?: string;
-  /** What went wrong the last time. */
+  /** The last failure. */
   readonly lastFailure?: string;
 }
 
@@ -43,7 +43,7 @@ export interface HistoryLine {
   readonly text: string;
 }
 
-/** The engine behind a client. `deadlineMs` bounds each question. */
+/** Queries to Temporal by this client. `deadlineMs` limits each query. */
 export function operationEngine({
   client,
   flags,
@@ -93,7 +93,7 @@ async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory'
   };
 }
 
-/** As much of an event of a history as is read. */
+/** The parts of a history event that are read. */
 export interface HistoryEvent {
   readonly eventId?: unknown;
   readonly eventTime?: Time | null;
@@ -140,7 +140,7 @@ interface Time {
   readonly nanos?: number | null;
 }
 
-/** What a history says to people. */
+/** The lines about a history for people. */
 export function historyLines(events: readonly HistoryEvent[]): readonly HistoryLine[] {
   const steps = new Map(events.map((event) => [String(event.eventId), event]));
   return events.flatMap((event) => {
@@ -190,7 +190,7 @@ function signalText({
   return `${what} by ${(typeof by === 'string' && by) || identity || 'an unnamed sender'}`;
 }
 
-/** Verdicts of steps have a line for people, or at least a reason. */
+/** The result of a step as a line for people: its own line, or at least its reason. */
 function saidBy(result: unknown): string | undefined {
   if (!isJsonObject(result)) return undefined;
   for (const text of [result.summary, result.message, result.reason]) {

@@ -5,7 +5,7 @@ import type { ForwardedPort, ServiceRef } from './find-engine.ts';
 
 const patienceMs = 15_000;
 
-/** Forwards a free port of this machine to a Service by kubectl, as the user that the flags say. */
+/** Forwards a free local port to a Service with `kubectl port-forward`, as the user of these flags. */
 export async function forwardPort(
   service: ServiceRef,
   port: number,
@@ -48,7 +48,7 @@ export async function forwardPort(
   }
 }
 
-/** The flags as kubectl takes them; a namespace and a time limit are not those of this call. */
+/** The flags for kubectl. Namespace and timeout are left out: they do not apply to this call. */
 function kubectlFlags(flags: ClusterFlags): readonly string[] {
   const { asGroup = [], insecureSkipTlsVerify, namespace: _namespace, requestTimeout: _timeout, ...rest } = flags;
   const names: Readonly<Record<keyof typeof rest, string>> = {

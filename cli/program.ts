@@ -11,25 +11,25 @@ import { formatAnswer, type OutputFormat, outputFormats } from './output/documen
 import { explanationText } from './output/explain-text.ts';
 import { planText } from './output/plan-text.ts';
 
-/** Where the plugin runs. */
+/** The environment of the plugin. */
 export interface Surroundings {
-  /** What `kubectl kruise` was given, without the names of program and script. */
+  /** The arguments after `kubectl kruise`. */
   readonly args: readonly string[];
   readonly connect: (flags: ClusterFlags) => Cluster;
   readonly out: (text: string) => void;
   readonly err: (text: string) => void;
   readonly readStdin: () => Promise<string>;
   readonly now: () => number;
-  /** From `--feature-gates` or the environment; throws for what is none. */
+  /** From `--feature-gates` or the environment; throws for an unknown gate. */
   readonly featureGates: (text: string | undefined) => FeatureGates;
   readonly engine: (flags: EngineFlags, cluster: Cluster, clusterFlags: ClusterFlags) => Promise<FoundEngine>;
   readonly version: string;
 }
 
-/** How to reach Temporal: the flags of Windlass's own processes, as they were given. */
+/** How to reach Temporal: the flags of Windlass's own processes, as given. */
 export type EngineFlags = Readonly<Record<string, string | undefined>>;
 
-/** Names of the flags that say where Temporal is, with what they mean. */
+/** The flags that say where Temporal is, with their meaning. */
 export const engineFlags = {
   'temporal-address': 'host:port of Temporal (WINDLASS_TEMPORAL_ADDRESS) [published in the cluster]',
   'temporal-namespace': 'namespace in Temporal (WINDLASS_TEMPORAL_NAMESPACE) [published in the cluster]',
@@ -41,7 +41,7 @@ export const engineFlags = {
   'temporal-api-key-file': 'file with the API key for Temporal',
 } as const;
 
-/** Runs one command and answers its exit code: 0, or 1 after an error. */
+/** Runs one command and returns its exit code: 0, or 1 after an error. */
 export async function runKruise(surroundings: Surroundings): Promise<number> {
   let code = 0;
   const fail = (failures: readonly string[]) => {
@@ -53,7 +53,7 @@ export async function runKruise(surroundings: Surroundings): Promise<number> {
       from: 'user',
     });
   } catch (error) {
-    // what commander has to say it has said already
+    // commander has printed its own message already
     if (error instanceof CommanderError) return error.exitCode === 0 || error.code === 'commander.help' ? 0 : 1;
     surroundings.err(`error: ${describeFailure(error)}\n`);
     return 1;
@@ -61,14 +61,14 @@ export async function runKruise(surroundings: Surroundings): Promise<number> {
   return code;
 }
 
-/** `_` in the name of a flag is accepted as `-`. */
+/** `_` in the name of a flag is accepted as `-`, as by kubectl. */
 function withDashes(arg: string): string {
   return arg.startsWith('--') ? arg.replace(/^--[^=]*/, (name) => name.replaceAll('_', '-')) : arg;
 }
 
 const switches = ['--insecure-skip-tls-verify', '--disable-compression', '--match-server-version', '--recursive'];
 
-/** Switches of kubectl may be given as `--name=true` and `--name=false`, too. */
+/** Boolean flags of kubectl may also be given as `--name=true` and `--name=false`. */
 function withoutValue(arg: string): readonly string[] {
   const [, name = '', value = ''] = /^(--[^=]+)=(.*)$/s.exec(arg) ?? [];
   if (!switches.includes(name)) return [arg];
@@ -168,12 +168,12 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
   }
 }
 
-/** As kubectl ends what it says of a wrong flag. */
+/** kubectl's hint after an invalid flag. */
 function helpHint(command: string): string {
   return `See '${command} -h' for help and examples`;
 }
 
-/** Commands that ask Temporal may need one that leads there. */
+/** Commands that ask Temporal may need another command before them that makes it reachable. */
 function withFirst(explanation: Explanation, engine: FoundEngine['engine']): Explanation {
   const { commands } = explanation;
   const isNeeded = commands.some(({ command }) => command.startsWith('temporal '));
@@ -185,7 +185,7 @@ interface GlobalFlags extends ClusterFlags {
   readonly featureGates?: string;
 }
 
-/** kubectl's flags under its names, so that aliases and scripts go on working. */
+/** kubectl's flags under the same names, so that aliases and scripts keep working. */
 function addGlobalFlags(command: Command): void {
   command
     .addOption(new Option('-o, --output <format>', 'output format').choices(outputFormats).default('table'))
@@ -216,7 +216,7 @@ function collect(value: string, before: readonly string[] = []): readonly string
   return [...before, value];
 }
 
-/** Flags of kubectl that change nothing here. */
+/** Flags of kubectl that have no effect here. */
 const withoutEffect = ['--cache-dir <folder>', '--disable-compression', '--match-server-version', '-v, --v <level>'];
 
 function planDocument({ plans, notes }: PlanAnswer): object {

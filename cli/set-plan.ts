@@ -7,30 +7,30 @@ import { describeCause } from '../workflows/plan/fleet/waits.ts';
 /** A field that would change. */
 export interface FieldChange {
   readonly path: string;
-  /** Absent: it is new. */
+  /** Absent: the field is new. */
   readonly from?: Json;
-  /** Absent: it goes. */
+  /** Absent: the field is removed. */
   readonly to?: Json;
 }
 
 export type PodAction = 'create' | 'delete' | 'inPlace' | 'recreate' | 'impossible' | 'kept';
 
-/** What would become of a pod, or of several that have no name yet. */
+/** What would happen to a pod, or to several pods that have no name yet. */
 export interface PodPlan {
-  /** Absent: pods that are made. */
+  /** Absent: pods to be created. */
   readonly pod?: string;
   /** How many; absent: one. */
   readonly count?: number;
   readonly action: PodAction;
-  /** Its turn, from 1; absent for pods that no turn is about. */
+  /** Its batch, from 1; absent for pods that are in no batch. */
   readonly batch?: number;
-  /** Of an update in place: which containers change, batch after batch of launch priorities. */
+  /** For an update in place: the containers that change, batch by batch of launch priorities. */
   readonly containers?: readonly (readonly string[])[];
   /** The field that forces the action, where one does. */
   readonly field?: string;
-  /** From a closed list: why this and nothing else. */
+  /** From a closed list: why this action was chosen. */
   readonly reason: string;
-  /** The same for people. */
+  /** The reason for people. */
   readonly why: string;
 }
 
@@ -40,11 +40,11 @@ export interface SetPlan {
   readonly namespace: string;
   readonly name: string;
   readonly exists: boolean;
-  /** Of the spec, in v1beta1, with the defaults. Empty for a new set. */
+  /** Changes of the spec in v1beta1, with defaults. Empty for a new CloneSet. */
   readonly changes: readonly FieldChange[];
   readonly revision: { readonly from: string; readonly to: string };
   readonly paused: boolean;
-  /** How many pods may be under way at once. */
+  /** How many pods may be updated at the same time. */
   readonly batchSize: number;
   readonly summary: Readonly<Record<PodAction, number>>;
   /** Names of pods, first batch first. */
@@ -53,10 +53,10 @@ export interface SetPlan {
   readonly notes: readonly string[];
 }
 
-/** Puts together what is told of a set. */
+/** Combines the parts of a plan. */
 export function setPlan(given: {
   readonly set: CloneSet;
-  /** In v1beta1; absent: there is none yet. */
+  /** In v1beta1; absent: the CloneSet does not exist yet. */
   readonly before: JsonObject | undefined;
   readonly preview: SetPreview;
   readonly notes: readonly string[];
@@ -157,7 +157,7 @@ function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
   return Array.from({ length: last }, (_, index) => (byBatch.get(index + 1) ?? []).flatMap(({ pod }) => pod ?? []));
 }
 
-/** Secrets do not stand in specs of sets by rights; values of the environment may be some all the same, and are not shown. */
+/** Specs should contain no secrets; environment values may be secrets nevertheless, and are not shown. */
 function specChanges(before: JsonObject, { spec }: CloneSet): readonly FieldChange[] {
   const old = before.spec;
   return diffJson(old, spec as unknown as Json, ['spec']).map((change) => {
@@ -179,7 +179,7 @@ function valueAt(value: Json | undefined, path: readonly string[]): Json | undef
   }, value);
 }
 
-/** What else decides when pods go. */
+/** Other settings that decide when pods are updated. */
 function pace({ spec }: CloneSet, pods: readonly PodPlan[]): readonly string[] {
   const { rollingUpdate = {} } = spec.updateStrategy ?? {};
   const isUpdate = pods.some(({ batch }) => batch !== undefined);

@@ -1,7 +1,7 @@
 import { setTimeout as timeout } from 'node:timers/promises';
 import type { Clock } from '../activities/cri/attempt.ts';
 
-/** Node's timers hold no more, about 25 days; grace periods may be longer. */
+/** The longest delay of a timer in Node, about 25 days; grace periods may be longer. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /** The clock of this machine. */

@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity';
 import type { Attempt } from '../activities/cri/attempt.ts';
 
-/** The attempt of Temporal's that this code runs in. */
+/** The Temporal activity attempt that the current code runs in. */
 export function currentAttempt(): Attempt<object> {
   const context = Context.current();
   const { workflowExecution, activityId, scheduledTimestampMs } = context.info;

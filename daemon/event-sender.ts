@@ -8,14 +8,14 @@ import type { KubeClient } from '../kube/client.ts';
 import { mayPassSoon } from '../kube/events.ts';
 import { isAlreadyExists } from '../kube/failures.ts';
 
-/** The most Events that wait. When the API server is unreachable for long, the oldest ones are worth least. */
+/** The maximum number of queued Events. When the API server is unreachable for long, the oldest ones are dropped. */
 const longestQueue = 500;
 
 const retryMs = { first: 250, most: 10_000 } as const;
 
 export interface EventSenderOptions {
   readonly client: Pick<KubeClient, 'create'>;
-  /** As `source.component`, where nobody else is named. */
+  /** The default of `source.component`. */
   readonly component: string;
   readonly nodeName: string;
   readonly log: { warn(fields: object, message: string): void };
@@ -23,8 +23,8 @@ export interface EventSenderOptions {
 }
 
 /**
- * Writes Events on pods about their containers. `say` only queues one; they are sent one after the other in the background,
- * again and again while the API server is unreachable, each with the time at which it was queued.
+ * Writes Events on pods about their containers. `say` only queues an Event; Events are sent one after the other in the
+ * background, and retried while the API server is unreachable, each with the time at which it was queued.
  */
 export class EventSender {
   readonly #options: EventSenderOptions;
@@ -36,7 +36,7 @@ export class EventSender {
     this.#options = options;
   }
 
-  /** `component` is who says it, when it is not the one of the options. */
+  /** `component` replaces the default of the options. */
   say(pod: PodRef, container: string, text: EventText, component = this.#options.component): void {
     this.#queue.push(this.#event(pod, container, text, component));
     if (this.#queue.length > longestQueue) this.#queue.shift();
@@ -45,7 +45,7 @@ export class EventSender {
     });
   }
 
-  /** Resolves when everything is sent, or given up because the signal aborts; nothing is sent afterwards. */
+  /** Resolves when everything is sent, or dropped because the signal aborts; nothing is sent afterwards. */
   async end(signal: AbortSignal): Promise<void> {
     const giveUp = () => this.#ended.abort();
     signal.addEventListener('abort', giveUp);
@@ -66,7 +66,7 @@ export class EventSender {
         await client.create(kubeResource.events, event, { signal });
         return;
       } catch (error) {
-        // The answer to an earlier attempt was lost.
+        // An earlier attempt succeeded, and its answer was lost.
         if (isAlreadyExists(error) || signal.aborted) return;
         if (!mayPassSoon(error)) {
           log.warn(
@@ -84,7 +84,7 @@ export class EventSender {
   #event(pod: PodRef, container: string, { type, reason, message }: EventText, component: string): Event {
     const { nodeName, now = () => new Date() } = this.#options;
     const about = { apiVersion: 'v1', kind: 'Pod', metadata: { ...pod, resourceVersion: '', creationTimestamp: '' } };
-    // The key is chosen once, so that an Event which is sent twice exists once.
+    // The key is chosen once, so that an Event which is sent twice is created once.
     const key = randomUUID().slice(0, 18);
     const body = eventBody({ about, component, host: nodeName, type, reason, message, key, atMs: now().getTime() });
     return {

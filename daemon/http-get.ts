@@ -1,26 +1,26 @@
-// A GET as the kubelet makes it for probes and hooks (Go's HTTP client): certificates are not checked, and redirects are
-// followed on the same host only. It goes out from the network of the node.
+// An HTTP GET like the kubelet's for probes and hooks (Go's HTTP client): certificates are not verified, and redirects
+// are followed on the same host only. The request comes from the node's network.
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 
-/** As many as the kubelet follows. */
+/** The kubelet's limit. */
 const redirectLimit = 10;
 
-/** The answers that Go's client takes for redirects, where they name a location. */
+/** The status codes that Go's client treats as redirects, if there is a location. */
 const redirectStatuses: readonly number[] = [301, 302, 303, 307, 308];
 
 export interface HttpGetLimits {
-  /** Ends all of it, redirects included. Absent: no limit. */
+  /** Aborts everything, redirects included. Absent: no limit. */
   readonly signal?: AbortSignal;
   /** The longest time without data on the connection. Absent: no limit. */
   readonly silentMs?: number;
-  /** How much of the body is read, after which the connection is closed. Absent: the body is received and dropped. */
+  /** How much of the body is read before the connection is closed. Absent: the body is received and dropped. */
   readonly bodyBytes?: number;
 }
 
 export type HttpResult =
   | { readonly kind: 'answer'; readonly status: number; readonly body: string }
-  /** `url` is the one that failed, after the redirects that were followed. */
+  /** `url` is the one that failed, after redirects. */
   | { readonly kind: 'failed'; readonly url: URL; readonly error: unknown };
 
 /** Makes the GET. Never rejects. */
@@ -43,7 +43,7 @@ export async function httpGet(
   }
 }
 
-/** The headers of the user come before ours; one that is named twice is sent twice. */
+/** The user's headers come before ours; one that occurs twice is sent twice. */
 export function headersOf(
   named: readonly { readonly name: string; readonly value: string }[],
   userAgent: string,
@@ -52,13 +52,13 @@ export function headersOf(
   for (const { name, value } of named) {
     const key = name.toLowerCase();
     const before = own[key];
-    // Node takes one Host only.
+    // Node accepts a single Host header only.
     own[key] = before === undefined || key === 'host' ? value : [before, value].flat();
   }
   return { 'user-agent': userAgent, accept: '*/*', ...own };
 }
 
-/** Host and port as a URL has them: the address of IPv6 in brackets, be it given so or not. */
+/** Host and port in URL syntax: an IPv6 address in brackets, whether given with or without them. */
 export function hostPort(host: string, port: number | string): string {
   return `${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`;
 }
@@ -76,7 +76,7 @@ function getOnce(
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const options: RequestOptions = {
-      agent: false, // a connection of its own: what answers is the process that runs now
+      agent: false, // a new connection, so that the process that runs now answers
       headers,
       ...(signal && { signal }),
       ...(silentMs !== undefined && { timeout: silentMs }),
@@ -107,7 +107,7 @@ function getOnce(
   });
 }
 
-/** The beginning of the body. */
+/** The first bytes of the body. */
 async function read(answer: IncomingMessage, bytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -1,15 +1,15 @@
 import type { HookRequest } from '../activities/cri/pre-stop.ts';
 import { headersOf, hostPort, httpGet } from './http-get.ts';
 
-/** A hook has no time limit, but a connection without data for this long will never bring any. */
+/** A hook has no time limit, but a connection without data for this long is dead. */
 const silentMs = 600_000;
 
-/** What TLS reports when a plain HTTP server answers it. */
+/** The errors of a TLS handshake with a plain HTTP server. */
 const notTls: readonly string[] = ['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'];
 
 /**
- * Makes the GET of a hook as the kubelet makes it: any answer will do, and a server that was called by HTTPS and speaks HTTP
- * is called by HTTP.
+ * Makes the GET of a hook like the kubelet: any answer counts as success, and an HTTPS request to a plain HTTP server
+ * is repeated with HTTP.
  */
 export async function getHook(request: HookRequest): Promise<void> {
   try {

@@ -25,7 +25,7 @@ export interface NodeImagesMeans {
   readonly log: { warn(fields: object, message: string): void };
 }
 
-/** What the daemon does about the images of its node; `stopping` aborts when the worker that runs it ends. */
+/** What the daemon does for the images of its node; `stopping` aborts when the worker that runs it shuts down. */
 export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) => PullActivities {
   const { kube, runtimes, secretNamespace, nodeCredentials, reporter, pullsAtOnce, clock, attempt, log } = means;
   const pulls = new NodePulls({ slots: pullsAtOnce });
@@ -54,7 +54,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
     }
   }
 
-  /** SEC-8: one that cannot be had is left out, and the registry decides. */
+  /** SEC-8: a Secret that cannot be read is left out, and the registry decides. */
   async function readSecret({ namespace = '', name = '' }: PullSecretRef): Promise<PullSecret | 'denied' | undefined> {
     if (namespace !== secretNamespace) {
       log.warn(
@@ -76,7 +76,7 @@ export function nodeImagesOf(means: NodeImagesMeans): (stopping: AbortSignal) =>
   }
 }
 
-/** Undefined where the folder of the runtime is not in sight, as from within a container. */
+/** Undefined when the runtime's folder is not visible, as from within a container. */
 async function freeBytes(folder: string): Promise<number | undefined> {
   try {
     const { bavail, bsize } = await statfs(folder);

@@ -1,20 +1,20 @@
 import type { ActRun, Attachment, SingleActs } from '../activities/cri/single-act.ts';
 
-/** How many outcomes are remembered for attempts that come back late. */
+/** How many outcomes are kept for callers that come back late. */
 const remembered = 1_000;
 
 interface Act<Outcome, Progress> {
   readonly outcome: Promise<Outcome>;
-  /** All operations that have ever waited for it: each may come back and ask for the outcome. */
+  /** All operations that have waited for it: each may come back and ask for the outcome. */
   readonly operations: Set<string>;
   attached: number;
   progress: Progress | undefined;
 }
 
 /**
- * Deduplicates concurrent acts by key: later callers join the act that is under way, and no caller can end it. An operation
- * that was not connected when its act ended still gets the outcome, so a lost connection neither repeats an act nor hides
- * its outcome. Acts of one lane run one after another.
+ * Deduplicates concurrent acts by key: later callers join the act that is in progress, and no caller can cancel it. An
+ * operation that was disconnected when its act ended still gets the outcome, so a lost connection neither repeats an
+ * act nor hides its outcome. Acts of one lane run one after the other.
  */
 export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress> {
   readonly #acts = new Map<string, Act<Outcome, Progress>>();
@@ -46,12 +46,12 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
     };
   }
 
-  /** How many are under way. */
+  /** How many are in progress. */
   get size(): number {
     return this.#acts.size;
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when nothing is in progress. */
   async idle(): Promise<void> {
     while (this.#acts.size > 0) {
       await Promise.allSettled([...this.#acts.values()].map((act) => act.outcome));
@@ -67,13 +67,13 @@ export class InFlight<Outcome, Progress> implements SingleActs<Outcome, Progress
       progress: undefined,
     };
     this.#acts.set(key, act);
-    // All callers may have left when it fails; then the failure is ignored.
+    // All callers may have left when it fails; the failure is then ignored.
     act.outcome.catch(() => undefined);
 
     const report = (progress: Progress) => {
       act.progress = progress;
     };
-    // After the first `attached`, or a quick act would find no caller that wants it.
+    // After the first `attached`: otherwise a fast act would find no caller.
     const turn = this.#lanes.get(lane) ?? Promise.resolve();
     const over = Promise.withResolvers<void>();
     this.#lanes.set(lane, over.promise);

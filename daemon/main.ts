@@ -2,6 +2,7 @@ import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
 import type { NodeCredentials } from '../activities/cri/images.ts';
 import { eventComponent } from '../api/core/well-known.ts';
 import { createKubeClient } from '../kube/client.ts';
+import { joinActivities } from '../workers/activity-groups.ts';
 import { observeActivities } from '../workers/activity-interceptor.ts';
 import { loadConfig } from '../workers/config.ts';
 import { compareFeatureGates } from '../workers/gate-comparison.ts';
@@ -26,7 +27,7 @@ import { readinessOf } from './readiness.ts';
 import { reflectorsOf, watchNode } from './watches.ts';
 import { nodeWork } from './work.ts';
 
-/** Stops that are under way when the process ends get this long, of the 10 s that Kubernetes gives it. */
+/** The time for stops in progress when the process ends, of the 10 s that Kubernetes gives it. */
 const endOfStopsMs = 7_500;
 
 // The daemon: acts on the containers of one node. It creates none; the kubelet does.
@@ -48,31 +49,32 @@ const kube = createKubeClient({
   onCall: ({ verb, resource, status }) => metrics.kubeRequests.inc({ verb, resource, status }),
 });
 
-// What this node has: its runtimes, its pods, its own Node, and its probes.
+// The state of this node: its runtimes, pods, Node object and probes.
 const runtimes = new RuntimeDetector({ sockets: socketsToTry(daemon), log });
 const watches = watchNode({ kube, nodeName, gates, metrics, log });
 
-// What workflows ask of it.
+// What workflows request from this node.
 const events = new EventSender({ client: kube, component: eventComponent.daemonRecreate, nodeName, log });
 const stops = new InFlight<StopResult, NodeProgress>();
 const pullReporter = new PullReporter({ kube, monotonicMs: () => systemClock.monotonicMs(), log });
+const work = nodeWork({
+  ...{ kube, nodeName, watches, runtimes, stops, events, pullReporter, log },
+  nodeCredentials: await readNodeCredentials(),
+  secretNamespace: config.images.secretNamespace,
+  pullsAtOnce: daemon.pullsAtOnce,
+});
 const worker = new NodeWorker({
   nodeName,
   namespace: config.temporal.namespace,
   connect: (signal) => workerConnection({ config: config.temporal, log, signal }),
-  activities: nodeWork({
-    ...{ kube, nodeName, watches, runtimes, stops, events, pullReporter, log },
-    nodeCredentials: await readNodeCredentials(),
-    secretNamespace: config.images.secretNamespace,
-    pullsAtOnce: daemon.pullsAtOnce,
-  }),
+  activities: (stopping) => joinActivities(work(stopping)),
   graceMs: endOfStopsMs,
   interceptors: observeActivities({ log, metrics }),
   dataConverter: dataConverterFor({ log, metrics }),
   log,
 });
 
-// What it does by itself.
+// What the daemon does by itself.
 const loops = { kube, watches, runtimes, gates, metrics, log };
 const reporter = gates.DaemonWatchingPod ? reportContainers(loops) : undefined;
 const gateOpener = gates.DaemonWatchingPod ? openGates(loops) : undefined;
@@ -97,7 +99,7 @@ const health = await serveHealth({
 });
 
 watches.node.cache.onChange(({ after }) => {
-  // A Node that is deleted may be on its way back; until its UID changes, the queue stays the same.
+  // A deleted Node may be created again; until its UID changes, the task queue stays the same.
   if (after !== undefined) worker.serve(after.metadata.uid);
 });
 shutdown.add({ name: 'work', stop: endWork });
@@ -120,11 +122,11 @@ void compareFeatureGates({
 watches.pods.reflector.start();
 watches.probes?.reflector.start();
 runtimes.start();
-// What comes before the runtime is known would only have to be tried again; a runtime that hangs is not waited for.
+// Tasks that arrive before a runtime is known would only fail and be retried; a hanging runtime is not waited for.
 await Promise.race([runtimes.tried(), systemClock.sleep(5_000, shutdown.signal)]);
 watches.node.reflector.start();
 
-/** A configuration that cannot be used ends the process, as one of its options would. */
+/** An invalid configuration ends the process, like an invalid option. */
 async function readNodeCredentials(): Promise<NodeCredentials> {
   const means = { monotonicMs: () => systemClock.monotonicMs(), log };
   try {

@@ -13,9 +13,9 @@ export interface NodeWorkerOptions {
   readonly namespace: string;
   /** Resolves once Temporal has answered; rejects only when the signal aborts. */
   readonly connect: (signal: AbortSignal) => Promise<NativeConnection>;
-  /** `stopping` aborts when the worker that runs them ends. */
+  /** `stopping` aborts when the worker that runs them shuts down. */
   readonly activities: (stopping: AbortSignal) => Partial<NodeActivities & PullActivities>;
-  /** How long activities that do not heed `stopping` may go on. */
+  /** How long activities that ignore `stopping` may continue. */
   readonly graceMs: number;
   readonly interceptors: ActivityInterceptorsFactory;
   readonly dataConverter: NonNullable<WorkerOptions['dataConverter']>;
@@ -26,8 +26,8 @@ export interface NodeWorkerOptions {
 }
 
 /**
- * Listens on the queue of this node, and on that of another UID as soon as the Node has one. Temporal may come and go:
- * whatever ends a worker, the next one is made until `stop`.
+ * Polls the task queue of this node, and another one as soon as the Node has another UID. Whatever ends a worker, for
+ * example a Temporal outage, another one is created until `stop`.
  */
 export class NodeWorker {
   readonly #options: NodeWorkerOptions;
@@ -57,7 +57,7 @@ export class NodeWorker {
     return 'no worker polls Temporal';
   }
 
-  /** Takes no more work, and resolves when what was under way has ended or has been handed back. */
+  /** Accepts no more tasks, and resolves when the activities have ended or were returned for a retry. */
   async stop(): Promise<void> {
     this.#ended.abort();
     this.#turn?.over.abort();
@@ -92,9 +92,9 @@ export class NodeWorker {
         taskQueue,
         identity: `daemon@${nodeName}`,
         activities: { ...activities(over) },
-        // One long poll a node is enough, and 5,000 nodes share one Temporal.
+        // One poller per node is enough, and 5,000 nodes share one Temporal server.
         activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
-        // Most of them wait, and a wait costs nothing.
+        // Most of them only wait, which costs nothing.
         maxConcurrentActivityTaskExecutions: 500,
         maxHeartbeatThrottleInterval: '1s',
         defaultHeartbeatThrottleInterval: '1s',

@@ -1,4 +1,6 @@
-/** What the daemon does for the pods of its node without being asked: it reports their containers and opens their gates. */
+/**
+ * What the daemon does by itself for the pods of its node: it reports their containers and opens their readiness gates.
+ */
 
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -47,7 +49,7 @@ export function reportContainers({
   });
 }
 
-/** Puts pods back into service as soon as their containers are swapped. */
+/** Puts pods back into service as soon as their containers are replaced. */
 export function openGates({ kube, watches, runtimes, log }: PodLoopMeans): GateOpener {
   const onError = (runtime: string, error: unknown, retryInMs: number) =>
     log.warn({ runtime, err: error, retryInMs: Math.round(retryInMs) }, 'Cannot put pods back into service early');

@@ -16,7 +16,7 @@ export interface PodCache {
   onChange(listener: (change: { readonly before?: Pod; readonly after?: Pod }) => void): () => void;
 }
 
-/** The pods of this node out of a watch cache, with one listener on it however many wait. */
+/** The pods of this node from a watch cache; one listener serves all waiting callers. */
 export function podView(options: {
   readonly cache: PodCache;
   readonly isSynced: () => boolean;
@@ -56,9 +56,9 @@ export function podView(options: {
 }
 
 /**
- * Keeps what the daemon reads of a pod: whether it stays, its IP, and what the kubelet says about its containers. Where it
- * reports on what runs in it, also what environment follows its labels and annotations, and what it has reported before;
- * and while an update keeps it out of service, what tells when that is over.
+ * Keeps the parts of a pod that the daemon reads: whether it is being deleted, its IP, and its container statuses.
+ * Where the daemon reports containers, also the environment that refers to labels and annotations, and the previous
+ * report; and during an in-place update the fields that show when it is complete.
  */
 export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>): Pod {
   const { apiVersion, kind, metadata, spec, status } = pod;
@@ -95,7 +95,10 @@ export function trimPod(pod: Pod, gates: Pick<FeatureGates, 'DaemonWatchingPod'>
   };
 }
 
-/** Of variables only those that follow the metadata, and the names of others that hide them; of the metadata their keys. */
+/**
+ * Only the variables that refer to metadata, and the names of others that override them; only the metadata keys that
+ * they refer to.
+ */
 function reportedParts(pod: Pod) {
   const { metadata, spec, status } = pod;
   const isHeld = isHeldByUpdate(pod);

@@ -6,7 +6,7 @@ import type { NodeRef } from '../api/core/refs.ts';
 import { findTagStatus, type ImageTagStatus, type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import type { KubeClient } from '../kube/client.ts';
 
-/** A pull is first reported at this age, and all pulls of a node are reported this often at most. */
+/** A pull is first reported at this age, and the pulls of a node are reported at most this often. */
 const everyMs = 10_000;
 
 export interface PullReporterMeans {
@@ -17,12 +17,12 @@ export interface PullReporterMeans {
   readonly everyMs?: number;
 }
 
-/** What is reported of one tag while it is pulled. */
+/** What is reported about one tag while it is pulled. */
 type Told = Required<Pick<ImageTagStatus, 'progress' | 'fetched'>>;
 
 /**
- * Reports the progress of pulls on the NodeImage of this node: of long ones only, all in one write, and nothing where the
- * runtime does not report it. A write that failed is not tried again: the next look brings newer figures.
+ * Reports the progress of pulls on this node's NodeImage: only of long ones, all in one write, and nothing where the
+ * runtime does not report it. A failed write is not repeated: the next one has newer figures.
  */
 export class PullReporter {
   readonly #means: PullReporterMeans;
@@ -37,7 +37,7 @@ export class PullReporter {
     this.#everyMs = means.everyMs ?? everyMs;
   }
 
-  /** Notes it down; bound, so that it can be handed on as it is. */
+  /** Records a report; bound, so that it can be passed as a function. */
   readonly report = (report: PullReport): void => {
     if (this.#hasEnded || report.elapsedSeconds * 1_000 < this.#everyMs) return;
     const { name, tag } = report.image;
@@ -48,7 +48,7 @@ export class PullReporter {
     this.#timer.unref();
   };
 
-  /** Writes nothing any more. */
+  /** Stops writing. */
   end(): void {
     this.#hasEnded = true;
     clearTimeout(this.#timer);
@@ -67,7 +67,7 @@ export class PullReporter {
       }
     } catch (error) {
       const type = failureTypeOf(error);
-      // it has moved on, and what stands there is newer
+      // the object has changed, and its content is newer
       if (type === 'Conflict' || type === 'Superseded') return;
       this.#means.log.warn({ err: error }, 'Cannot report the progress of pulls in the NodeImage');
     } finally {
@@ -84,7 +84,7 @@ export class PullReporter {
   }
 }
 
-/** Only of what is being pulled, and was when it was read. */
+/** Only for tags that are being pulled, now and when the progress was recorded. */
 function patchFor(live: NodeImage, { image, version, bytes, elapsedSeconds }: PullReport): readonly object[] {
   const status = findTagStatus(live, image.name, image.tag);
   if (status?.phase !== 'Pulling' || (status.version ?? 0) !== version) return [];

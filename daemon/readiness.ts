@@ -3,7 +3,7 @@ import type { RuntimeDetector } from './cri/detection.ts';
 import type { NodeWorker } from './node-worker.ts';
 import type { NodeWatches } from './watches.ts';
 
-/** What has to hold for the daemon to be of use, by name. */
+/** The conditions under which the daemon can do its work, by name. */
 export function readinessOf({
   watches: { pods, probes },
   runtimes,

@@ -4,7 +4,7 @@ import type { PullAttachment, SharedPulls } from '../activities/cri/images.ts';
 import type { PullRun } from '../activities/cri/pull.ts';
 import type { PullResult } from '../activities/cri/pull-contract.ts';
 
-/** A pull without callers continues for this long, so that a caller that comes back finds it under way. */
+/** A pull without callers continues for this long, so that a caller that comes back can join it. */
 const lingerMs = 3_000;
 
 interface Pull {
@@ -17,8 +17,8 @@ interface Pull {
 }
 
 /**
- * The pulls of one node. Of one reference there is never more than one under way, and of all together never more than
- * there are slots: a node that pulls many images still has room for restarts, and its registry for other nodes.
+ * The pulls of one node. Each reference is pulled at most once at a time, and the total number is limited by slots: a
+ * node that pulls many images keeps capacity for restarts, and its registry for other nodes.
  */
 export class NodePulls implements SharedPulls {
   readonly #slots: number;
@@ -32,7 +32,7 @@ export class NodePulls implements SharedPulls {
     this.#lingerMs = options.lingerMs ?? lingerMs;
   }
 
-  /** How many run, and how many wait for a slot. */
+  /** How many pulls run, and how many wait for a slot. */
   get counts(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#queue.length };
   }
@@ -71,7 +71,7 @@ export class NodePulls implements SharedPulls {
         const isOwn = found.operations.has(who.operation);
         attach(found);
         const outcome = await found.outcome;
-        // it may have failed for want of the credentials that this one brings
+        // the other pull may have failed for lack of the credentials that this caller has
         if (outcome.kind !== 'failed' || isOwn || left) return outcome;
         this.#detach(found);
         current = undefined;
@@ -116,7 +116,7 @@ export class NodePulls implements SharedPulls {
     return pull;
   }
 
-  /** Waits for a slot; false when no caller wants the pull any more. */
+  /** Waits for a slot; false when no caller needs the pull any more. */
   async #slot(signal: AbortSignal): Promise<boolean> {
     while (!signal.aborted) {
       if (this.#running < this.#slots) {

@@ -1,4 +1,4 @@
-/** What the daemon watches: the pods of its node, its own Node, and the list of probes of the node. */
+/** What the daemon watches: the pods of its node, its Node object, and its NodePodProbe. */
 
 import type { Node } from '../api/core/node.ts';
 import type { Pod } from '../api/core/pod.ts';
@@ -20,7 +20,7 @@ export interface NodeWatchMeans {
   readonly log: Logger;
 }
 
-/** One resource of this node: what is known of it, and what keeps that up to date. */
+/** One watched resource of this node: the cache, and the reflector that fills it. */
 export interface NodeWatch<T extends Pod | Node | NodePodProbe> {
   readonly cache: Cache<T>;
   readonly reflector: Reflector<T>;
@@ -50,7 +50,7 @@ export function watchNode(means: NodeWatchMeans): NodeWatches {
   };
 }
 
-/** All of them, to be stopped. */
+/** All reflectors, to be stopped. */
 export function reflectorsOf({ pods, node, probes }: NodeWatches): readonly Pick<Reflector<Pod>, 'stop'>[] {
   return [pods.reflector, node.reflector, ...(probes ? [probes.reflector] : [])];
 }
@@ -67,7 +67,7 @@ function watch<T extends Pod | Node | NodePodProbe>(
   return { cache, reflector };
 }
 
-/** Of a Node only its identity is needed. */
+/** Only the identity of a Node is needed. */
 function trimNode({ apiVersion, kind, metadata }: Node): Node {
   const { name, uid, resourceVersion, creationTimestamp } = metadata;
   return { apiVersion, kind, metadata: { name, uid, resourceVersion, creationTimestamp } };

@@ -1,9 +1,10 @@
-/** What workflows ask of this node: the activities of its worker. */
+/** What workflows request from this node: the activities of its worker. */
 
 import { EventEmitter } from 'node:events';
 import { containerActivities } from '../activities/cri/containers.ts';
-import type { NodeProgress, StopResult } from '../activities/cri/contract.ts';
+import type { NodeActivities, NodeProgress, StopResult } from '../activities/cri/contract.ts';
 import type { NodeCredentials } from '../activities/cri/images.ts';
+import type { PullActivities } from '../activities/cri/pull-contract.ts';
 import { type ContainerRecreateRequest, crr } from '../api/container-recreate-request/types.ts';
 import type { Pod } from '../api/core/pod.ts';
 import { type ObjectRef, type PodRef, qualifiedName } from '../api/core/refs.ts';
@@ -19,7 +20,6 @@ import type { EventSender } from './event-sender.ts';
 import { getHook } from './http-hook.ts';
 import { nodeImagesOf } from './images.ts';
 import type { InFlight } from './in-flight.ts';
-import type { NodeWorkerOptions } from './node-worker.ts';
 import { podView } from './pod-view.ts';
 import type { PullReporter } from './pull-reporter.ts';
 import type { NodeWatches } from './watches.ts';
@@ -39,8 +39,10 @@ export interface NodeWorkMeans {
   readonly log: Logger;
 }
 
-/** The activities of this node; they share their state over all workers that run them. */
-export function nodeWork(means: NodeWorkMeans): NodeWorkerOptions['activities'] {
+/** The activities of this node, in groups; they share state across all workers that run them. */
+export function nodeWork(
+  means: NodeWorkMeans,
+): (stopping: AbortSignal) => { readonly containers: NodeActivities; readonly images: PullActivities } {
   const { kube, nodeName, runtimes, stops, events, log } = means;
   const { cache, reflector } = means.watches.pods;
   const pods = podView({
@@ -61,7 +63,7 @@ export function nodeWork(means: NodeWorkMeans): NodeWorkerOptions['activities'] 
     ...shared,
   });
   return (stopping) => {
-    EventEmitter.setMaxListeners(0, stopping); // one for each wait
+    EventEmitter.setMaxListeners(0, stopping); // one listener per wait
     const images = imagesOf(stopping);
     const containers = containerActivities({
       nodeName,
@@ -75,7 +77,7 @@ export function nodeWork(means: NodeWorkMeans): NodeWorkerOptions['activities'] 
       stopping,
       ...shared,
     });
-    return { ...containers, ...images };
+    return { containers, images };
   };
 }
 

@@ -1,20 +1,20 @@
 import type { KubeObject } from '../api/core/meta.ts';
 
-/** What happened to one object: appeared (`after` alone), changed (both), went (`before` alone). */
+/** A change of one object: it appeared (`after` alone), was modified (both), or went away (`before` alone). */
 export interface Change<T> {
   readonly before?: T;
   readonly after?: T;
 }
 
-/** The values under which an index finds an object; none where it does not belong into the index. */
+/** The index values of an object; empty when the object is not indexed. */
 export type IndexFunction<T> = (object: T) => readonly string[];
 
-/** What a wait is told when it is given up. */
+/** How long a wait lasts, and what its error message says. */
 export interface WaitOptions {
   readonly signal: AbortSignal;
-  /** Completes "waiting until …"; named in errors and in `waits`. */
+  /** Completes "waiting until …", in errors and in `waits`. */
   readonly what: string;
-  /** Look again only when this object changes; absent: at every change. Give it wherever there is one. */
+  /** Check again only when this object changes; absent: at every change. Give it wherever there is one. */
   readonly uid?: string;
 }
 
@@ -22,31 +22,35 @@ export interface WaitOptions {
 export interface Cache<T extends KubeObject> {
   readonly size: number;
   byUid(uid: string): T | undefined;
-  /** The namespace of objects of the cluster is "". */
+  /** The namespace of cluster-scoped objects is "". */
   byName(namespace: string, name: string): T | undefined;
   all(): Iterable<T>;
-  /** The objects with this value in that index, in no order. */
+  /** The objects with this value in that index, in no particular order. */
   byIndex(index: string, value: string): readonly T[];
 
   /**
-   * Calls the listener at each change, in the order of the changes of each object, after the cache has been updated;
-   * the first list is delivered as objects that appear. Returns what ends it. What is there before is not delivered:
-   * who comes late reads `all()` in the same turn and so misses nothing.
+   * Calls the listener at each change, after the cache has been updated; the changes of one object arrive in order. The
+   * first list is delivered as objects that appear. Returns a function that removes the listener. Objects that the
+   * cache holds already are not delivered: a later listener reads `all()` in the same turn of the event loop, and
+   * misses nothing.
    */
   onChange(listener: (change: Change<T>) => void): () => void;
 
   /**
-   * Resolves when a write that the API server answered with this resourceVersion shows in the cache, or something
-   * newer does. To be called with the UID of the object that was written.
+   * Resolves when the cache holds the result of a write, or something newer: `resourceVersion` is that of the API
+   * server's answer, `uid` that of the written object.
    */
   seen(uid: string, resourceVersion: string, signal: AbortSignal): Promise<void>;
-  /** Resolves when the object is marked for deletion or is gone: what the answer to a delete promised. */
+  /** Resolves when the cache shows the object as marked for deletion or gone, as after a successful delete call. */
   deletionSeen(uid: string, signal: AbortSignal): Promise<void>;
-  /** Resolves when the predicate holds. It is asked at once and then after changes only; there is no polling. */
+  /**
+   * Resolves when the predicate holds. The predicate is evaluated at once and then after changes only; there is no
+   * polling.
+   */
   until(predicate: () => boolean, options: WaitOptions): Promise<void>;
-  /** What is being waited for at this moment. */
+  /** Descriptions of the waits that are pending now. */
   readonly waits: readonly string[];
-  /** How much is held, for metrics and for the proof that nothing else is. */
+  /** Numbers of stored items, for metrics and for tests that nothing else is stored. */
   readonly sizes: {
     readonly objects: number;
     readonly names: number;
@@ -55,31 +59,31 @@ export interface Cache<T extends KubeObject> {
   };
 }
 
-/** A cache is filled by one reflector, through these. */
+/** What a reflector fills a cache through. Each cache has one reflector. */
 export interface WritableCache<T extends KubeObject> extends Cache<T> {
-  /** The version up to which the cache knows everything; undefined before the first list. */
+  /** The resource version up to which the cache is complete; undefined before the first list. */
   readonly reached: string | undefined;
-  /** Takes over one event of a watch. Events that tell nothing new change nothing. */
+  /** Applies one watch event. Repeated and older events change nothing. */
   apply(type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T): void;
-  /** Takes over a whole consistent list: what it lacks is gone, whatever was known before. */
+  /** Replaces the content by a complete, consistent list: objects that are not in it are removed. */
   replace(objects: readonly T[], resourceVersion: string): void;
-  /** Nothing has changed up to this version. */
+  /** Nothing has changed up to this resource version (a bookmark). */
   advance(resourceVersion: string): void;
-  /** Gives up everybody who waits. */
+  /** Rejects all pending waits with this reason. */
   close(reason: Error): void;
-  /** One more way to find objects, those that are here already included. A name that is taken keeps its function. */
+  /** Adds an index, also of the objects that are stored already. Throws when the name has another function. */
   addIndex(name: string, of: IndexFunction<T>): void;
 }
 
 export interface CacheOptions<T> {
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
-  /** Told when a listener or an index function throws; neither holds up the others. */
+  /** Called when a listener or an index function throws; the other ones run nevertheless. */
   readonly onError: (error: unknown, object: T) => void;
 }
 
 /**
- * Orders two resource versions of the same resource: negative, 0 or positive. They are decimal numbers of any length
- * without leading zeros, which the API promises since 1.35 and has kept since 1.0.
+ * Compares two resource versions of the same resource: negative, 0 or positive. They are decimal numbers of any length
+ * without leading zeros: guaranteed by the API since 1.35, and true since 1.0.
  */
 export function compareVersions(a: string, b: string): number {
   if (a.length !== b.length) return a.length - b.length;
@@ -87,7 +91,7 @@ export function compareVersions(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** An empty cache. Memory holds exactly the objects given to it, keyed by UID, and their index entries. */
+/** An empty cache. It stores the given objects by UID, and their index entries, and nothing else. */
 export function createCache<T extends KubeObject>(options: CacheOptions<T>): WritableCache<T> {
   return new ObjectCache(options);
 }
@@ -104,14 +108,14 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   readonly #uidByName = new Map<string, string>();
   readonly #indexes: Map<string, Index<T>>;
   readonly #onError: (error: unknown, object: T) => void;
-  /** Replaced, never changed: a listener that comes or goes during a delivery does not disturb it. */
+  /** Copied on each change, so that adding or removing a listener during a delivery does not disturb it. */
   #listeners: readonly ((change: Change<T>) => void)[] = [];
-  /** By the UID that they wait for; under "" those who want to be asked at every change. */
+  /** By the UID that they wait for; under "" those that check again at every change. */
   readonly #waiters = new Map<string, Set<Waiter>>();
   #reached: string | undefined;
   /** Like `reached`, without bookmarks: an event at or before it about an object that is not here is a repetition. */
   #lastEvent = '0';
-  /** How often the versions have begun again from an earlier number. */
+  /** How often the resource versions have restarted from an earlier number. */
   #history = 0;
   #closed: Error | undefined;
 
@@ -167,7 +171,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
 
   seen(uid: string, resourceVersion: string, signal: AbortSignal): Promise<void> {
     const history = this.#history;
-    // Not only the object itself: it may be gone again, or no longer selected, before anybody looks.
+    // More than the object itself is compared: it may be gone again, or no longer selected, before this check runs.
     const holds = () =>
       history !== this.#history ||
       (this.#reached !== undefined && compareVersions(this.#reached, resourceVersion) >= 0);
@@ -201,8 +205,8 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   }
 
   replace(objects: readonly T[], resourceVersion: string): void {
-    // The list decides, not the versions: an etcd that was restored from a backup counts from an earlier number. What was
-    // written before is in the list or lost, so there is nothing to wait for any more.
+    // The list is authoritative, not the versions: an etcd restored from a backup counts from an earlier number. An
+    // earlier write is either in the list or lost, so waits for it end.
     if (this.#reached !== undefined && compareVersions(resourceVersion, this.#reached) < 0) this.#history++;
     this.#reached = resourceVersion;
     this.#lastEvent = resourceVersion;
@@ -213,12 +217,12 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
       const held = this.#byUid.get(object.metadata.uid);
       if (held?.metadata.resourceVersion !== object.metadata.resourceVersion) this.#put(object);
     }
-    // All waiters: what was deleted before it was ever listed brings no event.
+    // All waiters: an object that was deleted before it was ever listed brings no event.
     for (const uid of [...this.#waiters.keys()]) this.#wake(uid);
   }
 
   advance(resourceVersion: string): void {
-    // A bookmark that is repeated or comes late says less than is known already.
+    // A repeated or late bookmark is older than what is known already.
     if (this.#reached !== undefined && compareVersions(resourceVersion, this.#reached) <= 0) return;
     this.#reached = resourceVersion;
     this.#wake(anyVersion);
@@ -238,11 +242,11 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
     for (const waiters of [...this.#waiters.values()]) for (const waiter of [...waiters]) waiter.reject(reason);
   }
 
-  /** Stores an object that is newer than what is held. */
+  /** Stores an object that is newer than the stored one. */
   #put(after: T): void {
     const { uid, namespace = '', name } = after.metadata;
     const namesake = this.byName(namespace, name);
-    // Deleted and recreated between two looks: listeners that know the old object need its deletion.
+    // Deleted and recreated between two reads: listeners that know the old object need its deletion.
     if (namesake && namesake.metadata.uid !== uid) this.#remove(namesake);
 
     const before = this.#byUid.get(uid);
@@ -315,7 +319,7 @@ class ObjectCache<T extends KubeObject> implements WritableCache<T> {
   }
 }
 
-// Keys of waiters beside UIDs, which are never so short.
+// Keys of waiters that do not wait for a single object. A UID is never this short.
 const anyChange = '';
 const anyVersion = '#';
 
@@ -330,7 +334,7 @@ class Index<T> {
     this.#onError = onError;
   }
 
-  /** Values and objects under them. */
+  /** The number of values, and of objects under them. */
   get size(): number {
     let size = this.#byValue.size;
     for (const objects of this.#byValue.values()) size += objects.size;
@@ -364,7 +368,10 @@ class Index<T> {
   }
 }
 
-/** A deadline says what was waited for in vain; any other reason is the caller's own and is passed on as it is. */
+/**
+ * The error of a wait that ended: a timeout names what was waited for; any other reason is the caller's own and is
+ * passed on unchanged.
+ */
 function givenUp(signal: AbortSignal, what: string): unknown {
   const reason: unknown = signal.reason;
   if ((reason as Partial<Error> | null | undefined)?.name === 'TimeoutError') {

@@ -1,2 +1,3 @@
-// The one class of client-node that Windlass uses. Imported from here, the rest of the package stays out of the bundles.
+// The one class of client-node that Windlass uses. Importing it from here keeps the rest of the package out of the
+// bundles.
 export { KubeConfig } from '@kubernetes/client-node';

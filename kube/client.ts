@@ -4,32 +4,32 @@ import { type Access, type Credentials, CredentialsError, type InCluster, loadCr
 import { KubeError, noAnswer, toKubeError, watchError } from './failures.ts';
 import { Limiter, Places } from './limiter.ts';
 
-/** Names one object of a resource; `namespace` is left out for objects of the cluster. */
+/** Names one object of a resource; `namespace` is absent for cluster-scoped objects. */
 export interface NameRef {
   readonly namespace?: string;
   readonly name: string;
 }
 
 export interface RequestOptions {
-  /** Ends the call; it then rejects with the signal's reason. */
+  /** Cancels the call, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * How long the server may take for the whole answer, 30 s when absent. Waiting for the limiter counts only for a call with
-   * a fence.
+   * How long the server may take for the whole answer; 30 s when absent. Time spent in the limiter counts only for a
+   * call with a fence.
    */
   readonly deadlineMs?: number;
-  /** Of a call that only a leader may make. Absent: anybody may make it. */
+  /** Restricts the call to the leader. Absent: any process may make it. */
   readonly fence?: Fence;
 }
 
-/** What keeps the calls of a former leader from the server. */
+/** Keeps calls of a former leader from reaching the server. */
 export interface Fence {
   /**
-   * Asked of a write in the moment in which it goes to its connection, after all that it has waited for: why it must not be
-   * made, which is then what the call rejects with.
+   * Asked when a write is about to be sent, after all waiting in queues. Returns the error to reject the call with, if
+   * it must not be sent.
    */
   readonly hindrance: () => Error | undefined;
-  /** Ends what waits and what is under way. */
+  /** Aborts calls that wait or are in flight. */
   readonly ended: AbortSignal;
 }
 
@@ -40,7 +40,7 @@ export interface WriteOptions extends RequestOptions {
 
 export interface PatchOptions extends WriteOptions {
   readonly subresource?: string;
-  /** Of server-side apply only: take fields over from other managers. */
+  /** Server-side apply only: take over fields that other managers own. */
   readonly force?: boolean;
 }
 
@@ -63,18 +63,18 @@ export interface Selection {
 export interface ListOptions extends Selection, RequestOptions {
   readonly limit?: number;
   readonly continue?: string | undefined;
-  /** Absent: the list is consistent, that is as new as the last write before the call. */
+  /** Absent: a consistent list, at least as new as the last write before the call. */
   readonly resourceVersion?: string;
-  /** An answer that is longer is given up, with reason `AnswerTooLarge`. 256 MiB when absent. */
+  /** A longer answer fails with reason `AnswerTooLarge`. 256 MiB when absent. */
   readonly maxBytes?: number;
-  /** Only `metadata` of each object is asked for. */
+  /** Request only the `metadata` of each object. */
   readonly metadataOnly?: boolean;
 }
 
 /** One page of a list. */
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Of the whole list: every page of it has the same. */
+  /** The version of the whole list; the same on every page. */
   readonly resourceVersion: string;
   /** Absent on the last page. */
   readonly continue?: string;
@@ -85,10 +85,13 @@ export interface WatchOptions extends Selection {
   /** Events after this version are sent. */
   readonly resourceVersion: string;
   readonly signal?: AbortSignal | undefined;
-  /** When the server is to end the watch. Absent: after 5 to 10 minutes, at random, so that watches end one by one. */
+  /**
+   * When the server is to end the watch. Absent: after a random time of 5 to 10 minutes, so that watches do not all end
+   * at once.
+   */
   readonly timeoutSeconds?: number;
   /**
-   * A watch that is silent for longer is cut, with reason `Silent`. 150 s when absent: bookmarks come about every
+   * A watch without data for this long fails with reason `Silent`. 150 s when absent: bookmarks arrive about once a
    * minute.
    */
   readonly silenceMs?: number;
@@ -96,7 +99,7 @@ export interface WatchOptions extends Selection {
 
 export type WatchEvent<T> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }
-  /** Nothing has changed up to this version beyond the events already sent. */
+  /** A bookmark: there are no further changes up to this version. */
   | { readonly type: 'BOOKMARK'; readonly resourceVersion: string };
 
 export interface RawRequest extends RequestOptions {
@@ -120,41 +123,43 @@ export interface KubeClient {
     options?: PatchOptions,
   ): Promise<T>;
   delete(resource: Resource, ref: NameRef, options?: DeleteOptions): Promise<void>;
-  /** The events of one watch. It ends when the server ends it in order, and throws when it breaks. */
+  /** The events of one watch. Ends when the server closes the watch, and throws when the connection breaks. */
   watch<T extends KubeObject>(resource: Resource, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
-  /** Any other call: evictions, tokens, discovery. The answer is parsed JSON, or text where it is not JSON. */
+  /**
+   * Any other call, such as evictions, tokens and discovery. The answer is parsed JSON, or text where it is not JSON.
+   */
   request(method: string, path: string, options?: RawRequest): Promise<unknown>;
   /** Ends every call and watch, and closes every connection. */
   close(): Promise<void>;
 }
 
 export interface KubeClientOptions {
-  /** A file, or several as in KUBECONFIG; absent: ~/.kube/config, or the service account of the pod. */
+  /** One file, or several as in KUBECONFIG; absent: ~/.kube/config, or the pod's service account. */
   readonly kubeconfig?: string | undefined;
-  /** Where a pod reaches the API server. */
+  /** The address of the API server for a pod of the cluster. */
   readonly inCluster?: InCluster | undefined;
-  /** Instead of a kubeconfig. */
+  /** Used instead of a kubeconfig. */
   readonly credentials?: Credentials;
   readonly userAgent: string;
-  /** Calls a second, and how many may come at once. Watches and leases are not counted. */
+  /** Calls per second, and the burst. Watches and leases are not counted. */
   readonly qps: number;
   readonly burst: number;
   /** 30 s when absent. */
   readonly deadlineMs?: number;
   /** How many calls are in flight at once, 32 when absent. Watches and leases are not counted. */
   readonly connections?: number;
-  /** Told of every request that was sent, for metrics; status 0 stands for no answer. */
+  /** Called for every request that was sent, for metrics; status 0 means that there was no answer. */
   readonly onCall?: (call: { readonly verb: string; readonly resource: string; readonly status: number }) => void;
 }
 
-/** A client with connections of its own; make one for each process. Throws when there are no credentials. */
+/** A client with connections of its own; create one per process. Throws when there are no credentials. */
 export function createKubeClient(options: KubeClientOptions): KubeClient {
   return new HttpKubeClient(options);
 }
 
 /**
- * The path of a collection, of one object of it, or of a subresource of that object. Throws NotFound for what no object can
- * be called: it would be the path of something else, the whole collection or a subresource.
+ * The path of a collection, of one object of it, or of a subresource of that object. Throws NotFound for a name that no
+ * object can have: its path would be that of something else, such as the collection or a subresource.
  */
 export function pathOf(resource: Resource, ref: Partial<NameRef> = {}, subresource?: string): string {
   for (const name of [ref.namespace || undefined, ref.name]) {
@@ -168,7 +173,7 @@ export function pathOf(resource: Resource, ref: Partial<NameRef> = {}, subresour
   return `${root}/${resource.version}${namespace}/${resource.plural}${name}${subresource ? `/${subresource}` : ''}`;
 }
 
-/** What the API server takes for a name in a path; it decodes the path before it splits it. */
+/** Whether the API server accepts this name in a path; it decodes a path before it splits it. */
 function isPathSegment(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/%]/.test(name);
 }
@@ -183,7 +188,7 @@ const patchContentTypes: Readonly<Record<PatchType, string>> = {
 const defaultDeadlineMs = 30_000;
 const defaultSilenceMs = 150_000;
 const longestPauseSeconds = 60;
-// An object may have 1.5 MiB in etcd, and grows as JSON by six times at most.
+// An object can have 1.5 MiB in etcd, and JSON encoding makes it six times as large at most.
 const longestWatchLine = 16 * 1024 * 1024;
 const largestAnswer = 256 * 1024 * 1024;
 const metadataList = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
@@ -191,9 +196,9 @@ const metadataList = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 /** Connections that were opened with the same TLS settings. */
 interface Connections {
   readonly tls: Access['tls'];
-  /** Bounded: calls wait for a connection rather than opening hundreds. */
+  /** Limited in number: calls wait for a free connection. */
   readonly calls: Dispatcher;
-  /** Not bounded: what must never wait behind calls. Watches hold a connection each, and a lease cannot wait. */
+  /** Not limited: each watch occupies a connection, and lease updates must not wait behind other calls. */
   readonly priority: Dispatcher;
 }
 
@@ -255,7 +260,7 @@ class HttpKubeClient implements KubeClient {
       ...(metadataOnly && { accept: metadataList }),
     })) as ListAnswer<T>;
 
-    // The server leaves both out of the items of built-in kinds, because the list says them already.
+    // The server omits both in the items of built-in kinds; they are those of the list.
     const type = { apiVersion: apiVersionOf(resource), kind: resource.kind };
     return {
       items: (answer.items ?? []).map((item) => ({ ...type, ...item })),
@@ -368,7 +373,7 @@ class HttpKubeClient implements KubeClient {
       const expect = (what: string, ms: number) =>
         watchdog.expectWithin(ms, () => noAnswer(nameOf(call), `${what} within ${inSeconds(deadlineMs)}`));
       const begunAtMs = performance.now();
-      // What a leader has decided is not carried out long after, wherever the time went.
+      // A leader's decision must not be sent much later, whatever has delayed it.
       if (call.fence) expect('not sent', deadlineMs);
       if (!isLease(call.path)) {
         leave = await this.#places.take(namespaceIn(call.path), watchdog.signal);
@@ -386,7 +391,7 @@ class HttpKubeClient implements KubeClient {
     }
   }
 
-  /** Sends the request; a second time, with credentials read anew, when the first were refused. */
+  /** Sends the request, and once more with renewed credentials after a 401. */
   async #ask(call: Call, signal: AbortSignal): Promise<Answer> {
     const access = await unlessAborted(this.#credentials.current(), signal);
     const answer = await this.#send(call, access, signal);
@@ -422,8 +427,8 @@ class HttpKubeClient implements KubeClient {
         ...(call.body !== undefined && { 'content-type': call.contentType ?? 'application/json' }),
       },
       ...(call.body !== undefined && { body: JSON.stringify(call.body) }),
-      // A server that does not expect the body of a DELETE may take it for the next request, so undici would give up the
-      // connection. API servers expect it: preconditions stand there.
+      // undici closes the connection after a DELETE with a body, in case the server takes the body for the next
+      // request. API servers read the body: preconditions are in it.
       reset: false,
       signal,
       opaque: call.method === 'GET' ? undefined : call.fence,
@@ -433,7 +438,7 @@ class HttpKubeClient implements KubeClient {
 
   async #refusal(call: Call, answer: Answer): Promise<KubeError> {
     const error = toKubeError(nameOf(call), answer.status, await textOf(answer.body), answer.retryAfter);
-    // Whom the server means by "too many" is not known here, so everybody pauses.
+    // The server does not say which callers exceed its limit, so all calls pause.
     if (isOfWholeServer(call, error)) {
       this.#limiter.pause(Math.min(error.retryAfterSeconds ?? 1, longestPauseSeconds));
     }
@@ -447,29 +452,30 @@ class HttpKubeClient implements KubeClient {
     const open = (connections: number | null) =>
       new Pool(this.#credentials.server.origin, {
         connections,
-        // The API server drops idle connections after 90 s; being earlier avoids writing into one that it just closed.
+        // The API server closes idle connections after 90 s. Closing earlier avoids writing to a connection that was
+        // just closed.
         keepAliveTimeout: 60_000,
         keepAliveMaxTimeout: 60_000,
-        allowH2: false, // one connection for everything would let watches and calls hold each other up
+        allowH2: false, // over a single connection, watches and calls would block each other
         headersTimeout: 0, // the watchdog of each request counts instead
         bodyTimeout: 0,
         connect: { ...access.tls, timeout: 10_000, keepAlive: true, keepAliveInitialDelay: 30_000 },
       }).compose(askFence);
     this.#connections = { tls: access.tls, calls: open(this.#callConnections), priority: open(null) };
-    // What runs on the old connections ends on them: watches within their ten minutes.
+    // Requests in flight end on the old connections: watches within ten minutes.
     if (held) void Promise.allSettled([held.calls.close(), held.priority.close()]);
     return this.#connections;
   }
 }
 
-/** A fence kept a write from the server. */
+/** The fence kept a call from being sent. */
 class NotSent extends Error {
   constructor(hindrance: Error) {
     super(hindrance.message, { cause: hindrance });
   }
 }
 
-/** Asks the fence of a call when its connection is there and nothing is written to it yet. */
+/** Asks the fence of a call when it has its connection and nothing has been written yet. */
 const askFence: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
   const { opaque: fence } = options as { readonly opaque?: Fence };
   if (fence === undefined) return dispatch(options, handler);
@@ -488,25 +494,25 @@ const askFence: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options
 };
 
 /**
- * Whether a server that says "too many" means all calls of this process, and not the one object: a spent budget, the webhook
- * of a namespace, and the cache of one kind that is being filled are nobody else's affair.
+ * Whether a 429 concerns all calls of this process, or only this object: a spent disruption budget, a namespaced
+ * webhook, and a kind whose cache is being initialised do not concern other calls.
  */
 function isOfWholeServer({ path }: Call, { type, message }: KubeError): boolean {
   if (type !== 'Throttled' || path.endsWith('/eviction')) return false;
   return !/\badmission webhook "|^storage is \(re\)initializing/.test(message);
 }
 
-/** The namespace that a path is in; "" for the cluster. */
+/** The namespace in a path; "" for a cluster-scoped one. */
 function namespaceIn(path: string): string {
   return /^\/(?:api|apis\/[^/]+)\/[^/]+\/namespaces\/([^/?]+)\//.exec(path)?.[1] ?? '';
 }
 
-/** Which resource a path is about: a bounded set of words, unlike paths. */
+/** The resource in a path, as a metric label: a bounded set of words, unlike paths. */
 function pluralIn(path: string): string {
   return /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/[^/]+\/)?([^/?]+)/.exec(path)?.[1] ?? 'other';
 }
 
-/** The JSON of a list, as far as it is read. */
+/** The fields of a list that are read. */
 interface ListAnswer<T> {
   readonly metadata: {
     readonly resourceVersion: string;
@@ -516,7 +522,7 @@ interface ListAnswer<T> {
   readonly items?: readonly T[] | null;
 }
 
-/** One signal for everything that can end a request: the caller, the client's end, and time running out. */
+/** One signal for everything that can end a request: the caller, the client's shutdown, and deadlines. */
 class Watchdog {
   readonly #controller = new AbortController();
   readonly #parents: readonly AbortSignal[];
@@ -535,7 +541,7 @@ class Watchdog {
     return this.#controller.signal;
   }
 
-  /** Ends the request when nothing is heard for that long; replaces an earlier limit. */
+  /** Aborts the request after this time without an answer; replaces an earlier limit. */
   expectWithin(afterMs: number, why: () => KubeError): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#controller.abort(why()), afterMs);
@@ -548,13 +554,13 @@ class Watchdog {
   release(): void {
     clearTimeout(this.#timer);
     for (const parent of this.#parents) parent.removeEventListener('abort', this.#onAbort);
-    this.#controller.abort(released); // one with a stack trace for each call would cost more than parsing the answer
+    this.#controller.abort(released); // a new error, with its stack trace, would cost more than parsing the answer
   }
 }
 
 const released = new Error('the call is over');
 
-/** A credential plugin may hang; the request that waits for it does not. */
+/** A credential plugin may hang; the request that waits for it must not. */
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
@@ -565,8 +571,8 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
 }
 
 /**
- * The lines of a body, without their ends. Lines are split as bytes, so a character that is split between two chunks
- * stays whole. Half a line at the end means that the stream broke.
+ * The lines of a body, without line ends. Lines are split as bytes, so that a character that is split between two
+ * chunks stays whole. An incomplete last line means that the stream broke.
  */
 async function* lines(body: AsyncIterable<Buffer>, onChunk: () => void): AsyncGenerator<string> {
   let begun: Buffer[] = [];
@@ -606,7 +612,7 @@ function parseEvent<T extends KubeObject>(request: string, line: string): WatchE
   }
 }
 
-/** JSON.parse quotes what it cannot read, and an answer may be a secret. */
+/** JSON.parse quotes the text that it cannot parse, and an answer may contain a secret. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -615,7 +621,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** `/healthz` and `/version` of some servers answer in text. */
+/** Some servers answer `/healthz` and `/version` with plain text. */
 function parseAnswer(text: string): unknown {
   return /^\s*[[{"]/.test(text) ? parseJson(text) : text;
 }
@@ -633,13 +639,13 @@ async function textOf(body: AsyncIterable<Buffer>, most = largestAnswer): Promis
 
 class TooLarge extends Error {}
 
-/** The error of a request that failed on its way; undici's own errors say what happened and carry no headers. */
+/** The error of a request that failed in transit. undici's own errors say what happened, and contain no headers. */
 function wrap(request: string, error: unknown): unknown {
   if (error instanceof KubeError) return error;
   if (error instanceof NotSent) return error.cause;
   if (error instanceof TooLarge) return noAnswer(request, error.message, 'AnswerTooLarge');
   if (error instanceof CredentialsError) return noAnswer(request, error.message);
-  // Node tries several addresses at once and then says nothing but AggregateError.
+  // Node tries several addresses at once; the AggregateError itself has no useful message.
   const { message, name, errors } = error as Partial<AggregateError>;
   return noAnswer(request, message || (errors?.[0] as Partial<Error> | undefined)?.message || name || 'unknown reason');
 }

@@ -6,22 +6,25 @@ import type { ConnectionOptions } from 'node:tls';
 import type { KubeConfig } from './client-node-config.ts';
 import { type Kubeconfig, type KubeconfigChoice, KubeconfigError, readKubeconfig } from './kubeconfig.ts';
 
-/** What one request needs in order to be let in. */
+/** What one request needs to authenticate. */
 export interface Access {
-  /** Several values are sent as so many headers. */
+  /** Several values are sent as several headers. */
   readonly headers: Readonly<Record<string, string | string[]>>;
-  /** The same object for as long as nothing in it has changed, so that connections can be kept. */
+  /** The same object while its content is unchanged, so that connections can be reused. */
   readonly tls: TlsOptions;
 }
 
 export type TlsOptions = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'servername' | 'rejectUnauthorized'>;
 
-/** Where the API server is, and what it wants to see. */
+/** Where the API server is, and how to authenticate to it. */
 export interface Credentials {
   readonly server: URL;
-  /** What is valid now: token files are read again as they change, exec plugins run again when their token expires. */
+  /**
+   * The credentials that are valid now: token files are read again when they change, exec plugins run again when their
+   * token expires.
+   */
   current(): Promise<Access>;
-  /** The server refused `stale`: the next call of `current` reads and runs everything anew. */
+  /** Reports that the server refused `stale`: the next call of `current` reads and runs everything again. */
   renew(stale: Access): void;
 }
 
@@ -30,11 +33,11 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-// The kubelet replaces a token when 80 % of its life is over, at the earliest after 8 minutes. Reading the files for each
-// of hundreds of calls a second would be waste.
+// The kubelet replaces a token when 80 % of its lifetime has passed, after 8 minutes at the earliest. Reading the files
+// for each of hundreds of calls a second would be wasteful.
 const reuseMs = 10_000;
 
-/** Where a pod finds its own credentials, and the address that its environment names. */
+/** Where a pod finds its own credentials, and the API server's address from its environment. */
 export interface InCluster {
   readonly host: string;
   readonly port: number;
@@ -57,7 +60,7 @@ export function loadCredentials(
   return credentialsOf(loadKubeconfig(kubeconfig, inCluster), now);
 }
 
-/** Credentials from what a kubeconfig says. Throws a CredentialsError when it names no server. */
+/** Credentials from a parsed kubeconfig. Throws a CredentialsError when it names no server. */
 export function credentialsOf(config: Kubeconfig, now: () => number = () => performance.now()): Credentials {
   const server = serverOf(config);
   let plugins: KubeConfig | undefined;
@@ -83,7 +86,7 @@ export function credentialsOf(config: Kubeconfig, now: () => number = () => perf
       return reading;
     },
     renew: (stale) => {
-      // Of many calls that were refused together, the first one renews for all.
+      // When many calls were refused at the same time, the first one renews for all of them.
       if (stale !== access) return;
       plugins = undefined;
       readAt = Number.NEGATIVE_INFINITY;
@@ -135,7 +138,7 @@ const plainUserFields: ReadonlySet<string> = new Set([
   ...['client-certificate', 'client-certificate-data', 'client-key', 'client-key-data'],
 ]);
 
-/** Whether nothing has to be run or asked to get these credentials. */
+/** Whether these credentials need neither a plugin nor a provider. */
 function isPlain({ cluster, user }: Kubeconfig): boolean {
   return (
     Object.keys(cluster).every((field) => plainClusterFields.has(field)) &&
@@ -176,7 +179,8 @@ async function withClientNode({ cluster, user }: Kubeconfig): Promise<KubeConfig
   const { KubeConfig: ClientNodeConfig } = await import('./client-node-config.ts');
   const config = new ClientNodeConfig();
   const name = 'windlass';
-  // client-node refuses plain HTTP unless verification is off; kubectl does not (`kubectl proxy`), nor do we.
+  // client-node refuses plain HTTP unless verification is off; kubectl accepts it (`kubectl proxy`), and so does
+  // Windlass.
   const skipped = cluster.server?.startsWith('http:') ? { 'insecure-skip-tls-verify': true } : {};
   config.loadFromString(
     JSON.stringify({
@@ -226,7 +230,7 @@ function sameTls(a: TlsOptions, b: TlsOptions): boolean {
   );
 }
 
-/** Parsers like to quote what they could not read; here that would be a token. */
+/** Parsers quote the text that they cannot parse, which may be a token. */
 function withoutContent(error: unknown): string {
   const { name, message } = error as Partial<Error>;
   if (name?.startsWith('YAML')) return 'it is not valid YAML';

@@ -6,8 +6,8 @@ import { kubeResource } from '../api/core/well-known.ts';
 import type { KubeWriter } from './fence.ts';
 
 /**
- * Writes an Event about an object. Nothing depends on it, so a failure is ignored; only with `insist` it rejects when the
- * API server could not be reached, for an act that is then tried again as a whole.
+ * Writes an Event about an object. Failures are ignored. Only with `insist` it rejects when the API server could not be
+ * reached, so that the caller retries the whole step.
  */
 export async function tellEvent(
   kube: Pick<KubeWriter, 'create'>,
@@ -16,7 +16,7 @@ export async function tellEvent(
     insist = false,
     ...event
   }: Omit<NewEvent, 'key'> & {
-    /** Absent: each one counts. */
+    /** Events with the same key are written once; absent: each call writes one. */
     readonly key?: string;
     readonly insist?: boolean;
   },
@@ -28,7 +28,7 @@ export async function tellEvent(
     });
 }
 
-/** Whether an Event that could not be written may be written a moment later. */
+/** Whether a failed Event may succeed when it is retried a moment later. */
 export function mayPassSoon(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === 'Unreachable' || type === 'Throttled';
@@ -40,14 +40,14 @@ export function mayPassSoon(error: unknown): boolean {
  */
 export class EventBudget {
   readonly #now: () => number;
-  /** By object and reason: how many may still be written, as counted at a moment. */
+  /** By object and reason: how many may still be written, as of the given time. */
   readonly #left = new Map<string, { readonly left: number; readonly atMs: number }>();
 
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** Whether this Event may be written, which uses up a part of the budget. */
+  /** Whether this Event may be written; if so it counts against the budget. */
   take({ metadata }: Pick<KubeObject, 'metadata'>, { reason }: Pick<EventText, 'reason'>): boolean {
     const key = `${metadata.uid} ${reason}`;
     const atMs = this.#now();
@@ -63,7 +63,7 @@ export class EventBudget {
     return Math.min(known.left + Math.max(atMs - known.atMs, 0) / anotherAfterMs, mostAtOnce);
   }
 
-  /** Budgets that are full again need not be remembered. */
+  /** Removes the entries of budgets that are full again. */
   #forget(atMs: number): void {
     if (this.#left.size <= mostRemembered) return;
     for (const [key, known] of this.#left) if (this.#leftAt(known, atMs) >= mostAtOnce) this.#left.delete(key);

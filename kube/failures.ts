@@ -9,22 +9,22 @@ export interface StatusCause {
   readonly field?: string;
 }
 
-/** What the API server answered, as far as it decides what happens next. */
+/** The parts of an API server's answer that decide what happens next. */
 export interface Refusal {
-  /** The HTTP status; 0 when there was no answer: network, TLS, deadline, half an answer. */
+  /** The HTTP status; 0 when there was no complete answer: network, TLS, deadline, truncated body. */
   readonly status: number;
-  /** Why, in the server's words and without the request, which is kept apart. */
+  /** The server's own message. The request is kept separately. */
   readonly message: string;
-  /** What is passed on instead, where the server's words may hold a secret. */
+  /** What is passed on instead where the server's message may contain a secret. */
   readonly told?: string;
   readonly reason?: string;
   readonly causes?: readonly StatusCause[];
   readonly retryAfterSeconds?: number;
-  /** `GET /api/v1/pods`. Neither query nor headers, so that nothing secret gets into a log. */
+  /** `GET /api/v1/pods`: without query and headers, so that no secret gets into a log. */
   readonly request?: string;
 }
 
-/** A call to the API server that did not succeed. Its type says what happens next. */
+/** A call to the API server that failed. Its type says what happens next. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
   readonly status: number;
@@ -45,23 +45,24 @@ export class KubeError extends Error {
   }
 }
 
-/** The error for a request that got no answer at all, or not a whole one. */
+/** The error for a request without an answer, or with an incomplete one. */
 export function noAnswer(request: string, message: string, reason?: string): KubeError {
   return new KubeError({ status: 0, message, request, ...(reason !== undefined && { reason }) });
 }
 
-/** The error that an HTTP answer of 300 and above stands for; `retryAfter` is the header of that name. */
+/** The error for an HTTP answer of 300 and above; `retryAfter` is the header of that name. */
 export function toKubeError(request: string, status: number, body: string, retryAfter?: string): KubeError {
   const seconds = retryAfter !== undefined && /^\d+$/.test(retryAfter) ? Number(retryAfter) : undefined;
   const answer = parseStatus(body);
   if (answer) {
     const refused = refusalOf(answer, status, seconds);
-    // The server likes to quote the object that it refuses, but not where it has not looked at it for want of a right.
+    // The server may quote the object that it refuses, but not where it refused for a missing right without looking at
+    // it.
     const isQuoted = /\/secrets(\/|$)/.test(request) && !wantOfRight.test(refused.message);
     return new KubeError({ ...refused, request, ...(isQuoted && { told: withoutValues(refused) }) });
   }
 
-  // Proxies and the mux behind a missing CRD answer with text or HTML; its first line has to do.
+  // Proxies, and the mux when a CRD is missing, answer with text or HTML; its first line is used.
   const message = body.trim().split('\n', 1)[0]?.slice(0, 200) || 'no reason given';
   return new KubeError({
     status,
@@ -71,28 +72,28 @@ export function toKubeError(request: string, status: number, body: string, retry
   });
 }
 
-/** The error that an event of type ERROR in a watch stands for. */
+/** The error for a watch event of type ERROR. */
 export function watchError(request: string, object: unknown): KubeError {
   if (!isStatus(object)) return noAnswer(request, 'the watch ended with an error without a message');
   return new KubeError({ ...refusalOf(object, object.code ?? 0, undefined), request });
 }
 
-/** True when the object is no longer there, or another one stands under its name. */
+/** True when the object no longer exists, or another one has its name. */
 export function isGone(error: unknown): boolean {
   return error instanceof KubeError && error.type === 'Superseded';
 }
 
-/** True when an object of this name exists already, so that it cannot be created. */
+/** True when an object of this name already exists. */
 export function isAlreadyExists(error: unknown): boolean {
   return error instanceof KubeError && error.reason === 'AlreadyExists';
 }
 
-// An activity's failure travels as a payload, which is small by contract; refusals of a schema can run to pages.
+// Failures of activities travel as payloads, which are small; schema errors can be pages long.
 const longestMessage = 1000;
 
 /**
- * The failure with which an activity ends because of `error`: "attempted: why", typed by the error table, final where
- * no further attempt can help. Cancellation stays cancellation, and a failure that is one already is returned as is.
+ * The failure with which an activity ends because of `error`: message "attempted: why", type by the error table,
+ * non-retryable where a retry cannot help. Cancellation stays cancellation, and a failure is returned unchanged.
  */
 export function toFailure(error: unknown, attempted: string): TemporalFailure {
   if (error instanceof TemporalFailure) return error;
@@ -112,13 +113,13 @@ export function toFailure(error: unknown, attempted: string): TemporalFailure {
   return ApplicationFailure.create({ message: shorten(`${attempted}: ${bug.message}`), type: bug.name, cause: bug });
 }
 
-/** How long the server asked to wait; a second where it asks to wait without saying how long. */
+/** How long the server asked to wait; one second where it does not say how long. */
 function retryDelaySeconds(error: KubeError): number | undefined {
   if (error.type === 'Throttled' || error.type === 'Held') return error.retryAfterSeconds ?? 1;
   return error.retryAfterSeconds;
 }
 
-/** The error table of the project, in one place. */
+/** The error table of the project. */
 function failureType({ status, message, reason, causes = [] }: Refusal): FailureType {
   if (status === 500 && tooLargeToStore.test(message)) return 'Invalid';
   if (status === 0 || status >= 500 || status === 408) return 'Unreachable';
@@ -130,12 +131,12 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
       if (refusedByUnavailableBudget(message)) return 'Held';
       return verdict.test(message) ? 'Invalid' : 'Denied';
     case 404:
-      // Without a Status the path is unknown, not the object: a CRD that is not installed (yet).
+      // Without a Status the path is unknown, not the object: the CRD is not installed (yet).
       return reason === 'NotFound' ? 'Superseded' : 'Unreachable';
     case 409:
       return uidPrecondition.test(message) ? 'Superseded' : 'Conflict';
     case 410:
-      return 'Conflict'; // The version asked for is compacted away: list again.
+      return 'Conflict'; // the requested version was compacted: list again
     case 422:
       if (causes.some((cause) => cause.field === 'metadata.uid')) return 'Superseded';
       return message === patchDoesNotFit ? 'Conflict' : 'Invalid';
@@ -146,32 +147,33 @@ function failureType({ status, message, reason, causes = [] }: Refusal): Failure
   }
 }
 
-// A server that has just started serves before it has read its roles and before admission is ready, and refuses everybody.
-// The built-in roles are in every cluster, so one that misses them knows nothing yet.
+// An API server that has just started serves before it has read its roles and before admission is ready, and refuses
+// every call. The built-in roles exist in every cluster: an error that misses them means that the server is not ready.
 const notReadyToJudge =
   /clusterrole\.rbac\.authorization\.k8s\.io "system:[^"]+" not found|not yet ready to handle request/;
 
-// Of an authorizer, which knows neither body nor object: `secrets "pull" is forbidden: User "x" cannot get resource`.
+// From the authorizer, which knows neither body nor object: `secrets "pull" is forbidden: User "x" cannot get
+// resource`.
 const wantOfRight = /^\S+(?: "[^"]*")? is forbidden: User "/;
 
-// Of a webhook or a policy, on the very object: the same code as a missing right, which is theirs to choose.
+// From a webhook or an admission policy about this object. Both may answer with 403, the code of a missing right.
 const verdict = /\badmission webhook "[^"]*" denied the request\b|AdmissionPolicy '[^']*' with binding '[^']*' denied/;
 
-// PUB-37. RBAC's own refusals name the resource, in the plural, and so do not match.
+// PUB-37. RBAC's own refusals name the resource in the plural, and do not match.
 function refusedByUnavailableBudget(message: string): boolean {
   return /\bpodunavailablebudget\.policy\.kruise\.io "|couldn't update PodUnavailableBudget /.test(message);
 }
 
-// Of a delete, and of an apply; both are conflicts in the eyes of the server.
+// Of a delete, and of an apply; the server reports both as conflicts.
 const uidPrecondition = /\bthe UID in the precondition\b|\buid mismatch\b/;
 
-// Of etcd, and of the server's client of it: an object over 1.5 or 2 MiB, which no further attempt makes smaller.
+// From etcd, and from the server's etcd client: an object over 1.5 or 2 MiB. A retry cannot help.
 const tooLargeToStore = /\betcdserver: request is too large\b|\btrying to send message larger than max\b/;
 
-// All that the server says when a JSON patch does not fit: its `test` failed, or a path is not there (any more).
+// The server's only message when a JSON patch does not apply: its `test` failed, or a path does not exist (any more).
 const patchDoesNotFit = 'the server rejected our request due to an error in our request';
 
-/** The API server's own form of a refusal. */
+/** The fields of the API server's Status object that are used. */
 interface Status {
   readonly kind: 'Status';
   readonly message?: string;

@@ -2,30 +2,30 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Fence, KubeClient } from './client.ts';
 import type { Term } from './leader.ts';
 
-/** What a leader writes with. */
+/** The calls that a leader makes. */
 export type KubeWriter = Pick<KubeClient, 'get' | 'list' | 'create' | 'patch' | 'delete' | 'request'>;
 
-/** A write that was not made because this process does not lead. It is no failure of the write. */
+/** A write that was not sent because this process does not lead. The write itself did not fail. */
 export class NotLeading extends Error {
   override readonly name = 'NotLeading';
 }
 
-/** The term in which the work that runs was begun. */
+/** The leadership term in which the current work began. */
 const ownTerm = new AsyncLocalStorage<Term>();
 
-/** Does work of this term: whatever it writes is fenced by this term, even when it goes on while a later one has begun. */
+/** Runs work in this term: its writes are fenced by this term, even if it continues when a later term has begun. */
 export function inTerm<T>(term: Term, work: () => T): T {
   return ownTerm.run(term, work);
 }
 
-/** The term of the work that runs; outside of `inTerm` the one that is given. */
+/** The term of the current work; outside `inTerm` the given one. */
 export function termOfWork(otherwise: Term | undefined): Term | undefined {
   return ownTerm.getStore() ?? otherwise;
 }
 
 /**
- * The same client, whose writes are made only while the term lasts in which they were decided: this is asked when they are
- * about to be sent, not when they begin to wait for it. What waits or is under way when the term ends is aborted, reads too.
+ * The same client, fenced: a write is sent only while the term in which it was decided lasts, which is checked when it
+ * is about to be sent. When the term ends, calls that wait or are in flight are aborted, including reads.
  */
 export function fenced(kube: KubeWriter, termNow: () => Term | undefined): KubeWriter {
   return {
@@ -55,7 +55,7 @@ async function ofTerm<T>(
   const hindrance = () => (term?.isLeading() ? undefined : new NotLeading('this watcher is not the leader'));
   const hindered = hindrance();
   if (what === 'write' && hindered) throw hindered;
-  // A reading that begins after the term is its caller's affair, and harmless.
+  // A read that begins after the term has ended is harmless.
   if (term === undefined || hindered) return await call({});
   try {
     return await call({ fence: { hindrance, ended: term.lost } });

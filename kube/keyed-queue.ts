@@ -3,49 +3,49 @@ import { failureTypeOf } from '../api/core/failure.ts';
 import { type BackOff, backOff, spread } from './back-off.ts';
 import { hasMovedOn } from './moved-on.ts';
 
-/** When a key wants to be worked on again although nothing happens to it. */
+/** When to reconcile the key again without a change. */
 export interface PassResult {
   readonly againInMs?: number;
 }
 
-/** What several parts of one pass ask for together: the earliest of their times. */
+/** The earliest of the times that several parts of one reconcile ask for. */
 export function earliest(...results: readonly (PassResult | undefined)[]): PassResult | undefined {
   const times = results.flatMap((result) => result?.againInMs ?? []);
   return times.length === 0 ? undefined : { againInMs: Math.min(...times) };
 }
 
 export interface KeyedQueueOptions {
-  /** One pass over one key: looks at all that the key stands for, never at a single event. */
+  /** Reconciles one key: looks at everything that the key stands for, never at a single event. */
   readonly pass: (key: string) => Promise<PassResult | undefined>;
-  /** Called when a pass has failed, which is tried again by itself. */
+  /** Called when a reconcile has failed; it is retried automatically. */
   readonly onError: (key: string, error: unknown, retryInMs: number) => void;
-  /** How many keys are worked on at once. */
+  /** How many keys are reconciled at the same time. */
   readonly concurrency: number;
   /**
-   * Pauses after failed passes, spread at random. Absent: from 200 ms to 5 minutes, and to 30 s after failures that pass by
-   * themselves, as those of a server that is unreachable.
+   * Pauses after failures, randomised. Absent: from 200 ms to 5 minutes, and to 30 s for failures that pass without
+   * anybody's action, such as an unreachable server.
    */
   readonly backOffMs?: BackOff;
   /**
-   * On whose behalf a key is worked on, its namespace: shares take turns, and none is worked on everywhere at once. Absent:
-   * all keys are of one share.
+   * The share of a key, its namespace. Shares take turns, and no share occupies all workers. Absent: all keys are in
+   * one share.
    */
   readonly shareOf?: (key: string) => string;
 }
 
-/** Node's timers hold no more; a later pass simply asks again. */
+/** The longest delay of a timer in Node; an earlier reconcile is harmless. */
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
- * Works on keys, each on its own: never two passes of one key at once, any number of wishes for a key that waits are one
- * pass, and a wish that comes during a pass is kept for the next.
+ * A queue of keys. A key is never reconciled twice at the same time; several requests for a waiting key become one
+ * reconcile, and a request that arrives during a reconcile leads to another one.
  */
 export class KeyedQueue {
   readonly #options: KeyedQueueOptions;
   readonly #line = new FairLine<string>();
-  /** The share under which a key waits in the line. */
+  /** The share of each waiting key. */
   readonly #waiting = new Map<string, string>();
-  /** How many keys of a share are worked on. */
+  /** How many keys of each share are being reconciled. */
   readonly #atWork = new Map<string, number>();
   readonly #running = new Map<string, Promise<void>>();
   readonly #timers = new Map<string, { readonly timer: NodeJS.Timeout; readonly atMs: number }>();
@@ -56,23 +56,25 @@ export class KeyedQueue {
     this.#options = options;
   }
 
-  /** Keys that wait for a pass now; those with a due time in the future do not count. */
+  /** Keys that wait for a worker now; those with a due time in the future do not count. */
   get depth(): number {
     return this.#waiting.size;
   }
 
-  /** Something has happened: wants a pass over this key as soon as there is room. If it fails, pauses start with the first. */
+  /**
+   * Something has changed: requests a reconcile as soon as there is room. If it fails, pauses begin with the shortest.
+   */
   add(key: string): void {
     if (!this.#running.has(key)) this.#failures.delete(key);
     this.#want(key);
   }
 
-  /** Wants a pass although nothing has happened. A key whose last pass failed is left to its own pauses. */
+  /** Requests a reconcile although nothing has changed. A key whose last reconcile failed keeps its pause. */
   remind(key: string): void {
     if (!this.#failures.has(key)) this.#want(key);
   }
 
-  /** Wants a pass after a time; of several such wishes the earliest counts. */
+  /** Requests a reconcile after a time; of several requests the earliest counts. */
   addAfter(key: string, ms: number): void {
     if (this.#stopped) return;
     const wait = Math.min(Math.max(ms, 0), longestTimerMs);
@@ -88,7 +90,7 @@ export class KeyedQueue {
     this.#timers.set(key, { timer, atMs });
   }
 
-  /** Takes no more wishes, drops those that wait, and waits for the passes that run. */
+  /** Accepts no more requests, drops those that wait, and waits for the reconciles that run. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#waiting.clear();
@@ -120,7 +122,8 @@ export class KeyedQueue {
       const share = this.#waiting.get(key) ?? '';
       this.#waiting.delete(key);
       this.#atWork.set(share, (this.#atWork.get(share) ?? 0) + 1);
-      // begun a moment later: a pass may want its own key again before it first waits, and must be found running then
+      // starts in a later microtask: a reconcile may request its own key before its first await, and must be found
+      // running then
       this.#running.set(
         key,
         Promise.resolve().then(() => this.#pass(key, share)),
@@ -151,7 +154,7 @@ export class KeyedQueue {
   }
 }
 
-/** Whether the failure may pass by itself, so that no person has to act. */
+/** Whether the failure may pass without anybody's action. */
 function passes(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === 'Unreachable' || type === 'Throttled' || type === 'Held' || hasMovedOn(error);

@@ -2,22 +2,22 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 
-/** The cluster and the user that a context of a kubeconfig names, in the kubeconfig's own words. */
+/** The cluster and the user of a context, as written in the kubeconfig. */
 export interface Kubeconfig {
   readonly cluster: KubeconfigCluster;
   readonly user: KubeconfigUser;
-  /** Where the context says that commands belong which name no namespace. */
+  /** The default namespace of the context. */
   readonly namespace?: string;
 }
 
-/** Which entries count, by name, in place of those that the current context names. */
+/** Names of entries that replace those of the current context. */
 export interface KubeconfigChoice {
   readonly context?: string | undefined;
   readonly cluster?: string | undefined;
   readonly user?: string | undefined;
 }
 
-/** Further fields may be there. */
+/** Other fields are allowed. */
 export interface KubeconfigCluster {
   readonly server?: string;
   readonly 'certificate-authority'?: string;
@@ -26,7 +26,7 @@ export interface KubeconfigCluster {
   readonly 'tls-server-name'?: string;
 }
 
-/** Further fields, such as `exec`, may be there. */
+/** Other fields, such as `exec`, are allowed. */
 export interface KubeconfigUser {
   readonly token?: string;
   readonly tokenFile?: string;
@@ -38,7 +38,7 @@ export interface KubeconfigUser {
   readonly 'client-key-data'?: string;
 }
 
-/** What the files say leads nowhere. */
+/** The kubeconfig cannot be used. */
 export class KubeconfigError extends Error {
   override readonly name = 'KubeconfigError';
 }
@@ -60,7 +60,10 @@ interface File {
   readonly users?: readonly (Named & { readonly user?: KubeconfigUser })[];
 }
 
-/** Reads these files and merges them as KUBECONFIG says: of each name, and of the current context, the first one counts. */
+/**
+ * Reads and merges these files like KUBECONFIG: of entries with the same name, and of current contexts, the first one
+ * wins.
+ */
 export function readKubeconfig(files: readonly string[], choice: KubeconfigChoice = {}): Kubeconfig {
   const parsed = files.map((file) => ({
     folder: dirname(file),
@@ -91,7 +94,7 @@ export function readKubeconfig(files: readonly string[], choice: KubeconfigChoic
   };
 }
 
-/** Paths in a kubeconfig are relative to the file that names them. */
+/** Paths in a kubeconfig are relative to its own folder. */
 function absolute<T extends object>(entry: T, fields: readonly (keyof T)[], folder: string): T {
   const paths = fields.flatMap((field) => {
     const path: unknown = entry[field];

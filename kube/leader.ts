@@ -1,14 +1,15 @@
 /**
- * Leader election by a Lease, as client-go does it, with a fence.
+ * Leader election by a Lease, like client-go's, with a fence.
  *
- * The holder writes renewTime every retry period. Others never compare that time with their own clock: they note on
- * their own monotonic clock when they last saw the lease change, and take it once it has not changed for its duration.
- * Every write carries the resourceVersion that was read, so of two who take it at once one is refused.
+ * The holder writes renewTime every retry period. Other candidates never compare that time with their own clock: they
+ * record on their own monotonic clock when they last saw the lease change, and take it once it has not changed for its
+ * duration. Every write carries the resourceVersion that was read, so of two candidates that take it at once one is
+ * refused.
  *
- * The fence: the holder trusts its lease only until `start of the last successful renewal + renewDeadline`. The start,
- * because others count from when they see the write, which is later; and the renew deadline is shorter than the
- * duration. So the holder always stops before anybody else may begin, however long it was frozen and whatever its
- * timers did.
+ * The fence: the holder trusts its lease only until `start of the last successful renewal + renewDeadline`. It counts
+ * from the start, because others count from when they see the write, which is later; and the renew deadline is shorter
+ * than the duration. So the holder always stops before another one can begin, however long the process was frozen and
+ * whatever its timers did.
  */
 import { setTimeout as timer } from 'node:timers/promises';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
@@ -18,9 +19,9 @@ import type { KubeError } from './failures.ts';
 export interface LeaderOptions {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'patch'>;
   readonly lease: LeaseName;
-  /** Unique among all processes, restarts included: pod name and a random part. */
+  /** Unique among all processes and restarts: pod name and a random part. */
   readonly identity: string;
-  /** Leases of others that exclude us while somebody renews them. */
+  /** Leases of other controllers; this process does not lead while one of them is being renewed. */
   readonly yieldTo?: readonly (LeaseName & { /** Completes "… holds Lease". */ readonly owner: string })[];
   readonly log: LeaderLog;
   readonly times?: LeaseTimes;
@@ -32,24 +33,24 @@ export interface LeaseName {
   readonly name: string;
 }
 
-/** What a leader writes to the log. pino's loggers fit. */
+/** What a leader logs through. pino's loggers fit. */
 export interface LeaderLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
 
 export interface LeaseTimes {
-  /** How long others leave a lease alone that they do not see change. Whole seconds. */
+  /** How long a lease must stay unchanged before another candidate takes it. Whole seconds. */
   readonly leaseDurationSeconds: number;
-  /** How long the holder goes on without a renewal. */
+  /** How long the holder continues without a successful renewal. */
   readonly renewDeadlineSeconds: number;
-  /** How often the holder renews, and others look. */
+  /** How often the holder renews, and other candidates look. */
   readonly retryPeriodSeconds: number;
 }
 
 /**
- * After the death of a leader the next one leads within duration + retry period and the time of two calls: under 15 s.
- * client-go's usual 15, 10 and 2 s allow 19.
+ * After the death of a leader the next one leads within duration + retry period + two calls: less than 15 s.
+ * client-go's defaults of 15, 10 and 2 s allow 19 s.
  */
 export const defaultLeaseTimes: LeaseTimes = {
   leaseDurationSeconds: 12,
@@ -57,24 +58,24 @@ export const defaultLeaseTimes: LeaseTimes = {
   retryPeriodSeconds: 1,
 };
 
-/** A monotonic clock. It may stand still while the machine sleeps, but not while the process does. */
+/** A monotonic clock. It may stop while the machine sleeps, but not while only the process is suspended. */
 export interface Clock {
   now(): number;
   /** Resolves after that time, or earlier when the signal aborts. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** The time of day, for people to read. */
+  /** The wall-clock time, for people to read. */
   date(): Date;
 }
 
-/** One time of leading, from winning the lease to losing it. It never comes back once it has ended. */
+/** One term of leadership, from acquiring the lease to losing it. A term that has ended never resumes. */
 export interface Term {
-  /** Asked before each write that only a leader may do. */
+  /** To be checked before each write that only a leader may make. */
   isLeading(): boolean;
-  /** Aborts when the term ends. A frozen process learns it late from here: `isLeading` is the fence. */
+  /** Aborts when the term ends. A frozen process notices that late: `isLeading` is the fence. */
   readonly lost: AbortSignal;
 }
 
-/** Campaigns for one lease, holds it, and gives it back. */
+/** Competes for one lease, holds it, and releases it. */
 export class Leader {
   readonly #options: LeaderOptions;
   readonly #clock: Clock;
@@ -87,10 +88,10 @@ export class Leader {
   #term: HeldTerm | undefined;
   #holding: Promise<void> = Promise.resolve();
   #standbyReason: string | undefined = 'it has not tried to acquire the lease yet';
-  /** Until when the lease is left to others, and why. */
+  /** Until when this process does not compete, and why. */
   #abstention: { readonly untilMs: number; readonly reason: string } | undefined;
 
-  /** Throws a RangeError when the times cannot keep two leaders apart. */
+  /** Throws a RangeError when the times cannot exclude two leaders at once. */
   constructor(options: LeaderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? monotonicClock;
@@ -105,23 +106,23 @@ export class Leader {
     }));
   }
 
-  /** False from the moment when somebody else could begin to lead. To be asked before each write. */
+  /** False from the moment in which another candidate could begin to lead. To be checked before each write. */
   isLeading(): boolean {
     return this.#term?.isLeading() ?? false;
   }
 
-  /** Why this process does not lead, to be shown to people; absent while it leads. */
+  /** Why this process does not lead, for people to read; undefined while it leads. */
   get standbyReason(): string | undefined {
     return this.isLeading() ? undefined : this.#standbyReason;
   }
 
-  /** Resolves when this process leads; to be called again when the term has ended. Rejects when it is aborted. */
+  /** Resolves when this process leads; call it again when the term has ended. Rejects when the signal aborts. */
   async campaign(signal: AbortSignal): Promise<Term> {
     const ended = AbortSignal.any([signal, this.#stop.signal]);
     for (;;) {
       ended.throwIfAborted();
       if (this.#term?.isLeading()) return this.#term;
-      await this.#holding; // of the term before, which may still have a call in flight
+      await this.#holding; // the previous term may still have a call in flight
       const hindrance = await this.#attempt(ended);
       if (hindrance === undefined) continue;
 
@@ -132,7 +133,7 @@ export class Leader {
     }
   }
 
-  /** Ends the term at once and gives the lease back, so that the next one need not wait for it to run out. */
+  /** Ends the term at once and releases the lease, so that the next leader need not wait for it to expire. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the election was stopped'));
     this.#term?.end('it was stopped');
@@ -140,7 +141,7 @@ export class Leader {
     if (this.#term) await this.#giveBack();
   }
 
-  /** Ends the term, gives the lease back, and leaves it to others for long enough that one who is well takes it. */
+  /** Ends the term, releases the lease, and does not compete for long enough that a healthy candidate can take it. */
   async resign(reason: string): Promise<void> {
     const term = this.#term;
     if (!term?.isLeading()) return;
@@ -153,7 +154,7 @@ export class Leader {
 
   async #giveBack(): Promise<void> {
     try {
-      // Read anew: a renewal that was cut off may have been written all the same.
+      // Read again: a renewal that was aborted may have been written nevertheless.
       await this.#look(this.#own, { deadlineMs: 2000 });
       if (this.#own.holder === this.#options.identity) await this.#write('', { deadlineMs: 2000 });
     } catch (error) {
@@ -161,7 +162,7 @@ export class Leader {
     }
   }
 
-  /** Takes the lease, or says what is in the way and, where that is known, for how long at least. */
+  /** Acquires the lease, or returns what prevents it and, where known, for how long at least. */
   async #attempt(signal: AbortSignal): Promise<Hindrance | undefined> {
     const limits = { signal, deadlineMs: this.#renewDeadlineMs };
     const { untilMs = 0, reason = '' } = this.#abstention ?? {};
@@ -193,12 +194,12 @@ export class Leader {
     this.#holding = this.#hold(term);
   }
 
-  /** Renews until the term ends, and ends it when the lease is lost or somebody to yield to appears. */
+  /** Renews until the term ends; ends it when the lease is lost, or when a lease to yield to is held. */
   async #hold(term: HeldTerm): Promise<void> {
     while (term.isLeading()) {
       await this.#clock.sleep(Math.min(this.#retryMs, term.leftMs), term.lost);
       if (!term.isLeading()) break;
-      // Half of what is left, so that one call that hangs leaves time for another one.
+      // Half of the remaining time, so that one hanging call leaves time for another one.
       const limits = { signal: term.lost, deadlineMs: Math.max(1, term.leftMs / 2) };
       const startedAt = this.#clock.now();
       try {
@@ -215,7 +216,7 @@ export class Leader {
     this.#standBy(reason);
   }
 
-  /** After a refused write: somebody else wrote the lease, or took it away. */
+  /** After a refused write: another process wrote the lease, or took it. */
   async #lookWhoHolds(term: HeldTerm, limits: CallLimits): Promise<void> {
     try {
       await this.#look(this.#own, limits);
@@ -223,7 +224,7 @@ export class Leader {
         term.end(heldBy(`"${this.#own.holder}"`, this.#own));
       }
     } catch {
-      // The next renewal will find out.
+      // The next renewal shows whether the lease is still held.
     }
   }
 
@@ -232,7 +233,7 @@ export class Leader {
       try {
         await this.#look(lease, limits);
       } catch {
-        continue; // not to know is no reason to stop: nobody else has changed
+        continue; // failing to read is no reason to stop: nothing is known to have changed
       }
       if (lease.freshForMs > 0) term.end(heldBy(owner, lease));
     }
@@ -247,7 +248,7 @@ export class Leader {
     }
   }
 
-  /** Writes the lease as it was last seen, with this holder; "" gives it back. */
+  /** Writes the lease as last seen, with this holder; "" releases it. */
   async #write(holderIdentity: string, limits: CallLimits): Promise<void> {
     const { client, lease: name } = this.#options;
     const seen = this.#own.lease;
@@ -314,7 +315,7 @@ const leases: Resource = {
   namespaced: true,
 };
 
-/** A lease as this process sees it, and since when it has looked like that. */
+/** A lease as this process sees it, and since when it has been unchanged. */
 class ObservedLease {
   readonly name: LeaseName;
   readonly #clock: Clock;
@@ -339,7 +340,7 @@ class ObservedLease {
     return this.#lease?.spec?.leaseTransitions ?? 0;
   }
 
-  /** How long its holder is to be left alone from now on, should it not renew; 0 when there is none. */
+  /** How much longer the holder is to be left alone if it does not renew; 0 when there is no holder. */
   get freshForMs(): number {
     if (this.holder === '') return 0;
     const durationMs = (this.#lease?.spec?.leaseDurationSeconds ?? 0) * 1000;
@@ -347,7 +348,7 @@ class ObservedLease {
   }
 
   observe(lease: Lease | undefined): void {
-    // Only the spec tells that the holder lives; anybody may add a label.
+    // Only a change of the spec shows that the holder is alive; anybody may add a label.
     if (JSON.stringify(lease?.spec) !== JSON.stringify(this.#lease?.spec)) this.#changedAt = this.#clock.now();
     this.#lease = lease;
   }
@@ -372,7 +373,7 @@ class HeldTerm implements Term {
   }
 
   isLeading(): boolean {
-    // Ended for good: a renewal that succeeds too late must not bring it back while somebody stops for it.
+    // Final: a renewal that succeeds too late must not resume a term whose work is being stopped.
     if (this.leftMs === 0) this.end('it did not renew the lease in time');
     return !this.lost.aborted;
   }

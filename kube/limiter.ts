@@ -3,18 +3,18 @@ import { FairLine, mostOfOneShare } from '../api/base/fair-line.ts';
 /**
  * A token bucket in front of one API server.
  *
- * The bucket holds up to `burst` tokens and gains `qps` of them a second; each call takes one. A call that finds none waits
- * in line, first come first served, so no call starves. When the server asks for a pause, no call is admitted before it is
- * over, and the bucket does not fill meanwhile: the calls do not come back all at once.
+ * The bucket holds up to `burst` tokens and gains `qps` tokens a second; each call takes one. A call that finds none
+ * waits in a queue, first come first served, so no call starves. When the server asks for a pause, no call is admitted
+ * before it is over, and the bucket does not fill meanwhile: the calls do not all resume at once.
  */
 export class Limiter {
   readonly #perMs: number;
   readonly #burst: number;
   readonly #now: () => number;
-  // A Set keeps its order and forgets an aborted caller in constant time.
+  // A Set keeps its order and removes an aborted caller in constant time.
   readonly #line = new Set<{ readonly admit: () => void; readonly refuse: (reason: unknown) => void }>();
   #tokens: number;
-  /** The moment up to which tokens are counted; in the future while the server's pause lasts. */
+  /** The time up to which tokens are counted; in the future while the server's pause lasts. */
   #countedAt: number;
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,7 +32,7 @@ export class Limiter {
     return this.#line.size;
   }
 
-  /** Resolves when it is the caller's turn; rejects with the signal's reason, which costs no token. */
+  /** Resolves when the call may be made; rejects with the signal's reason, which costs no token. */
   admit(signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#line.size === 0 && this.#take()) return Promise.resolve();
@@ -59,14 +59,14 @@ export class Limiter {
     });
   }
 
-  /** Admits no call for that long. A shorter pause never ends a longer one. */
+  /** Admits no call for this long. A shorter pause never ends a longer one. */
   pause(seconds: number): void {
     this.#refill();
     this.#countedAt = Math.max(this.#countedAt, this.#now() + seconds * 1000);
     this.#tokens = Math.min(this.#tokens, 1);
   }
 
-  /** Refuses everybody who waits, and leaves no timer behind. */
+  /** Rejects all calls that wait, and leaves no timer behind. */
   close(reason: unknown): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -87,7 +87,7 @@ export class Limiter {
     this.#countedAt += elapsedMs;
   }
 
-  /** One timer for the whole line, set for the moment when its head can be admitted. */
+  /** One timer for the whole queue, set for the time when its head can be admitted. */
   #wake(): void {
     if (this.#timer !== undefined) return;
     const missingMs = Math.max(0, 1 - this.#tokens) / this.#perMs;
@@ -107,8 +107,8 @@ export class Limiter {
 }
 
 /**
- * The places of calls that are under way. Who finds none free waits; places that become free are given round robin by share,
- * and no share holds them all, so calls of one namespace never keep those of another from the server.
+ * Limits the calls in flight. A call waits for a free place; free places are given round robin by share, and no share
+ * can occupy all of them, so that calls of one namespace never keep those of another from the server.
  */
 export class Places {
   readonly #places: number;
@@ -125,7 +125,7 @@ export class Places {
     return this.#line.size;
   }
 
-  /** Resolves with what gives the place back, to be called once; rejects with the signal's reason. */
+  /** Resolves with a function that frees the place, to be called once; rejects with the signal's reason. */
   take(share: string, signal: AbortSignal): Promise<() => void> {
     if (signal.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {

@@ -1,12 +1,12 @@
 import { failureTypeOf } from '../api/core/failure.ts';
 
-/** Whether a call was refused because its object is gone, is another one, or has changed since it was looked at. */
+/** Whether a call was refused because its object is gone, was replaced, or has changed since it was read. */
 export function hasMovedOn(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === 'Conflict' || type === 'Superseded';
 }
 
-/** A call about something that is gone, or is another one by now, has nothing left to do. */
+/** Resolves with undefined when the object of the call is gone or was replaced: then there is nothing left to do. */
 export async function unlessGone<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
@@ -16,7 +16,10 @@ export async function unlessGone<T>(call: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** A call about something that has moved on is no error: the watch event of the change brings the next pass. */
+/**
+ * Resolves with undefined when the object of the call has changed, is gone or was replaced: its watch event triggers
+ * the next reconcile.
+ */
 export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;
@@ -26,7 +29,7 @@ export async function unlessMovedOn<T>(call: Promise<T>): Promise<T | undefined>
   }
 }
 
-/** Whether a write that failed with this error may have been made nevertheless: it was not refused by the API server. */
+/** Whether a write that failed with this error may have succeeded nevertheless: the API server did not refuse it. */
 export function mayBeMade(error: unknown): boolean {
   const type = failureTypeOf(error);
   return type === undefined || type === 'Unreachable';

@@ -1,7 +1,7 @@
 import type { Page } from './client.ts';
 
 /**
- * How many objects the server counts, from the first page of a list that was asked for one. Undefined: it does not say, as
+ * How many objects there are, from the first page of a list with limit 1. Undefined when the server does not say, as
  * with a selector.
  */
 export function countIn({ items, continue: next, remainingItemCount }: Page<unknown>): number | undefined {

@@ -1,6 +1,6 @@
 /**
- * What was seen within the last while, by key. It holds nothing that is older, so it grows with what is seen in that time
- * and not with all that there ever was.
+ * Keys that were seen recently. Older ones are dropped, so its size depends on the rate of new keys, not on their total
+ * number.
  */
 export class RecentlySeen {
   readonly #forMs: number;
@@ -11,18 +11,18 @@ export class RecentlySeen {
     this.#forMs = forMs;
   }
 
-  /** How much it remembers. */
+  /** The number of remembered keys. */
   get size(): number {
     return this.#atMs.size;
   }
 
-  /** Whether this was seen, and not longer ago. */
+  /** Whether this key was seen within that time. */
   has(key: string, nowMs: number): boolean {
     this.#forget(nowMs);
     return this.#atMs.has(key);
   }
 
-  /** It was seen just now. */
+  /** Records that this key was seen now. */
   add(key: string, nowMs: number): void {
     this.#forget(nowMs);
     this.#atMs.delete(key);
@@ -31,7 +31,7 @@ export class RecentlySeen {
 
   #forget(nowMs: number): void {
     for (const [key, atMs] of this.#atMs) {
-      // a clock that was set back makes nothing older
+      // after the clock was set back an entry may lie in the future; it is kept
       if (nowMs - atMs < this.#forMs) return;
       this.#atMs.delete(key);
     }

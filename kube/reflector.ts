@@ -1,17 +1,18 @@
 /**
- * Keeps a cache equal to what the API server holds.
+ * Keeps a cache equal to the content of the API server.
  *
- * One loop: list in pages until a list is whole, then watch from its version; when the watch ends or breaks, watch
- * again from the version reached, which events and bookmarks move; when the server no longer knows that version, list
- * again. A server that says nothing at all, as it does of resources that nobody has touched since it was started, is
- * asked for one object, and only when that does not fit for the whole list.
+ * One loop: list in pages until a list is complete, then watch from its version; when the watch ends or breaks, watch
+ * again from the version reached, which events and bookmarks advance; when the server no longer knows that version,
+ * list again. When a watch brings no data at all, which is normal for resources that have not changed since the server
+ * was started, the reflector lists one object to compare the count and the version, and lists everything only if they
+ * do not match.
  *
- * A page that is too large to be read is asked for with half as many objects, down to one; an object that is too large by
- * itself is skipped, and stays in the cache as it was last read.
+ * A page that is too large to be read is requested again with half as many objects, down to one; an object that is too
+ * large by itself is skipped, and stays in the cache as it was last read.
  *
- * Nothing is lost, because every step begins where the one before ended; nothing comes twice, because the cache passes on
- * only what is new to it. A failed step is tried again after a pause that doubles, and is short again once a watch has
- * brought something.
+ * No change is lost, because every step continues where the previous one ended; none is delivered twice, because the
+ * cache ignores what it knows already. A failed step is retried after a pause that doubles; the pause is short again
+ * once a watch has delivered something.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
@@ -21,7 +22,7 @@ import type { KubeClient, ListOptions, Page } from './client.ts';
 import type { KubeError } from './failures.ts';
 import { countIn } from './object-count.ts';
 
-/** What a reflector writes to the log. pino's loggers fit. */
+/** What a reflector logs through. pino's loggers fit. */
 export interface ReflectorLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -36,35 +37,35 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
-  /** Keeps what is read, before anything is stored; metadata must stay. Absent: the whole object is kept. */
+  /** Reduces an object before it is stored; metadata must stay. Absent: the whole object is kept. */
   readonly trim?: (object: T) => T;
   /** 500 when absent. */
   readonly pageSize?: number;
   /** From 100 ms to 30 s when absent. */
   readonly backOffMs?: BackOff;
-  /** Of the watches: see WatchOptions. */
+  /** See WatchOptions. */
   readonly silenceMs?: number;
   readonly now?: () => number;
 }
 
-/** What has happened since the start, for metrics. */
+/** Counts since the start, for metrics. */
 export interface ReflectorCounts {
-  /** Whole lists. The first is the start; each further one means that continuity was lost. */
+  /** Complete lists. The first one is the start; each further one means that a watch could not be continued. */
   readonly lists: number;
   readonly watches: number;
   /** Events about objects. */
   readonly events: number;
   readonly bookmarks: number;
-  /** Steps that failed, and so were followed by a pause. */
+  /** Failed steps, each followed by a pause. */
   readonly errors: number;
   /** Objects of the last list that are too large to be read. */
   readonly skipped: number;
 }
 
-/** A time without the server, as one client has seen it: from the first step that failed to the first that did not. */
+/** A time without the server, as one client has seen it: from the first failed step to the first successful one. */
 export interface Outage {
   readonly lastedMs: number;
-  /** How long ago it ended; 0 while it goes on. */
+  /** How long ago it ended; 0 while it lasts. */
   readonly endedMs: number;
 }
 
@@ -77,9 +78,11 @@ export class Reflector<T extends KubeObject> {
   readonly #pauses: BackOff;
   #failures = 0;
   readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, errors: 0 };
-  /** The objects of the last list that are too large to be read, and whether the cache holds them as they were before. */
+  /**
+   * The objects of the last list that are too large to be read, and whether the cache holds an earlier state of them.
+   */
   #skipped: readonly { readonly name: string; readonly isHeld: boolean }[] = [];
-  /** Who waits for a list that begins from now on. */
+  /** Callers that wait for a list which begins after their call. */
   #wantingList: PromiseWithResolvers<void>[] = [];
   #watching = new AbortController();
   #running: Promise<void> | undefined;
@@ -91,7 +94,7 @@ export class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#pauses = options.backOffMs ?? { first: 100, most: 30_000 };
-    this.#synced.promise.catch(() => {}); // it need not be awaited
+    this.#synced.promise.catch(() => {}); // callers need not await it
   }
 
   /** Begins to list and watch; further calls do nothing. */
@@ -99,7 +102,7 @@ export class Reflector<T extends KubeObject> {
     this.#running ??= this.#run();
   }
 
-  /** Ends for good, and gives up everybody who waits for the cache. Nothing is left open when it resolves. */
+  /** Ends for good, and rejects all waits on the cache. When it resolves, nothing is left open. */
   async stop(): Promise<void> {
     const stopped = new Error(`The cache of ${this.#options.resource.plural} is no longer kept up to date`);
     this.#stop.abort(stopped);
@@ -110,41 +113,41 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Lists anew; resolves when the cache holds everything that was true when this was called. Whoever begins to write on
-   * the strength of the cache must not begin with a watch that has fallen behind.
+   * Lists again; resolves when the cache holds everything that was true at the time of the call. A caller that begins
+   * to write based on the cache must not rely on a watch that may lag behind.
    */
   relist(): Promise<void> {
     if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
     const wanting = Promise.withResolvers<void>();
     this.#wantingList.push(wanting);
     this.#failures = 0;
-    this.#watching.abort(); // or the pause before the next attempt
+    this.#watching.abort(); // or ends the pause before the next attempt
     return wanting.promise;
   }
 
-  /** Resolves when the cache holds a whole list; rejects when the reflector is stopped before. */
+  /** Resolves when the cache holds a complete list; rejects when the reflector is stopped before. */
   synced(): Promise<void> {
     return this.#synced.promise;
   }
 
-  /** True from the first whole list on. */
+  /** True from the first complete list on. */
   get isSynced(): boolean {
     return this.#counts.lists > 0;
   }
 
-  /** The time since the last data of the server: a list, an event or a bookmark. Infinity before the first list. */
+  /** The time since the last data from the server: a list, an event or a bookmark. Infinity before the first list. */
   get ageMs(): number {
     return this.#heardAt === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#heardAt;
   }
 
-  /** When the server was away last. Undefined while it never was. */
+  /** The last outage of the server. Undefined if there was none. */
   get lastOutage(): Outage | undefined {
     if (this.#outage === undefined) return undefined;
     const { since, backAt = this.#now() } = this.#outage;
     return { lastedMs: backAt - since, endedMs: this.#now() - backAt };
   }
 
-  /** Why the last step failed; absent while all is well. */
+  /** Why the last step failed; undefined when it succeeded. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
@@ -153,7 +156,7 @@ export class Reflector<T extends KubeObject> {
     return { ...this.#counts, skipped: this.#skipped.length };
   }
 
-  /** Namespace and name of objects that are too large to be read, as far as the last list has shown. */
+  /** Namespace and name of the objects that were too large to be read in the last list. */
   get tooLarge(): readonly string[] {
     return this.#skipped.map(({ name }) => name);
   }
@@ -171,7 +174,7 @@ export class Reflector<T extends KubeObject> {
         await this.#watch();
       } catch (error) {
         if (this.#stop.signal.aborted) return;
-        if (this.#watching.signal.aborted) continue; // somebody wants a list
+        if (this.#watching.signal.aborted) continue; // a caller has requested a list
         mustList ||= isSilence(error) ? !(await this.#isInStep()) : isBehind(error);
         this.#counts.errors += 1;
         this.#lost();
@@ -180,7 +183,7 @@ export class Reflector<T extends KubeObject> {
         const pauseMs = Math.max(spread(backOff(this.#pauses, this.#failures)), askedMs);
         this.#failures += 1;
         const fields = { kind: resource.kind, err: error, pauseMs: Math.round(pauseMs), mustList };
-        // about a resource without changes the server may have no data for long
+        // the server may have no data for long about a resource without changes
         if (isSilence(error)) log.info(fields, 'no data from the API server, watching again');
         else log.warn(fields, 'cannot list or watch');
         const woken = AbortSignal.any([this.#stop.signal, this.#watching.signal]);
@@ -206,17 +209,17 @@ export class Reflector<T extends KubeObject> {
     const { cache, trim, pageSize = 500 } = this.#options;
     const objects: T[] = [];
     const skipped: { readonly name: string; readonly isHeld: boolean }[] = [];
-    // A token that expires between two pages fails the whole list, and the loop begins it anew: pages of two lists
-    // would miss what was deleted in between.
+    // A token that expires between two pages fails the whole list, and the loop restarts it: a list made of pages of
+    // two lists would miss deletions in between.
     let limit = pageSize;
     let next: string | undefined;
     for (;;) {
       const { page, mostRead } = await this.#readPage({ limit, continue: next });
-      // Others of the kind may be as large. One that is too large by itself says nothing about them.
+      // Other objects of the kind may be as large. A single object that is too large says nothing about the others.
       limit = mostRead ?? limit;
       if (mostRead === undefined) skipped.push(...this.#skip(page, objects));
       for (const listed of mostRead === undefined ? [] : page.items) {
-        // What has not changed is not held twice while the list grows.
+        // An unchanged object is not held twice in memory while the list grows.
         const held = cache.byUid(listed.metadata.uid);
         const same = held?.metadata.resourceVersion === listed.metadata.resourceVersion;
         objects.push(same ? held : trim ? trim(listed) : listed);
@@ -233,8 +236,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Reads a page, with as many objects as can be read at once, which is `mostRead`. Where not even one can be read, that is
-   * undefined, and the page tells of this one object what its metadata says.
+   * Reads a page with as many objects as can be read at once (`mostRead`). When not even one object can be read,
+   * `mostRead` is undefined, and the page contains the metadata of this one object.
    */
   async #readPage(from: ListOptions): Promise<{ readonly page: Page<T>; readonly mostRead: number | undefined }> {
     const { client, resource, namespace, labelSelector, fieldSelector } = this.#options;
@@ -251,7 +254,7 @@ export class Reflector<T extends KubeObject> {
     return { page, mostRead: undefined };
   }
 
-  /** Says which objects cannot be read. Those that are held stay as they were: they are not gone. */
+  /** Logs and returns the objects that cannot be read. Those that are held stay as they were: they are not gone. */
   #skip({ items }: Page<T>, objects: T[]): readonly { readonly name: string; readonly isHeld: boolean }[] {
     const { cache, log, resource } = this.#options;
     return items.map(({ metadata: { namespace = '', name, uid, resourceVersion } }) => {
@@ -264,9 +267,9 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Whether a watch from the version reached may go on: the server counts as many objects as are held, at a version that
-   * is not earlier. A server that was restored from a backup accepts a version of its future, and has nothing to say until
-   * it gets there.
+   * Whether a watch from the version reached can continue: the server counts as many objects as are held, at a version
+   * that is not earlier. A server that was restored from a backup accepts a version of its future, and sends nothing
+   * until it gets there.
    */
   async #isInStep(): Promise<boolean> {
     const { client, resource, cache, namespace, labelSelector, fieldSelector } = this.#options;
@@ -304,7 +307,7 @@ export class Reflector<T extends KubeObject> {
       }
       this.#failures = 0;
     }
-    // A server that ends watches at once and without a word would otherwise be asked without pause.
+    // A server that closes watches at once without any event would otherwise be called in a tight loop.
     if (!heard && this.#now() - openedAt < 1000) throw new Error('the watch ended before its first event');
   }
 
@@ -321,31 +324,31 @@ export class Reflector<T extends KubeObject> {
   }
 }
 
-/** However long a server or a proxy asks to wait. */
+/** The longest pause, whatever a server or a proxy asks for. */
 const longestPauseSeconds = 60;
 
-/** Outages that are not further apart are one: so long do other clients remember how often they have tried in vain. */
+/** Outages closer together than this count as one: for this long other clients keep their back-off. */
 const apartMs = 120_000;
 
-/** What is read at once. A page of 500 usual objects has a few MiB. */
+/** The largest page that is read. A page of 500 typical objects has a few MiB. */
 const largestPage = 16 * 1024 * 1024;
 
 function isTooLarge(error: unknown): boolean {
   return (error as Partial<KubeError>).reason === 'AnswerTooLarge';
 }
 
-/** The watch was cut because nothing came. */
+/** The watch was cut because no data arrived. */
 function isSilence(error: unknown): boolean {
   return (error as Partial<KubeError>).reason === 'Silent';
 }
 
 /**
- * True when watching on from the version reached may never succeed: it is compacted away (410), or the kind was taken
- * away (404), or the server says no for any other reason than load.
+ * True when continuing the watch from the version reached may never succeed: the version is compacted (410), the kind
+ * was removed (404), or the server refuses for any other reason than load.
  */
 function isBehind(error: unknown): boolean {
   const { status = 0, causes = [] } = error as Partial<KubeError>;
   if (causes.some((cause) => cause.reason === 'ResourceVersionTooLarge')) return true;
-  if (isTooLarge(error)) return true; // the list skips what the watch would send again
+  if (isTooLarge(error)) return true; // a list skips the object that the watch would send again
   return status >= 400 && status < 500 && status !== 429;
 }

@@ -9,9 +9,9 @@ import type { Logger } from '../workers/log.ts';
 import type { Metrics, OperationState } from '../workers/metrics.ts';
 import type { Starter } from './starter.ts';
 
-/** What the watcher gives to each kind. */
+/** What the watcher provides to the controller of each kind. */
 export interface ControllerContext {
-  /** Each write first makes sure that this process leads; else it throws NotLeading. */
+  /** Each write first checks that this process leads; otherwise it throws NotLeading. */
   readonly kube: KubeWriter;
   readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble'>;
   readonly config: Pick<Config, 'namespace' | 'podNamespace' | 'featureGates' | 'images' | 'temporal'>;
@@ -21,9 +21,9 @@ export interface ControllerContext {
   readonly now: () => number;
   readonly isLeading: () => boolean;
   /**
-   * What there is of a resource: one reflector and one cache for all who ask, trimmed by `trim.ts`. Asked for before the
-   * watcher starts. Indexes of one name are the same to everybody. With a label selector it is a cache beside the others,
-   * of what the selector finds.
+   * The cache of a resource: one reflector and one cache for all controllers, trimmed by `trim.ts`. Must be requested
+   * before the watcher starts. Index names are shared between controllers. With a label selector it is a separate cache
+   * of the selected objects.
    */
   cache<T extends KubeObject>(
     resource: Resource,
@@ -31,27 +31,33 @@ export interface ControllerContext {
     selection?: { readonly labelSelector: string },
   ): Cache<T>;
   /**
-   * A queue whose passes are made only while this process leads and the caches of the controller are filled. Keys are UIDs
-   * of objects in its caches, which take turns by namespace, or names.
+   * A queue that runs only while this process leads and the controller's caches are filled. Keys are names, or UIDs of
+   * objects in its caches, which take turns by namespace.
    */
   queue(name: string, pass: (key: string) => Promise<PassResult | undefined>): Pick<KeyedQueue, 'add' | 'addAfter'>;
 }
 
-/** What the watcher does for one kind. All of it looks at the whole object and may be done again. */
+/** The controller of one kind. Every part of it looks at the whole object, and may be repeated. */
 export interface Controller {
-  /** Wants a pass over everything: at the beginning of each term, once a minute, and when Temporal comes or goes. */
+  /**
+   * Requests a pass over everything: at the beginning of each term, once a minute, and when Temporal becomes
+   * unavailable or available.
+   */
   wantAll(): void;
-  /** A term has begun, and the caches of this controller hold all that was true at its beginning. `lost` aborts at its end. */
+  /**
+   * A term has begun, and the caches of this controller hold everything that was true at its beginning. `lost` aborts
+   * at its end.
+   */
   begin?(term: Term): void;
-  /** The types of its operations, so that those which are missing are started again. */
+  /** The workflow types of its operations; missing ones are started again. */
   readonly workflowTypes?: readonly string[];
-  /** Where roll-outs of its kind hand in their permits; undefined while this process does not lead. */
+  /** Where roll-outs of its kind submit their permits; undefined while this process does not lead. */
   readonly fleet?: { readonly kind: string; readonly queue: () => PermitHolder | undefined };
   /** Its operations, for the metrics. */
   operations?(): { readonly kind: string; readonly states: readonly OperationState[] };
-  /** Ends what does not end with the queues of the context. */
+  /** Stops what is not stopped with the queues of the context. */
   stop?(): Promise<void>;
 }
 
-/** Makes the controller of a kind. It listens to its caches at once, and acts only while leading. */
+/** Creates the controller of a kind. It subscribes to its caches at once, and acts only while leading. */
 export type ControllerOf = (context: ControllerContext) => Controller;

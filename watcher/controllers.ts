@@ -6,8 +6,8 @@ import { recreateRequests } from './kinds/container-recreate-request/controller.
 import { imageListPullJobRunner } from './kinds/image-list-pull-job/controller.ts';
 import { imagePullJobRunner } from './kinds/image-pull-job/controller.ts';
 import { nodeImageKeeper } from './kinds/node-image/controller.ts';
-import { containerLaunches } from './kinds/pod/container-launch-priority.ts';
-import { sidecarTerminations } from './kinds/pod/job-sidecar-termination.ts';
+import { containerLaunches } from './kinds/pod/container-launch-priority/controller.ts';
+import { sidecarTerminations } from './kinds/pod/job-sidecar-termination/controller.ts';
 import { readinessGates } from './kinds/pod/readiness-gates.ts';
 import { podProbes } from './kinds/pod-probe-marker/controller.ts';
 
@@ -16,14 +16,14 @@ const controllersOfKinds: PerKind<ControllerOf> = {
   ContainerRecreateRequest: recreateRequests,
   CloneSet: cloneSetController,
   PodProbeMarker: podProbes,
-  // The controller of PodProbeMarker writes them.
+  // Written by the controller of PodProbeMarker.
   NodePodProbe: 'none',
   NodeImage: nodeImageKeeper,
   ImagePullJob: imagePullJobRunner,
   ImageListPullJob: imageListPullJobRunner,
 };
 
-/** What pods ask for by labels, annotations and environment variables. */
+/** Features that pods request by labels, annotations and environment variables. */
 const controllersOfPods: readonly ControllerOf[] = [readinessGates, containerLaunches, sidecarTerminations];
 
 /** Every controller of the watcher. */

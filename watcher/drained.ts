@@ -14,7 +14,7 @@ import type { ControllerContext } from './controller.ts';
 
 const byPod = 'podUid';
 
-/** Sees from the caches whether Services have let go of pods. */
+/** Checks from the caches whether Services still route to pods. */
 export class Drains {
   readonly #slices: Cache<EndpointSlice>;
   readonly #services: Cache<Service>;
@@ -25,14 +25,15 @@ export class Drains {
   }
 
   /**
-   * Waits until no Service that respects readiness sends new traffic to a pod that has just been made unready. Returns the
-   * names of those that still do after 10 s; none when it is drained. `drained` is the pod as the write left it.
+   * Waits until no Service that respects readiness sends new traffic to a pod that has just been made unready. Returns
+   * the names of those that still do after 10 s; empty when it is drained. `drained` is the pod as the write returned
+   * it.
    */
   async until(before: Pod, drained: Pod, signal: AbortSignal): Promise<readonly string[]> {
     const { uid } = before.metadata;
     if (this.#minding(uid).length === 0) return [];
-    // A cache that is behind may show slices from before the pod became ready. If it was ready, its slice changes after
-    // the drain, and that change is awaited first.
+    // A cache that lags behind may show slices from before the pod became ready. If it was ready, its slice changes
+    // after the drain, and that change is awaited first.
     const version = wasReady(before) ? drained.metadata.resourceVersion : undefined;
     const patience = AbortSignal.any([signal, AbortSignal.timeout(drainPatienceMs)]);
     try {
@@ -46,7 +47,7 @@ export class Drains {
     }
   }
 
-  /** The slices that name the pod and belong to a Service for which it matters whether the pod is ready. */
+  /** The slices that contain the pod and belong to a Service which respects readiness. */
   #minding(podUid: string): readonly EndpointSlice[] {
     return this.#slices
       .byIndex(byPod, podUid)
@@ -55,7 +56,7 @@ export class Drains {
       );
   }
 
-  /** Names of the Services that still route to the pod. */
+  /** The names of the Services that still route to the pod. */
   #routing(podUid: string): readonly string[] {
     return servicesShowing(podUid, this.#minding(podUid));
   }

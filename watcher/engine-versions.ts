@@ -1,16 +1,17 @@
 /**
- * Moves operations to the workers of this release. Workers of queue `cluster` are versions of one worker deployment, each named
- * by the build ID of its workflow code, and a run stays on the version that began it until it hands over. The leading watcher
- * makes the version of its own release current, wakes runs that are pinned to another one so that they hand over, and begins anew
- * those that no worker can take any more. A rollback is the same act by an older watcher.
+ * Moves operations to the workers of this release. Workers of queue `cluster` are versions of one worker deployment,
+ * each named by the build ID of its workflow code, and a run stays on the version that started it until it continues as
+ * new. The leading watcher makes the version of its own release current, signals runs that are pinned to another one so
+ * that they continue as new, and restarts those for which no worker is left. A rollback is the same, done by an older
+ * watcher.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
 
-/** What Temporal says of the worker deployment. */
+/** The worker deployment in Temporal. */
 export type Deployment =
-  /** The server does not version workers, or does not let us. */
+  /** The server does not support versioning, or does not permit it. */
   | { readonly kind: 'unsupported'; readonly why: string }
   /** No versioned worker has ever polled. */
   | { readonly kind: 'none' }
@@ -20,73 +21,79 @@ export interface FoundDeployment {
   readonly kind: 'found';
   /** The current version by its build ID, and since when; absent: new runs go to unversioned workers. */
   readonly current?: { readonly build: string; readonly sinceMs: number };
-  /** Who else alone may change it. */
+  /** The only identity that may change it, if there is one. */
   readonly managedBy?: string;
-  /** Names this state of it: a change that was decided on another one is refused. */
+  /** Identifies this state: a change that was decided on another one is rejected. */
   readonly conflictToken: Uint8Array;
-  /** The builds that Temporal calls drained, or that have never been current. */
+  /** The builds that Temporal reports as drained, or that were never current. */
   readonly idle: readonly string[];
 }
 
-/** A worker that polls the workflow tasks of queue `cluster`. */
+/** A worker that polls for workflow tasks of queue `cluster`. */
 export interface Poller {
-  /** Empty: it does not say. */
+  /** Empty: unknown. */
   readonly build: string;
   readonly isVersioned: boolean;
 }
 
-/** A run of an operation that has not ended. */
+/** An open run of an operation. */
 export interface EngineRun {
   readonly workflowId: string;
   readonly runId: string;
   readonly workflowType: string;
   readonly startedAtMs: number;
-  /** Temporal's versioning behavior of it: `Pinned`, `AutoUpgrade`, or empty while no versioned worker has taken a task of it. */
+  /**
+   * Its versioning behavior in Temporal: `Pinned`, `AutoUpgrade`, or empty while no versioned worker has completed a
+   * task of it.
+   */
   readonly behavior: string;
-  /** The build of the version that it is pinned to, else that of the watcher that started it. Empty: an early release. */
+  /**
+   * The build of the version that it is pinned to, otherwise that of the watcher that started it. Empty: an early
+   * release.
+   */
   readonly build: string;
 }
 
 /** The versions of the cluster worker in Temporal. */
 export interface WorkerVersions {
   describe(): Promise<Deployment>;
-  /** Who has polled of late: versioned workers of these builds, and unversioned ones. */
+  /** Who has polled recently: versioned workers of these builds, and unversioned ones. */
   pollers(builds: readonly string[]): Promise<readonly Poller[]>;
-  /** All runs of these types. */
+  /** All open runs of these types. */
   runs(types: readonly string[]): Promise<readonly EngineRun[]>;
   /** Runs of these types that are pinned to another version than that of this build. */
   runsPinnedElsewhere(build: string, types: readonly string[]): Promise<readonly EngineRun[]>;
   setCurrent(build: string, conflictToken: Uint8Array): Promise<void>;
   remove(build: string): Promise<void>;
-  /** Asks a run to hand over to the current version. One that has ended is no error. */
+  /** Asks a run to continue as new on the current version. A completed run is not an error. */
   wake(run: EngineRun): Promise<void>;
-  /** Ends a run for good. One that has ended is no error. */
+  /** Terminates a run. A completed run is not an error. */
   terminate(run: EngineRun, reason: string): Promise<void>;
 }
 
-/** All that a decision rests on. */
+/** The inputs of a decision. */
 export interface SeenVersions {
   /** The build ID of this watcher's own release. */
   readonly own: string;
-  /** Whether versions are this watcher's to change (`--manage-worker-deployment`). */
+  /** Whether this watcher may change versions (`--manage-worker-deployment`). */
   readonly manages: boolean;
   readonly deployment: Deployment;
   readonly pollers: readonly Poller[];
-  /** In how many looks in a row, this one included, a build had no versioned worker; absent: it has some. */
+  /** For how many looks in a row, including this one, a build had no versioned worker; absent: it has some. */
   readonly silentLooks: ReadonlyMap<string, number>;
   readonly runs: readonly EngineRun[];
 }
 
-/** What is to be done about versions now. */
+/** The next steps. */
 export interface VersionSteps {
-  /** Runs that are not where they should be. */
+  /** Runs that are not on the current version. */
   readonly left: RunsLeft;
   readonly setCurrent: boolean;
   readonly wake: readonly EngineRun[];
   readonly terminate: readonly { readonly run: EngineRun; readonly reason: string }[];
-  /** Builds whose versions nobody needs any more. */
+  /** Builds whose versions are no longer needed. */
   readonly remove: readonly string[];
-  /** Why this watcher does less than it could. */
+  /** Why this watcher cannot do more. */
   readonly waitsFor?: string;
 }
 
@@ -95,17 +102,17 @@ export interface RunsLeft {
   readonly draining: readonly EngineRun[];
   /** Pinned to a version without workers. */
   readonly orphaned: readonly EngineRun[];
-  /** Pinned to no version, and begun by another build. */
+  /** Not pinned to a version, and started by another build. */
   readonly unversioned: readonly EngineRun[];
 }
 
 /**
- * So many looks in a row have to find a version without workers before its runs are ended: what a server says of pollers may be
- * some seconds old, and a worker that restarts is back by then.
+ * After this many looks in a row that found no worker of a version, its runs are terminated: the server's data about
+ * pollers may be some seconds old, and a restarting worker is back within this time.
  */
 const looksUntilGone = 4;
 
-/** Decides what to do about versions. Only the leader may do it. */
+/** Decides on the next steps. Only the leader may carry them out. */
 export function nextVersionSteps(seen: SeenVersions): VersionSteps {
   const left = runsLeft(seen);
   const nothing: VersionSteps = { left, setCurrent: false, wake: [], terminate: [], remove: [] };
@@ -152,8 +159,8 @@ function runsLeft({ own, deployment, silentLooks, runs }: SeenVersions): RunsLef
 }
 
 /**
- * Whether unversioned workers of another build have begun this run. What is begun later comes to the current version, even where
- * its memo names the watcher that started its first run.
+ * Whether unversioned workers of another build started this run. A run that was started later goes to the current
+ * version, even if its memo names the watcher that started its first run.
  */
 function isFromBefore({ behavior, build, startedAtMs }: EngineRun, own: string, deployment: Deployment): boolean {
   if (behavior !== '' || build === own) return false;
@@ -168,14 +175,16 @@ function currentBuild(deployment: Deployment): string | undefined {
   return deployment.kind === 'found' ? deployment.current?.build : undefined;
 }
 
-/** Without versions, a run that goes on with the code of another build may fail for ever; one that is begun anew cannot. */
+/**
+ * Without versioning, a run that continues with the code of another build may fail for ever; a restarted run cannot.
+ */
 function stepsWithoutVersions(
   { own, pollers }: SeenVersions,
   { unversioned }: RunsLeft,
 ): Pick<VersionSteps, 'terminate' | 'waitsFor'> {
   if (unversioned.length === 0) return { terminate: [] };
   if (!pollers.some(({ build }) => build === own)) return { terminate: [], waitsFor: nobodyPolls(own) };
-  // An old worker would take up what is begun anew, and leave it to the new ones half-way.
+  // An old worker would take the restarted run, and leave it to the new ones half-way.
   const others = new Set(pollers.flatMap(({ build }) => (build === own ? [] : build || 'an earlier release')));
   if (others.size > 0)
     return { terminate: [], waitsFor: `workers of other builds still poll: ${[...others].join(', ')}` };
@@ -211,9 +220,9 @@ export interface EngineVersionsOptions {
   /** The build ID of this watcher's own release. */
   readonly own: string;
   readonly manages: boolean;
-  /** The types of the operations that can be begun anew at this moment. */
+  /** The workflow types that can be restarted now. */
   readonly types: () => readonly string[];
-  /** Starts an operation that was ended, if it is still wanted. */
+  /** Starts a terminated operation again, if it is still wanted. */
   readonly restart: (workflowId: string) => void;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'reportVersions'>;
@@ -221,48 +230,48 @@ export interface EngineVersionsOptions {
 }
 
 export interface VersionTimes {
-  /** Between two looks when nothing is to be done, while a change is under way, and while no version is current at all. */
+  /** The interval when nothing is to be done, while a change is in progress, and while no version is current. */
   readonly restMs: number;
   readonly quickMs: number;
   readonly firstMs: number;
-  /** A run that has not moved is woken again after so long. */
+  /** A run that has not moved is signalled again after this time. */
   readonly wakeAgainMs: number;
-  /** Between two signals, or two ends. */
+  /** Between two signals, or two terminations. */
   readonly spacingMs: number;
 }
 
-/** How often it looks and acts, given how often the watcher looks at everything. */
+/** How often it looks and acts, derived from the interval of the watcher's full pass. */
 export function versionTimes(fullPassSeconds: number): VersionTimes {
   const restMs = fullPassSeconds * 1000;
   return { restMs, quickMs: Math.min(3_000, restMs), firstMs: 500, wakeAgainMs: 30_000, spacingMs: 50 };
 }
 
-/** So many signals and ends at most before the next look. */
+/** The maximum number of signals and terminations before the next look. */
 const mostAtOnce = 100;
 
-/** After so many quick looks that found the same it is looked at rest. */
+/** After this many frequent looks with the same result, it looks less often. */
 const mostQuickLooks = 60;
 
-/** So many of them at most are those of a fresh installation, whose first operations wait for a version to be current. */
+/** The maximum number of looks for a fresh installation, whose first operations wait for a current version. */
 const mostFirstLooks = 40;
 
-/** So many idle versions are asked after at once. */
+/** The maximum number of idle versions that are queried per look. */
 const mostIdle = 10;
 
-/** What a leader remembers of versions. */
+/** What a leader remembers about versions. */
 interface Memory {
   readonly silentLooks: Map<string, number>;
-  /** By run ID: when it was last woken. */
+  /** By run ID: when it was last signalled. */
   readonly woken: Map<string, number>;
-  /** Types of which no unversioned run of another build is left. Nobody starts such a run while this watcher leads. */
+  /** Types without unversioned runs of another build. No such run is started while this watcher leads. */
   readonly migrated: Set<string>;
-  /** By topic: what the log has said last. */
+  /** By topic: the last log message. */
   readonly said: Map<string, string>;
-  /** Whether Temporal sends new operations to no version, as the last look has found. */
+  /** Whether the last look found that Temporal has no current version for new operations. */
   isNoneCurrent: boolean;
 }
 
-/** Looks after versions until the term of this leader has ended. What fails is logged once and tried again. */
+/** Maintains versions until the end of this leader's term. A failure is logged once and retried. */
 export async function keepVersions(options: EngineVersionsOptions, ended: AbortSignal): Promise<void> {
   const { restMs, quickMs, firstMs } = options.times;
   const memory: Memory = {
@@ -283,7 +292,7 @@ export async function keepVersions(options: EngineVersionsOptions, ended: AbortS
   options.metrics.reportVersions(undefined);
 }
 
-/** Looks once and does what follows. Says in short what is left to do; undefined when that is nothing. */
+/** Looks once and does the next steps. Returns what is left to do as a short text; undefined when there is nothing. */
 async function passOver(
   options: EngineVersionsOptions,
   memory: Memory,
@@ -314,7 +323,7 @@ async function passOver(
   }
 }
 
-/** Whether runs without a version can be begun anew, and come to workers of this build. */
+/** Whether unversioned runs can be restarted, and would go to workers of this build. */
 function mayMigrate({ own, deployment }: Pick<SeenVersions, 'own' | 'deployment'>): boolean {
   return deployment.kind === 'unsupported' || currentBuild(deployment) === own;
 }
@@ -327,7 +336,7 @@ async function look(
   const deployment = await versions.describe();
   const isSupported = deployment.kind !== 'unsupported';
   memory.isNoneCurrent = isSupported && currentBuild(deployment) === undefined;
-  if (memory.isNoneCurrent) memory.silentLooks.clear(); // these looks follow each other too soon to count
+  if (memory.isNoneCurrent) memory.silentLooks.clear(); // these looks are too frequent to count
   sayOnce(memory, 'support', isSupported ? undefined : deployment.why, (why) =>
     log.info(`Temporal does not version workers, so operations of other builds are started again: ${why}`),
   );
@@ -399,7 +408,7 @@ async function carryOut(
   }
 }
 
-/** Nothing depends on it: a version that Temporal wants to keep is kept until the next look. */
+/** Nothing depends on it: a version that Temporal still needs is kept until the next look. */
 async function remove({ versions, log }: EngineVersionsOptions, build: string): Promise<void> {
   try {
     await versions.remove(build);
@@ -420,7 +429,7 @@ function report({ metrics }: EngineVersionsOptions, seen: SeenVersions, { left }
   });
 }
 
-/** Says what is new, and says it again only when it has been over meanwhile. */
+/** Logs what is new; the same message again only after it has been resolved in between. */
 function sayOnce({ said }: Memory, topic: string, text: string | undefined, say: (text: string) => void): void {
   if (text === undefined) {
     said.delete(topic);

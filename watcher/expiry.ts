@@ -3,15 +3,15 @@ import type { DeleteOptions, KubeClient } from '../kube/client.ts';
 import type { PassResult } from '../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../kube/moved-on.ts';
 
-/** How long an object lives once it has completed. */
+/** The lifetime of a completed object. */
 export interface Lifetime {
-  /** Absent: for ever. */
+  /** Absent: unlimited. */
   readonly ttlSeconds: number | undefined;
   /** Absent: it has not completed. */
   readonly completionTime: string | undefined;
 }
 
-/** Deletes an object that has outlived its TTL, or returns when it will have; undefined when there is nothing to wait for. */
+/** Deletes an object that has outlived its TTL, or returns when that will be; undefined when there is no TTL. */
 export async function deleteExpired(
   { metadata: { namespace = '', name, uid } }: Pick<KubeObject, 'metadata'>,
   resource: Resource,

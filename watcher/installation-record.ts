@@ -9,7 +9,9 @@ interface ConfigMap extends KubeObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Publishes where Temporal is, and the feature gates of this watcher, while it leads; and again when somebody changes it. */
+/**
+ * Publishes Temporal's address and the feature gates of this watcher while it leads; again when the record is changed.
+ */
 export function installationRecord({ kube, config, log, queue }: ControllerContext): Controller {
   const { temporal, featureGates, podNamespace: namespace } = config;
   const ref = { namespace, name: installation.recordConfigMap };

@@ -5,7 +5,7 @@ import { workerVersions } from '../workers/worker-versions.ts';
 import { workflowBuildId } from '../workers/workflow-bundle.ts';
 import { startWatcher } from './start-watcher.ts';
 
-// The watcher: turns objects into operations. Several may run; one leads.
+// The watcher: starts operations for objects. There may be several; one leads.
 const process = beginProcess('watcher', 'windlass-watcher');
 const { config, log, metrics, shutdown } = process;
 installTemporalLogger(log);

@@ -1,7 +1,7 @@
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import type { OperationState } from '../workers/metrics.ts';
 
-/** An operation as the metrics count it: its phase, and what its object says that it waits for. */
+/** The state of an operation for metrics: its phase, and what its object waits for. */
 export function operationState(phase: string, waitingFor: WaitingFor | undefined): OperationState {
   return {
     phase,

@@ -1,4 +1,4 @@
-/** Commands of operators that come as an annotation of the object, for those who may not signal workflows. */
+/** Operator commands as an annotation of the object, for users who may not signal workflows. */
 
 import { jsonPointer } from '../api/base/json.ts';
 import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '../api/core/meta.ts';
@@ -10,25 +10,25 @@ import type { PassResult } from '../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../kube/moved-on.ts';
 import type { Starter, WantedOperation } from './starter.ts';
 
-/** Whom a command is passed on to. */
+/** The receiver of a command. */
 export type Commanded =
-  /** To a run that is there, as soon as Temporal knows what the object says now. */
+  /** A run that exists, as soon as Temporal knows the current state of the object. */
   | {
       readonly kind: 'running';
       readonly workflowId: string;
-      /** UID of the request that it is meant for, where several follow one another under one ID. */
+      /** UID of the request that it is for, where several requests use the same workflow ID one after the other. */
       readonly request?: string;
     }
-  /** To a run that is started for it if there is none. */
+  /** A run that is started for it if there is none. */
   | { readonly kind: 'started'; readonly operation: WantedOperation }
-  /** To a run that nobody may start yet: a command stays where it is until then. */
+  /** A run that may not be started yet: the annotation stays until then. */
   | { readonly kind: 'later' }
-  /** To nobody in Temporal: it is obeyed here. False: that could not be written down yet, and the command stays. */
+  /** Not Temporal: the command is carried out here. False: that could not be written yet, and the annotation stays. */
   | { readonly kind: 'here'; readonly obey: (command: AnnotatedCommand) => Promise<boolean> }
-  /** To nobody: there is nothing to command, so it is only taken off. */
+  /** There is no receiver: the annotation is only removed. */
   | { readonly kind: 'nobody' };
 
-/** A command as the annotation of an object has it. */
+/** A command from the annotation of an object. */
 export interface AnnotatedCommand {
   readonly name: CommandName;
   readonly target?: string;
@@ -38,19 +38,20 @@ export interface AnnotatedCommand {
 }
 
 export interface CommandDependencies {
-  /** Without `create` nobody is answered by an Event. */
+  /** Without `create`, no Event is written as an answer. */
   readonly kube: Pick<KubeClient, 'patch'> & Partial<Pick<KubeClient, 'create'>>;
   readonly starter: Pick<Starter, 'command' | 'isSent'>;
 }
 
-/** Whether somebody has left a command in the annotation of this object. */
+/** Whether the annotation of this object contains a command. */
 export function hasCommand({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
   return metadata.annotations?.[windlassAnnotation.command] !== undefined;
 }
 
 /**
- * Passes on the command in the annotation of an object, and then removes the annotation, also where it is no command. The ID
- * of a command makes a second delivery harmless. Returns when to try again, should no run be there to receive it yet.
+ * Delivers the command in the annotation of an object, and then removes the annotation, even if it contains no valid
+ * command. The ID of a command makes a second delivery harmless. Returns when to retry if there is no run yet to
+ * receive it.
  */
 export async function passOnCommand(
   object: Pick<KubeObject, 'metadata'>,
@@ -87,7 +88,7 @@ export async function passOnCommand(
   return undefined;
 }
 
-/** Whether the command has reached whom it is for, or stays where it is, and when to try again. */
+/** Whether the command was delivered or stays, and when to retry. */
 type Delivery = { readonly kind: 'delivered' } | { readonly kind: 'stays'; readonly again?: PassResult };
 
 async function deliver(
@@ -98,7 +99,7 @@ async function deliver(
   const { name, ...payload } = command;
   switch (commanded.kind) {
     case 'here':
-      // what has changed meanwhile brings the next reconcile
+      // the change triggers the next reconcile
       return { kind: (await commanded.obey(command)) ? 'delivered' : 'stays' };
     case 'started':
       await starter.command(commanded.operation.workflowId, name, payload, commanded.operation);
@@ -117,8 +118,8 @@ async function deliver(
 }
 
 /**
- * Who wrote the annotation and when, as far as the object tells: the field manager, `kubectl-annotate` for example. The client
- * chooses that name, so it tells people where to ask and proves nothing.
+ * Who wrote the annotation and when, as far as the object shows: the field manager, for example `kubectl-annotate`. The
+ * client chooses that name, so it tells people where to ask, and proves nothing.
  */
 function commander({ metadata }: Pick<KubeObject, 'metadata'>): { readonly by: string; readonly at: string } {
   const owner = metadata.managedFields?.find(ownsCommand);
@@ -126,7 +127,7 @@ function commander({ metadata }: Pick<KubeObject, 'metadata'>): { readonly by: s
   return { by, at: owner?.time ?? '' };
 }
 
-/** What is read of an object's metadata to pass a command on: the command, and who left it there. Empty without one. */
+/** The metadata that is needed to deliver a command: the command, and who wrote it. Empty without a command. */
 export function commandIn({
   annotations,
   managedFields,

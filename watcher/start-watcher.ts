@@ -6,7 +6,7 @@ import { Leader, type Term } from '../kube/leader.ts';
 import type { RoleProcess, StartedPart } from '../workers/role-process.ts';
 import { Watcher, type WatcherDependencies } from './watcher.ts';
 
-/** Starts the watcher in this process. Temporal may be away: healing and holds do not need it. */
+/** Starts the watcher in this process. Temporal may be away: upkeep of fleets and holds work without it. */
 export function startWatcher(
   { config, log, metrics, shutdown, kube }: RoleProcess,
   {
@@ -40,5 +40,5 @@ export function startWatcher(
   };
 }
 
-/** The term of a watcher that was told that it is the only one. */
+/** The term of a watcher that runs without leader election. */
 const alone: Term = { isLeading: () => true, lost: new AbortController().signal };

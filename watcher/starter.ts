@@ -8,65 +8,65 @@ export interface WantedOperation {
   readonly workflowId: string;
   readonly workflowType: string;
   readonly taskQueue: string;
-  /** Its only argument. */
+  /** The workflow's only argument. */
   readonly argument: unknown;
-  /** What the signal `changed` carries. */
+  /** The payload of the signal `changed`. */
   readonly change: unknown;
   /**
-   * Names everything that the operation has to look at anew when it changes. The same text is sent once; the operation
-   * is left alone until it differs.
+   * Identifies all inputs of the operation. The signal is sent once for each value; the operation is not signalled
+   * again until the value differs.
    */
   readonly inputs: string;
-  /** What people read in lists. */
+  /** The summary in Temporal's lists. */
   readonly summary: string;
-  /** Whom the operation is about, for search attributes and memo. */
+  /** The object of the operation, for search attributes and memo. */
   readonly about: { readonly kind: string; readonly namespace: string; readonly name: string; readonly node: string };
 }
 
 export interface StarterOptions {
   readonly client: Pick<Client, 'workflow'>;
-  /** The build ID of the workflow code of this release, kept in the memo of what is started. */
+  /** The build ID of the workflow code of this release, stored in the memo of started runs. */
   readonly build: string;
   /** Nothing is started while this is false. */
   readonly mayStart: () => boolean;
   readonly onError: (workflowId: string, error: unknown, retryInMs: number) => void;
-  /** Temporal has begun or ended to be silent. */
+  /** Called when Temporal stops or resumes answering. */
   readonly onSilence: (silent: boolean) => void;
-  /** How long Temporal may fail to answer before that is told to users. */
+  /** How long Temporal may fail to answer before that is reported to users. */
   readonly silentAfterMs: number;
-  /** Why an operation does not go on though Temporal answers; see `trouble`. Absent: nobody looks. */
+  /** Why an operation does not continue although Temporal answers; see `trouble`. Absent: it is not checked. */
   readonly stuck?: (workflowId: string, shown?: string) => EngineTrouble | undefined;
 }
 
-/** A run that is to end so that its operation begins anew, and why. */
+/** A run to terminate so that its operation is restarted, and the reason that Temporal shows. */
 export interface RunToEnd {
   readonly workflowId: string;
   readonly runId: string;
   readonly reason: string;
 }
 
-/** How many starts are under way at once. */
+/** The maximum number of concurrent starts. */
 const concurrency = 16;
 
 /** No operation has this ID. */
 const probeId = 'windlass-probe';
 
-/** First and longest pause after a start that failed: mostly Temporal is away, and soon back. */
+/** First and longest pause after a failed start: usually Temporal is away, and soon back. */
 const retryMs = { first: 200, most: 30_000 } as const;
 
 /**
- * Sees that operations run. What is wanted is remembered until it is no longer wanted, sent once, and sent again when it
- * changes or when the operation turns out not to run: starting by signalWithStart under an ID made from a UID makes all
- * of that harmless.
+ * Ensures that operations run. A wanted operation is remembered until it is forgotten, sent once, and sent again when
+ * its inputs change or when it turns out not to be running. Starts use signalWithStart with a workflow ID made from a
+ * UID, so repeating one is harmless.
  */
 export class Starter {
   readonly #options: StarterOptions;
   readonly #queue: KeyedQueue;
   readonly #wanted = new Map<string, WantedOperation>();
   readonly #sent = new Map<string, string>();
-  /** By workflow ID: what is to be terminated before the operation is started again. */
+  /** By workflow ID: the run to terminate before the operation is started again. */
   readonly #ending = new Map<string, RunToEnd>();
-  /** By type: what runs although nobody wants it, and in how many looks it was found in a row. */
+  /** By type: operations that run although they are not wanted, and in how many looks in a row they were found. */
   readonly #strays = new Map<string, ReadonlyMap<string, number>>();
   #isListing = false;
   #isProbing = false;
@@ -86,45 +86,45 @@ export class Starter {
     });
   }
 
-  /** Operations that still have to be told to Temporal. */
+  /** The number of operations that are not sent yet. */
   get depth(): number {
     return this.#queue.depth;
   }
 
-  /** Whether Temporal has not answered for longer than users should be left without a word. */
+  /** Whether Temporal has not answered for longer than `silentAfterMs`. */
   get silent(): boolean {
     return this.#silent;
   }
 
   /**
-   * Why Temporal does not go on with this operation; undefined when it does, as far as is known. `shown` is the reason in
-   * `waitingFor` of its object, or nothing for none, where the operation itself writes that.
+   * Why Temporal does not continue this operation; undefined when it does, as far as is known. `shown` is the reason in
+   * `waitingFor` of its object, or empty for none, where the operation itself writes that field.
    */
   trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
     return this.#silent ? engineSilent : this.#options.stuck?.(workflowId, shown);
   }
 
-  /** Whether Temporal knows of this operation in its present form, as far as this process knows. */
+  /** Whether Temporal knows the current inputs of this operation, as far as this process knows. */
   isSent(workflowId: string): boolean {
     const wanted = this.#wanted.get(workflowId);
     return wanted !== undefined && this.#sent.get(workflowId) === wanted.inputs;
   }
 
-  /** Wants this operation to run and to know of its inputs. Returns at once. */
+  /** Requests that this operation runs and knows its inputs. Returns at once. */
   want(operation: WantedOperation): void {
     this.#wanted.set(operation.workflowId, operation);
     if (this.#sent.get(operation.workflowId) !== operation.inputs) this.#queue.add(operation.workflowId);
   }
 
-  /** Nothing is to run under this ID any more. What runs is left to end by itself. */
+  /** The operation is no longer wanted. A running one ends by itself. */
   forget(workflowId: string): void {
     this.#wanted.delete(workflowId);
     this.#sent.delete(workflowId);
   }
 
   /**
-   * The same, for an operation that ends by what it sees: when it was told of other inputs than these last, it is told
-   * to look again, because what it has begun since may be gone.
+   * The same, for an operation that ends by what it sees: if its last signal was about other inputs than these, it is
+   * signalled to look again, because what it has begun since may be gone.
    */
   dismiss({ workflowId, inputs, change }: WantedOperation): void {
     const sent = this.#sent.get(workflowId);
@@ -132,21 +132,21 @@ export class Starter {
     if (sent !== undefined && sent !== inputs) void this.tell(workflowId, change);
   }
 
-  /** Tells an operation that runs, if it does, to look again. Nothing is started. */
+  /** Signals a running operation to look again. Nothing is started. */
   async tell(workflowId: string, change: unknown): Promise<void> {
     this.#asked();
     try {
       await this.#options.client.workflow.getHandle(workflowId).signal(changedSignal, change);
       this.#answered();
     } catch (error) {
-      // that it does not run is an answer; silence is found again by the next pass
+      // not running is an answer, too; silence is noticed again by the next pass
       if (isNotFound(error)) this.#answered();
     }
   }
 
   /**
-   * Passes a command on to an operation that runs, or starts the one that is given for it. Rejects when there is none, or
-   * Temporal does not answer.
+   * Sends a command to a running operation, or starts the given one for it. Rejects when there is none, or Temporal
+   * does not answer.
    */
   async command(
     workflowId: string,
@@ -166,14 +166,15 @@ export class Starter {
   }
 
   /**
-   * Starts again what is wanted and does not run: the end of a crash, of `terminate`, of a lost database. What runs and
-   * is not wanted is told to look again, should it have missed that its object went.
+   * Starts wanted operations that are not running, after a crash, a `terminate`, or the loss of Temporal's database.
+   * Running operations that are not wanted are signalled to look again, in case they have missed the deletion of their
+   * object.
    */
   async restartMissing(workflowType: string): Promise<void> {
     if (this.#isListing || !this.#options.mayStart()) return;
     this.#isListing = true;
     try {
-      // Lists come from the visibility store: what it answers, or not, says nothing of whether operations go on.
+      // Lists come from the visibility store: its answers say nothing about whether operations continue.
       const wanted = [...this.#wanted.values()].filter((operation) => operation.workflowType === workflowType);
       const running = await this.#running(workflowType);
       for (const { workflowId } of wanted) {
@@ -190,14 +191,16 @@ export class Starter {
     }
   }
 
-  /** Starts an operation again whose run was ended, if it is still wanted. */
+  /** Starts an operation again whose run the caller has terminated, if it is still wanted. */
   startAgain(workflowId: string): void {
     if (this.#sent.delete(workflowId)) this.#queue.add(workflowId);
   }
 
   /**
-   * Terminates this run and, where its operation is wanted, starts it again with a memo that says for which build. A
-   * leader that is lost between the two leaves the start to the next one, without that memo.
+   * Terminates this run and, where its operation is wanted, starts it again with the build in its memo. If the leader is
+   * lost between the two calls, the next one starts the operation without that memo, and may restart it once more. The
+   * conflict policy TERMINATE_EXISTING would do both in one call, but for whatever run there is by then, and with a
+   * reason of the server's own.
    */
   beginAnew(run: RunToEnd): void {
     this.#ending.set(run.workflowId, run);
@@ -205,7 +208,7 @@ export class Starter {
     this.#queue.add(run.workflowId);
   }
 
-  /** Finds out whether Temporal answers though there is nothing to tell: asks for an operation that nobody has started. */
+  /** Checks whether Temporal answers when there is nothing to send: describes an operation that does not exist. */
   async probe(): Promise<void> {
     if (this.#isProbing || !this.#options.mayStart()) return;
     this.#isProbing = true;
@@ -253,11 +256,11 @@ export class Starter {
     const wanted = this.#wanted.get(workflowId);
     if (wanted?.inputs === operation.inputs) this.#sent.set(workflowId, operation.inputs);
     else if (wanted) this.#queue.add(workflowId);
-    // it was forgotten meanwhile, when nobody knew that it had begun
+    // it was forgotten meanwhile, when it was not known to be running
     else if (this.#options.mayStart()) void this.tell(workflowId, null);
   }
 
-  /** Ends the run that is to end under this ID, if any; it is kept in mind until another one has followed. */
+  /** Terminates the run to be restarted under this ID, if any; it is remembered until the next one has started. */
   async #end(workflowId: string): Promise<RunToEnd | undefined> {
     const run = this.#ending.get(workflowId);
     if (run === undefined || !this.#options.mayStart()) return undefined;
@@ -292,7 +295,7 @@ export class Starter {
     });
   }
 
-  /** A run that is about to end may stand in the list, too, so only those are told that are found there again. */
+  /** The list may contain a run that is about to end, so only those are signalled that are found again. */
   async #tellStrays(workflowType: string, strays: readonly string[]): Promise<void> {
     const before = this.#strays.get(workflowType);
     const found = new Map(strays.map((workflowId) => [workflowId, (before?.get(workflowId) ?? 0) + 1]));
@@ -311,7 +314,10 @@ export class Starter {
     return running;
   }
 
-  /** From now on an answer is due. A call may fail at once or hang: silence counts from the first without an answer. */
+  /**
+   * An answer is expected from now on. A call may fail at once or hang: the time of silence starts with the first call
+   * without an answer.
+   */
   #asked(): void {
     if (this.#silent || this.#silenceTimer) return;
     this.#silenceTimer = setTimeout(() => this.#setSilent(true), this.#options.silentAfterMs);

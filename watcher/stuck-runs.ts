@@ -1,12 +1,12 @@
 /**
- * Runs whose workflow task fails or times out again and again: their history does not replay on the workers that are
- * there, a payload is refused, a bug. Temporal keeps trying for ever and calls them Running, so nobody starts them again,
- * and no command and no deadline reaches them.
+ * Runs whose workflow task fails or times out repeatedly: their history does not replay on the present workers, a
+ * payload is rejected, or there is a bug. Temporal retries for ever and reports them as Running, so nobody starts them
+ * again, and they process no command and no deadline.
  *
- * The leading watcher asks Temporal for them once a full pass. It reports each on the object of its operation
- * (`EngineStuck`), counts them, and begins an operation anew once its run has been stuck for some minutes: that is safe,
- * since all progress is in the cluster. It does so once for each build of the workflow code. The memo of the new run says
- * so, for whoever leads by then: a run that gets stuck again needs a person, or other workers.
+ * The leading watcher asks Temporal for them in each full pass. It reports each one on the object of its operation
+ * (`EngineStuck`), counts them, and restarts an operation once its run has been stuck for some minutes. That is safe,
+ * since all progress is in the cluster. It does so once for each build of the workflow code, which the memo of the new
+ * run records for later leaders: a run that is stuck again needs a person, or other workers.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -15,25 +15,27 @@ import type { Logger } from '../workers/log.ts';
 import type { Metrics } from '../workers/metrics.ts';
 import type { Starter } from './starter.ts';
 
-/** A run whose workflow task fails again and again. */
+/** A run whose workflow task fails repeatedly. */
 export interface StuckRun {
   readonly workflowId: string;
   readonly runId: string;
   readonly workflowType: string;
-  /** What Temporal says of its workflow task, as `cause=WorkflowTaskFailedCauseNonDeterministicError`. */
+  /**
+   * Temporal's problem reports about its workflow task, such as `cause=WorkflowTaskFailedCauseNonDeterministicError`.
+   */
   readonly problems: readonly string[];
-  /** The build for which it was begun anew, from its memo. Absent: it was not. */
+  /** The build for which it was restarted, from its memo. Absent: it was not. */
   readonly begunAnew?: string;
 }
 
-/** A run that this leader has found stuck in each look since then. */
+/** A run that this leader has found stuck in each look since `sinceMs`. */
 export interface KnownStuckRun extends StuckRun {
   readonly sinceMs: number;
-  /** The object of the operation says so. */
+  /** The object of the operation reports it. */
   readonly isShown: boolean;
 }
 
-/** What is done about a stuck run: `leave` needs a person, or other workers. */
+/** What to do about a stuck run: `leave` needs a person, or other workers. */
 export function stuckRunStep(
   { sinceMs, begunAnew }: Pick<KnownStuckRun, 'sinceMs' | 'begunAnew'>,
   { build, nowMs, patienceMs }: { readonly build: string; readonly nowMs: number; readonly patienceMs: number },
@@ -42,7 +44,7 @@ export function stuckRunStep(
   return nowMs - sinceMs < patienceMs ? 'wait' : 'beginAnew';
 }
 
-/** What is known after a look that has found these: a run that it has not found goes on, or has ended. */
+/** The known runs after a look that has found these: a run that was not found continues, or has ended. */
 export function knownAfter(
   before: ReadonlyMap<string, KnownStuckRun>,
   found: readonly StuckRun[],
@@ -63,27 +65,27 @@ export interface StuckRunsOptions {
   readonly temporalNamespace: string;
   /** The build ID of the workflow code of this release. */
   readonly build: string;
-  /** Nothing is begun anew while this is false. */
+  /** Nothing is restarted while this is false. */
   readonly mayAct: () => boolean;
   readonly beginAnew: Starter['beginAnew'];
-  /** What objects have to report has changed. */
+  /** Called when the troubles that objects have to report have changed. */
   readonly onChange: () => void;
   readonly log: Logger;
   readonly gauge: Metrics['stuckOperations'];
-  /** For how long a run is seen stuck before it is begun anew. */
+  /** How long a run must be stuck before it is restarted. */
   readonly patienceMs: number;
-  /** A clock that only grows. Absent: that of this process. */
+  /** A monotonic clock. Absent: that of this process. */
   readonly nowMs?: () => number;
   /** Absent: a timer. */
   readonly pause?: (ms: number) => Promise<unknown>;
-  /** The most that one look takes. Absent: 1000. */
+  /** The maximum number of runs in one look. Absent: 1000. */
   readonly mostRuns?: number;
 }
 
-/** The most that one look takes: thousands of objects that all say the same would help nobody. */
+/** The maximum number of runs in one look: reporting the same on thousands of objects helps nobody. */
 const mostRuns = 1_000;
 
-/** Between two operations that are begun anew: 20 a second, so that a whole cluster of them burdens nobody. */
+/** The pause between two restarts: 20 a second, so that restarting all operations of a cluster causes little load. */
 const restMs = 50;
 
 /** The runs that are stuck, as the leading watcher knows them. */
@@ -101,9 +103,9 @@ export class StuckRuns {
   }
 
   /**
-   * Why the operation does not go on; undefined when it does, as far as is known. `shown` is the reason in `waitingFor` of
-   * its object, or nothing for none, where the operation itself writes that: one that writes over `EngineStuck` goes on,
-   * whatever the last look has found.
+   * Why the operation does not continue; undefined when it does, as far as is known. `shown` is the reason in
+   * `waitingFor` of its object, or empty for none, where the operation itself writes that field: an operation that
+   * overwrites `EngineStuck` continues, whatever the last look has found.
    */
   trouble(workflowId: string, shown?: string): EngineTrouble | undefined {
     const run = this.#known.get(workflowId);
@@ -119,7 +121,7 @@ export class StuckRuns {
     return engineStuck({ workflowId, temporalNamespace, wasBegunAnew: run.begunAnew === build });
   }
 
-  /** Looks which operations of these types are stuck, and begins those anew whose time has come. */
+  /** Finds the stuck operations of these types, and restarts those that have been stuck for long enough. */
   async pass(workflowTypes: readonly string[]): Promise<void> {
     const { mayAct, onChange } = this.#options;
     if (this.#isUnknown || workflowTypes.length === 0) return;
@@ -144,7 +146,7 @@ export class StuckRuns {
     return this.#options.nowMs?.() ?? performance.now();
   }
 
-  /** What Temporal says; undefined where it cannot say. */
+  /** The stuck runs according to Temporal; undefined when it cannot be asked. */
   async #find(): Promise<readonly StuckRun[] | undefined> {
     const { log } = this.#options;
     try {
@@ -183,7 +185,7 @@ export class StuckRuns {
     return found;
   }
 
-  /** Takes these for what is stuck now, and logs what is new. Answers whether anything is. */
+  /** Replaces the known stuck runs, and logs new ones. Returns whether there are new ones. */
   #know(found: readonly StuckRun[]): boolean {
     const { log, build } = this.#options;
     const before = new Map(this.#known);
@@ -208,7 +210,7 @@ export class StuckRuns {
     this.#options.log.info({ operationId: workflowId, runId }, 'The workflow task no longer fails');
   }
 
-  /** Begins those anew that have been stuck for long enough. */
+  /** Restarts the operations that have been stuck for long enough. */
   async #beginAnew(): Promise<void> {
     const { build, beginAnew, log, patienceMs, mayAct, onChange, pause = delay } = this.#options;
     const nowMs = this.#nowMs();
@@ -239,7 +241,9 @@ export class StuckRuns {
   }
 }
 
-/** Temporal sets the attribute after five failed workflow tasks in a row, and takes it off with the first that succeeds. */
+/**
+ * Temporal sets the attribute after five failed workflow tasks in a row, and removes it after the first that succeeds.
+ */
 export function stuckRunsQuery(workflowTypes: readonly string[]): string {
   const problems = ['WorkflowTaskFailed', 'WorkflowTaskTimedOut'].map((category) => `'category=${category}'`);
   const types = workflowTypes.map((type) => `'${type}'`);
@@ -249,7 +253,7 @@ export function stuckRunsQuery(workflowTypes: readonly string[]): string {
   );
 }
 
-/** The code of gRPC by which Temporal refuses a query for an attribute that it does not know. */
+/** The gRPC status code of a query for an unknown search attribute. */
 const invalidArgument = 3;
 
 function isInvalidArgument(error: unknown): boolean {

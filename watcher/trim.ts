@@ -1,4 +1,4 @@
-/** What the watcher keeps of the objects that it does not own: memory grows with what is kept, so that is what is read. */
+/** What the watcher keeps of the objects that it does not own: exactly what is read, because memory grows with it. */
 import { cloneSets } from '../api/cloneset/types.ts';
 import {
   barrierOwners,
@@ -24,16 +24,15 @@ import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
 import { commandIn } from './operator-commands.ts';
 
-/** How objects of this resource are trimmed; undefined where all of an object is kept. */
+/** The trim function of this resource; undefined where whole objects are kept. */
 export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject) | undefined {
   return trims.get(keyOf(resource));
 }
 
 /**
-/**
- * What is kept of a pod. Of one that a kind of ours controls, or that is updated in place, all that is read for that; of
- * one that is marked, what is read of its containers; of others only whose it is, whether it goes, and what the shared
- * gate says; and, while a marker may select it, what that is decided on.
+ * The kept parts of a pod. Of a pod that one of our kinds controls, or that is updated in place: everything that is
+ * read for that; of a pod with marks (our labels, annotations or variables): its containers; of other pods only the
+ * owner, the deletion, the shared readiness gate, and, while a marker may select them, what that depends on.
  */
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
@@ -41,7 +40,7 @@ export function trimPod(pod: Pod): Pod {
   return isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
 }
 
-/** Variables by which users ask for something, and that are read of any pod. */
+/** Environment variables by which users request something, which are kept for every pod. */
 const launchEnv: readonly string[] = [launchMark.env, launchBarrierEnv];
 const sidecarEnv: readonly string[] = [
   terminationMark.env,
@@ -58,12 +57,12 @@ const markAnnotations: readonly string[] = [
 
 function isMarked({ metadata, spec }: Pod): boolean {
   if (metadata.annotations?.[launchMark.annotation] !== undefined) return true;
-  // A pod that never ends has no sidecars that end with it.
+  // The sidecars of a pod that never completes are not terminated.
   const marks = (spec.restartPolicy ?? 'Always') === 'Always' ? launchEnv : markEnv;
   return spec.containers.some(({ env = [] }) => env.some(({ name }) => marks.includes(name)));
 }
 
-/** What marks are about: the containers with their marks, and how they are. */
+/** What marks are about: the containers with their marks, and their statuses. */
 function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   const marks = Object.entries(metadata.annotations ?? {}).filter(([key]) => markAnnotations.includes(key));
   const { annotations: command, ...commander } = commandIn(metadata);
@@ -91,7 +90,7 @@ function withContainers(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
   };
 }
 
-/** Which state it is and how it ended; messages of runtimes are long and not read. */
+/** The kind of state and how it ended; messages of runtimes are long and not read. */
 function trimState({ waiting, running, terminated }: ContainerState): ContainerState {
   if (terminated) return { terminated: { exitCode: terminated.exitCode } };
   if (running) return { running: {} };
@@ -132,10 +131,13 @@ function trimForeignPod(pod: Pod): Pod {
   };
 }
 
-/** Kept in place of the controller of a pod that is another's: one list for all, so that none of them is an orphan. */
+/**
+ * Replaces the owner references of a pod that another controller owns: one shared list, so that no such pod looks like
+ * an orphan.
+ */
 const ofAnother: readonly OwnerReference[] = [{ apiVersion: '', kind: '', name: '', uid: '', controller: true }];
 
-/** The kubelet's own, which every pod has and nobody asks for. */
+/** The kubelet's own conditions, which every pod has and nothing reads. */
 const unreadConditions: ReadonlySet<string> = new Set([
   'PodScheduled',
   'PodReadyToStartContainers',
@@ -163,7 +165,7 @@ function trimOwnPod({ metadata, spec, status }: Pod): Pod {
   };
 }
 
-/** Plain values of environment variables are not read but for our marks, and may be anybody's secret. */
+/** Plain values of environment variables are dropped except for our marks: they are not read, and may be secrets. */
 function trimContainer({ name, image, env, resources, resizePolicy }: Container): Container {
   const read = env?.filter(
     (variable) =>
@@ -177,7 +179,7 @@ function identity({ name, namespace, uid, resourceVersion, creationTimestamp, de
 }
 
 /**
- * What is kept of a ConfigMap with the label of barriers, which anybody may set: of which pods it is the barrier, and the
+ * The kept parts of a ConfigMap with the label of barriers, which anybody may set: the pods that it belongs to, and the
  * priorities that it publishes.
  */
 function trimConfigMap({ apiVersion, kind, metadata, data }: LaunchBarrier): LaunchBarrier {
@@ -193,7 +195,7 @@ function trimConfigMap({ apiVersion, kind, metadata, data }: LaunchBarrier): Lau
   };
 }
 
-/** What is kept of a node: that it is there, as which one, by what labels it is chosen, and since when it is ready. */
+/** The kept parts of a node: name, UID, labels, and since when it is ready. */
 function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
   const ready = status?.conditions?.filter(({ type }) => type === 'Ready').map(trimCondition) ?? [];
   return {
@@ -204,12 +206,12 @@ function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
   };
 }
 
-/** Without the heartbeat, and the text that nobody reads. */
+/** Without heartbeat and message. */
 function trimCondition({ type, status, lastTransitionTime }: NodeCondition): NodeCondition {
   return { type, status, ...present({ lastTransitionTime }) };
 }
 
-/** What is kept of a revision: of one that may be ours all but who wrote it, of others whose it is. */
+/** The kept parts of a revision: of one that may be ours everything except managed fields, of others only the owner. */
 function trimRevision(revision: ControllerRevision): ControllerRevision {
   const { labels, annotations, ownerReferences } = revision.metadata;
   const controller = ownerReferences?.find((reference) => reference.controller);
@@ -224,7 +226,10 @@ function trimClaim({ apiVersion, kind, metadata }: KubeObject): KubeObject {
   return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels, ownerReferences }) } };
 }
 
-/** What is kept of a set: all but who wrote its fields, unless somebody has left a command. */
+/**
+ * The kept parts of a CloneSet: everything except managed fields, which are kept while its annotation contains a
+ * command.
+ */
 function trimSet(set: KubeObject): KubeObject {
   if (set.metadata.annotations?.[windlassAnnotation.command] !== undefined) return set;
   const { managedFields: _, ...metadata } = set.metadata;
@@ -251,7 +256,7 @@ function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
 }
 
 function trimmed<T extends KubeObject>(resource: Resource, trim: (object: T) => KubeObject) {
-  // Whoever asks for a resource knows what its objects look like.
+  // The caller that requests a resource knows the type of its objects.
   return [keyOf(resource), (object: KubeObject) => trim(object as T)] as const;
 }
 
@@ -259,7 +264,7 @@ function keyOf(resource: Resource): string {
   return `${apiVersionOf(resource)}/${resource.kind}`;
 }
 
-/** How objects of our own kinds are trimmed. */
+/** The trim functions of our own kinds. */
 const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
   CloneSet: trimmed(cloneSets, trimSet),
   ContainerRecreateRequest: 'none',
@@ -281,7 +286,7 @@ const trims = new Map<string, (object: KubeObject) => KubeObject>([
   ...partsOf(trimsOfKinds),
 ]);
 
-/** The fields that are there. */
+/** The fields that are not undefined. */
 function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

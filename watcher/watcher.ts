@@ -1,6 +1,6 @@
 /**
- * The watcher: caches of what matters, and while it leads, passes over what has changed. A pass looks at the whole of
- * one thing's affairs and is harmless to repeat, so events only say where to look, a full pass every minute finds what
+ * The watcher: it keeps watch caches and, while it leads, makes passes over what has changed. A pass looks at the whole
+ * state of one thing and is harmless to repeat. So events only say where to look, a full pass every minute finds what
  * events have missed, and a new leader begins with a fresh list and a pass over everything.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -30,42 +30,42 @@ export interface WatcherDependencies {
   /** The build ID of the workflow code of this release. */
   readonly build: string;
   readonly leader: Pick<Leader, 'campaign'> & Partial<Pick<Leader, 'resign'>>;
-  /** Makes sure that Temporal has what starts need: its search attributes. Called in each full pass. */
+  /** Ensures that Temporal has what starts need: the search attributes. Called in each full pass. */
   readonly prepareTemporal: (signal: AbortSignal) => Promise<void>;
-  /** Takes what roll-outs ask of the leader, from the beginning of a term to its end. */
+  /** Serves the calls of roll-outs from the beginning of a term to its end. */
   readonly workFleets: WorkFleets;
-  /** The versions of the cluster worker; absent: nobody looks after them. */
+  /** The versions of the cluster worker; absent: they are not maintained. */
   readonly versions?: WorkerVersions;
   readonly config: ControllerContext['config'] &
     Pick<Config, 'fullPassSeconds' | 'engineSilentSeconds' | 'engineStuckSeconds' | 'manageWorkerDeployment'>;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** What it looks after; absent: everything that is registered. */
+  /** The controllers; absent: all registered ones. */
   readonly controllers?: readonly ControllerOf[];
-  /** How long it keeps the lease though it can do nothing at all; 5 minutes when absent. */
+  /** How long a leader that can do nothing keeps the lease; 5 minutes when absent. */
   readonly uselessAfterSeconds?: number;
 }
 
-/** How many things of one queue are worked on at once; a pass is a few calls at most. */
+/** How many keys of one queue are processed at the same time; a pass makes a few calls at most. */
 const concurrency = 16;
 
-/** How long a cache may be filled before a watcher that can do something without it is ready all the same. */
+/** How long caches may take to fill before a watcher that can work without some of them counts as ready. */
 const fillPatienceMs = 60_000;
 
-/** How long a leader that can do nothing at all keeps the lease from others, where the wiring does not say. */
+/** The default of how long a leader that can do nothing keeps the lease. */
 const uselessAfterSeconds = 300;
 
-/** A resource as it is followed: by one reflector, for all who ask for it. */
+/** A watched resource: one reflector, for all controllers that use it. */
 interface Followed {
   readonly plural: string;
   readonly cache: WritableCache<KubeObject>;
   readonly reflector: Filler;
 }
 
-/** A controller and what it needs. */
+/** A controller and the resources that it needs. */
 interface Part {
   readonly controller: Controller;
-  /** It begins when these are filled, whatever becomes of others. */
+  /** It begins when these are filled, independently of others. */
   readonly needs: ReadonlySet<Followed>;
   /** The last term in which it has begun. */
   readonly begun: { term?: Term };
@@ -82,7 +82,7 @@ export class Watcher {
   readonly #parts: readonly Part[];
   #term: Term | undefined;
   #startedAtMs = Number.POSITIVE_INFINITY;
-  /** Nothing has happened, and everything is looked at all the same. */
+  /** Nothing has changed, and everything is looked at nevertheless. */
   #isFullPass = false;
   #isCatchingUp = false;
   #running: Promise<void> | undefined;
@@ -115,14 +115,14 @@ export class Watcher {
     this.#parts = (deps.controllers ?? controllers).map((controllerOf) => this.#part(controllerOf));
   }
 
-  /** Whether this watcher may write at this moment. */
+  /** Whether this watcher may write now. */
   get isLeading(): boolean {
     return this.#term?.isLeading() ?? false;
   }
 
   /**
-   * Why nothing can be done, or nothing when something can: a resource that cannot be listed stops only what needs it, and
-   * is told of by `caveat`.
+   * Why nothing can be done; undefined when something can: a resource that cannot be listed stops only the controllers
+   * that need it, and is reported by `caveat`.
    */
   get unready(): string | undefined {
     const unfilled = this.#unfilled;
@@ -132,7 +132,7 @@ export class Watcher {
     return isPatient && canWork ? undefined : `a cache is still being filled: ${troubles(unfilled)}`;
   }
 
-  /** What people have to know of a watcher that is ready; undefined when all is well. */
+  /** The problems of a watcher that is ready, for people; undefined when there are none. */
   get caveat(): string | undefined {
     const unfilled = this.#unfilled;
     const skipped = [...this.#followed.values()].flatMap(({ plural, reflector }) =>
@@ -145,19 +145,19 @@ export class Watcher {
     return parts.length === 0 ? undefined : parts.join('; ');
   }
 
-  /** Where roll-outs of a kind hand in their permits; undefined while this watcher does not lead. */
+  /** Where roll-outs of a kind submit their permits; undefined while this watcher does not lead. */
   permitHolder(kind: string): PermitHolder | undefined {
     return this.#parts.find(({ controller }) => controller.fleet?.kind === kind)?.controller.fleet?.queue();
   }
 
-  /** Begins to watch, and to lead whenever it is this watcher's turn. */
+  /** Starts watching, and leads whenever it gets the lease. */
   start(): void {
     this.#startedAtMs = performance.now();
     for (const reflector of this.#reflectors) reflector.start();
     this.#running ??= this.#run();
   }
 
-  /** Finishes the passes that run and ends. */
+  /** Waits for the passes that run, and stops. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the watcher is stopped'));
     await Promise.all([
@@ -185,7 +185,7 @@ export class Watcher {
     const { signal } = this.#stop;
     const { log, metrics, leader } = this.#deps;
     try {
-      // Who can do nothing at all leaves the lease to others.
+      // A leader that can do nothing gives up the lease.
       const filled = ({ needs }: Part) => Promise.all([...needs].map(({ reflector }) => reflector.synced()));
       await Promise.any(this.#parts.filter(({ needs }) => needs.size > 0).map(filled));
       while (!signal.aborted) {
@@ -198,7 +198,7 @@ export class Watcher {
         void this.#keepVersions(ended);
         await this.#lead(ended);
         metrics.isLeader.set(0);
-        for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now tells
+        for (const kind of this.#kinds()) metrics.reportOperations(kind, [], Date.now()); // whoever leads now reports
         this.#starter.reset();
         this.#stuckRuns.reset();
         log.info('No longer leading');
@@ -208,11 +208,11 @@ export class Watcher {
     }
   }
 
-  /** Begins what each controller does as soon as its own caches hold all that was true at the beginning of the term. */
+  /** Starts each controller as soon as its own caches hold everything that was true at the beginning of the term. */
   #beginAll(term: Term, ended: AbortSignal): void {
     // Another leader may have written what these caches do not show yet.
     const lists = new Map([...this.#followed.values()].map((each) => [each, each.reflector.relist()]));
-    for (const list of lists.values()) list.catch(() => undefined); // ends with the watcher
+    for (const list of lists.values()) list.catch(() => undefined); // they end with the watcher
     let hasFleets = false;
     for (const part of this.#parts) {
       const begin = () => {
@@ -253,7 +253,7 @@ export class Watcher {
       this.#wantAll();
       this.#isFullPass = false;
       this.#report();
-      // not waited for: with Temporal away it may take long, and nothing here needs Temporal
+      // not awaited: without Temporal it may take long, and nothing here needs Temporal
       void this.#catchUp(signal);
       await delay(this.#deps.config.fullPassSeconds * 1000, undefined, { signal }).catch(() => undefined);
       if (!signal.aborted) this.#judgeItself(begunAtMs);
@@ -261,8 +261,8 @@ export class Watcher {
   }
 
   /**
-   * Says what cannot be listed. A leader that can do nothing at all, though it renews its lease, gives it back: another may
-   * have a way to the API server that works.
+   * Logs the resources that cannot be listed. A leader that can do nothing although it can renew its lease gives the
+   * lease up: another one may have a working connection to the API server.
    */
   #judgeItself(begunAtMs: number): void {
     const { log, leader, uselessAfterSeconds: seconds = uselessAfterSeconds } = this.#deps;
@@ -278,10 +278,10 @@ export class Watcher {
     void leader.resign?.(`it could not list or watch any resource for ${seconds} s`);
   }
 
-  /** Finds what Temporal has lost: operations that were ended by hand, or all of them with its database. */
+  /** Finds what Temporal has lost: operations that were ended manually, or all of them with its database. */
   async #catchUp(signal: AbortSignal): Promise<void> {
     void this.#starter.probe();
-    // It waits for Temporal as long as it takes, and one that waits is enough.
+    // It waits for Temporal for as long as necessary, and one waiting call is enough.
     if (this.#isCatchingUp) return;
     this.#isCatchingUp = true;
     try {
@@ -296,7 +296,7 @@ export class Watcher {
     }
   }
 
-  /** Of the operations that this leader starts. */
+  /** The workflow types of the operations that this leader starts. */
   #types(): readonly string[] {
     return [...new Set(this.#working.flatMap(({ controller }) => controller.workflowTypes ?? []))];
   }
@@ -403,7 +403,7 @@ function cacheOf<T extends KubeObject>(
   { cache }: Followed,
   indexes: Readonly<Record<string, IndexFunction<T>>> = {},
 ): WritableCache<T> {
-  // Whoever asks for a resource knows what its objects look like.
+  // The caller that requests a resource knows the type of its objects.
   const found = cache as unknown as WritableCache<T>;
   for (const [name, of] of Object.entries(indexes)) found.addIndex(name, of);
   return found;
@@ -419,7 +419,7 @@ function troubles(followed: readonly Followed[]): string {
     .join(', ');
 }
 
-/** The namespace of what a key of a queue stands for: the UID of an object, or its namespace and name. */
+/** The namespace of a queue's key: the UID of an object, or its namespace and name. */
 function namespaceOf(key: string, needs: Iterable<Followed>): string {
   const slash = key.indexOf('/');
   if (slash >= 0) return key.slice(0, slash);

@@ -6,7 +6,7 @@ type Duplicates<Groups> = {
   >;
 }[keyof Groups];
 
-/** Accepts groups without a common name; of others the compiler says which name it is. */
+/** Accepts groups without common names; otherwise the compiler error contains the common name. */
 type WithoutDuplicates<Groups> = [Duplicates<Groups>] extends [never]
   ? unknown
   : { readonly 'two groups have the same activity': Duplicates<Groups> };
@@ -16,8 +16,8 @@ type All<Group> = (Group extends unknown ? (group: Group) => void : never) exten
   : never;
 
 /**
- * Groups of activities as one object, as a worker registers them. An activity that two groups have would be replaced by
- * the other of the same name: the compiler refuses it, and so does the worker at its start.
+ * Merges groups of activities into one object, as a worker registers them. If two groups had an activity of the same
+ * name, one would silently replace the other: the compiler rejects that, and so does the worker at its start.
  */
 export function joinActivities<const Groups extends Readonly<Record<string, object>>>(
   groups: Groups & WithoutDuplicates<Groups>,

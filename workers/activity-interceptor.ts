@@ -4,7 +4,7 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { failureTypes, isFailureType } from '../api/core/failure.ts';
 import type { Logger } from './log.ts';
 
-/** How an attempt ended, as the metrics count it: closed, so that the number of series is bounded. */
+/** How an attempt ended, as a metric label: a closed list, so that the number of series is bounded. */
 export const activityOutcomes = ['done', 'cancelled', ...failureTypes, 'Error'] as const;
 
 export type ActivityOutcome = (typeof activityOutcomes)[number];
@@ -14,7 +14,7 @@ interface ActivityTimer {
   observe(labels: { activity: string; outcome: ActivityOutcome }, seconds: number): void;
 }
 
-/** Times every activity attempt, and logs its end with the operation's ID, the activity's ID and the failure type. */
+/** Measures every activity attempt, and logs its end with workflow ID, activity ID and failure type. */
 export function observeActivities(dependencies: {
   readonly log: Logger;
   readonly metrics: { readonly activitySeconds: ActivityTimer };
@@ -59,7 +59,7 @@ function logEnd(log: Logger, info: Info, outcome: ActivityOutcome, seconds: numb
   if (outcome === 'done' || outcome === 'cancelled') {
     log.debug(fields, 'Activity ended');
   } else if (outcome === 'Error') {
-    // An error that nobody classified is a bug of ours; waits and changes of mind are ordinary.
+    // An error without a type is a bug; outages and cancellations are normal.
     log.error({ ...fields, err: error }, 'Activity failed');
   } else {
     log.info({ ...fields, failure: error instanceof Error ? error.message : String(error) }, 'Activity failed');

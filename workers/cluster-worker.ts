@@ -26,13 +26,13 @@ export interface ClusterWorkerDependencies {
   readonly namespace: string;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** Whether the server keeps each run on the version of the worker that began it. */
+  /** Whether the server keeps each run on the worker version that started it. */
   readonly isVersioned: boolean;
-  /** The file with the workflows; absent: those of this release. */
+  /** The file with the workflow bundle; absent: that of this release. */
   readonly workflows?: string;
 }
 
-/** The worker of queue `cluster`: all workflows, and the activities that read and write one object. It keeps no state. */
+/** The worker of queue `cluster`: all workflows, and activities that read and write one object. It is stateless. */
 export async function createClusterWorker(dependencies: ClusterWorkerDependencies): Promise<Worker> {
   const { connection, client, kube, namespace, log, metrics, isVersioned } = dependencies;
   const codePath = dependencies.workflows ?? (await workflowBundle());
@@ -49,9 +49,10 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
     interceptors: { activity: [observeActivities({ log, metrics })] },
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
-    // the workflow of an operation that waits needs no memory: it is read back from its short history when news comes
+    // a waiting workflow needs no cache entry: it is replayed from its short history when a signal arrives
     maxCachedWorkflows: 200,
-    // a task that waits for a local activity keeps its slot; others must hear of an abort or an ended stop meanwhile
+    // a workflow task that waits for a local activity keeps its slot; other runs must be able to process signals
+    // meanwhile
     maxConcurrentWorkflowTaskExecutions: 200,
     maxConcurrentActivityTaskExecutions: 200,
     shutdownGraceTime: '5s',
@@ -59,7 +60,7 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
   });
 }
 
-/** The activities of queue `cluster`, by the name under which workflows call them. */
+/** The activities of queue `cluster`, by registered name. */
 export function clusterActivities({
   client,
   kube,

@@ -5,15 +5,15 @@ import { environmentOf, ignoredFlags, type Option, options, type Role } from './
 
 export type { Role } from './options.ts';
 
-/** Everything a process is told from outside, parsed once at its start. */
+/** The whole configuration of a process, parsed once at its start. */
 export interface Config {
-  /** Absent: the credentials of the pod this process runs in. */
+  /** Absent: the pod's service account. */
   readonly kubeconfig?: string;
-  /** Where a pod of the cluster reaches the API server; absent outside. */
+  /** The API server's address in the cluster; absent outside. */
   readonly inCluster?: { readonly host: string; readonly port: number };
-  /** The one namespace to work in; empty means all. */
+  /** The one namespace to work in; empty: all namespaces. */
   readonly namespace: string;
-  /** Where Windlass itself lives. */
+  /** The namespace in which Windlass itself runs. */
   readonly podNamespace: string;
   readonly featureGates: FeatureGates;
   readonly temporal: TemporalPlace;
@@ -32,11 +32,11 @@ export interface Config {
   /** Whether the leading watcher changes the versions of Temporal's worker deployment. */
   readonly manageWorkerDeployment: boolean;
   readonly engineStuckSeconds: number;
-  /** Flags that were given but mean nothing to this role, without dashes. The log names them once. */
+  /** Flags that were given but have no effect in this role, without dashes. The log names them once. */
   readonly ignoredFlags: readonly string[];
 }
 
-/** How the watchers choose the one that leads. */
+/** Leader election of the watchers. */
 interface LeaderElectionConfig {
   readonly enabled: boolean;
   readonly namespace: string;
@@ -46,64 +46,67 @@ interface LeaderElectionConfig {
   readonly retryPeriodSeconds: number;
 }
 
-/** How the API server reaches admission, and with which certificates. */
+/** How the API server reaches the webhook, and with which certificates. */
 interface WebhookConfig {
-  /** Absent: the API server goes through the Service. */
+  /** Absent: the API server uses the Service. */
   readonly host?: string;
   readonly port: number;
   readonly secretName: string;
   readonly serviceName: string;
-  /** Only who shows a certificate of these authorities is told about pods and nodes. Absent: the caller is not known. */
+  /**
+   * Only a client with a certificate of these authorities receives details of pods and nodes. Absent: clients are not
+   * authenticated.
+   */
   readonly clientCaFile?: string;
   readonly renewBeforeSeconds: number;
   readonly certificateLifetimeSeconds: number;
   readonly initializeTimeoutSeconds: number;
 }
 
-/** How images are kept on nodes. */
+/** How NodeImages are maintained. */
 interface ImagesConfig {
-  /** A node gets its NodeImage when it has been ready for so long. */
+  /** A node gets its NodeImage when it has been ready for this long. */
   readonly nodeImageDelaySeconds: number;
-  /** Tags of jobs of type Always stay on record so much longer than the job says. */
+  /** Tags of jobs of type Always are kept for this much longer than the job says. */
   readonly tagTtlSeconds: number;
-  /** Where the copies of pull Secrets are, which daemons may read. */
+  /** The namespace of the copies of pull Secrets, which daemons may read. */
   readonly secretNamespace: string;
 }
 
-/** Which node this daemon serves, and where its runtime listens. */
+/** Which node this daemon serves, and the socket of its runtime. */
 interface DaemonConfig {
   /** Empty in every role but the daemon. */
   readonly nodeName: string;
   readonly socketLocation: string;
-  /** Empty: the known sockets are tried. */
+  /** Empty: all known sockets are tried. */
   readonly socketFile: string;
-  /** How many images it pulls at once. */
+  /** How many images it pulls at the same time. */
   readonly pullsAtOnce: number;
   readonly credentials: NodeCredentialsConfig;
   readonly address: string;
 }
 
-/** Where a node's own registry credentials come from. */
+/** The source of the node's own registry credentials. */
 interface NodeCredentialsConfig {
-  /** `mustExist`: somebody has named the file. */
+  /** `mustExist`: the file was given explicitly. */
   readonly pluginConfig: { readonly file: string; readonly mustExist: boolean };
   readonly pluginFolder: string;
-  /** The variables of this process, which plugins get as those of the kubelet do. */
+  /** The environment of this process, which plugins inherit as from the kubelet. */
   readonly pluginEnvironment: Readonly<Record<string, string | undefined>>;
   readonly dockerConfigFile?: string;
 }
 
-/** A value that cannot be used; the message names the option and what it accepts. */
+/** An invalid value; the message names the option and what it accepts. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-/** `--help` was asked for; the message is the answer. */
+/** `--help` was given; the message is the help text. */
 export class HelpRequested extends Error {
   override readonly name = 'HelpRequested';
 }
 
-/** The configuration of this process. Ends it when help was asked for (0) or when an option is refused (1). */
+/** The configuration of this process. Exits after `--help` (0) or an invalid option (1). */
 export function loadConfig(role: Role): Config {
   try {
     return parseConfig(role, process.argv.slice(2), process.env);
@@ -119,8 +122,8 @@ export function loadConfig(role: Role): Config {
 }
 
 /**
- * Reads every option of a role from flags, then environment, then defaults; throws a ConfigError that names the culprit.
- * Long, because each field of the configuration has its line here.
+ * Reads every option of a role from flags, then environment, then defaults; throws a ConfigError that names the invalid
+ * option. The function is long, because each field of the configuration has one line in it.
  */
 export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.ProcessEnv): Config {
   const flags = readFlags(role, argv);
@@ -208,12 +211,12 @@ export function parseConfig(role: Role, argv: readonly string[], env: NodeJS.Pro
   return config;
 }
 
-/** A node without a limit still has one: a registry and a disk serve eight pulls no slower than eighty. */
+/** There is a limit even if none was given: eight parallel pulls use registry and disk as well as eighty. */
 function pullsAtOnce(given: number): number {
   return given > 0 ? given : 8;
 }
 
-/** The file at the usual place need not exist; one that somebody has named has to. */
+/** The file at the default path may be missing; one that was given explicitly must exist. */
 function pluginConfig(asKubelet: string | undefined, given: string): NodeCredentialsConfig['pluginConfig'] {
   const file = asKubelet ?? given;
   return { file, mustExist: file !== options.pluginConfigFile.default };
@@ -260,7 +263,7 @@ function textOf(
   if (flag !== undefined) return { text: flag, source: `--${option.flag}` };
   for (const name of environmentOf(option)) {
     const text = env[name];
-    // A manifest sets a variable to "" where it means to leave it out.
+    // In a manifest, a variable with the value "" means that it is not set.
     if (text !== undefined && text !== '') return { text, source: name };
   }
   return undefined;
@@ -316,7 +319,7 @@ function refusal(source: string, text: string, expects: string): ConfigError {
   );
 }
 
-/** `{ key: value }`, or nothing when the value is absent: an absent option leaves no key behind. */
+/** `{ key: value }`, or `{}` when the value is undefined, so that an absent option leaves no key. */
 function optional<Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } {
   return value === undefined ? {} : ({ [key]: value } as { [K in Key]: Value });
 }

@@ -1,5 +1,5 @@
-// Each role compares its feature gates with those that the leading watcher publishes: what one role writes because of a gate,
-// another has to carry out.
+// Each role compares its feature gates with those that the leading watcher publishes: what one role writes because of a
+// gate, another one has to process.
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventBody } from '../api/core/event.ts';
@@ -14,9 +14,9 @@ export interface GateComparison {
   readonly kube: Pick<KubeClient, 'get' | 'create'>;
   readonly role: string;
   readonly gates: FeatureGates;
-  /** Namespace of Windlass itself. */
+  /** The namespace in which Windlass itself runs. */
   readonly namespace: string;
-  /** Of a daemon. */
+  /** Of a daemon only. */
   readonly nodeName?: string;
   readonly log: Pick<Logger, 'warn' | 'debug'>;
   readonly signal: AbortSignal;
@@ -25,12 +25,15 @@ export interface GateComparison {
 
 export interface ComparisonTimes {
   readonly firstMs: number;
-  /** A difference that is gone by then is one of processes that were being restarted. */
+  /** A difference that disappears within this time came from processes that were restarting. */
   readonly confirmMs: number;
   readonly everyMs: number;
 }
 
-/** Says in an Event, and in the log, which gates differ; again as long as they do. Resolves when the signal aborts. */
+/**
+ * Reports gates that differ in an Event and in the log, and repeats that while they differ. Resolves when the signal
+ * aborts.
+ */
 export async function compareFeatureGates(comparison: GateComparison): Promise<void> {
   const { signal, log } = comparison;
   const { firstMs, confirmMs, everyMs } = comparison.times ?? usualTimes();
@@ -79,14 +82,14 @@ async function report(
     reason: 'FeatureGatesDiffer',
     message,
     atMs: Date.now(),
-    // one Event for all replicas of a role, as long as the API server keeps it
+    // one Event for all replicas of a role, for as long as the API server keeps it
     key: createHash('sha256').update(message).digest('hex').slice(0, 16),
   });
   const body = { ...event, ...(nodeName !== undefined && { reportingInstance: nodeName }) };
   await kube.create(kubeResource.events, body, { deadlineMs: 5_000 }).catch(() => undefined);
 }
 
-/** Of thousands of daemons that start at once each asks at a moment of its own. */
+/** Random delays, so that thousands of daemons that start together do not call at the same time. */
 function usualTimes(): ComparisonTimes {
   return { firstMs: 30_000 + Math.random() * 60_000, confirmMs: 60_000, everyMs: 600_000 };
 }

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 
 /**
- * Fails by throwing; the message is shown. A text that is returned is shown by `?verbose` beside `ok`. The signal aborts when
- * the answer is no longer waited for.
+ * Fails by throwing; the message is shown. A returned text is shown by `?verbose` after `ok`. The signal aborts when
+ * the answer is no longer needed.
  */
 export type Check = (signal: AbortSignal) => CheckResult | Promise<CheckResult>;
 
@@ -15,24 +15,24 @@ export interface HealthOptions {
   /** `host:port`, `:port`, or `0` for none. Equal addresses share one listener. */
   readonly healthProbeAddress: string;
   readonly metricsAddress: string;
-  /** By name: what must hold, or the process should be started anew. */
+  /** By name: if one fails, the process should be restarted. */
   readonly liveness: Readonly<Record<string, Check>>;
-  /** By name: what must hold before this process can be of use. */
+  /** By name: if one fails, the process cannot do its work. */
   readonly readiness: Readonly<Record<string, Check>>;
   readonly metrics: Pick<Registry, 'metrics' | 'contentType'>;
-  /** How long one check may take; 3 s unless given. */
+  /** The deadline of one check; 3 s by default. */
   readonly checkDeadlineMs?: number;
 }
 
 export interface HealthServer {
-  /** Where it listens, the health address first; needed where port 0 was asked for. */
+  /** The addresses of the listeners, the health address first; needed where port 0 was requested. */
   readonly addresses: readonly AddressInfo[];
   close(): Promise<void>;
 }
 
 /**
- * Serves `/healthz` and `/readyz` (200 `ok`, or 500 and the failing checks; `?verbose` lists all, `/readyz/<name>` asks
- * one) and `/metrics`. Resolves once it listens.
+ * Serves `/healthz` and `/readyz` (200 `ok`, or 500 and the failing checks; `?verbose` lists all, `/readyz/<name>` runs
+ * one) and `/metrics`. Resolves when it listens.
  */
 export async function serveHealth(options: HealthOptions): Promise<HealthServer> {
   const addresses = [...new Set([options.healthProbeAddress, options.metricsAddress])].filter((text) => text !== '0');

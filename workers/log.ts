@@ -5,7 +5,7 @@ export type { Logger } from 'pino';
 
 /**
  * JSON lines on standard output, each with `role` and an ISO time. Values whose name ends in token, authorization or
- * password never reach it. The first line names the flags that were given without effect.
+ * password are masked. The first line names the flags that have no effect.
  */
 export function createLogger(
   role: Role,
@@ -32,7 +32,7 @@ export function createLogger(
 const secretName = /(token|authorization|password)$/i;
 const deepest = 6;
 
-/** The same value unless something in it has to be hidden, which is rare; then a copy. */
+/** The same value, or a copy with secrets masked, which is rare. */
 function withoutSecrets<Value extends object>(value: Value, depth: number): Value {
   const shown = Object.entries(value).map(([key, inner]): [string, unknown] => [key, shownAs(key, inner, depth)]);
   const hidden = shown.filter(([key, inner]) => inner !== (value as Record<string, unknown>)[key]);
@@ -54,7 +54,7 @@ interface ErrorFields {
   readonly cause?: ErrorFields;
 }
 
-/** Chosen fields only: errors of HTTP clients carry whole requests, with their headers. */
+/** Only these fields: errors of HTTP clients contain whole requests, with their headers. */
 function describeError(error: unknown): unknown {
   return error instanceof Error ? errorFields(error, 0) : error;
 }
@@ -63,7 +63,7 @@ function errorFields(error: Error, depth: number): ErrorFields {
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};
   const cause = error.cause instanceof Error && depth < deepest ? { cause: errorFields(error.cause, depth + 1) } : {};
   const stack = error.stack === undefined ? {} : { stack: error.stack };
-  // `type` on our failures says what happens next and is worth more than the class name.
+  // `type` of our failures says what happens next, and is more useful than the class name.
   const type = 'type' in error && typeof error.type === 'string' ? error.type : error.name;
   return { type, message: error.message, ...code, ...stack, ...cause };
 }

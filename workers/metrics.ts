@@ -11,37 +11,37 @@ import { markerWaits } from '../api/pod-probe-marker/texts.ts';
 import type { Role } from './options.ts';
 
 /**
- * What every process reports at `/metrics`. Labels are kinds, resources, reasons and outcomes: never names, so that the
+ * What every process reports at `/metrics`. Labels are kinds, resources, reasons and outcomes, never names, so that the
  * number of series does not grow with the cluster.
  */
 export interface Metrics {
   readonly registry: Registry;
-  /** 1 in the watcher that leads. Named as OpenKruise names it, for alerts that exist. */
+  /** 1 in the leading watcher. Has OpenKruise's name, for existing alerts. */
   readonly isLeader: Gauge;
-  /** Requests to the API server; status 0 means that none came back. */
+  /** Requests to the API server; status 0 means no answer. */
   readonly kubeRequests: Counter<'verb' | 'resource' | 'status'>;
   readonly activitySeconds: Histogram<'activity' | 'outcome'>;
   readonly webhookSeconds: Histogram<'path' | 'outcome'>;
-  /** Operations whose workflow task fails again and again, in the watcher that leads. */
+  /** Operations whose workflow task fails repeatedly, in the leading watcher. */
   readonly stuckOperations: Gauge<'workflow_type'>;
   /**
-   * Counts a deletion that protection has refused, under OpenKruise's names. Services and Ingresses have none there: they are
-   * in `webhookSeconds`.
+   * Counts a deletion that protection has rejected, under OpenKruise's names. OpenKruise has none for Services and
+   * Ingresses: they are in `webhookSeconds`.
    */
   countDeletionRefusal(kind: ProtectedKind, reason: DeletionRefusalReason): void;
-  /** Payloads over the 4 KB that they should have at most. */
+  /** Payloads over the recommended maximum of 4 KB. */
   readonly largePayloads: Counter<'operation'>;
-  /** Reports what a reflector has heard, and how long ago, whenever the metrics are read. */
+  /** Reports the counts of a reflector, and the age of its last data, whenever metrics are read. */
   trackReflector(resource: string, reflector: WatchedReflector): void;
-  /** Reports how much waits in a queue whenever the metrics are read. */
+  /** Reports the depth of a queue whenever metrics are read. */
   trackQueue(queue: string, depth: () => number): void;
-  /** Replaces what is known about the versions of the cluster worker; undefined: another process knows. */
+  /** Replaces the state of the versions of the cluster worker; undefined: another process reports it. */
   reportVersions(versions: VersionsState | undefined): void;
-  /** Replaces what is known about the operations of one kind. */
+  /** Replaces the state of the operations of one kind. */
   reportOperations(kind: string, operations: Iterable<OperationState>, nowMs: number): void;
 }
 
-/** What of a reflector is measured. */
+/** The parts of a reflector that are measured. */
 export interface WatchedReflector {
   readonly ageMs: number;
   readonly isSynced: boolean;
@@ -55,22 +55,22 @@ export interface WatchedReflector {
 
 /** The versions of the cluster worker as the metrics count them. */
 export interface VersionsState {
-  /** Whether new operations come to workers of this watcher's own build. */
+  /** Whether new operations are assigned to workers of this watcher's own build. */
   readonly isCurrent: boolean;
-  /** Runs that have yet to move to the current version, by what keeps them. */
+  /** Runs that have not moved to the current version, by the reason. */
   readonly runs: Readonly<Record<'draining' | 'orphaned' | 'unversioned', number>>;
 }
 
 /** One operation as the metrics count it. */
 export interface OperationState {
   readonly phase: string;
-  /** Absent while it does not wait. */
+  /** Absent while it waits for nothing. */
   readonly waiting?: { readonly reason: string; readonly sinceMs: number };
 }
 
 /**
- * What operations wait for, by the closed lists of the kinds. Reasons are read from objects that others may write, so every
- * other text is counted as `Other`.
+ * The wait reasons of each kind, from closed lists. Reasons are read from objects that others may write, so any other
+ * text is counted as `Other`.
  */
 const waitsOfKinds: PerKind<object> = {
   CloneSet: cloneSetWaits,
@@ -85,9 +85,9 @@ const waitsOfKinds: PerKind<object> = {
 const waits: readonly object[] = [...partsOf(waitsOfKinds), terminationWaits];
 const knownReasons: ReadonlySet<string> = new Set([...waits.flatMap(Object.keys), ...failureTypes, 'Failed']);
 const phasePattern = /^[A-Z][A-Za-z]{0,31}$/;
-/** More phases than any kind has. */
+/** An upper limit: no kind has as many phases. */
 const mostPhases = 20;
-/** A series that has been 0 for so long is dropped. */
+/** A series is removed when it has been 0 for this long. */
 const keepZeroMs = 3_600_000;
 
 const activityBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800];
@@ -115,7 +115,7 @@ export function createMetrics(role: Role): Metrics {
   };
 }
 
-/** What is counted as it happens. */
+/** Metrics that are updated as events happen. */
 function processMetrics(registers: Registry[]) {
   return {
     isLeader: new Gauge({ name: 'kruise_manager_is_leader', help: '1 in the watcher that leads, else 0.', registers }),
@@ -154,7 +154,7 @@ function processMetrics(registers: Registry[]) {
   } as const;
 }
 
-/** Gauges and counters of reflectors, read when the metrics are. */
+/** Gauges and counters of reflectors, read whenever metrics are. */
 function reflectorMetrics(registers: Registry[]): Metrics['trackReflector'] {
   const reflectors = new Map<string, WatchedReflector>();
   showReflectors(
@@ -249,7 +249,7 @@ function operationMetrics(registers: Registry[]): Metrics['reportOperations'] {
   };
 }
 
-/** How many operations there are by phase, and for how many seconds the longest one waits by reason. */
+/** The number of operations by phase, and the longest wait in seconds by reason. */
 function countOperations(states: Iterable<OperationState>, nowMs: number) {
   const byPhase = new Map<string, number>();
   const byReason = new Map<string, number>();
@@ -259,7 +259,7 @@ function countOperations(states: Iterable<OperationState>, nowMs: number) {
     byPhase.set(known, (byPhase.get(known) ?? 0) + 1);
     if (!wait) continue;
     const reason = knownReasons.has(wait.reason) ? wait.reason : 'Other';
-    // a time that nobody can read began now
+    // a time that cannot be parsed counts as now
     const seconds = Math.max(0, (nowMs - wait.sinceMs) / 1000) || 0;
     byReason.set(reason, Math.max(byReason.get(reason) ?? 0, seconds));
   }
@@ -335,7 +335,7 @@ function seriesOf(all: Map<string, Map<string, number>>, kind: string): Map<stri
   return series;
 }
 
-/** What has ended is reported as 0 for an hour, so that alerts resolve, and then dropped. */
+/** A series that has ended is reported as 0 for an hour, so that alerts resolve, and then removed. */
 function report<Label extends string>(
   gauge: Gauge<'kind' | Label>,
   label: Label,

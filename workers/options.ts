@@ -1,27 +1,27 @@
 /**
  * Every option of every role, each once. `config.ts` reads them from flags and environment; `--help` prints this table.
  *
- * A flag `--foo-bar` may also be given as environment variable `WINDLASS_FOO_BAR`; the flag wins. Names that OpenKruise
- * or Kubernetes gave to an environment variable work as well.
+ * A flag `--foo-bar` may also be given as environment variable `WINDLASS_FOO_BAR`; the flag wins. Environment variables
+ * of OpenKruise and Kubernetes are accepted, too.
  */
 
 const roles = ['watcher', 'webhook', 'worker', 'daemon', 'all'] as const;
 
-/** Which process this is: each has its own entry point, `all` is watcher, webhook and worker in one. */
+/** The kind of process: each role has its own entry point; `all` is watcher, webhook and cluster worker in one. */
 export type Role = (typeof roles)[number];
 
-/** One option: how it is named, what it means when absent, and what may be given. */
+/** One option: its names, its default, and the values that it accepts. */
 export interface Option<Value> {
   readonly flag: string;
-  /** Environment variables besides `WINDLASS_<FLAG>`, in the order in which they are asked. */
+  /** Environment variables besides `WINDLASS_<FLAG>`, in order of precedence. */
   readonly env: readonly string[];
-  /** As a user would write it; undefined: the option is absent unless given. */
+  /** In the syntax of the command line; undefined: the option is absent unless given. */
   readonly default: string | undefined;
   readonly roles: readonly Role[];
-  /** The end of the sentence "expects …", shown by `--help` and when a value is refused. */
+  /** The end of the sentence "expects …", shown by `--help` and when a value is invalid. */
   readonly expects: string;
   readonly description: string;
-  /** Undefined means refused. */
+  /** Undefined means that the value is invalid. */
   readonly parse: (text: string) => Value | undefined;
 }
 
@@ -97,7 +97,7 @@ const secondsOfAMonth: Form<number> = {
 
 const durationUnits: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3600 };
 
-/** Go's form of a duration, as Kubernetes' flags have it; in seconds. */
+/** A Go duration, as in Kubernetes' flags; in seconds. */
 const durationSeconds: Form<number> = {
   expects: 'a duration longer than 0 such as 500ms, 15s, 2m or 1h30m',
   parse(given) {
@@ -113,7 +113,10 @@ const durationSeconds: Form<number> = {
 
 const ageUnits: Readonly<Record<string, number>> = { s: 1, h: 3600, d: 86_400, m: 30 * 86_400, y: 365 * 86_400 };
 
-/** OpenKruise's form of CERTS_RENEW_BEFORE, where `m` is a month; seconds and hours are ours, for short-lived trials. */
+/**
+ * OpenKruise's format of CERTS_RENEW_BEFORE, where `m` is a month; seconds and hours are our additions, for short-lived
+ * tests.
+ */
 const ageSeconds: Form<number> = {
   expects: 'an integer with s, h, d, m (30 days) or y (365 days) such as 180d',
   parse(given) {
@@ -140,7 +143,7 @@ const notOnNodes: Extra = { roles: ['watcher', 'webhook', 'worker', 'all'] };
 const leading: Extra = { roles: ['watcher', 'all'] };
 const admission: readonly Role[] = ['webhook', 'all'];
 
-/** The options that mean the same for every role; a role that is not listed accepts an option without using it. */
+/** Each option means the same in every role; a role that is not listed accepts it without effect. */
 export const options = {
   kubeconfig: option('kubeconfig', file, undefined, 'Kubeconfig file; absent: in-cluster configuration', {
     env: ['KUBECONFIG'],
@@ -410,7 +413,10 @@ export const options = {
   daemonAddress: option('addr', listenAddress, ':10221', 'Serves /healthz, /readyz and /metrics', onNodes),
 } as const;
 
-/** Flags of OpenKruise's manager and node agent that have no meaning here: accepted, and named in the log. */
+/**
+ * Flags of OpenKruise's manager and node agent that have no meaning here: accepted without effect, and named in the
+ * log.
+ */
 export const ignoredFlags: readonly string[] = [
   ...['enable-pprof', 'pprof-addr', 'allow-privileged', 'sync-period', 'controller-cache-sync-timeout'],
   'expectation-timeout',
@@ -434,7 +440,7 @@ export const ignoredFlags: readonly string[] = [
     .map((kind) => `${kind}-workers`),
 ];
 
-/** The environment variables that give an option, in the order in which they are asked. */
+/** The environment variables of an option, in order of precedence. */
 export function environmentOf(given: { readonly flag: string; readonly env: readonly string[] }): readonly string[] {
   return [`WINDLASS_${given.flag.replaceAll('-', '_').toUpperCase()}`, ...given.env];
 }

@@ -11,27 +11,27 @@ import { payloadBytes } from '../workflows/plan/text-size.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
-/** What is told of payloads that are larger than they should be. Absent: nothing. */
+/** Where oversized payloads are reported. Absent: nowhere. */
 export interface PayloadObserver {
   readonly log?: Pick<Logger, 'warn'>;
   readonly metrics?: Pick<Metrics, 'largePayloads'>;
 }
 
-/** Payloads are references and verdicts of at most so much. Whatever needs more belongs into the cluster, not into a history. */
+/** Payloads are references and verdicts of at most this size. Larger data belongs in the cluster, not in a history. */
 export const payloadLimitBytes = payloadBytes;
 
-/** What is larger is not sent at all. */
+/** A larger payload is not sent at all. */
 export const mostPayloadBytes = 64 * 1024;
 
 /**
- * Watches over the size of every payload: inputs, results, signals, queries, updates, memos and heartbeat details pass
- * here, from clients, activities and workflows alike. One over 4 KB is sent, counted, and told of once for each operation
- * and sender: whoever made it should have cut it, but a refusal within a workflow task would hold the operation for good.
- * One over 64 KB is refused: a client call throws, an activity fails with `Invalid`, and a workflow is held until it is
- * fixed. What is told is the size and the receiver, never the content.
+ * Checks the size of every payload: inputs, results, signals, queries, updates, memos and heartbeat details, from
+ * clients, activities and workflows. A payload over 4 KB is sent, counted, and logged once per operation and sender:
+ * its producer should have shortened it, but rejecting it within a workflow task would block the operation for good. A
+ * payload over 64 KB is rejected: a client call throws, an activity fails with `Invalid`, and a workflow is blocked
+ * until it is fixed. Only size and receiver are logged, never the content.
  *
- * A codec rather than interceptors, since nothing that is sent can go round it. What arrives is not limited, since
- * operators may signal what they like.
+ * It is a codec and not an interceptor, because every sent payload passes the codec. Received payloads are not limited,
+ * since operators may signal what they like.
  */
 export function payloadLimit({ log, metrics }: PayloadObserver = {}): PayloadCodec {
   const told = new Set<string>();
@@ -66,9 +66,9 @@ export function payloadLimit({ log, metrics }: PayloadObserver = {}): PayloadCod
 }
 
 /**
- * Marks what is sent to a workflow and cannot be decoded, a text that is no JSON for example: in a signal it is read as
- * nothing, because a workflow that cannot read a signal is stuck for good; in an input it is an error. What activities send
- * is our own, and must be readable.
+ * Replaces payloads to a workflow that cannot be decoded, for example text that is no JSON. In a signal such a payload
+ * is read as null, because a workflow that cannot decode a signal is blocked for good; in an input it is an error.
+ * Payloads from activities are our own, and must be readable.
  */
 export const unreadableAsMark: PayloadCodec = {
   async encode(payloads) {
@@ -80,12 +80,12 @@ export const unreadableAsMark: PayloadCodec = {
   },
 };
 
-/** For every Temporal client and worker that we make. */
+/** For every Temporal client and worker of Windlass. */
 export function dataConverterFor(observer: PayloadObserver): DataConverter {
   return { payloadCodecs: [payloadLimit(observer), unreadableAsMark] };
 }
 
-/** For clients and tests that tell nobody. */
+/** For clients and tests that do not report sizes. */
 export const dataConverter: DataConverter = dataConverterFor({});
 
 function isReadable(payload: Payload): boolean {
@@ -102,7 +102,7 @@ function markOf({ metadata }: Payload): Payload {
   return defaultPayloadConverter.toPayload(unreadablePayload(encoding.slice(0, 64)));
 }
 
-/** What stands before the UID in the ID of a workflow: `pull-images`. */
+/** The prefix of a workflow ID before the UID: `pull-images`. */
 function operationOf(context: SerializationContext | undefined): string {
   return context?.workflowId?.split('/', 1)[0] ?? '';
 }

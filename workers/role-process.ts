@@ -7,22 +7,22 @@ import { createMetrics, type Metrics } from './metrics.ts';
 import { type Shutdown, shutdownOnSignals } from './shutdown.ts';
 import { sweepWhenQuiet } from './sweep.ts';
 
-/** What every process of Windlass has, whatever its role. */
+/** What every process of Windlass has, in any role. */
 export interface RoleProcess {
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly shutdown: Shutdown;
-  /** One client and one set of connections for the whole process. */
+  /** One client, and one set of connections, for the whole process. */
   readonly kube: KubeClient;
 }
 
-/** A part of a process that has been started: what has to hold for it to be of use, by name. */
+/** A started part of a process, with its health checks by name. */
 export interface StartedPart {
   readonly readiness: Readonly<Record<string, Check>>;
 }
 
-/** Begins a process: reads its options, or ends it with what is wrong with them. */
+/** Starts a process: reads its options, or exits with the errors in them. */
 export function beginProcess(role: Role, userAgent: string): RoleProcess {
   const config = loadConfig(role);
   const log = createLogger(role, config);
@@ -42,7 +42,7 @@ export function beginProcess(role: Role, userAgent: string): RoleProcess {
   return { config, log, metrics, shutdown, kube };
 }
 
-/** Serves health and metrics of the parts, and ends what they share after they have ended themselves. */
+/** Serves health and metrics of the parts, and stops what they share after they have stopped. */
 export async function serveParts(
   { config, metrics, shutdown, kube }: RoleProcess,
   parts: readonly StartedPart[],

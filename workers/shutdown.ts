@@ -1,36 +1,36 @@
 import type { Logger } from 'pino';
 
-/** Kubernetes kills 10 s after SIGTERM where our manifests say so; a little is kept for the exit itself. */
+/** Our manifests set a grace period of 10 s after SIGTERM; the rest is for the exit itself. */
 const allStepsMs = 9_500;
 
 export interface StopStep {
-  /** As the log names it. */
+  /** The name in the log. */
   readonly name: string;
   /** Called once; the signal aborts when the step is no longer waited for. */
   readonly stop: (signal: AbortSignal) => void | Promise<void>;
-  /** At most this long; the rest of the 10 s unless given. */
+  /** The limit of this step; by default what is left of the 10 s. */
   readonly deadlineMs?: number;
 }
 
 export interface Shutdown {
-  /** Aborted as soon as the end begins; the reason is an Error with the text given to `begin`. */
+  /** Aborts as soon as the shutdown begins; the reason is an Error with the text given to `begin`. */
   readonly signal: AbortSignal;
-  /** Adds a step. Steps run one after the other in the order in which they were added, also those added meanwhile. */
+  /** Adds a step. Steps run in the order in which they were added, including those added during the shutdown. */
   add(step: StopStep): void;
-  /** Begins the end; later calls join the first. The process exits with the code of the first call. */
+  /** Begins the shutdown; later calls join the first. The process exits with the code of the first call. */
   begin(reason: string, exitCode: number): Promise<void>;
 }
 
 export interface ShutdownOptions {
   readonly log: Logger;
-  /** What signals and errors arrive at, and what ends: the process, unless a test says otherwise. */
+  /** Where signals and errors arrive, and what exits: this process, except in tests. */
   readonly process?: Pick<NodeJS.Process, 'on' | 'exit'>;
   readonly allStepsMs?: number;
 }
 
 /**
- * Ends this process in order on SIGTERM and SIGINT, within 10 s whatever the steps do; a second signal ends it at once.
- * An error that nobody caught is logged and ends it with code 1, as its state can no longer be trusted.
+ * Shuts this process down in order on SIGTERM and SIGINT, within 10 s whatever the steps do; a second signal exits at
+ * once. An uncaught error is logged, and the process exits with code 1, as its state can no longer be trusted.
  */
 export function shutdownOnSignals({ log, process: self = process, ...options }: ShutdownOptions): Shutdown {
   const abort = new AbortController();

@@ -64,7 +64,7 @@ export async function startClusterWorker({ config, log, metrics, shutdown, kube 
   };
 }
 
-/** A versioned worker on a server without versions would get no task at all, so it has to know. */
+/** A versioned worker would get no task from a server without versioning, so the server is asked first. */
 async function areWorkersVersioned(client: Client, temporal: TemporalDependencies): Promise<boolean> {
   const attempted = 'Cannot find out whether Temporal versions workers';
   const deployment = await untilConnected(temporal, attempted, async () => describeDeployment(client));

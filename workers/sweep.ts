@@ -1,27 +1,27 @@
 import { performance } from 'node:perf_hooks';
 
-/** What a sweeper needs of its process or thread. */
+/** What a sweeper needs from its process or thread. */
 export interface SweeperMeans {
-  /** How many milliseconds its event loop has worked, ever. */
+  /** How many milliseconds the event loop has been active in total. */
   readonly activeMs: () => number;
-  /** Collects all garbage. */
+  /** Runs a full garbage collection. */
   readonly collect: () => void;
 }
 
-/** Looks are so far apart, and less work in between is quiet. */
+/** The check interval; less activity than this between two checks counts as quiet. */
 const quiet = { lookMs: 10_000, activeMs: 100 } as const;
 
-/** After less work than that there is not much to be had. */
+/** After less activity than this there is little garbage to collect. */
 const workMs = 2_000;
 
 /**
- * Collects garbage when there is quiet after work. Left to itself Node keeps what a burst has taken until the next one,
- * as it collects only when it needs room.
+ * Collects garbage when the process becomes quiet after work. By itself Node collects only when it needs room, and
+ * keeps the memory of a burst until the next one.
  */
 export class Sweeper {
   readonly #means: SweeperMeans;
   #seenMs = 0;
-  /** All that is loaded at start counts as work. */
+  /** Loading the program at start counts as work. */
   #sweptAtMs = -workMs;
 
   constructor(means: SweeperMeans) {
@@ -40,13 +40,13 @@ export class Sweeper {
   }
 }
 
-/** Sweeps this process or thread for as long as it lives, where Node has been told to let it (`--expose-gc`). */
+/** Collects garbage in this process or thread for as long as it lives, if Node runs with `--expose-gc`. */
 export function sweepWhenQuiet(): void {
   const { gc } = globalThis;
   if (gc === undefined) return;
   const sweeper = new Sweeper({
     activeMs: () => performance.eventLoopUtilization().active,
-    // the thorough way, which gives pages back: 30 to 60 ms for a role's heap
+    // the thorough kind, which returns pages to the system: 30 to 60 ms for a role's heap
     collect: () => void gc({ type: 'major', flavor: 'last-resort', execution: 'sync' }),
   });
   setInterval(() => sweeper.look(), quiet.lookMs).unref();

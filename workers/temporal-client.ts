@@ -5,12 +5,12 @@ import type { TemporalPlace } from '../api/engine/temporal-place.ts';
 import { dataConverterFor, type PayloadObserver } from './payload-limit.ts';
 
 /**
- * Left to itself, gRPC asks ever more rarely whether a server is back, in the end every two minutes; a permit that nobody
- * can confirm is worthless for as long.
+ * gRPC's default back-off to a server that is away grows to two minutes; a permit that cannot be confirmed is worthless
+ * for that long.
  */
 const channelArgs = { 'grpc.initial_reconnect_backoff_ms': 200, 'grpc.max_reconnect_backoff_ms': 3_000 };
 
-/** A client whose connection is made at its first call, so that it exists while Temporal is away. */
+/** A client that connects at its first call, so that it can be created while Temporal is away. */
 export async function temporalClient({
   config,
   ...observer
@@ -20,7 +20,7 @@ export async function temporalClient({
   return new Client({ connection, namespace: config.namespace, dataConverter: dataConverterFor(observer) });
 }
 
-/** How the SDK is told where Temporal is. Reads the files that are named. */
+/** The SDK's connection options. Reads the files that they name. */
 export async function connectionOptions(
   config: TemporalPlace,
 ): Promise<{ address: string; apiKey?: string; tls?: TlsOptions }> {

@@ -10,7 +10,7 @@ import { connectionOptions } from './temporal-client.ts';
 
 export { temporalClient } from './temporal-client.ts';
 
-/** Temporal may be away when a process starts: it keeps trying, says so, and gives up only when the process ends. */
+/** Temporal may be away when a process starts: it keeps trying and logs that until the process ends. */
 const retryMs = { first: 500, most: 10_000 } as const;
 
 export interface TemporalDependencies {
@@ -24,12 +24,12 @@ export interface TemporalDependencies {
 export async function workerConnection(dependencies: TemporalDependencies): Promise<NativeConnection> {
   const { config } = dependencies;
   return await untilConnected(dependencies, `Cannot connect to Temporal at "${config.address}"`, async () =>
-    // compression costs a worker hundreds of megabytes and saves nothing on payloads of a few hundred bytes
+    // compression costs a worker hundreds of megabytes, and saves nothing with payloads of a few hundred bytes
     NativeConnection.connect({ ...(await connectionOptions(config)), grpcCompression: { codec: 'none' } }),
   );
 }
 
-/** Makes sure that the search attributes of operations exist; those that exist already stay. */
+/** Registers the search attributes of operations; existing ones stay as they are. */
 export async function registerSearchAttributes(dependencies: TemporalDependencies & { client: Client }): Promise<void> {
   const { client, config } = dependencies;
   const keyword = proto.temporal.api.enums.v1.IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD;
@@ -45,7 +45,7 @@ export async function registerSearchAttributes(dependencies: TemporalDependencie
   });
 }
 
-/** Sends what the SDK has to say to our log. To be called once, before anything else of the SDK. */
+/** Sends the SDK's log messages to our log. To be called once, before anything else of the SDK. */
 export function installTemporalLogger(log: Logger): void {
   Runtime.install({
     logger: new DefaultLogger('INFO', ({ level, message, meta }) => {
@@ -55,13 +55,13 @@ export function installTemporalLogger(log: Logger): void {
       else if (level === 'WARN') log.warn(line, message);
       else log.debug(line, message);
     }),
-    // what the native part of the SDK has to say goes the same way
+    // messages of the native part of the SDK go the same way
     telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
-    shutdownSignals: [], // the process ends in an order of its own
+    shutdownSignals: [], // the process has its own shutdown
   });
 }
 
-/** Asks until Temporal has answered. */
+/** Repeats the call until Temporal has answered. */
 export async function untilConnected<T>(
   { log, signal }: TemporalDependencies,
   attempted: string,

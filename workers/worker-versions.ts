@@ -1,6 +1,6 @@
 /**
- * The versions of the cluster worker in Temporal: what there is of them, who polls, what runs on them, and the few things that
- * are done to them. Build IDs name workflow code (`workflow-bundle.ts`); only queue `cluster` has versions.
+ * The versions of the cluster worker in Temporal: which ones exist, which workers poll, which runs are on them, and the
+ * calls that change them. A build ID names workflow code (`workflow-bundle.ts`); only queue `cluster` is versioned.
  */
 import { hostname } from 'node:os';
 import { type Client, isGrpcServiceError, type WorkflowExecutionInfo } from '@temporalio/client';
@@ -8,7 +8,7 @@ import proto from '@temporalio/proto';
 import { changedSignal, handOverSignal, queues } from '../api/engine/operations.ts';
 import type { Deployment, EngineRun, Poller, WorkerVersions } from '../watcher/engine-versions.ts';
 
-/** The name of the worker deployment whose versions the cluster workers are. */
+/** The name of the worker deployment of the cluster workers. */
 export const deploymentName = 'windlass-cluster';
 
 type VersionsClient = Pick<Client, 'workflow' | 'workflowService' | 'withDeadline'> & {
@@ -25,29 +25,32 @@ const {
   },
 } = proto.temporal.api.enums.v1;
 
-/** Each call is over by then, and each list. */
+/** The deadline of each call, and of each list. */
 const deadlineMs = 30_000;
 
 /**
- * How long before the latest poll of all another one may lie for its worker to be counted: a poll lasts a minute. Servers of
- * earlier releases remember workers that have ended for five.
+ * A worker counts as polling if its last poll is at most this much older than the latest one: a poll lasts a minute.
+ * Servers of earlier releases remember workers that have ended for five minutes.
  */
 const pollsWithinMs = 90_000;
 
-/** As whom watchers change versions: it may be made the only one (`temporal worker deployment manager-identity set`). */
+/**
+ * The identity of watchers that change versions. It can be made the only allowed one (`temporal worker deployment
+ * manager-identity set`).
+ */
 const ownIdentity = 'windlass-watcher';
 
-/** Which worker polls, for lists and histories: role, build, process and host. */
+/** The identity of a worker in lists and histories: role, build, process and host. */
 export function workerIdentity(build: string): string {
   return `windlass-worker/${build}/${process.pid}@${hostname()}`;
 }
 
-/** The build of a worker of that identity; empty when it does not say. */
+/** The build of a worker with this identity; empty when the identity does not contain it. */
 function buildOfIdentity(identity: string): string {
   return /^windlass-worker\/([^/]+)\//.exec(identity)?.[1] ?? '';
 }
 
-/** The options of a worker that is a version: a run stays with it until it hands over by itself. */
+/** The options of a versioned worker: a run stays on its version until it continues as new. */
 export function deploymentOptions(buildId: string) {
   return {
     useWorkerVersioning: true,
@@ -56,7 +59,7 @@ export function deploymentOptions(buildId: string) {
   } as const;
 }
 
-/** What Temporal says of the worker deployment. */
+/** The worker deployment in Temporal. */
 export async function describeDeployment(client: VersionsClient): Promise<Deployment> {
   try {
     const { workerDeploymentInfo: found, conflictToken } = await within(client, async () =>
@@ -76,7 +79,7 @@ export async function describeDeployment(client: VersionsClient): Promise<Deploy
   } catch (error) {
     if (!isGrpcServiceError(error)) throw error;
     if (error.code === grpcCodes.notFound) return { kind: 'none' };
-    // "Worker Deployment Versions are disabled on this namespace." is a permission denied, too
+    // "Worker Deployment Versions are disabled on this namespace." is reported as permission denied
     if (error.code !== grpcCodes.unimplemented && error.code !== grpcCodes.permissionDenied) throw error;
     return { kind: 'unsupported', why: error.details };
   }
@@ -88,7 +91,7 @@ function millisecondsOf(
   return Number(time?.seconds ?? 0) * 1000 + Math.floor((time?.nanos ?? 0) / 1e6);
 }
 
-/** Who has polled workflow tasks of late: versioned workers of these builds, and unversioned ones. */
+/** Who has polled for workflow tasks recently: versioned workers of these builds, and unversioned ones. */
 export async function pollersOf(client: VersionsClient, builds: readonly string[]): Promise<readonly Poller[]> {
   const { versionsInfo } = await within(client, async () =>
     client.workflowService.describeTaskQueue({
@@ -111,16 +114,16 @@ export async function pollersOf(client: VersionsClient, builds: readonly string[
   return polls.filter(({ atMs }) => latest - atMs <= pollsWithinMs);
 }
 
-/** What is left of a version. */
+/** The state of a version. */
 export interface VersionState {
   readonly isCurrent: boolean;
-  /** Whether a worker of it has polled of late. */
+  /** Whether a worker of it has polled recently. */
   readonly isPolled: boolean;
-  /** Operations that are pinned to it and have not ended. At 0 its workers may end, unless it is current. */
+  /** Open runs that are pinned to it. At 0 its workers may be removed, unless it is current. */
   readonly runs: number;
 }
 
-/** Says what is left of the version of this build; undefined where the server does not version workers. */
+/** The state of the version of this build; undefined where the server does not version workers. */
 export async function versionState(client: VersionsClient, build: string): Promise<VersionState | undefined> {
   const deployment = await describeDeployment(client);
   if (deployment.kind === 'unsupported') return undefined;
@@ -165,7 +168,7 @@ export function workerVersions(client: VersionsClient): WorkerVersions {
       const handle = client.workflow.getHandle(workflowId, runId);
       await unlessEnded(client, async () => {
         await handle.signal(handOverSignal);
-        await handle.signal(changedSignal, null); // who waits for news looks up
+        await handle.signal(changedSignal, null); // wakes a workflow that waits
       });
     },
     async terminate({ workflowId, runId }, reason) {
@@ -181,7 +184,7 @@ function isOneOf(types: readonly string[]): string {
   return `WorkflowType IN (${types.map((type) => `'${type}'`).join(', ')})`;
 }
 
-/** A version as Temporal writes it. */
+/** The name of a version in Temporal's format. */
 function versionName(build: string): string {
   return `${deploymentName}:${build}`;
 }

@@ -9,9 +9,9 @@ import { promisify } from 'node:util';
 const root = dirname(import.meta.dirname);
 
 /**
- * The file that holds all workflows as one script. A bundled role has it beside itself. Else it lies in `dist`, under a
- * name made from what goes into it, and where it is missing a process of its own makes it, because the bundler takes
- * hundreds of megabytes that a worker would never give back.
+ * The file with the bundle of all workflows. A bundled role has it in its own folder. Otherwise it is in `dist`, under
+ * a name derived from its sources; if it is missing, a separate process creates it, because the bundler needs hundreds
+ * of megabytes that a worker would never free.
  */
 export async function workflowBundle(): Promise<string> {
   const beside = join(import.meta.dirname, 'workflows.js');
@@ -29,14 +29,14 @@ export async function workflowBundle(): Promise<string> {
 }
 
 /**
- * Names the workflow code of this release: 16 hexadecimal digits of the SHA-256 of the bundle without its source map. Two
- * releases with equal workflow code have the same.
+ * Identifies the workflow code of this release: 16 hexadecimal digits of the SHA-256 of the bundle without its source
+ * map. Releases with equal workflow code have the same ID.
  */
 export async function workflowBuildId(): Promise<string> {
   return buildIdOf(await readFile(await workflowBundle(), 'utf8'));
 }
 
-/** The build ID of a bundle, from its text. */
+/** The build ID of a bundle, from its content. */
 export function buildIdOf(bundle: string): string {
   const map = bundle.lastIndexOf('//# sourceMappingURL=');
   const code = map < 0 ? bundle : bundle.slice(0, map);
@@ -46,11 +46,11 @@ export function buildIdOf(bundle: string): string {
 async function inOwnProcess(file: string): Promise<void> {
   const writer = JSON.stringify(pathToFileURL(join(import.meta.dirname, 'write-workflow-bundle.ts')).href);
   const script = `import { writeWorkflowBundle } from ${writer}; await writeWorkflowBundle(${JSON.stringify(file)});`;
-  // modules are named by their path from the working directory, in the code and so in the build ID
+  // modules are named by their path from the working directory, in the code and therefore in the build ID
   await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { cwd: root });
 }
 
-/** Changes with the sources of the workflows and with the packages that go into the bundle. */
+/** Changes with the sources of the workflows and with the packages in the bundle. */
 function fingerprint(): string {
   const hash = createHash('sha256');
   const sources = globSync(['workflows/**/*.ts', 'api/**/*.ts'], { cwd: root }).toSorted((a, b) => a.localeCompare(b));

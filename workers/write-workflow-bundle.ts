@@ -4,15 +4,15 @@ import { type BundleOptions, bundleWorkflowCode } from '@temporalio/worker';
 
 const root = dirname(import.meta.dirname);
 
-/** What goes into the bundle, and how modules are named in it. */
+/** The sources of the bundle, and how modules are named in it. */
 export const workflowSources = {
   workflowsPath: join(root, 'workflows/index.ts'),
   workflowInterceptorModules: [join(root, 'workflows/shared/interceptors.ts')],
-  // else by their way from the folder in which the process was started, and the build ID would depend on that
+  // by default paths are relative to the working directory, and the build ID would depend on it
   webpackConfigHook: (config) => ({ ...config, context: root }),
 } satisfies BundleOptions;
 
-/** Bundles the workflows into this file; whoever looks sees all of it or nothing. */
+/** Bundles the workflows into this file atomically: readers see the whole file or none. */
 export async function writeWorkflowBundle(file: string): Promise<void> {
   const { code } = await bundleWorkflowCode(workflowSources);
   const part = `${file}.${process.pid}`;

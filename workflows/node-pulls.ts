@@ -1,4 +1,4 @@
-/** The pulls of one node that a run looks after: each waits for its turn, asks the node, and pauses when that failed. */
+/** The pulls of one node that a run carries out: each waits for a slot, asks the node, and pauses after a failure. */
 import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
 import { referenceOf } from '../api/core/familiar-image.ts';
 import type { NodeRef } from '../api/core/refs.ts';
@@ -23,22 +23,22 @@ import { nodeSilenceMs, pullOnNode } from './shared/activities.ts';
 import { reasonOf } from './shared/refusals.ts';
 import type { Retries } from './shared/until-allowed.ts';
 
-/** One pull that this run looks after. */
+/** One pull of this run. */
 interface PullRun {
   pull: Pull;
   readonly scope: CancellationScope;
-  /** Of the attempt that is under way. */
+  /** The scope of the attempt in progress. */
   attempt?: CancellationScope;
-  /** Its turn has come, and is not over. */
+  /** Whether it has a slot. */
   hasTurn: boolean;
-  /** The pause that it makes is to end now. */
+  /** Whether its present pause is to end now. */
   hurry: boolean;
 }
 
-/** The pulls of one node, and what becomes of them. */
+/** The pulls of one node, and their state. */
 export interface NodePulls {
   readonly nodeImage: NodeRef;
-  /** As the watcher reported it last. */
+  /** The node as last reported by the watcher. */
   node: NodeRef;
   /** Absent: not paused. While it is paused no attempt begins. */
   pausedBy?: string;
@@ -47,19 +47,19 @@ export interface NodePulls {
   /** The NodeImage has to be looked at. */
   wantsLook: boolean;
   readonly runs: Map<string, PullRun>;
-  /** Those that wait for their turn, first come, first served. */
+  /** Pulls that wait for a slot, first come, first served. */
   readonly queue: PullRun[];
-  /** What has ended in this run. A look that is older than the report of it must not begin it again. */
+  /** Pulls that have ended in this run. A look that is older than their report must not begin them again. */
   readonly over: Set<string>;
-  /** What the run before has left, of pulls that have not begun again. */
+  /** Back-offs from the previous run, for pulls that have not begun again. */
   readonly backOffs: Map<string, PullBackOff>;
   readonly reports: PullReports;
 }
 
-/** So many pulls of one node are asked for at once; how many of them the node does at once is its own business. */
+/** How many pulls of one node are requested at the same time; the node itself limits how many it runs. */
 const atOnce = 16;
 
-/** So much later than due a time-out may be reported. */
+/** How much later than due a time-out may be reported. */
 const lateMs = 10_000;
 
 /** No pulls yet. */
@@ -105,7 +105,7 @@ export function startPull(pulls: NodePulls, key: string, tag: OpenTag): void {
     });
 }
 
-/** Ends a pull that nobody wants any more, so nothing is reported about it either. */
+/** Cancels a pull that is no longer wanted; nothing is reported about it. */
 export function stopPull(pulls: NodePulls, key: string): void {
   pulls.runs.get(key)?.scope.cancel();
   pulls.runs.delete(key);
@@ -113,7 +113,7 @@ export function stopPull(pulls: NodePulls, key: string): void {
   giveTurns(pulls);
 }
 
-/** Ends pulls as failed: those of one image, or all. */
+/** Fails pulls: those of one image, or all. */
 export function failPulls(pulls: NodePulls, message: string, image?: string): void {
   for (const [key, run] of pulls.runs) {
     if (image !== undefined && referenceOf(run.pull.tag) !== image) continue;
@@ -128,13 +128,13 @@ export function endPauses({ runs }: NodePulls, image?: string): void {
   for (const run of runs.values()) if (image === undefined || referenceOf(run.pull.tag) === image) run.hurry = true;
 }
 
-/** The node is another one now. Nobody listens for the old one any more, so each attempt is made again on the new one. */
+/** The node was replaced. Nobody polls the old task queue, so each attempt is repeated on the new one. */
 export function moveTo(pulls: NodePulls, node: NodeRef): void {
   pulls.node = node;
   for (const { attempt } of pulls.runs.values()) attempt?.cancel();
 }
 
-/** Gives turns to those that have waited longest. A pull that pauses has given its place to the next. */
+/** Gives slots to the pulls that have waited longest. A pull that pauses has given its slot to the next. */
 export function giveTurns({ runs, queue, pausedBy, isDraining }: NodePulls): void {
   if (pausedBy !== undefined || isDraining) return;
   let free = atOnce - [...runs.values()].filter(({ hasTurn }) => hasTurn).length;
@@ -147,7 +147,7 @@ export function giveTurns({ runs, queue, pausedBy, isDraining }: NodePulls): voi
   }
 }
 
-/** Goes through one pull until it has ended. */
+/** Carries out one pull to its end. */
 async function work(pulls: NodePulls, key: string, run: PullRun): Promise<void> {
   for (;;) {
     const { pull, step } = nextStep(run.pull, Date.now(), nodeSilenceMs);
@@ -164,7 +164,7 @@ async function work(pulls: NodePulls, key: string, run: PullRun): Promise<void> 
       case 'attempt': {
         pulls.queue.push(run);
         giveTurns(pulls);
-        // NP-6: one whose turn comes at once was never waiting, and is not reported as if
+        // NP-6: a pull that gets a slot at once was never waiting, and is not reported as such
         if (!run.hasTurn) await condition(() => run.hasTurn);
         const attempt = beginAttempt(pulls, key, run);
         try {
@@ -175,7 +175,7 @@ async function work(pulls: NodePulls, key: string, run: PullRun): Promise<void> 
           }
           run.pull = heard(run.pull, news, Date.now());
         } catch (error) {
-          // the node is another one now: the next attempt goes there
+          // the node was replaced: the next attempt goes to the new one
           if (!isCancellation(error) || run.scope.consideredCancelled) throw error;
         } finally {
           delete run.attempt;
@@ -193,7 +193,7 @@ function beginAttempt(pulls: NodePulls, key: string, run: PullRun): Cancellation
   run.attempt = attempt;
   const { wait } = run.pull;
   run.pull = begun(run.pull, Date.now());
-  // a node that was silent, or a runtime that was away, still is until it answers
+  // a silent node, or a missing runtime, is reported until there is an answer
   if (wait !== undefined && wait.reason !== 'BackingOff') run.pull = { ...run.pull, wait };
   reportPull(pulls, key, run);
   return attempt;
@@ -216,13 +216,13 @@ async function tryOnce(
     return result.kind === 'superseded' ? 'superseded' : result;
   } catch (error) {
     const news = newsOf(error);
-    // a time-out that comes late: nobody was there to report it in time
+    // a time-out that is reported late: Temporal or the workers were away at the time
     const isLate = Date.now() - askedAtMs > step.silenceMs + lateMs;
     return news !== 'superseded' && news.kind === 'silent' && isLate ? { kind: 'interrupted' } : news;
   }
 }
 
-/** What a failed attempt says: about the node, or about what it needs. */
+/** What a failed attempt means: about the node, or about the pull. */
 function newsOf(error: unknown): PullNews | 'superseded' {
   if (isCancellation(error)) throw error;
   const why = reasonOf(error);
@@ -238,7 +238,7 @@ function newsOf(error: unknown): PullNews | 'superseded' {
   }
 }
 
-/** The NodeImage asks for something else now, so what it asks for is looked at. */
+/** The NodeImage has changed, so it is looked at again. */
 function forget(pulls: NodePulls, key: string): void {
   pulls.wantsLook = true;
   pulls.runs.delete(key);

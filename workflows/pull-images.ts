@@ -24,7 +24,7 @@ import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHan
 import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** What a run leaves to the next one; all else stands in the NodeImage. */
+/** What a run hands over to the next one; everything else is in the NodeImage. */
 export interface PullHandOver {
   readonly operator: OperatorHandOver;
   readonly pausedBy?: string | undefined;
@@ -37,22 +37,22 @@ const pullHandOver: Fields<PullHandOver> = {
   backOffs: listOf(object<PullBackOff>({ key: text, failures: number, notBeforeMs: number })),
 };
 
-/** So many parts of a look are taken at once. What they do not hold is looked at when these have ended. */
+/** The maximum number of parts that are read at once. The rest is read when these tags are complete. */
 const mostParts = 64;
 
-/** What a run knows of the NodeImage. */
+/** What a run knows about the NodeImage. */
 interface Looks {
-  /** Whether the status still has to say if an operator paused an earlier run: there a pause outlives a run that is lost. */
+  /** Whether a pause of an earlier run still has to be read from the status, which keeps it if a run is lost. */
   asksForPause: boolean;
   hasLooked: boolean;
-  /** What ends pulls that this run does not know before its first look. */
+  /** Commands that arrived before the first look, and are applied after it. */
   readonly early: (() => void)[];
-  /** The status names something that nobody asks for. */
+  /** The status contains tags that are not in the spec. */
   isStale: boolean;
   isMoreOpen: boolean;
 }
 
-/** What a look has found open. */
+/** The open tags that a look has found. */
 interface SeenTags {
   readonly tags: readonly OpenTag[];
   /** Nothing else is open. */
@@ -60,8 +60,8 @@ interface SeenTags {
 }
 
 /**
- * Keeps the images of one node true: pulls what the NodeImage asks for and writes down how that went. It ends when nothing
- * is open. While it runs, nothing else pulls on that node for Windlass.
+ * Maintains the images of one node: pulls what the NodeImage requests and reports the results. It completes when
+ * nothing is open. While it runs, nothing else pulls on that node for Windlass.
  */
 export async function pullImages(operation: PullOperation, handOver?: unknown): Promise<void> {
   const { nodeImage } = operation;
@@ -107,16 +107,16 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
   });
 }
 
-/** Whether nothing is under way. */
+/** Whether nothing is in progress. */
 function isQuiet({ runs, reports }: NodePulls): boolean {
   return runs.size === 0 && reports.isDone();
 }
 
 function mayHandOver(pulls: NodePulls, { operator }: OperationRun): boolean {
-  // a full history takes nothing new; another version can wait for a moment without attempts
+  // with a full history nothing new begins; a move to another version can wait for a moment without attempts
   pulls.isDraining ||= workflowInfo().continueAsNewSuggested;
   const isDue = pulls.isDraining || operator.isHandOverDue();
-  // a command is obeyed once it is known who gave it
+  // a command is carried out once its sender is known
   if (!isDue || operator.unidentified() > 0) return false;
   return pulls.reports.isDone() && [...pulls.runs.values()].every(({ attempt }) => attempt === undefined);
 }
@@ -152,8 +152,8 @@ async function lookAndTakeIn(
 }
 
 /**
- * What is open, read in parts that fit into history: all of it, or the first so many parts. Undefined when there is
- * nothing to look after.
+ * The open tags, read in parts that fit into the history: all of them, or the first parts. Undefined when there is
+ * nothing to do.
  */
 async function lookAtAll(
   operation: PullOperation,
@@ -172,7 +172,7 @@ async function lookAtAll(
       operator,
     );
     if (part.kind === 'gone') return undefined;
-    // it has changed between two parts: what was at the seam may be missing
+    // it has changed between two parts: tags at the boundary may be missing
     if (version !== undefined && version !== part.resourceVersion) {
       tags = [];
       version = undefined;
@@ -197,7 +197,7 @@ function takePauseFrom(waitingFor: WaitingFor | undefined, pulls: NodePulls, loo
   looks.asksForPause = false;
 }
 
-/** Who has paused the node, as the status says it. */
+/** Who has paused the node, according to the status. */
 function pauserIn({ blockedBy }: WaitingFor): string {
   return blockedBy[0]?.replace(/^operator\//, '') || 'an operator';
 }
@@ -207,19 +207,19 @@ function takeIn({ tags, isAll }: SeenTags, pulls: NodePulls, looks: Looks): void
   const wanted = new Map(tags.map((tag) => [pullKey(tag), tag]));
   if (isAll) {
     for (const key of [...runs.keys()]) if (!wanted.has(key)) stopPull(pulls, key); // NP-3
-    // it has been seen that it is over; who wants the same again begins with the same version
+    // its end was seen; a new request for the same image has the same version again
     for (const key of over) if (!wanted.has(key)) over.delete(key);
   }
   for (const [key, tag] of wanted) if (!runs.has(key) && !over.has(key)) startPull(pulls, key, tag);
-  // where nothing has begun, another look would show the same
+  // if nothing has begun, another look would show the same
   looks.isMoreOpen = !isAll && runs.size > 0;
-  // a status that says Waiting or Pulling of what has ended here meanwhile is written over by what is under way
+  // a status with Waiting or Pulling for a pull that has ended meanwhile is overwritten by the write in progress
   void pulls.reports.write();
 }
 
 // --------------------------------------------------------------------------------------------------------- commands
 
-/** Obeys what does not depend on who gave it. */
+/** Carries out what does not depend on the sender. */
 function obeyAtOnce(pulls: NodePulls, looks: Looks, { name, by, target }: OperatorCommand): void {
   if (name === 'pause') pulls.pausedBy = by ?? 'an operator';
   if (name === 'resume') {
@@ -231,7 +231,7 @@ function obeyAtOnce(pulls: NodePulls, looks: Looks, { name, by, target }: Operat
   void pulls.reports.write();
 }
 
-/** Obeys what names its sender in the status. */
+/** Carries out what names its sender in the status. */
 function obey(pulls: NodePulls, looks: Looks, { name, target }: OperatorCommand, by: string): void {
   if (name === 'pause' && pulls.pausedBy !== undefined) pulls.pausedBy = by;
   if (name === 'abort') onceLooked(looks, () => failPulls(pulls, pullMessage.aborted(by)));
@@ -239,7 +239,7 @@ function obey(pulls: NodePulls, looks: Looks, { name, target }: OperatorCommand,
   void pulls.reports.write();
 }
 
-/** Acts once it is known what is open. */
+/** Acts after the first look. */
 function onceLooked({ hasLooked, early }: Looks, act: () => void): void {
   if (hasLooked) act();
   else early.push(act);

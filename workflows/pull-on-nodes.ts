@@ -10,7 +10,7 @@ import { type OperatorCommand, type OperatorHandOver, operatorHandOver } from '.
 import type { Fields } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** What a run leaves to the next one; all else stands on the job. */
+/** What a run hands over to the next one; everything else is on the job. */
 export interface PullJobHandOver {
   readonly operator: OperatorHandOver;
 }
@@ -18,8 +18,9 @@ export interface PullJobHandOver {
 const pullJobHandOver: Fields<PullJobHandOver> = { operator: operatorHandOver };
 
 /**
- * Steers one job that pulls an image on many nodes. The watcher chooses the nodes and counts them; this operation receives
- * pause, resume, retry and abort, writes them down on the job, where the watcher obeys them, and ends when the job has.
+ * Receives the commands for one job that pulls an image on many nodes. The watcher selects the nodes and counts the
+ * results; this operation receives pause, resume, retry and abort, writes them to the job, where the watcher carries
+ * them out, and completes when the job has.
  */
 export async function pullOnNodes(operation: PullJobOperation, handOver?: unknown): Promise<void> {
   const { job } = operation;
@@ -52,12 +53,12 @@ export async function pullOnNodes(operation: PullJobOperation, handOver?: unknow
       const hasWork = () => wantsLook || commands.length > 0;
       const isDue = () => operator.isHandOverDue() && operator.unidentified() === 0;
       await condition(() => hasWork() || isDue());
-      // all that counts is written down on the job
+      // everything that matters is written on the job
       if (!hasWork()) await handOverTo<typeof pullOnNodes>([operation, { operator: operator.handOver() }]);
     }
   });
 
-  /** Writes a command down on the job. */
+  /** Writes a command to the job. */
   async function steer(command: OperatorCommand, by: string): Promise<void> {
     const { name } = command;
     await untilAllowed(

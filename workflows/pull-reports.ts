@@ -1,4 +1,4 @@
-/** What is written into a NodeImage about its pulls: one write at a time; a report that is overtaken is never written. */
+/** Writes reports about pulls into a NodeImage: one write at a time; a superseded report is never written. */
 import { CancellationScope } from '@temporalio/workflow';
 import { sameJson } from '../api/base/json.ts';
 import { referenceOf } from '../api/core/familiar-image.ts';
@@ -11,21 +11,21 @@ import { type Displayed, newDisplay } from './shared/display.ts';
 import { type Retries, untilAllowed } from './shared/until-allowed.ts';
 
 export interface PullReports {
-  /** Has this written about a pull, with the next write. */
+  /** Adds a report about a pull to the next write. */
   readonly put: (key: string, pull: Pull) => void;
-  /** Nothing is to be written about this pull. */
+  /** Drops the report about this pull. */
   readonly drop: (key: string) => void;
-  /** Writes all there is to write, unless that is under way. */
+  /** Writes all pending reports, unless a write is in progress. */
   readonly write: () => Promise<void>;
-  /** Writes the status without a new report, so that what nobody asks for any more is removed. */
+  /** Writes the status without a new report, so that tags that are not in the spec are removed. */
   readonly cleanUp: () => Promise<void>;
-  /** The wait that stands in the status, as a look has shown it. */
+  /** Records the wait that a look has found in the status. */
   readonly seen: (waitingFor: WaitingFor | undefined) => void;
   /** Whether everything is written. */
   readonly isDone: () => boolean;
 }
 
-/** `waitingFor`: what the node waits for now, of which the given wait was written last. */
+/** `waitingFor`: what the node waits for now; its argument is the wait that was written last. */
 export function newPullReports(
   nodeImage: NodeRef,
   operator: Retries,
@@ -42,7 +42,7 @@ export function newPullReports(
     write: () => {
       if (isWriting) return Promise.resolve();
       isWriting = true;
-      // a pull that has something to report may be cancelled; its report is not
+      // the pull may be cancelled, but not its report
       return CancellationScope.nonCancellable(writeAll);
     },
     cleanUp: () => writeOne('clean up', nextReport(nodeImage, [], waitingFor(written))),
@@ -54,7 +54,7 @@ export function newPullReports(
 
   async function writeAll(): Promise<void> {
     try {
-      // what begins in the same moment is reported together
+      // reports of the same moment are written together
       await Promise.resolve();
       for (;;) {
         const wait = waitingFor(written);

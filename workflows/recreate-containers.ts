@@ -26,7 +26,7 @@ import { newReporter } from './shared/reporter.ts';
 import { after } from './shared/timers.ts';
 import { type Refused, untilAllowed } from './shared/until-allowed.ts';
 
-/** What reaches the operation of a pod. `changed`: something that it looks at has, so it looks again. */
+/** An event for the operation of a pod. `changed`: something has changed, so it looks again. */
 export type RestartEvent = RecreateEvent | { readonly kind: 'changed' };
 
 type OpenRequest = Extract<RequestLook, { kind: 'open' }>;
@@ -37,13 +37,13 @@ export interface Recreation {
   readonly request: OpenRequest;
   readonly inbox: Inbox<RestartEvent>;
   readonly operator: Operator;
-  /** As the last look showed it. */
+  /** The node as last read. */
   node: NodeRef;
   progress: Progress;
 }
 
 /**
- * Recreates the containers of one request, if there is anything left to do for it. It is a part of the workflow
+ * Recreates the containers of one request, if anything is left to do for it. It is a part of the workflow
  * `restartContainers`, whose ID is the lock on the pod.
  */
 export async function recreateContainers(
@@ -58,7 +58,7 @@ export async function recreateContainers(
   return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run);
 }
 
-/** Carries the request out, as far as one history holds it. */
+/** Carries out the request, until it is done or the history is full. */
 async function recreate(recreation: Recreation, run: OperationRun): Promise<'ended' | 'historyFull'> {
   const { inbox, operator } = recreation;
   const report = newStatusReport(recreation);
@@ -66,7 +66,7 @@ async function recreate(recreation: Recreation, run: OperationRun): Promise<'end
   considerTimeAway(recreation);
 
   for (;;) {
-    // nothing is begun on events that have not been read: one may be an abort
+    // nothing begins before all events are read: one may be an abort
     if (inbox.isEmpty()) beginDue();
     report.update();
     if (recreation.progress.end) steps.endWaits();
@@ -97,7 +97,7 @@ async function recreate(recreation: Recreation, run: OperationRun): Promise<'end
   }
 }
 
-/** The pod may be gone, and the deadline past, since long when Temporal was away: then nothing is begun. */
+/** After a Temporal outage the pod may be gone, or the deadline long past: then nothing begins. */
 function considerTimeAway(recreation: Recreation): void {
   const { request, inbox } = recreation;
   if (request.podGone) recreation.progress = applyEvent(recreation.progress, { kind: 'podGone' });
@@ -107,7 +107,7 @@ function considerTimeAway(recreation: Recreation): void {
   else after(leftMs, 'activeDeadlineSeconds', () => inbox.put({ kind: 'deadline' }));
 }
 
-/** Nothing is under way that only this run knows of. */
+/** Whether nothing is in progress that only this run knows about. */
 function canBeHandedOver(progress: Progress): boolean {
   const { inFlight, end, drain } = progress;
   const busy = inFlight.stopping !== undefined || inFlight.recording !== undefined || drain === 'running';
@@ -116,7 +116,7 @@ function canBeHandedOver(progress: Progress): boolean {
 
 // ---------------------------------------------------------------------------------------------------------- looking
 
-/** The whole request, read in parts that fit into history; nothing when there is nothing left to do for it. */
+/** The whole request, read in parts that fit into the history; undefined when there is nothing left to do for it. */
 async function readOpenRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
   const containers: OpenRequest['containers'][number][] = [];
   for (;;) {
@@ -142,8 +142,8 @@ async function lookAtRequest(
 }
 
 /**
- * Looks whether the request, its pod and its node are still there. A wish that comes during a look may be about
- * something newer than what it sees, so one more look follows; all who wish wait for the last.
+ * Checks whether the request, its pod and its node still exist. A call during a look may be about something newer, so
+ * one more look follows; all callers wait for the last look.
  */
 function requestWatch(recreation: Recreation, report: StatusReport): () => Promise<void> {
   const { operation, request, operator } = recreation;
@@ -152,11 +152,11 @@ function requestWatch(recreation: Recreation, report: StatusReport): () => Promi
 
   return () => {
     isWished = true;
-    // several wait for it, so the end of one of them must not end it
+    // several steps wait for it, so the cancellation of one must not cancel it
     looking ??= CancellationScope.nonCancellable(async () => {
       while (isWished) {
         isWished = false;
-        // none of the containers: how they are is known here
+        // without the containers: their state is known here
         const found = await lookAtRequest(operation, request.containers.length, operator, report.lookRefused);
         report.lookAllowed();
         takeIn(found, recreation, report);
@@ -179,14 +179,14 @@ function takeIn(found: RequestLook, recreation: Recreation, report: StatusReport
 
 // -------------------------------------------------------------------------------------------------------- reporting
 
-/** The status of the request, as it is written down while the progress changes. */
+/** Reports the status of the request as the progress changes. */
 interface StatusReport {
-  /** Reports what the progress says now. */
+  /** Reports the status of the current progress. */
   readonly update: () => void;
-  /** Reports that the request cannot be looked at, until that is allowed. */
+  /** Reports that the request may not be read, until it may be. */
   readonly lookRefused: (why: Refused) => void;
   readonly lookAllowed: () => void;
-  /** The wait that stands in the status; perhaps somebody else has written it. */
+  /** Records the wait in the status, which may have been written by somebody else. */
   readonly overwrittenBy: (waitingFor: OpenRequest['waitingFor']) => void;
   readonly flushed: () => Promise<void>;
 }
@@ -252,7 +252,7 @@ function statusNow(
   };
 }
 
-/** Writes what has changed, in the status and in what Temporal shows. Answers what stands now. */
+/** Writes the changes to the status and to Temporal's search attributes. Returns the written status. */
 async function writeStatus(
   operation: RestartOperation,
   before: ReportedStatus,
@@ -273,7 +273,7 @@ async function writeStatus(
   return withDelta(before, delta);
 }
 
-/** Makes the operation findable by what it does now. */
+/** Sets the search attributes of the operation. */
 function showPhase({ request }: RestartOperation, { phase, waitingFor }: ReportedStatus): void {
   upsertSearchAttributes({
     [searchAttributes.name]: [request.name],

@@ -1,4 +1,4 @@
-/** The steps by which the containers of a request are recreated: one activity, or two, for each action of the plan. */
+/** The steps that recreate the containers of a request: one or two activities for each action of the plan. */
 import { CancellationScope, isCancellation, sleep } from '@temporalio/workflow';
 import { whenPassed } from '../api/base/time.ts';
 import type { RecreateEvent, RecreateStep } from './plan/recreate/events.ts';
@@ -9,25 +9,25 @@ import { kube, nodeSilenceMs, onNode, silenceSlice, untilItWorks } from './share
 import { reasonOf } from './shared/refusals.ts';
 import { after, longestMs } from './shared/timers.ts';
 
-/** The steps of one request. Whatever becomes of a step is put into the inbox as an event. */
+/** The steps of one request. The result of each is put into the inbox as an event. */
 export interface RecreateSteps {
-  /** Starts what the plan wants to be under way. */
+  /** Starts an action of the plan. */
   readonly begin: (action: Action) => void;
   /** Looks at the request, its pod and its node again. */
   readonly lookAgain: () => Promise<void>;
-  /** Ends the waits for new instances: nobody needs to know any more. */
+  /** Cancels the waits for new instances: their results are no longer needed. */
   readonly endWaits: () => void;
 }
 
 type ActionOf<Kind extends Action['kind']> = Extract<Action, { kind: Kind }>;
 
-/** A step, and the container that it is about. */
+/** A step, and its container. */
 interface StepRef {
   readonly during: RecreateStep;
   readonly container?: string;
 }
 
-/** `lookAgain`: answers once a look at the request that began after the call is over. */
+/** `lookAgain`: resolves after a look at the request that began after the call. */
 export function newSteps(recreation: Recreation, lookAgain: () => Promise<void>): RecreateSteps {
   const { inbox } = recreation;
   const waits = new CancellationScope();
@@ -78,7 +78,7 @@ export function newSteps(recreation: Recreation, lookAgain: () => Promise<void>)
     }
   }
 
-  /** CRR-12: the silence before a first answer is added up from the slices that ended on time. */
+  /** CRR-12: the silence before a first answer is the sum of the slices that ended on time. */
   function isSilent({ during }: StepRef, tookMs: number): boolean {
     if (during !== 'look' || recreation.progress.phase === 'Recreating') return true;
     if (tookMs <= silenceSlice.ms + silenceSlice.lateMs) silentMs += silenceSlice.ms;
@@ -116,7 +116,7 @@ function carryOut(action: Action, recreation: Recreation, lookAgain: () => Promi
 
 async function lookAtContainers({ containers }: ActionOf<'look'>, recreation: Recreation): Promise<RecreateEvent> {
   const { operation, progress } = recreation;
-  // gives up after a while to say why, and then asks on
+  // stops after some attempts to report the reason, and then continues
   const maximumAttempts = progress.runtimeAway === undefined ? 4 : 20;
   const seen = await onNode(recreation.node.uid)['node.v1.lookAtContainers'].executeWithOptions(
     {
@@ -134,7 +134,7 @@ async function drainPod({ graceSeconds }: ActionOf<'drain'>, { operation }: Recr
   const summary = `take ${operation.pod.name} out of service`;
   const { since, isHeld } = await kube.takeOutOfService.executeWithOptions({ summary }, [operation]);
   if (isHeld) {
-    // unready is seen before anything stops, however short the grace period
+    // other components see the pod as unready before anything stops, however short the grace period
     const seen = `see ${operation.pod.name} drained`;
     await kube.awaitDrained.executeWithOptions({ summary: seen }, [operation.pod]);
   }

@@ -21,15 +21,15 @@ import { reasonOf } from './shared/refusals.ts';
 import { listOf, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** What the next run has to know. */
+/** What is handed over to the next run. */
 export type RefreshHandOver = Pick<RefreshProgress, 'pausedBy' | 'skipped'>;
 
-/** What a run before may have left. */
+/** The shape of what a previous run has handed over. */
 export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text), skipped: listOf(text) });
 
 /**
- * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It is
- * a part of the workflow `restartContainers`, whose ID is the lock on the pod.
+ * Stops the containers of a pod that run with an old environment, until none is left that this run has not stopped. It
+ * is a part of the workflow `restartContainers`, whose ID is the lock on the pod.
  */
 export async function refreshEnvironment(
   operation: RefreshOperation,
@@ -50,7 +50,7 @@ export async function refreshEnvironment(
 
     switch (decision.kind) {
       case 'done':
-        // a change that was received during the look may be newer than what it saw
+        // a change during the look may be newer than what it saw
         if (inbox.isEmpty() || progress.aborted) return 'ended';
         break;
       case 'wait': {
@@ -70,12 +70,12 @@ export async function refreshEnvironment(
     }
   }
 
-  /** What has not been read, or has no name yet, would be lost to the next run. */
+  /** An unread event, or a command without a known sender, would be lost to the next run. */
   function mayHandOver(): boolean {
     return operator.isHandOverDue() && inbox.isEmpty() && operator.unidentified() === 0;
   }
 
-  /** Waits for an event, or until it may hand over; false when nothing came in time. */
+  /** Waits for an event, or until a hand-over is possible; false when no event arrived in time. */
   async function anyEvent(ms: number | undefined): Promise<boolean> {
     const isThere = () => !inbox.isEmpty() || mayHandOver();
     if (ms !== undefined) return await condition(isThere, ms);
@@ -91,7 +91,7 @@ function displayed(decision: RefreshDecision): Displayed {
   return { details: waitingFor ? `${reason}: ${waitingFor.unblock}` : '', phase, reason };
 }
 
-/** Names of containers travel in one payload with all else that is handed over. */
+/** Names of containers are in one payload with everything else that is handed over. */
 const mostSkippedBytes = 500;
 
 async function lookAtEnvironment(operation: RefreshOperation, operator: Operator): Promise<EnvironmentLook> {
@@ -99,7 +99,7 @@ async function lookAtEnvironment(operation: RefreshOperation, operator: Operator
   return await untilAllowed(() => look.lookAtEnvironment.executeWithOptions({ summary }, [operation]), operator);
 }
 
-/** Stops one instance. Whatever becomes of it is an event. */
+/** Stops one instance. The result is an event. */
 async function stop({ pod }: RefreshOperation, nodeUid: string, instance: StaleInstance): Promise<RefreshEvent> {
   const { name: container, runtime, containerId } = instance;
   try {

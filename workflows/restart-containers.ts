@@ -16,7 +16,7 @@ import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import type { Fields } from './shared/shape.ts';
 
-/** What a run leaves to the next one. */
+/** What a run hands over to the next one. */
 export interface RestartHandOver {
   readonly operator: OperatorHandOver;
   /** Of the same work. */
@@ -26,8 +26,8 @@ export interface RestartHandOver {
 const restartHandOver: Fields<RestartHandOver> = { operator: operatorHandOver, refresh: refreshHandOver };
 
 /**
- * Recreates the containers that one request names, in the pod that the workflow ID names, or those whose environment is
- * older than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
+ * Recreates the containers of one request in the pod that the workflow ID names, or those whose environment is older
+ * than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
  * continues with the next work on the pod, if there is any: `queued` is what an earlier run has received.
  */
 export async function restartContainers(
@@ -51,8 +51,8 @@ export async function restartContainers(
     {
       changed: (payload) => {
         next = nextWork(operation, next, payload);
-        // also when it is about other work: that work waits for this run to end, and perhaps it should have ended.
-        // What came before the run began is older than its first look.
+        // also when it is about other work: that work waits for this run to end, and this run may have to end because
+        // of it. A signal from before the run began is older than its first look.
         if (hasBegun) inbox.put({ kind: 'changed' });
       },
       command: (command) => inbox.put({ kind: 'command', command }),
@@ -70,8 +70,8 @@ export async function restartContainers(
         : await refreshEnvironment(operation, inbox, run.operator, before.refresh);
     if (end === 'ended') await run.announced();
     else {
-      // it has waited for that already: what is signalled from now on would be lost to the next run.
-      // All other progress is in the cluster, so the next run needs only the same references.
+      // the run has waited for all events already: a later signal would be lost to the next run. All other progress is
+      // in the cluster, so the next run needs only the same references.
       const rest = { operator: run.operator.handOver(), ...(end !== 'historyFull' && { refresh: end }) };
       await handOverTo<typeof restartContainers>([operation, next, rest]);
     }
@@ -81,7 +81,7 @@ export async function restartContainers(
   });
 }
 
-/** The work that follows on the same pod, once a signal `changed` is received. */
+/** The next work on the same pod, after a signal `changed`. */
 function nextWork(current: RestartWork, next: RestartWork | undefined, payload: unknown): RestartWork | undefined {
   const { operation: other, withdrawn } = parseRestartChanged(payload);
   if (!other || other.pod.uid !== current.pod.uid || isSameWork(other, current)) return next;
@@ -94,7 +94,7 @@ function announceOn(request: Extract<RestartWork, { request: unknown }>['request
     kube.announceCommand.executeWithOptions(options, [{ request, ...event }]);
 }
 
-/** Hands the pod over to the next work on it, under the name of the object that the work is for. */
+/** Continues as new with the next work on the pod, under the name of that work's object. */
 async function continueWith(next: RestartWork, rest: RestartHandOver): Promise<never> {
   const { namespace, name } = 'request' in next ? next.request : next.pod;
   const kind = 'request' in next ? crr.kind : 'Pod';

@@ -32,7 +32,7 @@ import { reasonOf, type StepFailure } from './shared/refusals.ts';
 import { type Fields, number } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
-/** What a run leaves to the next one; all else stands on the pod. */
+/** What a run hands over to the next one; everything else is on the pod. */
 export interface SidecarHandOver extends Pick<TerminationProgress, 'failures' | 'refusals'> {
   readonly operator: OperatorHandOver;
 }
@@ -40,8 +40,8 @@ export interface SidecarHandOver extends Pick<TerminationProgress, 'failures' | 
 const sidecarHandOver: Fields<SidecarHandOver> = { operator: operatorHandOver, failures: number, refusals: number };
 
 /**
- * Ends the sidecars of one pod whose main containers are done: looks, does the one step that is due, looks again, until
- * nothing is left. All that it knows stands in the cluster, so a run that is lost is simply started again.
+ * Terminates the sidecars of one pod whose main containers have completed: looks, does the next step, looks again,
+ * until nothing is left. All its knowledge is in the cluster, so a lost run is simply started again.
  */
 export async function terminateSidecars(operation: SidecarOperation, handOver?: unknown): Promise<void> {
   const { pod } = operation;
@@ -73,7 +73,7 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
 interface Memory {
   readonly progress: () => TerminationProgress;
   readonly apply: (event: TerminationEvent) => void;
-  /** Waits until more has been received than that; false when nothing has in that time. */
+  /** Waits until more events than this have been received; false after that time without any. */
   readonly receives: (moreThan: number, ms?: number) => Promise<boolean>;
 }
 
@@ -100,7 +100,7 @@ interface Termination {
   readonly operator: Operator;
 }
 
-/** A look that shows something left to do. `received`: so many events it does not miss. */
+/** A look that shows something left to do. `received`: the number of events that it includes. */
 interface OpenLook {
   readonly decision: Exclude<SidecarDecision, { kind: 'done' }>;
   readonly status: TerminationStatus;
@@ -127,7 +127,7 @@ async function untilEnded(termination: Termination): Promise<'ended' | 'historyF
       if (end) return end;
       continue;
     }
-    // only now: what is not handed over has been obeyed, and a pause stands in the status
+    // only now: everything that is not handed over has been carried out, and a pause is in the status
     if (!memory.progress().mayTryAgain && (await mayHandOver(termination, received))) return 'historyFull';
     await proceed(termination, seen);
   }
@@ -158,7 +158,7 @@ async function obey(
   }
 }
 
-/** Whether the run is to hand over, and nothing has come that is not obeyed yet: it would be lost to the next run. */
+/** Whether the run is to hand over, and no event is left that would be lost to the next run. */
 async function mayHandOver({ memory, run, operator }: Termination, received: number): Promise<boolean> {
   if (!operator.isHandOverDue()) return false;
   await condition(() => operator.unidentified() === 0);
@@ -188,7 +188,7 @@ async function proceed(termination: Termination, { decision, status, received }:
   await doStep(termination, decision.step, { status, received });
 }
 
-/** Does the step. One that is refused is reported as a wait, and followed by a pause. */
+/** Does the step. A rejected one is reported as a wait, and followed by a pause. */
 async function doStep(
   termination: Termination,
   step: SidecarStep,
@@ -211,7 +211,7 @@ async function doStep(
 async function reportWait({ pod, operator }: Termination, status: TerminationStatus, wait: Wait): Promise<void> {
   show(wait);
   const waitingFor = waitingOnBlockersSince(status.waitingFor, wait, timestamp(Date.now()));
-  // how far a stop is, its request says
+  // the progress of a stop is in its request
   await report(pod, operator, status, { ...status, waitingFor: wait.reason === 'Stopping' ? undefined : waitingFor });
 }
 
@@ -220,7 +220,7 @@ async function lookAt(pod: SidecarOperation['pod'], operator: Operator): Promise
   return await untilAllowed(() => look.lookAtSidecars.executeWithOptions({ summary }, [{ pod }]), operator);
 }
 
-/** Does the step; answers why it was refused, if it was. */
+/** Does the step; returns why it was rejected, if it was. */
 async function attempt(pod: SidecarOperation['pod'], step: SidecarStep): Promise<Refusal | undefined> {
   try {
     const input = { pod, step };
@@ -236,7 +236,7 @@ type Refusal = Extract<StepFailure, { kind: 'refused' }>;
 
 const mostRefusalBytes = 600;
 
-/** As people read it: `request the stop of proxy@job-7`. */
+/** For people: `request the stop of proxy@job-7`. */
 function summaryOf({ kind, containers }: SidecarStep, pod: string): string {
   const [first = '', ...others] = containers;
   const target = `${first}${others.length > 0 ? ` and ${others.length} more` : ''}@${pod}`;
@@ -268,10 +268,10 @@ async function report(
   );
 }
 
-/** A status of which a field may be taken away. */
+/** A status of which fields may be removed. */
 type Loose = { readonly [Field in keyof TerminationStatus]: TerminationStatus[Field] | undefined };
 
-/** Makes the operation findable by what it does now; without a wait it has ended. */
+/** Sets the search attributes of the operation; without a wait it has completed. */
 function show(wait: Wait | undefined): void {
   const reason = wait?.reason ?? '';
   setCurrentDetails(wait ? `${reason}: ${wait.unblock}` : '');

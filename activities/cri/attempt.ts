@@ -1,32 +1,32 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import type { NodeProgress } from './contract.ts';
 
-/** One attempt of Temporal's at an activity. */
+/** One attempt of a Temporal activity. */
 export interface Attempt<Progress = NodeProgress> {
-  /** The same for all attempts at one activity, and for no other activity. */
+  /** The same for all attempts of one activity, and unique to it. */
   readonly operation: string;
   /** Aborted when this attempt is no longer wanted; the reason is the failure to end with. */
   readonly cancellation: AbortSignal;
   heartbeat(progress: Progress): void;
 }
 
-/** Time as the activities of a node see it. */
+/** The clock of a node's activities. */
 export interface Clock {
-  /** Milliseconds since 1970 by the clock of the node, for comparison with what the runtime wrote. */
+  /** Milliseconds since 1970 by the node's clock, for comparison with the runtime's times. */
   nowMs(): number;
-  /** Milliseconds that nobody sets back or forth, for measuring. */
+  /** A monotonic clock in milliseconds, for measuring. */
   monotonicMs(): number;
   /** Returns early, without an error, when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** How long an attempt stays silent at most: it is by heartbeats that it learns of its cancellation. */
+/** The longest time between heartbeats: an attempt learns of its cancellation through them. */
 export const heartbeatMs = 3_000;
 
-/** When an attempt speaks first: most stops are over by then, and Temporal need not write down what they were about. */
+/** The delay of the first heartbeat: most stops end before it, and Temporal need not store any details. */
 const firstHeartbeatMs = 250;
 
-/** Sends heartbeats until it is stopped: one soon, one every few seconds, and one whenever it is told to. */
+/** Sends heartbeats until it is stopped: one soon, one every few seconds, and one on request. */
 export class Heartbeats<Progress = NodeProgress> {
   readonly #attempt: Attempt<Progress>;
   #timer: NodeJS.Timeout;
@@ -46,11 +46,11 @@ export class Heartbeats<Progress = NodeProgress> {
   }
 
   stop(): void {
-    clearTimeout(this.#timer); // an interval, too
+    clearTimeout(this.#timer); // clears intervals, too
   }
 }
 
-/** Waits for something that goes on by itself, for as long as this attempt is wanted. */
+/** Waits for a promise for as long as this attempt is wanted. The work behind it continues by itself. */
 export async function unlessCancelled<Value>(
   attempt: Pick<Attempt, 'cancellation'>,
   outcome: Promise<Value>,
@@ -67,11 +67,11 @@ export async function unlessCancelled<Value>(
   }
 }
 
-/** Wakes one waiter. A call that comes while nobody waits ends the next wait at once. */
+/** Wakes one waiter. A call while nobody waits ends the next wait at once. */
 export class Wake {
   #called = Promise.withResolvers<void>();
 
-  /** Bound, so that it can be a listener as it is. */
+  /** Bound, so that it can be used as a listener. */
   readonly call = (): void => this.#called.resolve();
 
   async orAfter(ms: number, clock: Clock): Promise<void> {
@@ -82,12 +82,12 @@ export class Wake {
   }
 }
 
-/** The failure by which Temporal knows that an attempt ended because it was cancelled. */
+/** The failure by which Temporal recognises a cancelled attempt. */
 export function cancelledFailure(cancellation: AbortSignal): CancelledFailure {
   return cancellation.reason instanceof CancelledFailure ? cancellation.reason : new CancelledFailure('CANCELLED');
 }
 
-/** The failure with which a wait ends when this process does, so that the next one takes it up at once. */
+/** The failure of a wait when this process ends; the next process retries it at once. */
 export function stoppingFailure(attempted: string): ApplicationFailure {
   return ApplicationFailure.create({ type: 'Unreachable', message: `${attempted}: the daemon is stopping` });
 }

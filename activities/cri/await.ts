@@ -12,16 +12,16 @@ import {
   restartCountOf,
 } from './runtime.ts';
 
-/** The pods of this node, as the API server shows them. */
+/** The pods of this node, from the API server. */
 export interface PodView {
-  /** False until all pods are known; an absent pod means nothing before. */
+  /** False until all pods are known; before that an absent pod means nothing. */
   synced(): boolean;
   pod(uid: string): Pod | undefined;
-  /** When the API server was away last, for how long, and how long ago that ended: 0 while it is away. */
+  /** The last outage of the API server: how long it lasted, and how long ago it ended (0 while it lasts). */
   lastOutage(): { readonly lastedMs: number; readonly endedMs: number } | undefined;
-  /** Calls back on every change of this pod, until the function that it returns is called. */
+  /** Calls the listener on every change of this pod, until the returned function is called. */
   watch(uid: string, listener: () => void): () => void;
-  /** Asks the API server whether the pod of this UID is there no more; fails when it does not answer. */
+  /** Asks the API server whether the pod of this UID is gone; fails when it does not answer. */
   isGone(pod: PodRef): Promise<boolean>;
 }
 
@@ -33,20 +33,20 @@ export interface LookMeans {
 
 export type AwaitInput = Parameters<NodeActivities['node.v1.awaitContainer']>[0];
 
-/** The end of a wait, or what is missing and when to look again even if nothing has changed. */
+/** The end of a wait, or what is missing and when to check again without a change. */
 export type ReadyLook =
   | AwaitResult
   | { readonly kind: 'waiting'; readonly progress: NodeProgress; readonly againMs: number };
 
-/** How often to look without any news, and how often while the runtime or the API server does not answer. */
+/** How often to check without a change, and how often while the runtime or the API server does not answer. */
 const lookAgainMs = 3_000;
 const tryAgainMs = 1_000;
 
 /**
- * Looks whether the newest instance is another one than before, ready, and has run for long enough (CRR-33).
+ * Checks whether the newest instance differs from the previous one, is ready, and has run for long enough (CRR-33).
  *
- * Instances are told apart by ID alone. The only times that are compared are the runtime's start time and the clock of
- * the same node, so clocks that differ between nodes cannot hold up a request (CRR-55).
+ * Instances are compared by ID alone. The only times that are compared are the runtime's start time and the clock of
+ * the same node, so clock differences between nodes cannot delay a request (CRR-55).
  */
 export async function lookForReady(means: LookMeans, input: AwaitInput): Promise<ReadyLook> {
   if (await isPodGone(means.pods, input.pod)) return { kind: 'podGone' };
@@ -81,7 +81,7 @@ async function lookAtNewest(runtime: ContainerRuntime, means: LookMeans, input: 
     return waiting(input, 'ContainerNotReady', 'the new instance is not ready', { containerId });
   }
 
-  // CRR-33: strictly longer. A container that runs has run for longer than nothing.
+  // CRR-33: strictly longer. A running container has run for longer than 0 seconds.
   if (minStartedSeconds > 0) {
     const status = await runtime.containerStatus(containerId);
     if (status === undefined) return waiting(input, 'ContainerNotFound', 'the new instance was removed');
@@ -100,10 +100,10 @@ async function isPodGone(pods: PodView, ref: PodRef): Promise<boolean> {
   if (pod !== undefined) return pod.metadata.deletionTimestamp !== undefined; // CRR-11
   if (!pods.synced()) return false;
   try {
-    // A watch can lag behind, so what it does not show is asked for.
+    // A watch can lag behind, so a pod that it does not show is read from the API server.
     return await pods.isGone(ref);
   } catch {
-    return false; // Nobody knows for now; the next look asks again.
+    return false; // Unknown for now; the next check asks again.
   }
 }
 

@@ -37,30 +37,30 @@ export interface ContainerActivityMeans {
   readonly nodeName: string;
   readonly runtimes: Runtimes;
   readonly pods: PodView;
-  /** Undefined when there is no request of this UID. Fails with a failure of an activity. */
+  /** Undefined when there is no request of this UID. Throws a failure for Temporal. */
   readonly readRequest: (request: ObjectRef) => Promise<ContainerRecreateRequest | undefined>;
-  /** Reads a pod anew; undefined when there is none of this UID. Fails with a failure of an activity. */
+  /** Reads a pod from the API server; undefined when there is none of this UID. Throws a failure for Temporal. */
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
-  /** Says something on the pod about one of its containers, as this component. Never blocks and never fails. */
+  /** Writes an Event on the pod about one of its containers, as this component. Never blocks and never fails. */
   readonly say: (pod: PodRef, container: string, text: EventText, component: string) => void;
   readonly stops: SingleActs<StopResult, NodeProgress>;
   readonly httpGet: HookMeans['httpGet'];
   readonly clock: Clock;
   /** The attempt that the caller runs in. */
   readonly attempt: () => Attempt;
-  /** Aborted when this worker ends: waits give way, stops do not. */
+  /** Aborted when this worker shuts down: waits end, stops continue. */
   readonly stopping: AbortSignal;
   readonly log: { info(fields: object, message: string): void };
 }
 
-/** One stop that a workflow has chosen. */
+/** One stop that a workflow has decided on. */
 type StopInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0] &
   Pick<Parameters<NodeActivities['node.v1.stopContainer']>[0], 'restartCount'>;
 
-/** What was checked may be acted on for so long. A process that was held up meanwhile has to look again. */
+/** How long the results of checks are valid. A process that was paused for longer has to check again. */
 const freshMs = 10_000;
 
-/** The daemon's hands on the containers of its node. Each act is on one container ID of one pod UID, or on nothing. */
+/** The activities on the containers of a node. Each act is on one container ID of one pod UID, or does nothing. */
 export function containerActivities(means: ContainerActivityMeans): NodeActivities {
   return {
     async 'node.v1.lookAtContainers'({ pod, runtime: name, containers }) {
@@ -100,7 +100,7 @@ export function containerActivities(means: ContainerActivityMeans): NodeActiviti
   };
 }
 
-/** All instances that the runtime knows of a pod. Fails as `Unreachable` while the runtime does not answer. */
+/** All instances of a pod in the runtime. Fails as `Unreachable` while the runtime does not answer. */
 async function instancesOf(means: ContainerActivityMeans, input: StopInput): Promise<readonly RuntimeContainer[]> {
   const attempted = `Cannot list the containers of pod "${qualifiedName(input.pod)}"`;
   try {
@@ -114,7 +114,7 @@ async function instancesOf(means: ContainerActivityMeans, input: StopInput): Pro
 
 type AwaitContainer = NodeActivities['node.v1.awaitContainer'];
 
-/** Looks at a container whenever something changes or it is time to, until the wait is over. */
+/** Checks a container at each change and at intervals, until the wait is over. */
 async function awaitContainer(
   means: ContainerActivityMeans,
   input: Parameters<AwaitContainer>[0],
@@ -152,14 +152,14 @@ async function awaitContainer(
   }
 }
 
-/** Begins a stop, or joins the one that is under way: one act per instance, for all callers. */
+/** Begins a stop, or joins the one in progress: one act per instance, for all callers. */
 async function joinStop(
   means: ContainerActivityMeans,
   { runtime, pod, container, containerId }: StopInput,
   begin: (run: ActRun<NodeProgress>) => Promise<StopResult>,
 ): Promise<StopResult> {
   const attempt = means.attempt();
-  // CRR-40, also when a stop goes on here of which nobody knows any more who asks for this one
+  // CRR-40; also when the stop in progress here was begun by a caller that is unknown by now
   const who = { operation: attempt.operation, lane: pod.uid };
   const doing = (message: string): NodeProgress => ({ reason: 'Stopping', container, containerId, message });
   const stop = means.stops.join(`${runtime}://${containerId}`, who, (run) => {
@@ -185,14 +185,14 @@ async function instanceOf(runtime: ContainerRuntime, container: RuntimeContainer
   return {
     name: labels[criLabel.containerName] ?? '',
     id,
-    // The two calls see two moments; the later one counts.
+    // The two calls see the container at different times; the later one counts.
     state: status?.state ?? state,
     restartCount: restartCountOf(container),
     ...(startedAtMs > 0 && { startedAt: new Date(startedAtMs).toISOString() }),
   };
 }
 
-/** Checks on the node everything that the stop rests on, says what it is about to do, and does it. */
+/** Checks on the node every precondition of the stop, reports what it is about to do, and does it. */
 async function checkAndStop(
   means: ContainerActivityMeans,
   input: StopInput,
@@ -238,7 +238,7 @@ interface ToStop {
   readonly order: StopOrder;
 }
 
-/** Reads again why an instance is to be stopped, and returns how; fails when it is not. */
+/** Reads the reason for a stop again, and returns how to stop; fails when there is none any more. */
 type OrderOf = (attempted: string) => Promise<(instance: RuntimeContainer) => StopOrder>;
 
 async function findToStop(
@@ -250,17 +250,17 @@ async function findToStop(
   for (;;) {
     const lookedAtMs = means.clock.monotonicMs();
     const reading = readOrderOf(attempted);
-    reading.catch(() => undefined); // what has gone already needs no request
+    reading.catch(() => undefined); // a container that has exited needs no request
     const found = await findRunning(means, input, attempted);
     if (found === undefined) return { kind: 'alreadyGone' };
     if ('kind' in found) return found;
     const order = (await reading)(found.instance);
-    // This process may have been frozen since: then what it knows is old, and others have decided meanwhile.
+    // The process may have been paused since: then its data is old, and others may have acted meanwhile.
     if (means.clock.monotonicMs() - lookedAtMs < freshMs) return { ...found, order };
   }
 }
 
-/** This very instance, if it is still what the workflow took it for. */
+/** The very instance, if it still is what the workflow decided on. */
 async function findRunning(
   means: ContainerActivityMeans,
   { runtime: name, pod, container, containerId, restartCount }: StopInput,
@@ -274,7 +274,7 @@ async function findRunning(
     if (instance?.labels[criLabel.containerName] !== container) return undefined;
     if (instance.state === 'exited') return undefined;
     if (restartCount !== undefined && restartCountOf(instance) > restartCount) return undefined;
-    // A runtime has nothing to stop yet, and says so by doing nothing.
+    // A runtime ignores the stop of a container that is only created, and reports success.
     if (instance.state === 'created') throw unreachable(attempted, 'it is about to start');
     return { runtime: found.runtime, instance };
   } catch (error) {
@@ -284,7 +284,7 @@ async function findRunning(
 
 type RequestedStop = Parameters<NodeActivities['node.v1.stopContainer']>[0];
 
-/** The request as it is now: one that has ended stops nothing any more. */
+/** The request as it is now: a completed one must not stop anything. */
 async function readRequest(
   means: ContainerActivityMeans,
   { request: ref, pod }: RequestedStop,
@@ -303,8 +303,8 @@ async function readRequest(
 }
 
 /**
- * How the request has this instance stopped. The grace is the request's own and not the workflow's: a task queue tells
- * less of who wrote it than the API server, and without grace there is no preStop.
+ * How the request has this instance stopped. The grace period is read from the request, not from the workflow: the API
+ * server controls who may write it more strictly than a task queue does, and without grace there is no preStop.
  */
 function orderIn(
   request: ContainerRecreateRequest,

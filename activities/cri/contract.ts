@@ -1,6 +1,6 @@
 import type { ObjectRef, PodRef } from '../../api/core/refs.ts';
 
-/** The order that an act serves, and the pod that it is about. Both are checked by UID on the node. */
+/** The request that an act serves, and its pod. The node checks both by UID. */
 export interface RequestTarget {
   /** The ContainerRecreateRequest. */
   readonly request: ObjectRef;
@@ -9,47 +9,47 @@ export interface RequestTarget {
   readonly runtime: string;
 }
 
-/** One instance of a container as the runtime knows it; the kubelet makes a new one at each restart. */
+/** One instance of a container in the runtime; the kubelet creates a new one at each restart. */
 export interface ContainerInstance {
   readonly name: string;
   /** Without `<runtime>://`. */
   readonly id: string;
   readonly state: 'created' | 'running' | 'exited' | 'unknown';
-  /** What the kubelet wrote on the instance, 0 when it wrote nothing. */
+  /** The kubelet's restart count on the instance, 0 when there is none. */
   readonly restartCount: number;
-  /** RFC 3339 in UTC by the clock of the node; absent when the instance never started. */
+  /** RFC 3339 in UTC by the node's clock; absent when the instance never started. */
   readonly startedAt?: string;
 }
 
-/** What one look at the runtime found. */
+/** The result of looking at the runtime. */
 export type LookResult =
   | { readonly kind: 'seen'; readonly instances: readonly ContainerInstance[] }
-  /** The node has no runtime of this name, and none that might still turn out to have it. */
+  /** The node has no runtime of this name, and no socket that might turn out to have it. */
   | { readonly kind: 'noRuntime'; readonly message: string };
 
-/** How a preStop hook ended. None of the three holds up the stop. */
+/** The result of a preStop hook. None of the three prevents the stop. */
 export type PreStopOutcome = 'ran' | 'failed' | 'timedOut';
 
-/** How a stop ended. */
+/** The result of a stop. */
 export type StopResult =
-  /** The runtime has shown that this instance no longer runs. `preStop` is absent when there was none to run. */
+  /** The runtime has confirmed that this instance no longer runs. `preStop` is absent when there was no hook. */
   | { readonly kind: 'stopped'; readonly preStop?: PreStopOutcome }
   /** Nothing was done: the instance has exited, was removed, or never belonged to this container of this pod. */
   | { readonly kind: 'alreadyGone' }
-  /** The node has no runtime of this name, and none that might still turn out to have it. */
+  /** The node has no runtime of this name, and no socket that might turn out to have it. */
   | { readonly kind: 'noRuntime'; readonly message: string }
   /** The runtime refused, or did not answer in time. `message` is its own text. */
   | { readonly kind: 'failed'; readonly message: string; readonly preStop?: PreStopOutcome };
 
-/** How a wait for the next instance ended. */
+/** The result of a wait for the next instance. */
 export type AwaitResult =
   | { readonly kind: 'ready'; readonly containerId: string; readonly restartCount: number }
-  /** The new instance is ready but has not run for long enough, or no longer is so. For those who ask by `isYoung`. */
+  /** The new instance is ready but has not run for long enough, or no longer is so. Only with `isYoung`. */
   | { readonly kind: 'changed'; readonly isYoung: boolean }
   /** The pod of this UID is being deleted, or is no longer there. */
   | { readonly kind: 'podGone' };
 
-/** Why an activity of the node has not answered yet: the details of its heartbeats. */
+/** Why a node activity has not completed yet: the details of its heartbeats. */
 export interface NodeProgress {
   readonly reason:
     | 'RunningPreStop'
@@ -60,40 +60,41 @@ export interface NodeProgress {
     | 'ContainerNotReady'
     | 'MinStartedSeconds';
   readonly container: string;
-  /** The instance that is looked at, without `<runtime>://`; absent when there is none. */
+  /** The instance that is being checked, without `<runtime>://`; absent when there is none. */
   readonly containerId?: string;
   readonly message: string;
 }
 
 /**
- * What the daemon of a node does for workflows, by registered name, on the queue of the node. Each may run twice.
+ * The daemon's activities for workflows, by registered name, on the task queue of the node. Each may run twice.
  *
  * The first two fail as `Unreachable`, which is retried, while the runtime or the API server cannot be reached.
- * `stopContainer` fails as `Superseded` when the request of this UID is gone, going or completed, and as `Invalid` when
- * it does not ask for this container of this pod on this node; neither happens once the stop has begun. A wait lasts
- * through outages, and is `Unreachable` only when the daemon itself ends. All but the first send heartbeats.
+ * `stopContainer` fails as `Superseded` when the request of this UID is gone, being deleted or completed, and as
+ * `Invalid` when it does not ask for this container of this pod on this node; neither happens once the stop has begun.
+ * A wait continues through outages, and is `Unreachable` only when the daemon itself ends. All but the first send
+ * heartbeats.
  */
 export interface NodeActivities {
   /** Finds the newest instance of each named container of the pod; containers that the runtime lacks are left out. */
   'node.v1.lookAtContainers'(input: RequestTarget & { readonly containers: readonly string[] }): Promise<LookResult>;
 
   /**
-   * Runs the preStop hook of exactly this instance, stops it, and sees it gone; attempts join one that is under way. With
-   * `restartCount`, an instance of more restarts is another one, whatever its ID.
+   * Runs the preStop hook of exactly this instance, stops it, and confirms that it has exited; later attempts join one
+   * in progress. With `restartCount`, an instance with more restarts is another one, even with the same ID.
    */
   'node.v1.stopContainer'(
     input: RequestTarget & {
       readonly container: string;
       readonly containerId: string;
-      /** What the workflow has read; daemons of now read it in the request themselves. */
+      /** The value that the workflow has read; current daemons read the request themselves. */
       readonly graceSeconds: number;
       readonly restartCount?: number;
     },
   ): Promise<StopResult>;
 
   /**
-   * Stops exactly this instance as the kubelet would, because it runs with an environment that the pod's labels and
-   * annotations no longer ask for. Fails as `Superseded` when that is not so (any more), or the pod is not out of
+   * Stops exactly this instance like the kubelet would, because its environment is not the one that the pod's labels
+   * and annotations define. Fails as `Superseded` when that is not (or no longer) true, or when the pod is not out of
    * service for an update.
    */
   'node.v1.refreshContainer'(input: {
@@ -104,9 +105,9 @@ export interface NodeActivities {
   }): Promise<StopResult>;
 
   /**
-   * Waits until the newest instance is not `notContainerId`, is the one that the pod's status calls ready, and has run
-   * strictly longer than `minStartedSeconds`. With `isYoung` it also ends when that is no longer right: whether time is
-   * all that is missing.
+   * Waits until the newest instance is not `notContainerId`, is the one that the pod's status reports as ready, and has
+   * run strictly longer than `minStartedSeconds`. `isYoung` says whether only the running time was missing before; with
+   * it the wait also ends when that changes.
    */
   'node.v1.awaitContainer'(
     input: RequestTarget & {

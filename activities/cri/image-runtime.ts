@@ -1,39 +1,39 @@
-/** A container runtime as far as images go, in the verbs of CRI. Calls fail with a `CriError`, pulls with a `PullError`. */
+/** The image calls of a container runtime, with CRI's verbs. Calls fail with a `CriError`, pulls with a `PullError`. */
 export interface ImageRuntime {
   /** RuntimeName of the Version call. */
   readonly name: string;
-  /** The ID of the image that it has under this reference; undefined when it has none. */
+  /** The ID of the image with this reference; undefined when there is none. */
   imageId(reference: string): Promise<string | undefined>;
-  /** Pulls, and answers the ID of the image. When the signal aborts the call is abandoned and fails as `cancelled`. */
+  /** Pulls, and returns the ID of the image. When the signal aborts the call is abandoned and fails as `cancelled`. */
   pullImage(pull: ImagePull): Promise<string>;
-  /** The folder in which it keeps images; undefined when it does not tell. */
+  /** The folder with the runtime's images; undefined when it is not known. */
   imageFolder(): Promise<string | undefined>;
   /** Watches the pull of this reference, which is about to begin. */
   watchPull(reference: string): PullWatch;
 }
 
-/** How much of an image is there. */
+/** How many bytes of an image have been fetched. */
 export interface PullBytes {
   readonly fetched: number;
   readonly total: number;
 }
 
-/** For people, in the unit that suits the whole: `34 of 120 MB`. */
+/** For people, in the unit that fits the total: `34 of 120 MB`. */
 export function bytesText({ fetched, total }: PullBytes): string {
   const [unit, name] = units.find(([size]) => total >= 10 * size) ?? [1, 'bytes'];
   return `${Math.floor(fetched / unit)} of ${Math.floor(total / unit)} ${name}`;
 }
 
-/** As registries count them. */
+/** Decimal units, as registries use them. */
 const units = [
   [1e9, 'GB'],
   [1e6, 'MB'],
   [1e3, 'kB'],
 ] as const;
 
-/** Looks how far one pull is. */
+/** Observes the progress of one pull. */
 export interface PullWatch {
-  /** Undefined where the runtime does not tell, or not whose bytes they are. Never fails. */
+  /** Undefined where the runtime does not report progress, or it cannot be attributed to this pull. Never fails. */
   look(): Promise<PullBytes | undefined>;
   /** The pull has ended. */
   end(): void;
@@ -50,7 +50,7 @@ export interface ImagePull {
   readonly signal: AbortSignal;
 }
 
-/** Who asks a registry. */
+/** Credentials for a registry. */
 export interface RegistryAuth {
   readonly username?: string;
   readonly password?: string;
@@ -58,8 +58,8 @@ export interface RegistryAuth {
 }
 
 /**
- * Why an image could not be pulled. `runtimeUnreachable` says nothing about the image: the runtime itself did not
- * answer; `cancelled` says that nobody wanted it any more.
+ * Why an image could not be pulled. `runtimeUnreachable` says nothing about the image: the runtime did not answer;
+ * `cancelled` means that the pull was no longer wanted.
  */
 export const pullFailures = [
   'notFound',
@@ -76,7 +76,7 @@ export const pullFailures = [
 
 export type PullFailure = (typeof pullFailures)[number];
 
-/** A pull that failed. The message is the runtime's own text, from which credentials in URLs have been cut. */
+/** A failed pull. The message is the runtime's own text without credentials in URLs. */
 export class PullError extends Error {
   override readonly name = 'PullError';
   readonly failure: PullFailure;

@@ -8,11 +8,11 @@ import type { PullActivities, PullInput, PullProgress, PullResult } from './pull
 import type { Keyring, PullSecret } from './registry-credentials.ts';
 import { CriError } from './runtime.ts';
 
-/** Pulls that are under way, each under its reference. */
+/** Pulls in progress, by reference. */
 export interface SharedPulls {
   /**
-   * Joins the pull of this reference, or begins one when there is none and its turn has come. Without `share` a pull that
-   * somebody else began is waited for, and then another one follows. The same operation, coming back, always joins.
+   * Joins the pull of this reference, or begins one when a slot is free. Without `share`, a pull that another operation
+   * began is waited for, and then a new one follows. The same operation always joins its own pull when it comes back.
    */
   join(
     reference: string,
@@ -21,37 +21,36 @@ export interface SharedPulls {
   ): PullAttachment;
 }
 
-/** A pull as one of those sees it who wait for it. */
+/** A caller's view of a pull. */
 export interface PullAttachment {
   readonly outcome: Promise<PullResult>;
-  /** Whether its turn has come. */
+  /** Whether it has a slot. */
   hasBegun(): boolean;
-  /** How far it is; undefined while nobody knows. */
+  /** Its progress; undefined while unknown. */
   bytes(): PullBytes | undefined;
-  /** Waits no longer. A pull that everybody has left is abandoned a moment later. */
+  /** Stops waiting. A pull without callers is abandoned a moment later. */
   leave(): void;
 }
 
-/** What a node has for registries by itself, beside the Secrets that a NodeImage names (NP-13). */
+/** The node's own credentials for registries, besides the Secrets that a NodeImage names (NP-13). */
 export interface NodeCredentials {
   /**
-   * Never fails: what could not be had is told in `troubles`, in words without a secret. `repository` has the registry's
-   * host and no tag.
+   * Never fails: errors are reported in `troubles`, without secrets. `repository` has the registry's host and no tag.
    */
   find(repository: string): Promise<FoundCredentials>;
-  /** What was found was refused: nothing of it is answered from memory any more. */
+  /** The registry refused these credentials: cached ones are dropped. */
   forget(repository: string): void;
 }
 
-/** Credentials for one image, in the order in which they are tried where they are equally close. */
+/** Credentials for one image; equally specific ones are tried in this order. */
 export interface FoundCredentials {
   readonly keyrings: readonly Keyring[];
   readonly troubles: readonly string[];
-  /** Some were answered from memory. */
+  /** Whether a part comes from a cache. */
   readonly remembered: boolean;
 }
 
-/** How far one pull of a node is. */
+/** The progress of one pull. */
 export interface PullReport extends Pick<PullInput, 'nodeImage' | 'image' | 'version'> {
   readonly bytes: PullBytes;
   readonly elapsedSeconds: number;
@@ -61,23 +60,26 @@ export interface ImageActivityMeans {
   /** The runtime that pulls, or why there is none. */
   readonly runtime: () => ImageRuntime | undefined;
   readonly noRuntime: () => string;
-  /** Undefined when there is none of this UID. Fails with a failure of an activity. */
+  /** Undefined when there is no NodeImage of this UID. Throws a failure for Temporal. */
   readonly readNodeImage: (nodeImage: NodeRef) => Promise<NodeImage | undefined>;
-  /** Undefined when it is not there, or in a namespace of others (SEC-8). Fails with a failure of an activity. */
+  /**
+   * Undefined when it does not exist, or is in another namespace than the one for copies (SEC-8). Throws a failure for
+   * Temporal.
+   */
   readonly readSecret: (secret: PullSecretRef) => Promise<PullSecret | 'denied' | undefined>;
   readonly nodeCredentials: NodeCredentials;
-  /** Bytes left where images are kept; undefined when nobody can tell. */
+  /** Free bytes where images are stored; undefined when unknown. */
   readonly freeBytes: (folder: string) => Promise<number | undefined>;
   readonly pulls: SharedPulls;
-  /** Says on the NodeImage how far a pull is. Returns at once, and is called more often than it writes. */
+  /** Records the progress of a pull on the NodeImage. Returns at once, and is called more often than it writes. */
   readonly report: (progress: PullReport) => void;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly attempt: () => Attempt<PullProgress>;
-  /** Aborts when this worker ends. */
+  /** Aborts when this worker shuts down. */
   readonly stopping: AbortSignal;
 }
 
-/** The daemon's hands on the images of its node. */
+/** The activities on the images of a node. */
 export function imageActivities(means: ImageActivityMeans): PullActivities {
   return {
     async 'node.v1.pullImage'(input) {

@@ -1,5 +1,5 @@
-// Patterns of registry hosts, as the kubelet reads them: those of Go's path.Match. They are anybody's text, so the work
-// for one is bounded by the product of the two lengths, however many stars it has.
+// Patterns of registry hosts, like the kubelet's: those of Go's path.Match. Users can write any pattern, so the work is
+// bounded by the product of both lengths, regardless of the number of stars.
 
 type Term =
   | { readonly kind: 'star' }
@@ -8,15 +8,15 @@ type Term =
   | { readonly kind: 'in'; readonly negated: boolean; readonly ranges: readonly (readonly [string, string])[] };
 
 /**
- * Whether the text as a whole matches: `*` stands for any characters but `/`, `?` for one, `[a-z]` and `[^a-z]` for one of
- * a class, and `\` makes the next character plain. A malformed pattern matches nothing.
+ * Whether the pattern matches the whole text: `*` matches any characters but `/`, `?` matches one, `[a-z]` and `[^a-z]`
+ * match one of a class, and `\` escapes the next character. A malformed pattern matches nothing.
  */
 export function pathMatch(pattern: string, text: string): boolean {
   const terms = termsOf(pattern);
   if (terms === undefined) return false;
   let at = 0;
   let term = 0;
-  // the last star, and the end of what it stands for: an earlier one need never be given more
+  // the last star and the end of its match: an earlier star never has to match more
   let star = -1;
   let starEnd = 0;
   while (at < text.length) {
@@ -74,7 +74,7 @@ function termsOf(pattern: string): readonly Term[] | undefined {
   return terms;
 }
 
-/** Reads a class from behind its `[` to behind its `]`. */
+/** Parses a class, from after its `[` to after its `]`. */
 function classFrom(pattern: string, start: number): { readonly term: Term; readonly end: number } | undefined {
   const negated = pattern[start] === '^';
   let at = negated ? start + 1 : start;

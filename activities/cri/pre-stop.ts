@@ -1,16 +1,16 @@
 import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 
-/** A GET whose answer does not matter, as a preStop hook makes it. */
+/** A GET whose answer is ignored, for a preStop hook. */
 export interface HookRequest {
   readonly scheme: 'http' | 'https';
   readonly host: string;
   readonly port: number;
-  /** With its query, beginning with a slash. */
+  /** With query, beginning with a slash. */
   readonly path: string;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
 }
 
-/** What hooks need from the node. Each fails by throwing; nothing here has a time limit. */
+/** What hooks need from the node. Each method fails by throwing, and has no time limit. */
 export interface HookMeans {
   exec(command: readonly string[]): Promise<{ readonly exitCode: number }>;
   /** Fails when there is no HTTP answer at all; any answer counts as success, as with the kubelet. */
@@ -19,12 +19,12 @@ export interface HookMeans {
   sleep(seconds: number): Promise<void>;
 }
 
-/** A hook that did not do its work. The message carries no output of the hook, which may hold secrets. */
+/** A failed hook. The message never contains output of the hook, which may be secret. */
 export class HookError extends Error {
   override readonly name = 'HookError';
 }
 
-/** Runs a preStop hook to its end, as the kubelet does (CRR-42). */
+/** Runs a preStop hook to its end, like the kubelet (CRR-42). */
 export async function runPreStop(
   hook: { readonly handler: LifecycleHandler; readonly ports: readonly ContainerPort[] },
   means: HookMeans,
@@ -38,7 +38,7 @@ export async function runPreStop(
   } else if (sleep) {
     await means.sleep(sleep.seconds);
   } else {
-    // tcpSocket, or a handler newer than us.
+    // tcpSocket, or a handler of a later Kubernetes version.
     throw new HookError('invalid handler: neither exec, httpGet nor sleep');
   }
 }
@@ -60,7 +60,7 @@ async function toHookRequest(
   };
 }
 
-/** A number, a number as text, or the name of one of the container's ports, in this order. */
+/** A number, a number as string, or the name of one of the container's ports, in this order. */
 function resolvePort(port: number | string, ports: readonly ContainerPort[]): number {
   const number = typeof port === 'number' || /^\d+$/.test(port) ? Number(port) : undefined;
   const found = number ?? ports.find((known) => known.name === port)?.containerPort;

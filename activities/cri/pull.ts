@@ -1,4 +1,4 @@
-/** One pull of an image: credentials, attempts, and what its end means. */
+/** One pull of an image: credentials, attempts, and the meaning of its result. */
 import { ApplicationFailure } from '@temporalio/common';
 import { sameJson } from '../../api/base/json.ts';
 import { type FamiliarImage, referenceOf } from '../../api/core/familiar-image.ts';
@@ -13,42 +13,42 @@ import { whyOf } from './refusals.ts';
 import { credentialsFor, type Keyring, keyringOf, MalformedSecret, repositoryOf } from './registry-credentials.ts';
 import { CriError } from './runtime.ts';
 
-/** A pull as it sees itself. */
+/** A running pull's view of its callers. */
 export interface PullRun {
-  /** Aborts when nobody wants it any more. */
+  /** Aborts when no caller is left. */
   readonly signal: AbortSignal;
-  /** Says how far it is, to all who wait for it. */
+  /** Reports the progress to all callers. */
   readonly tell: (bytes: PullBytes) => void;
 }
 
-/** How often the runtime is asked how far a pull is. */
+/** How often the runtime is asked for the progress. */
 const lookMs = 3_000;
 
-/** With less than this left, a pull is not begun: it would only take the rest from what runs. */
+/** With less free space than this no pull begins: it would only use up what the running ones need. */
 export const leastFreeBytes = 64 * 1024 * 1024;
 
-/** The annotation by which a runtime can tell these pulls from the kubelet's (NP-12). */
+/** The annotation that distinguishes these pulls from the kubelet's (NP-12). */
 const pulledBy = { 'apps.kruise.io/pulling-image-by': 'kruise-daemon' } as const;
 
-/** Messages travel through Temporal and into a status, both of which want them short. */
+/** Messages are stored in Temporal and in a status, which both limit their size. */
 const longestMessageBytes = 600;
 
-/** What one pull rests on. */
+/** The inputs of one pull. */
 interface Pull {
   readonly means: ImageActivityMeans;
   readonly runtime: ImageRuntime;
   readonly input: PullInput;
   /** The image with its registry. */
   readonly reference: string;
-  /** What the NodeImage says of the image. */
+  /** The image's entry in the NodeImage. */
   readonly entry: ReturnType<typeof imageEntry>;
   readonly endsAtMs: number;
   readonly run: PullRun;
 }
 
 /**
- * One pull from beginning to end: what prevents it first, then one credential after the other (NP-13). The node's own are
- * asked for when those of Secrets have not done it, and only where there are none at all is it tried without.
+ * One complete pull: first its preconditions, then one credential after the other (NP-13). The node's own credentials
+ * are used when those of the Secrets fail; an anonymous pull is tried only when there are no credentials at all.
  */
 export async function pullOnce(
   means: ImageActivityMeans,
@@ -76,14 +76,16 @@ export async function pullOnce(
   const byOwn = (await tryEach(own, pull)) ?? byNamed ?? (await tryEach([undefined], pull)) ?? silent(input);
   if (!mayBeForWantOfRights(byOwn)) return ending(byOwn, input);
   if (own.length > 0) means.nodeCredentials.forget(repository);
-  // what was remembered may have been withdrawn since, a plugin may do better the next time, and a right may be granted
+  // a cached credential may be revoked by now, a plugin may recover, and a right may be granted
   const troubles = [...secrets.denied, ...found.troubles];
   const mayDoBetter = found.remembered || troubles.length > 0;
   const why = troubles.length > 0 ? [shortened(byOwn.message, longestMessageBytes / 2), ...troubles] : [byOwn.message];
   return failed(new PullError(byOwn.failure, why.join('; ')), named.length + own.length > 0, mayDoBetter);
 }
 
-/** Until one works, or fails for another reason than rights; undefined when there is none. */
+/**
+ * Tries credentials until one works, or fails for another reason than missing rights; undefined when there are none.
+ */
 async function tryEach(
   auths: readonly (RegistryAuth | undefined)[],
   pull: Pull,
@@ -138,7 +140,7 @@ function leftMs({ endsAtMs, means }: Pull): number {
   return endsAtMs - means.clock.monotonicMs();
 }
 
-/** Tells how far a pull is, every few seconds, one look at a time. */
+/** Reports the progress of a pull every few seconds, one call at a time. */
 function watched(runtime: ImageRuntime, reference: string, tell: PullRun['tell']): { readonly end: () => void } {
   const watch = runtime.watchPull(reference);
   let isLooking = false;
@@ -165,7 +167,7 @@ interface PulledImage {
   readonly id: string;
 }
 
-/** Registries tell people without rights that there is no such image. */
+/** Registries answer "not found" to clients without rights. */
 function mayBeForWantOfRights(outcome: PulledImage | PullError): outcome is PullError {
   return outcome instanceof PullError && (outcome.failure === 'authentication' || outcome.failure === 'notFound');
 }
@@ -200,14 +202,14 @@ async function fullDisk(means: ImageActivityMeans, runtime: ImageRuntime): Promi
     const [left, least] = [free, leastFreeBytes].map((bytes) => `${Math.floor(bytes / 1024 / 1024)} MiB`);
     return `only ${left} are free in ${folder}, and a pull needs at least ${least}`;
   } catch (error) {
-    if (error instanceof CriError) return undefined; // the pull itself will tell better
+    if (error instanceof CriError) return undefined; // the pull itself gives a better error
     throw error;
   }
 }
 
 /**
- * What the Secrets hold, of those named last where there are too many, and which of them the API server does not let us read
- * for now.
+ * The content of the Secrets, of the last ones named where there are too many, and which of them cannot be read for
+ * lack of rights.
  */
 async function keyringsOf(means: ImageActivityMeans, refs: readonly PullSecretRef[]) {
   const secrets = await Promise.all(
@@ -236,9 +238,9 @@ export function succeeded({ image }: PullInput, id: string, pulled: boolean): Pu
 }
 
 /**
- * What no further attempt can mend is final: an image that does not exist, a reference that no registry takes, and
- * credentials that were refused. Who was refused without any may still be given some (SEC-4), and those of the node may be
- * others the next time.
+ * A failure that retrying cannot fix is final: an image that does not exist, an invalid reference, and refused
+ * credentials. A refused anonymous pull is not final, because credentials may be added (SEC-4), nor one with the node's
+ * own credentials, which may change.
  */
 function failed(error: PullError, hadCredentials: boolean, mayDoBetter = false): PullResult {
   const { failure } = error;
@@ -252,8 +254,8 @@ export function unreachable(input: PullInput, why: string): ApplicationFailure {
 }
 
 /**
- * The whole reference, with its registry: a runtime may be told to look for short names elsewhere, and would show that
- * registry the credentials of docker.io.
+ * The whole reference, with its registry: a runtime may be configured to look up short names elsewhere, and would send
+ * the credentials of docker.io to that registry.
  */
 export function runtimeReferenceOf(image: FamiliarImage): string {
   return normalizedImage(referenceOf(image));

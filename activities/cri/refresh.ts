@@ -1,4 +1,7 @@
-/** Stops that bring the environment of a container up to date (ND-27, ND-28): when they are right, and how they are made. */
+/**
+ * Stops that bring the environment of a container up to date (ND-27, ND-28): their preconditions, and how they are
+ * done.
+ */
 
 import { entryOf, isJsonList, isJsonObject, type Json } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
@@ -17,32 +20,32 @@ import { containerHashOf, newestByName, type RuntimeContainer, stopAnnotation } 
 import type { StopOrder } from './stop.ts';
 
 /**
- * The kubelet starts the next instance with the labels and annotations that it knows then. It watches the pods of this
- * node as this daemon does; what has reached the daemon for so long has reached it, too.
+ * The kubelet starts the next instance with the labels and annotations that it knows by then. It watches the pods of
+ * this node like this daemon: a change that the daemon has known for this long is known to the kubelet, too.
  */
 const kubeletSeesMs = 1_000;
 
 /**
- * How a kubelet whose connection broke tries again (client-go's reflector): after 0.8 s, and then after pauses that double up
- * to 30 s, each up to twice as long by chance. So it pauses at most about twice as long as the API server has been away.
+ * The kubelet's back-off after a broken watch (client-go's reflector): 0.8 s, then doubling up to 30 s, each up to
+ * doubled at random. So its pause is at most about twice as long as the API server was away.
  */
 const kubeletPause = { firstMs: 800, mostMs: 60_000, perOutage: 2 } as const;
 
-/** What a pod has when nobody has said anything, as the API server fills it in. */
+/** Kubernetes' default. */
 const defaultGraceSeconds = 30;
 
 /**
- * How long one attempt waits for the kubelet to start a container from its new image, and how often it looks. A pull may
- * take longer; then the next attempt waits for it.
+ * How long one attempt waits for the kubelet to start a container from its new image, and how often it checks. A pull
+ * may take longer; then the next attempt continues to wait.
  */
 const startPatience = { wholeMs: 4_000, pollMs: 250 } as const;
 
 type RefreshInput = Parameters<NodeActivities['node.v1.refreshContainer']>[0];
 
-/** What the wait for the kubelet needs. */
+/** What the wait for the kubelet depends on. */
 interface KubeletMeans {
   readonly clock: Pick<Clock, 'sleep'>;
-  /** All instances that the runtime knows of the pod. */
+  /** All instances of the pod in the runtime. */
   readonly listContainers: () => Promise<readonly RuntimeContainer[]>;
 }
 
@@ -53,7 +56,7 @@ interface RefreshMeans {
   readonly readPod: (pod: PodRef) => Promise<Pod | undefined>;
 }
 
-/** Waits until the kubelet works on what the pod says now. Fails as `Unreachable` while the node's own watch is behind. */
+/** Waits until the kubelet works on the current pod. Fails as `Unreachable` while this node's own watch lags behind. */
 export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: RefreshInput): Promise<void> {
   const live = await checkStale(means, input);
   const seen = means.pods.pod(input.pod.uid);
@@ -67,7 +70,7 @@ export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: R
     throw unreachable(attemptOf(input), why);
   }
   await means.clock.sleep(kubeletSeesMs);
-  // The API server may have been away without this daemon's having noticed.
+  // The API server may have been away without this daemon noticing it.
   const seenByKubelet = await checkStale(means, input);
   if (!isObserved(seenByKubelet)) {
     throw unreachable(attemptOf(input), 'the kubelet has not seen the change of the pod yet');
@@ -76,9 +79,9 @@ export async function letKubeletSee(means: RefreshMeans & KubeletMeans, input: R
 }
 
 /**
- * A kubelet tells of a generation as soon as it has received it, also while it is still at work on the pod as it was before:
- * then it starts what is stopped with the old environment. It works on one state of a pod at a time, so it is past that once
- * it has started a container from its new image.
+ * A kubelet reports a generation as soon as it has received it, even while it still works on the previous state of the
+ * pod: a container that is stopped then starts with the old environment. It works on one state of a pod at a time, so
+ * it has left the previous state once it has started a container from its new image.
  */
 async function untilKubeletActs(means: KubeletMeans, input: RefreshInput, pod: Pod): Promise<void> {
   for (let waitedMs = 0; !hasStartedNewImage(pod, await means.listContainers()); waitedMs += startPatience.pollMs) {
@@ -89,7 +92,10 @@ async function untilKubeletActs(means: KubeletMeans, input: RefreshInput, pod: P
   }
 }
 
-/** Also where that cannot be known: no image has changed, or the runtime does not say from what a container was started. */
+/**
+ * Also true where that cannot be known: no image has changed, or the runtime does not record what a container was
+ * started from.
+ */
 function hasStartedNewImage(pod: Pod, containers: readonly RuntimeContainer[]): boolean {
   const state = stateOf(pod);
   const changed = state.kind === 'value' ? Object.keys(state.value.lastContainerStatuses ?? {}) : [];
@@ -106,8 +112,8 @@ function hasStartedNewImage(pod: Pod, containers: readonly RuntimeContainer[]): 
 }
 
 /**
- * Whether the kubelet says how far it has come: labels and annotations were written together with images, which make
- * another generation of the pod.
+ * Whether the kubelet's observed generation is conclusive: labels and annotations were written together with images,
+ * which increments the generation of the pod.
  */
 function isTold(pod: Pod): boolean {
   const state = stateOf(pod);
@@ -116,9 +122,9 @@ function isTold(pod: Pod): boolean {
 }
 
 /**
- * How long the kubelet may still be without the API server that was away. Until it is back nothing tells whether it has seen
- * a change of labels and annotations alone: it would start the old environment once more, and the container would be stopped
- * a second time.
+ * How long the kubelet may still be without the API server after an outage. Until it is connected, nothing shows
+ * whether it has seen a change of labels and annotations alone: it would start the old environment once more, and the
+ * container would be stopped a second time.
  */
 function kubeletAwayMs(outage: ReturnType<PodView['lastOutage']>): number {
   if (outage === undefined) return 0;
@@ -126,7 +132,7 @@ function kubeletAwayMs(outage: ReturnType<PodView['lastOutage']>): number {
   return Math.min(perOutage * (outage.lastedMs + firstMs), mostMs) - outage.endedMs;
 }
 
-/** How the kubelet would stop this instance, by what it wrote on it. */
+/** How the kubelet would stop this instance, from the annotations that it wrote on it. */
 export function refreshOrder(input: RefreshInput, { annotations }: RuntimeContainer): StopOrder {
   const { namespace, name } = input.pod;
   const preStop = handlerOf(annotations[stopAnnotation.preStop]);
@@ -140,13 +146,13 @@ export function refreshOrder(input: RefreshInput, { annotations }: RuntimeContai
   };
 }
 
-/** What the daemon says on the pod before preStop and stop; the ID is of no use to people, so the name stands there. */
+/** The Event on the pod before preStop and stop; it names the container, because an ID is of no use to people. */
 function refreshEvent({ runtime, container }: RefreshInput): EventText {
   const message = `Stopping containerID ${runtime}://${container} by container meta restarter`;
   return { type: 'Normal', reason: 'Killing', message };
 }
 
-/** The pod, read anew, of which this very instance has an old environment. Fails when it has not (any more). */
+/** Reads the pod, in which this very instance has an old environment. Fails when that is not (or no longer) true. */
 export async function checkStale(means: RefreshMeans, input: RefreshInput): Promise<Pod> {
   const attempted = attemptOf(input);
   const pod = await means.readPod(input.pod);
@@ -176,7 +182,7 @@ function secondsOf(text: string | undefined): number | undefined {
 
 function handlerOf(text: string | undefined): LifecycleHandler | undefined {
   const value = parsed(text);
-  // the kubelet's own JSON of its own type: whatever else it holds is refused when it is run
+  // the kubelet's own JSON of its own type; unknown content is rejected when it is run
   return isJsonObject(value) ? (value as LifecycleHandler) : undefined;
 }
 

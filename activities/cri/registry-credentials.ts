@@ -1,35 +1,35 @@
-// Which credentials a registry gets to see: the kubelet's rules, on Secrets of the two Docker types, files of the same
-// form, and what plugins answer (NP-13).
+// Which credentials are sent to a registry: the kubelet's rules, for Secrets of the two Docker types, files of the same
+// format, and answers of plugins (NP-13).
 
 import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
 import { parseImageReference } from '../../api/core/image-reference.ts';
 import type { RegistryAuth } from './image-runtime.ts';
 import { pathMatch } from './path-match.ts';
 
-/** A Secret as the API server shows it. */
+/** A Secret as read from the API server. */
 export interface PullSecret {
   readonly type?: string;
   /** Base64. */
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** A longer key of a list of credentials is ignored: no repository has such a name. */
+/** A longer key in a list of credentials is ignored: no repository name is as long. */
 const longestPattern = 255;
 
-/** DNS has no longer one, so no registry is found under it. */
+/** DNS labels are not longer, so no registry can match. */
 const longestHostPart = 63;
 
-/** Credentials for the registries that a pattern stands for. */
+/** Credentials for registries that match a pattern. */
 export interface Keyring {
   readonly entries: readonly { readonly pattern: string; readonly auth: RegistryAuth }[];
 }
 
-/** A Secret that is no list of credentials. The message never quotes it. */
+/** A Secret that is not a valid list of credentials. The message never quotes it. */
 export class MalformedSecret extends Error {
   override readonly name = 'MalformedSecret';
 }
 
-/** Reads the credentials of one Secret; of a Secret of another type there are none. Throws `MalformedSecret`. */
+/** Parses the credentials of one Secret; a Secret of another type has none. Throws `MalformedSecret`. */
 export function keyringOf(name: string, secret: PullSecret): Keyring {
   switch (secret.type) {
     case 'kubernetes.io/dockerconfigjson':
@@ -41,7 +41,7 @@ export function keyringOf(name: string, secret: PullSecret): Keyring {
   }
 }
 
-/** Reads the credentials in the text of a file like Docker's `config.json`. Throws `MalformedSecret`. */
+/** Parses the credentials of a file like Docker's `config.json`. Throws `MalformedSecret`. */
 export function dockerConfigKeyring(name: string, text: string): Keyring {
   const config = parsed(text);
   if (config === undefined) throw new MalformedSecret(`${name} is not a JSON object`);
@@ -85,7 +85,7 @@ function authOf(name: string, { username, password, auth, identitytoken }: JsonO
   return { username: text.slice(0, colon), password: text.slice(colon + 1) };
 }
 
-/** The credentials to try for an image, the closest pattern first; none: anonymously. */
+/** The credentials to try for an image, the most specific pattern first; empty: pull anonymously. */
 export function credentialsFor(reference: string, keyrings: readonly Keyring[]): readonly RegistryAuth[] {
   const repository = repositoryOf(reference);
   if (repository === undefined) return [];
@@ -103,12 +103,12 @@ export function credentialsFor(reference: string, keyrings: readonly Keyring[]):
   });
 }
 
-/** The name of the image with the registry's host, as credentials and plugins are told of it; undefined for no image. */
+/** The image name with the registry's host, as credentials and plugins use it; undefined if it is not an image. */
 export function repositoryOf(reference: string): string | undefined {
   return parseImageReference(reference)?.repository;
 }
 
-/** Whether a pattern of places, as of credentials, stands for this repository. */
+/** Whether a pattern of credentials matches this repository. */
 export function isForImage(pattern: string, repository: string): boolean {
   return matches(placeOf(pattern), placeOf(repository));
 }
@@ -119,7 +119,7 @@ interface Place {
   readonly path: string;
 }
 
-/** Scheme, a trailing `/v1/` or `/v2/` and the old name of Docker's registry do not count. */
+/** Scheme, a trailing `/v1/` or `/v2/` and the old name of Docker's registry are ignored. */
 function placeOf(text: string): Place {
   const plain = text.replace(/^https?:\/\//, '').replace(/\/(v[12]\/?)?$/, '');
   const slash = plain.indexOf('/');
@@ -133,7 +133,7 @@ function placeOf(text: string): Place {
   };
 }
 
-/** Host by host part, where wildcards stand for text within a part; the same port; the path as a prefix. */
+/** Each part of the host, with wildcards within a part; the same port; the path as a prefix. */
 function matches(pattern: Place, image: Place): boolean {
   const [patternParts, parts] = [pattern.host.split('.'), image.host.split('.')];
   if (pattern.port !== image.port || patternParts.length !== parts.length) return false;

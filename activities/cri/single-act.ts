@@ -1,25 +1,26 @@
-/** An act that is under way, as one of those sees it who wait for it. */
+/** A caller's view of an act in progress. */
 export interface Attachment<Outcome, Progress> {
-  /** Rejects when the act could not be begun, or broke off; the next to join then begins anew. */
+  /** Rejects when the act could not begin, or was interrupted; the next caller then begins another one. */
   readonly outcome: Promise<Outcome>;
-  /** What it is doing, undefined while it has not said. */
+  /** Its current progress; undefined while there is none. */
   progress(): Progress | undefined;
-  /** Waits no longer. The act goes on. */
+  /** Stops waiting. The act continues. */
   leave(): void;
 }
 
-/** What an act knows about those who wait for it. */
+/** A running act's view of its callers. */
 export interface ActRun<Progress> {
-  /** False when everybody has left: then what has not begun must not begin. */
+  /** False when all callers have left: then an act that has not begun must not begin. */
   wanted(): boolean;
   report(progress: Progress): void;
 }
 
-/** Keeps acts on one thing from running beside each other. */
+/** Prevents concurrent acts on the same thing. */
 export interface SingleActs<Outcome, Progress> {
   /**
-   * Joins the act that is under way on `key`, or begins it as soon as no other of its lane is under way. `operation`
-   * tells who asks: the same one, coming back after its act has ended, gets that outcome and begins nothing.
+   * Joins the act in progress on `key`, or begins it as soon as no other act of its lane is in progress. `operation`
+   * identifies the caller: if the same one comes back after its act has ended, it gets that outcome, and nothing
+   * begins.
    */
   join(
     key: string,

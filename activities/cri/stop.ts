@@ -7,10 +7,10 @@ import { type HookMeans, runPreStop } from './pre-stop.ts';
 import { whyOf } from './refusals.ts';
 import { type ContainerRuntime, CriError } from './runtime.ts';
 
-/** How long a runtime may go on showing a container that it says it has stopped. */
+/** How long a runtime may still report a container that it claims to have stopped. */
 const seeGoneMs = 10_000;
 
-/** One stop, decided and checked. */
+/** One stop, after all checks. */
 export interface Stop {
   readonly runtime: ContainerRuntime;
   readonly container: string;
@@ -21,33 +21,33 @@ export interface Stop {
   readonly preStop?: { readonly handler: LifecycleHandler; readonly ports: readonly ContainerPort[] };
 }
 
-/** How an instance is to be stopped, and in whose name. */
+/** How an instance is to be stopped, and on whose behalf. */
 export interface StopOrder extends Pick<Stop, 'graceSeconds' | 'preStop'> {
   readonly killing: EventText;
-  /** Who says so. */
+  /** The component of the Events. */
   readonly component: string;
-  /** For the log: the object that wants it. */
+  /** For the log: the object that requested it. */
   readonly about: { readonly kind: string; readonly namespace: string; readonly name: string };
 }
 
 export interface StopMeans {
   readonly clock: Clock;
   readonly httpGet: HookMeans['httpGet'];
-  /** Asked when the runtime knows no IP, as for pods in the host's network. */
+  /** Used when the runtime knows no IP, as for pods in the host's network. */
   readonly podIp: () => string | undefined;
   readonly preStopFailed: (error: string) => void;
   readonly report: (progress: NodeProgress) => void;
 }
 
 /**
- * Runs the preStop hook, stops the container, and sees it gone, as the kubelet would (CRR-42 to CRR-44). Once begun it
- * goes on to its end: a runtime that goes away meanwhile is waited for, since only it can tell what became of the
- * container. The hook runs once, whatever happens afterwards.
+ * Runs the preStop hook, stops the container, and confirms that it has exited, like the kubelet (CRR-42 to CRR-44).
+ * Once begun it continues to its end: if the runtime goes away it is waited for, since only the runtime knows the
+ * container's state. The hook runs once, whatever happens afterwards.
  */
 export async function stopOnce(stop: Stop, means: StopMeans): Promise<StopResult> {
   const startedAtMs = means.clock.monotonicMs();
   const preStop = await hookWithinGrace(stop, means);
-  // CRR-43: whole seconds are taken off, so a quick hook costs nothing.
+  // CRR-43: only whole seconds are subtracted, so a quick hook costs nothing.
   const remainingSeconds = () => {
     const usedSeconds = Math.floor((means.clock.monotonicMs() - startedAtMs) / 1_000);
     return Math.max(leastGraceSeconds, stop.graceSeconds - usedSeconds);
@@ -75,7 +75,7 @@ async function hookWithinGrace(stop: Stop, means: StopMeans): Promise<PreStopOut
       () => 'ran' as const,
       (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
     ),
-    // CRR-43: then we go on; the hook itself runs as long as the container lets it.
+    // CRR-43: after the grace period the stop continues; the hook itself runs as long as the container lets it.
     means.clock.sleep(graceSeconds * 1_000, ended.signal).then(() => 'timedOut' as const),
   ]);
   ended.abort();
@@ -85,7 +85,7 @@ async function hookWithinGrace(stop: Stop, means: StopMeans): Promise<PreStopOut
   return outcome instanceof Error ? 'failed' : outcome;
 }
 
-/** Answers why the container could not be stopped, or undefined when it is seen gone. */
+/** Returns why the container could not be stopped, or undefined when it has exited. */
 async function bringDown(stop: Stop, remainingSeconds: () => number, means: StopMeans): Promise<string | undefined> {
   for (;;) {
     const graceSeconds = remainingSeconds();
@@ -93,18 +93,18 @@ async function bringDown(stop: Stop, remainingSeconds: () => number, means: Stop
     const refusal = await refusalOf(stop.runtime.stopContainer(stop.containerId, graceSeconds));
     if (refusal === undefined || refusal.failure === 'notFound') return await seeGone(stop, means);
 
-    // What became of the container counts more than what became of the call.
+    // The state of the container counts more than the result of the call.
     const seen = await glance(stop);
     if (seen === 'gone') return undefined;
-    // CRR-44: an expired call is an error, although the container may die later.
+    // CRR-44: an expired call is an error, even if the container exits later.
     if (refusal.failure === 'deadline') return refusal.message;
-    // A runtime that shows the container has refused. One that cannot show it is on its way down or up.
+    // A runtime that shows the container as running has refused. One that cannot show it is shutting down or starting.
     if (refusal.failure !== 'unreachable' && seen === 'runs') return refusal.message;
     if ((await whenSeen(stop, refusal, means)) === 'gone') return undefined;
   }
 }
 
-/** The runtime says that it stopped the container; it has to show it, too. */
+/** The runtime reports that it stopped the container; its status has to confirm it. */
 async function seeGone(stop: Stop, means: StopMeans): Promise<string | undefined> {
   const startedAtMs = means.clock.monotonicMs();
   for (let pauseMs = 20; ; pauseMs = Math.min(2 * pauseMs, 500)) {
@@ -118,7 +118,7 @@ async function seeGone(stop: Stop, means: StopMeans): Promise<string | undefined
   }
 }
 
-/** Waits for the runtime to show the container, or that it is gone. */
+/** Waits until the runtime shows the container, or shows that it is gone. */
 async function whenSeen(stop: Stop, before: CriError, means: StopMeans): Promise<'runs' | 'gone'> {
   let seen: 'runs' | 'gone' | CriError = before;
   for (let pauseMs = 50; seen instanceof CriError; pauseMs = Math.min(2 * pauseMs, 1_000)) {

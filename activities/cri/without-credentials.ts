@@ -1,6 +1,6 @@
 /**
- * The text of a runtime without what may be a secret in it: user names, passwords and query strings of URLs. Registries
- * redirect to stores whose URLs carry signatures, and runtimes quote them in statuses, Events, histories and logs.
+ * Removes possible secrets from a runtime's text: user names, passwords and query strings of URLs. Registries redirect
+ * to stores whose URLs contain signatures, and runtimes quote them in statuses, Events, histories and logs.
  */
 export function withoutCredentials(text: string): string {
   return text
@@ -8,7 +8,7 @@ export function withoutCredentials(text: string): string {
     .replace(/\?[^\s"'<>?=]*=[^\s"'<>]*/g, '?…');
 }
 
-/** The rest of a URL behind its scheme, without `user:password@` and without what follows its `?`. */
+/** The part of a URL after its scheme, without `user:password@` and without what follows `?`. */
 function withoutUser(rest: string): string {
   const authority = rest.split(/[/?#]/, 1)[0] ?? '';
   const at = authority.lastIndexOf('@');

@@ -14,18 +14,18 @@ import {
   servicesShowing,
 } from '../../workflows/plan/drain.ts';
 
-/** Waiting for the traffic of a pod that was made unready. */
+/** Waits for the traffic of a pod that was made unready to end. */
 export interface DrainActivities {
   /**
    * Waits until no Service sends new traffic to the pod: no EndpointSlice shows its UID as ready, except those of
-   * Services that publish unready addresses. After 10 s it gives up, writes a Warning Event, and returns false.
+   * Services that publish unready addresses. After 10 s it writes a Warning Event and returns false.
    */
   awaitDrained(pod: PodRef): Promise<boolean>;
 }
 
 const pollMs = { first: 50, most: 1_000 } as const;
 
-/** Reads only, but for the Event. */
+/** Only reads, except for the Event. */
 export function drainActivities({
   kube,
   now,
@@ -52,7 +52,7 @@ export function drainActivities({
     },
   };
 
-  /** Names of Services that still route to this pod. */
+  /** The names of the Services that still route to this pod. */
   async function servicesRoutingTo(pod: PodRef): Promise<readonly string[]> {
     const { items } = await kube.list<EndpointSlice>(kubeResource.endpointSlices, { namespace: pod.namespace });
     const names = [...new Set(servicesShowing(pod.uid, items))];
@@ -60,7 +60,7 @@ export function drainActivities({
     return names.filter((_, at) => respectsReadiness(services[at]));
   }
 
-  /** Undefined where there is none: a slice without a Service changes no more. */
+  /** Undefined where there is none: the slices of a deleted Service do not change any more. */
   async function serviceNamed({ namespace }: PodRef, name: string): Promise<Service | undefined> {
     if (name === '') return undefined;
     return await unlessGone(kube.get<Service>(kubeResource.services, { namespace, name }));

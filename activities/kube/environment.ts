@@ -10,18 +10,18 @@ import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.
 import type { EnvironmentSeen } from '../../workflows/plan/refresh-environment.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
 
-/** Instances in one look: no more are looked at at once, and their names and IDs fit into a history event. */
+/** The limit of instances in one look: their names and IDs have to fit into a history event. */
 const mostInstances = { count: 20, bytes: 3_500 } as const;
 
-/** What one look at the environment of a pod finds. */
+/** The result of looking at the environment of a pod. */
 export type EnvironmentLook = EnvironmentSeen & {
-  /** Absent when no Node object of that name exists any more. */
+  /** Absent when there is no Node object of that name. */
   readonly node?: NodeRef;
 };
 
-/** Looking at the environment of pods. Reads only. */
+/** Looks at the environment of pods. Only reads. */
 export interface EnvironmentActivities {
-  /** Reads pod and node anew: which containers run with an old environment. A pod that goes counts as gone. */
+  /** Reads pod and node: which containers run with an old environment. A pod that is being deleted counts as gone. */
   lookAtEnvironment(operation: RefreshOperation): Promise<EnvironmentLook>;
 }
 

@@ -24,31 +24,33 @@ import {
 } from '../../workflows/plan/images/pull-images.ts';
 import { nextPart } from '../../workflows/plan/text-size.ts';
 
-/** The most that one look answers as JSON, all of it counted, so that it fits into a history event. */
+/** The maximum size of a look's result as JSON, so that it fits into a history event. */
 const lookBytes = 3_900;
 
-/** What is open on a node now. */
+/** The pulls of a node that are not complete. */
 export type NodeImageLook =
-  /** No NodeImage of this UID, or one that is being deleted. */
+  /** There is no NodeImage of this UID, or it is being deleted. */
   | { readonly kind: 'gone' }
   | {
       readonly kind: 'open';
-      /** Parts of one look have the same. */
+      /** The same in all parts of one look. */
       readonly resourceVersion: string;
       readonly generation: number;
       readonly waitingFor?: WaitingFor;
-      /** The status speaks of what the spec does not have any more. */
+      /** Whether the status contains entries that the spec no longer has. */
       readonly stale: boolean;
       readonly tags: readonly OpenTag[];
-      /** Whether there are more than these. */
+      /** Whether there are more tags than these. */
       readonly more: boolean;
     };
 
-/** What the cluster worker does for one NodeImage at the API server. */
+/** The cluster worker's activities for one NodeImage. */
 export interface NodeImageActivities {
-  /** What has not ended, after the first `skip`. */
+  /** The tags that are not complete, after the first `skip`. */
   lookAtNodeImage(input: { readonly operation: PullOperation; readonly skip: number }): Promise<NodeImageLook>;
-  /** Writes these reports into the status, and Events about the pulls that have ended. What has ended stays. */
+  /**
+   * Writes these reports into the status, and Events about the pulls that have ended. Completed tags are not changed.
+   */
   reportPulls(input: NextReport): Promise<void>;
 }
 
@@ -57,7 +59,7 @@ interface NodeImageMeans {
   readonly now: () => Date;
 }
 
-/** Every activity may run twice and acts on the NodeImage of the given UID only. */
+/** Every activity may run twice, and acts only on the NodeImage of the given UID. */
 export function nodeImageActivities(means: NodeImageMeans): NodeImageActivities {
   return {
     lookAtNodeImage: ({ operation: { nodeImage }, skip }) => lookAtNodeImage(nodeImage, skip, means),
@@ -99,7 +101,7 @@ async function reportPulls({ nodeImage, tags, waitingFor }: NextReport, means: N
         { op: 'add', path: '/status', value: status },
       ];
       await kube.patch(nodeImages, nodeImage, 'json', patch, { subresource: 'status' });
-      // not waited for: nothing depends on these Events
+      // not awaited: nothing depends on these Events
       void tellEnds(live, tags, means);
     });
   } catch (error) {
@@ -113,7 +115,7 @@ async function find({ name, uid }: NodeRef, kube: NodeImageMeans['kube']): Promi
   return found?.metadata.uid === uid && found.metadata.deletionTimestamp === undefined ? found : undefined;
 }
 
-/** Writes an Event about the NodeImage for each pull that has ended, and about its jobs where it has failed. */
+/** Writes an Event about the NodeImage for each pull that has ended, and about its jobs for each that has failed. */
 async function tellEnds(live: NodeImage, tags: readonly TagReport[], { kube, now }: NodeImageMeans): Promise<void> {
   for (const report of tags.filter(({ completionTime }) => completionTime !== undefined)) {
     const what = referenceOf(report);
@@ -151,7 +153,7 @@ function objectOf(owner: NonNullable<NonNullable<ReturnType<typeof findTag>>['ow
   };
 }
 
-/** As Go prints durations: `820ms`, `3.2s`, `1m5s`. */
+/** In Go's format: `820ms`, `3.2s`, `1m5s`. */
 function durationText(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)}ms`;
   const seconds = ms / 1_000;

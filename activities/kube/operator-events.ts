@@ -7,7 +7,10 @@ import type { KubeClient } from '../../kube/client.ts';
 import { tellEvent } from '../../kube/events.ts';
 
 export interface OperatorEventActivities {
-  /** Writes an Event about a fleet object: who steered its roll-out, or why a command had no effect. One key, one Event. */
+  /**
+   * Writes an Event about a fleet object: who sent a command to its roll-out, or why a command had no effect. One Event
+   * per key.
+   */
   announceRollOutCommand(input: {
     readonly kind: string;
     readonly target: ObjectRef;
@@ -20,23 +23,24 @@ export interface OperatorEventActivities {
   }): Promise<void>;
 }
 
-/** A command that an operation has received, and its effect. */
-export interface HeardCommand {
+/** A command that an operation has received. */
+export interface ReceivedCommand {
   readonly command: CommandName;
   readonly by: string;
-  /** What it was given for: a container, a pod. */
+  /** The target of the command: a container, a pod. */
   readonly target?: string | undefined;
-  /** Why it had no effect; absent: it was obeyed. */
-  readonly refused?: string | undefined;
-  /** The same key is written once. */
+  /** One Event is written per key. */
   readonly key: string;
 }
 
-/** Writes an Event about an object that names who steered its operation. */
+/**
+ * Writes an Event about an object that names who sent a command to its operation. `refused` says why the command had no
+ * effect; absent: it took effect.
+ */
 export async function tellOfCommand(
   kube: Pick<KubeClient, 'create'>,
   about: { readonly resource: Resource; readonly ref: Partial<ObjectRef> & Pick<ObjectRef, 'name' | 'uid'> },
-  { command, by, target, refused, key }: HeardCommand,
+  { command, by, target, refused, key }: ReceivedCommand & { readonly refused?: string | undefined },
   { component, atMs }: { readonly component: string; readonly atMs: number },
 ): Promise<void> {
   const { resource, ref } = about;
@@ -55,7 +59,7 @@ export async function tellOfCommand(
   });
 }
 
-/** Tells people; nothing depends on it. */
+/** Writes Events for people; nothing depends on them. */
 export function operatorEventActivities({
   kube,
   now,

@@ -11,27 +11,23 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
-/** Whether a job still goes on. */
+/** Whether a job is still in progress. */
 export type PullJobLook = 'gone' | 'finished' | 'open';
 
-/** What the cluster worker does for one ImagePullJob at the API server. */
+/** The cluster worker's activities for one ImagePullJob. */
 export interface PullJobActivities {
   lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
-  /** Writes the command of an operator into the conditions, for the watcher to obey. A job that has ended stays as it is. */
+  /** Writes an operator's command into the conditions, for the watcher to process. A completed job is not changed. */
   steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
-  /** Writes an Event about a job, or a node's images, that names who steered it. The same key is written once. */
-  announceSteering(input: {
-    readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' };
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  /** Writes an Event about a job, or a NodeImage, that names who sent the command. One Event per key. */
+  announceSteering(
+    input: ReceivedCommand & { readonly about: ObjectRef & { readonly kind: 'ImagePullJob' | 'NodeImage' } },
+  ): Promise<void>;
 }
 
-/** Every activity may run twice and acts on the job of the given UID only. */
+/** Every activity may run twice, and acts only on the job of the given UID. */
 export function pullJobActivities({
   kube,
   now,
@@ -91,7 +87,9 @@ interface Steering {
   readonly reason: string;
 }
 
-/** The condition that a command sets. `skip` and `undo` have no meaning for a job: no node waits for another one. */
+/**
+ * The condition that a command sets. `skip` and `undo` have no meaning for a job: its nodes do not wait for each other.
+ */
 const steering: Readonly<Partial<Record<CommandName, Steering>>> = {
   pause: { type: pullJobCondition.paused, status: 'True', reason: 'Paused' },
   resume: { type: pullJobCondition.paused, status: 'False', reason: 'Resumed' },

@@ -23,7 +23,6 @@ import {
   kubeResource,
   windlassAnnotation,
 } from '../../api/core/well-known.ts';
-import type { CommandName } from '../../api/engine/operations.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { isTerminationRequest } from '../../api/job-sidecar-termination.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -35,20 +34,22 @@ import type { ContainerBefore, RecreateOrder } from '../../workflows/plan/recrea
 import { mergedStatus, type StatusDelta } from '../../workflows/plan/recreate/report.ts';
 import { skipperOf } from '../../workflows/plan/recreate/status.ts';
 import { nextPart, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
-/** The most that one look answers as JSON, so that it fits into a history event; what is left comes with the next. */
+/**
+ * The maximum size of a look's result as JSON, so that it fits into a history event; the rest comes with the next look.
+ */
 export const requestLookBytes = 3_800;
 
-/** Texts in a status may have been written by others, and are cut to what we would write ourselves. */
+/** Texts in a status may have been written by others, and are cut to the length that we would write. */
 const longestTextBytes = { message: 700 } as const;
 
-/** So many requests are remembered as they were seen last. */
+/** The number of recently seen requests that are remembered. */
 const mostLastSeen = 100;
 
-/** What a request and its surroundings look like now. */
+/** The current state of a request, its pod and its node. */
 export type RequestLook =
-  /** No request of this UID, or one that is being deleted. */
+  /** There is no request of this UID, or it is being deleted. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'finished' }
   | {
@@ -59,9 +60,9 @@ export type RequestLook =
       readonly deadlineSeconds?: number;
       /** Prefix of the container IDs, without `://`. */
       readonly runtime: string;
-      /** The pod of the UID in the request is gone or going (CRR-11). */
+      /** The pod of the UID in the request is gone or being deleted (CRR-11). */
       readonly podGone: boolean;
-      /** Absent when no Node object of that name exists any more. */
+      /** Absent when there is no Node object of that name. */
       readonly node?: NodeRef;
       readonly order: RecreateOrder;
       readonly waitingFor?: WaitingFor;
@@ -70,23 +71,17 @@ export type RequestLook =
       readonly more: boolean;
     };
 
-/** What the cluster worker does for one request at the API server. */
+/** The cluster worker's activities for one request. */
 export interface RequestActivities {
-  /** Reads request, pod and node anew; of the containers those after the first `skip`. */
+  /** Reads request, pod and node; of the containers those after the first `skip`. */
   lookAtRequest(input: { readonly operation: RestartOperation; readonly skip: number }): Promise<RequestLook>;
-  /** Writes what has changed into the status. A completed request takes late container states only. */
+  /** Writes changes into the status. In a completed request only late container states are written. */
   reportRequest(input: { readonly request: ObjectRef; readonly delta: StatusDelta }): Promise<void>;
-  /** Writes an Event about the request that names who steered it. The same key is written once. */
-  announceCommand(input: {
-    readonly request: ObjectRef;
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  /** Writes an Event about the request that names who sent the command. One Event per key. */
+  announceCommand(input: ReceivedCommand & { readonly request: ObjectRef }): Promise<void>;
   /**
-   * Records which instance a forced stop is about, so that whoever continues after a crash does not stop its successor.
-   * The first record stands, and is the answer.
+   * Records which instance a forced stop is about, so that a retry after a crash does not stop its successor. The first
+   * record is kept, and is the result.
    */
   recordTarget(input: {
     readonly request: ObjectRef;
@@ -94,8 +89,8 @@ export interface RequestActivities {
     readonly containerId: string;
   }): Promise<{ readonly containerId: string }>;
   /**
-   * Makes the pod unready where it has the readiness gate, and marks the beginning of the drain where it has not, too
-   * (CRR-22, CRR-23). Answers since when, which stays once it is set, and whether the gate is held.
+   * Makes the pod unready if it has the readiness gate, and records the beginning of the drain in any case (CRR-22,
+   * CRR-23). Returns that time, which stays once it is set, and whether the gate is held.
    */
   takeOutOfService(operation: RestartOperation): Promise<{ readonly since: string; readonly isHeld: boolean }>;
 }
@@ -106,7 +101,7 @@ interface RequestMeans {
   readonly lastSeen: LastSeen;
 }
 
-/** Every activity may run twice and acts on the request of the given UID only. */
+/** Every activity may run twice, and acts only on the request of the given UID. */
 export function requestActivities(dependencies: Omit<RequestMeans, 'lastSeen'>): RequestActivities {
   const means: RequestMeans = { ...dependencies, lastSeen: new LastSeen() };
   return {
@@ -121,7 +116,7 @@ export function requestActivities(dependencies: Omit<RequestMeans, 'lastSeen'>):
   };
 }
 
-/** A write to a request, and what its failure says first. */
+/** A write to a request, and the beginning of its failure message. */
 interface Attempted {
   readonly request: ObjectRef;
   readonly attempted: string;
@@ -196,7 +191,7 @@ async function takeOutOfService(
   const since = timestamp(means.now().getTime());
   const written = await changeStatus({ request, attempted }, means, ({ status }) => {
     const conditions = status?.conditions ?? [];
-    // CRR-22: once, however often this activity runs
+    // CRR-22: only once, however often this activity runs
     if (findCondition(conditions, recreateCondition.preRecreateGrace)) return status;
     return { ...(status ?? { phase: '' }), conditions: [...conditions, preRecreateGrace(since)] };
   });
@@ -205,13 +200,13 @@ async function takeOutOfService(
   return { since: marked?.lastTransitionTime ?? since, isHeld };
 }
 
-/** Holds the pod's readiness gate unless the drain has begun already. Answers whether there is anything to hold. */
+/** Holds the pod's readiness gate unless the drain has begun already. Returns whether the pod has such a gate. */
 async function hold(
   { request, attempted }: Attempted,
   pod: PodRef,
   { kube, now, lastSeen }: RequestMeans,
 ): Promise<boolean> {
-  lastSeen.take(request.uid); // another one stands there once the finalizer is added
+  lastSeen.take(request.uid); // it changes when the finalizer is added
   try {
     return await despiteConflicts(async () => {
       const live = await unlessGone<ContainerRecreateRequest>(kube.get(crr, request));
@@ -222,7 +217,7 @@ async function hold(
 
       const livePod = await unlessGone<Pod>(kube.get(kubeResource.pods, pod));
       if (!livePod || livePod.metadata.uid !== pod.uid || !hasReadinessGate(livePod)) return false;
-      // the finalizer comes first: with it the key is released whatever happens to the request (CRR-10)
+      // the finalizer comes first: it guarantees that the key is released whatever happens to the request (CRR-10)
       await addFinalizer(live, kube);
       const conditions = withReadinessKey(livePod, recreateKey(request), timestamp(now().getTime()));
       if (!conditions) return true;
@@ -257,9 +252,10 @@ async function addFinalizer({ metadata }: ContainerRecreateRequest, kube: Reques
 }
 
 /**
- * Reads, changes and writes the status, again when somebody was faster. Writes nothing when nothing changes.
+ * Reads, changes and writes the status, again after a conflict. Writes nothing when nothing has changed.
  *
- * What was seen last mostly stands there still, and need not be read for a write that only fits on it.
+ * The request as seen last is mostly current, and need not be read again for a write that is conditional on its
+ * version.
  */
 async function changeStatus(
   { request, attempted }: Attempted,
@@ -269,7 +265,7 @@ async function changeStatus(
   try {
     return await despiteConflicts(async () => {
       const known = lastSeen.take(request.uid);
-      // that nothing is to be written holds of what stands there now, so it is read for that
+      // whether there is anything to write is decided on the current object, so it is read for that
       const isChange = known !== undefined && !sameJson(change(known), known.status);
       const live = isChange ? known : await kube.get<ContainerRecreateRequest>(crr, request);
       if (live.metadata.uid !== request.uid) return undefined;
@@ -291,9 +287,9 @@ async function changeStatus(
   }
 }
 
-/** Requests as this process has seen them last, of the few that are under way. Each is given away once. */
+/** The requests that this process has seen last, of the few in progress. Each can be taken once. */
 class LastSeen {
-  /** The eldest come first. */
+  /** The oldest come first. */
   readonly #requests = new Map<string, ContainerRecreateRequest>();
 
   keep(request: ContainerRecreateRequest): void {
@@ -310,7 +306,7 @@ class LastSeen {
   }
 }
 
-/** Whether anything may still be done for this request. */
+/** Whether the request is still open. */
 function isOpen(request: ContainerRecreateRequest): boolean {
   return request.metadata.deletionTimestamp === undefined && !isCompleted(request);
 }
@@ -349,7 +345,7 @@ function openRequest(
     createdAt: metadata.creationTimestamp,
     ...(spec.activeDeadlineSeconds === undefined ? {} : { deadlineSeconds: spec.activeDeadlineSeconds }),
     runtime: splitId(spec.containers[0]?.statusContext?.containerID).runtime,
-    // a pod that has finished is still there: its containers do not come back, and the request stays open (CRR-46)
+    // a completed pod still exists: its containers do not restart, and the request stays open (CRR-46)
     podGone: pod === undefined || pod.metadata.deletionTimestamp !== undefined,
     ...(node ? { node: { name: node.metadata.name, uid: node.metadata.uid } } : {}),
     order: orderOf(request, pod),
@@ -379,7 +375,7 @@ function orderOf(request: ContainerRecreateRequest, pod: Pod | undefined): Recre
   };
 }
 
-/** At most so many, whatever their size: no answer holds more. */
+/** The maximum number, regardless of their size: no result has room for more. */
 const mostContainers = 40;
 
 function containersBefore({ spec, status }: ContainerRecreateRequest, skip: number): readonly ContainerBefore[] {

@@ -5,7 +5,6 @@ import { isVirtual, type Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type PodRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent, kubeResource, sidecarTerminatedCondition } from '../../api/core/well-known.ts';
-import type { CommandName } from '../../api/engine/operations.ts';
 import {
   isTerminationRequest,
   missingMarkEvent,
@@ -32,42 +31,36 @@ import {
   type SidecarWorld,
 } from '../../workflows/plan/terminate-sidecars.ts';
 import { fitting, shortened, waitWithin } from '../../workflows/plan/text-size.ts';
-import { tellOfCommand } from './operator-events.ts';
+import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 
-/** The bytes of each part of a look: more does not fit into a history event. */
+/** The maximum size of each part of a look in bytes, so that it fits into a history event. */
 const mostBytes = { names: 900, wait: 800, by: 300 } as const;
 
-/** What the pod says about the end of its sidecars, and what is to be done about it. */
+/** The state of the termination of a pod's sidecars, and the next steps. */
 export interface SidecarLook {
   readonly decision: SidecarDecision;
   readonly status: TerminationStatus;
 }
 
-/** What the cluster worker does at the API server to end the sidecars of one pod. */
+/** The cluster worker's activities that terminate the sidecars of one pod. */
 export interface SidecarActivities {
-  /** Reads pod, node and request anew. */
+  /** Reads pod, node and request. */
   lookAtSidecars(input: { readonly pod: PodRef }): Promise<SidecarLook>;
-  /** Does this step, if a look shows that it is still the one to do; else nothing. */
+  /** Does this step if it is still due according to a fresh look; otherwise nothing. */
   endSidecars(input: { readonly pod: PodRef; readonly step: SidecarStep }): Promise<void>;
-  /** Writes on the pod what the end of its sidecars waits for, and what people have decided. */
+  /** Writes on the pod what the termination of its sidecars waits for, and the commands of operators. */
   reportSidecars(input: { readonly pod: PodRef; readonly status: TerminationStatus }): Promise<void>;
-  /** Writes an Event about the pod that names who steered the operation. The same key is written once. */
-  announceOnPod(input: {
-    readonly pod: PodRef;
-    readonly command: CommandName;
-    readonly by: string;
-    readonly target?: string;
-    readonly key: string;
-  }): Promise<void>;
+  /** Writes an Event about the pod that names who sent the command. One Event per key. */
+  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef }): Promise<void>;
 }
 
-/** What these activities need. */
+/** Dependencies of these activities. */
 export interface SidecarMeans {
   readonly kube: Pick<KubeClient, 'get' | 'patch' | 'create' | 'delete'>;
   readonly now: () => Date;
 }
 
-/** Every activity may run twice, and acts on the pod of the given UID only. */
+/** Every activity may run twice, and acts only on the pod of the given UID. */
 export function sidecarActivities(means: SidecarMeans): SidecarActivities {
   return {
     lookAtSidecars: ({ pod }) => lookAtSidecars(pod, means),
@@ -142,12 +135,12 @@ async function worldOf(ref: PodRef, { kube }: SidecarMeans): Promise<SidecarWorl
 
 async function carryOut(step: SidecarStep, pod: Pod, { request }: SidecarWorld, means: SidecarMeans): Promise<void> {
   switch (step.kind) {
-    // The Event goes first: after the act the step is no longer due, and a crash in between would lose the Event.
+    // The Event is written first: after the act the step is no longer due, and a crash in between would lose the Event.
     case 'swapImages':
       await say(pod, terminatingEvent(step.containers, 'in-place update'), 'swap', means);
       return await swapImages(pod, step.containers, means);
     case 'requestStop':
-      // one Event for each instance that is stopped
+      // one Event per instance that is stopped
       await say(pod, terminatingEvent(step.containers, 'crr'), `stop-${restartsOf(pod, step.containers)}`, means);
       if (sidecarsOf(pod).length === pod.spec.containers.length) await say(pod, noMainEvent, 'no-main', means);
       return await requestStop(pod, step.containers, means);
@@ -191,9 +184,9 @@ async function requestStop({ metadata }: Pod, containers: readonly string[], { k
 }
 
 /**
- * JST-20: condition and phase in one write, on the pod as it was decided on. The kubelet looks at a pod anew when its
- * annotations change, and ends what still runs (JST-21). When only the status changes it does not, and sets the phase
- * back as long as the sidecar runs.
+ * JST-20: condition and phase in one write, conditional on the pod as it was read. The kubelet syncs a pod when its
+ * annotations change, and stops what still runs (JST-21). If only the status changes it does not, and resets the phase
+ * for as long as the sidecar runs.
  */
 async function finishPod(pod: Pod, { kube, now }: SidecarMeans): Promise<void> {
   const { namespace = '', name, uid, resourceVersion } = pod.metadata;
@@ -229,7 +222,7 @@ function cut(decision: SidecarDecision): SidecarDecision {
   return { ...decision, ...short, step: { ...step, containers: fitting(step.containers, mostBytes.names) } };
 }
 
-/** What stands on the pod may have been written by anybody who may change it. */
+/** Anybody who may change the pod may have written this annotation. */
 function cutStatus({ waitingFor, skipped, abortedBy }: TerminationStatus): TerminationStatus {
   return {
     ...(waitingFor && { waitingFor: waitWithin(waitingFor, mostBytes.wait) }),

@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
 
-/** Questions about the signals that an operation has received. */
+/** Queries about the signals that an operation has received. */
 export interface SignalActivities {
   /**
-   * Who sent a signal of this name to this run, as the sender's client named itself: of the events up to `upTo` the last
-   * such signal, or an earlier one, counted `fromEnd`.
+   * Who sent a signal of this name to this run, by the identity of the sender's client: of the events up to `upTo` the
+   * last such signal, or an earlier one, counted by `fromEnd`.
    */
   identifySignal(input: {
     readonly workflowId: string;
@@ -15,10 +15,10 @@ export interface SignalActivities {
   }): Promise<string>;
 }
 
-/** Of an identity, which a client may choose freely. */
+/** The maximum length of an identity, which a client may choose freely. */
 const longestName = 253;
 
-/** The signal in question has only just come, so it is among the last events. */
+/** The signal has only just been received, so it is among the last events. */
 const pageEvents = 50;
 
 /** Reads histories; writes nothing. */

@@ -1,4 +1,4 @@
-// Base64 of texts, by hand: what Node and browsers offer is missing where workflows run.
+// Base64 of strings, implemented here because the APIs of Node and browsers are not available in workflows.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
@@ -16,7 +16,7 @@ export function toBase64(text: string): string {
   return result;
 }
 
-/** The text that this is the padded base64 of; undefined when it is none. */
+/** Decodes padded base64; undefined for an invalid text. */
 export function fromBase64(base64: string): string | undefined {
   const digits = base64.replace(/={0,2}$/, '');
   if (base64.length % 4 !== 0 || !/^[A-Za-z0-9+/]*$/.test(digits)) return undefined;

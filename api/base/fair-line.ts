@@ -1,6 +1,6 @@
 /**
- * Things that wait, each on behalf of a share, a namespace for example. They are taken round robin: one of each share that
- * waits, then the next of each; within a share in the order in which they came. So a thousand things of one share delay the
+ * A queue of things that each belong to a share, for example a namespace. They are taken round robin: one of each
+ * waiting share, then the next of each; within a share in order of arrival. So a thousand things of one share delay the
  * first of another by one turn.
  */
 export class FairLine<T> {
@@ -27,14 +27,17 @@ export class FairLine<T> {
     if (things.size === 0) this.#shares.delete(share);
   }
 
-  /** Takes the first that may go, of the first share in turn that may go; undefined when there is none. */
+  /**
+   * Takes the first thing that `mayGo` accepts, of the first share in turn that it accepts; undefined when there is
+   * none.
+   */
   take(mayGo: { readonly share: (share: string) => boolean; readonly thing?: (thing: T) => boolean }): T | undefined {
     for (const [share, things] of this.#shares) {
       if (!mayGo.share(share)) continue;
       for (const thing of things) {
         if (mayGo.thing && !mayGo.thing(thing)) continue;
         this.delete(share, thing);
-        // its next turn comes after everybody else's
+        // the share moves to the end of the queue
         if (this.#shares.delete(share) && things.size > 0) this.#shares.set(share, things);
         return thing;
       }
@@ -42,7 +45,7 @@ export class FairLine<T> {
     return undefined;
   }
 
-  /** Takes all that wait, in no order. */
+  /** Removes and returns everything that waits, in no particular order. */
   clear(): readonly T[] {
     const all = [...this.#shares.values()].flatMap((things) => [...things]);
     this.#shares.clear();
@@ -52,8 +55,8 @@ export class FairLine<T> {
 }
 
 /**
- * How many of so many places one share may hold at once. An eighth of them stays for others, because what a share holds may take
- * as long as the slowest webhook of its namespace.
+ * How many of the given places one share may use. An eighth of them is left to others, because a share may hold its
+ * places as long as the slowest webhook of its namespace takes.
  */
 export function mostOfOneShare(places: number): number {
   return places - Math.floor(places / 8);

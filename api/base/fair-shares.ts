@@ -1,6 +1,6 @@
 /**
- * What each gets of something that is too little for all: what it wants, where that is no more than an equal part; the
- * others share what is left, in the same way. Nobody gets less because somebody else wants more than an equal part.
+ * Divides something scarce: each gets what it wants if that is no more than an equal part; the others divide the rest
+ * in the same way. Nobody gets less because another one wants more than an equal part.
  */
 export function fairShares(wanted: ReadonlyMap<string, number>, available: number): ReadonlyMap<string, number> {
   const shares = new Map<string, number>();

@@ -1,18 +1,18 @@
-// Defaults of fields that users may leave out. What is filled in comes behind the fields that are there.
+// Defaults of optional fields. They are added after the existing fields.
 
 import { isAbsent, type Json, type JsonObject } from './json.ts';
 
-/** For fields in which an empty value was meant. Null says nothing, as in Go. */
+/** For fields in which an empty value has a meaning. Null counts as absent, as in Go. */
 export function fillAbsent(object: JsonObject, defaults: JsonObject): JsonObject {
   return fill(object, defaults, isAbsent);
 }
 
-/** For strings that cannot tell an empty value from none. */
+/** For strings in which empty means absent. */
 export function fillEmptyText(object: JsonObject, defaults: JsonObject): JsonObject {
   return fill(object, defaults, (value) => isAbsent(value) || value === '');
 }
 
-/** For strings and numbers that cannot tell an empty value from none. */
+/** For strings and numbers in which empty or 0 means absent. */
 export function fillEmpty(object: JsonObject, defaults: JsonObject): JsonObject {
   return fill(object, defaults, (value) => isAbsent(value) || value === '' || value === 0);
 }

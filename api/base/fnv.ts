@@ -1,4 +1,4 @@
-// The 32-bit hashes of Fowler, Noll and Vo, by which OpenKruise and the kubelet name contents.
+// The 32-bit hashes of Fowler, Noll and Vo, which OpenKruise and the kubelet use in names and labels.
 
 const prime = 0x01000193;
 const start = 0x811c9dc5;
@@ -18,7 +18,7 @@ export function fnv1a(text: string): number {
 }
 
 /**
- * FNV-1a over the bytes of the text as a Go program prints a list of bytes: that is what Kubernetes' deep hash does with
+ * FNV-1a over the bytes of the text in the format in which a Go program prints a byte list: Kubernetes' deep hash of
  * JSON (IPU 4.4).
  */
 export function deepHash(text: string): number {

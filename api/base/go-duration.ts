@@ -11,10 +11,10 @@ const unitMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Every unit once, with more digits than Go takes, is shorter; a hostile text must not cost time. */
+/** Any valid duration of practical use is shorter; parsing a hostile text must not cost time. */
 const longest = 256;
 
-/** Milliseconds of a duration that is not negative; undefined for what Go would not take for one. */
+/** Milliseconds of a non-negative duration; undefined for a text that Go does not accept. */
 export function goDurationMs(text: string): number | undefined {
   if (text.length > longest) return undefined;
   if (/^\+?0$/.test(text)) return 0;

@@ -1,15 +1,15 @@
-// Numbers of things that may also be given as a share of a whole: `3`, `20%`, `12.5%`.
+// Counts that may be given as a percentage of a whole: `3`, `20%`, `12.5%`.
 
-/** A number of things, or a share of them such as `20%`. */
+/** A count, or a percentage such as `20%`. */
 export type IntOrPercent = number | string;
 
-/** A share, exactly: `numerator` of `denominator`. */
+/** An exact fraction: `numerator` of `denominator`. */
 export interface Share {
   readonly numerator: bigint;
   readonly denominator: bigint;
 }
 
-/** Reads a percentage; undefined for any other text, also for a number without `%`. */
+/** Parses a percentage; undefined for any other text, including a number without `%`. */
 export function parsePercent(text: string): Share | undefined {
   if (text.length > longest) return undefined;
   const [, sign = '', whole = '', fraction = ''] = /^([+-]?)(\d*)(?:\.(\d*))?%$/.exec(text) ?? [];
@@ -18,7 +18,10 @@ export function parsePercent(text: string): Share | undefined {
   return { numerator: sign === '-' ? -magnitude : magnitude, denominator: 100n * 10n ** BigInt(fraction.length) };
 }
 
-/** So many of the whole; a share is rounded in that direction. Undefined: it is neither a number nor a percentage. */
+/**
+ * The count for this whole; a percentage is rounded in the given direction. Undefined: it is neither a number nor a
+ * percentage.
+ */
 export function countOf(value: IntOrPercent, whole: number, rounding: 'up' | 'down'): number | undefined {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : undefined;
   const share = parsePercent(value);
@@ -32,20 +35,20 @@ export function countOf(value: IntOrPercent, whole: number, rounding: 'up' | 'do
   return Number(quotient);
 }
 
-/** Whether it is less than nothing, whatever it is a share of. */
+/** Whether the number or percentage is negative. */
 export function isNegative(value: IntOrPercent): boolean {
   return typeof value === 'number' ? value < 0 : (parsePercent(value)?.numerator ?? 0n) < 0n;
 }
 
-/** Nobody needs more digits, and a hostile text must not cost time. */
+/** Longer texts are rejected, so that a hostile one does not cost time. */
 const longest = 64;
 
-/** Whether the value is a whole number that Go can hold as `int32`. */
+/** Whether the value is an integer in the range of Go's `int32`. */
 export function isInt32(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= -(2 ** 31) && value < 2 ** 31;
 }
 
-/** Reads a whole number of 32 bits; undefined for any other text. */
+/** Parses a 32-bit integer; undefined for any other text. */
 export function parseInt32(text: string): number | undefined {
   const value = /^[+-]?\d+$/.test(text) ? Number(text) : undefined;
   return isInt32(value) ? value : undefined;

@@ -1,14 +1,14 @@
 // Differences between two JSON documents, as the operations of a JSON patch (RFC 6902).
 import { entryOf, isJsonList, isJsonObject, type Json, sameJson } from './json.ts';
 
-/** One operation. The path is in pieces, list indexes as decimal texts. */
+/** One operation. The path is a list of keys; list indexes are decimal strings. */
 export type DiffOperation =
   | { readonly op: 'add' | 'replace'; readonly path: readonly string[]; readonly value: Json }
   | { readonly op: 'remove'; readonly path: readonly string[] };
 
 /**
- * What turns one document into the other. Lists are compared item by item and never realigned: one that has grown or
- * shrunk gains or loses its last items. Whatever is missing on one side is one operation, however large it is.
+ * The operations that turn one document into the other. Lists are compared item by item and never realigned: a list of
+ * another length gains or loses its last items. A value that exists on one side only is a single operation.
  */
 export function diffJson(from: Json | undefined, to: Json | undefined, path: readonly string[] = []): DiffOperation[] {
   if (to === undefined) return from === undefined ? [] : [{ op: 'remove', path }];
@@ -25,7 +25,7 @@ export function diffJson(from: Json | undefined, to: Json | undefined, path: rea
   return sameJson(from, to) ? [] : [{ op: 'replace', path, value: to }];
 }
 
-/** The path as people write it: `spec.containers[0].image`, keys with other characters in brackets. */
+/** The path for people: `spec.containers[0].image`, keys with other characters in brackets. */
 export function formatPath(path: readonly string[]): string {
   return path
     .map((piece, index) => {

@@ -5,19 +5,21 @@
 // of an object, and labels may look like numbers.
 import type { Json } from './json.ts';
 
-/** What Go has to write. An object stands for a struct and keeps its order; a Map stands for a map and is sorted. */
+/**
+ * The input of `goJson`. An object stands for a Go struct and keeps its order; a Map stands for a Go map and is sorted.
+ */
 export type GoValue =
   | Json
   | readonly GoValue[]
   | ReadonlyMap<string, GoValue>
   | { readonly [key: string]: GoValue | undefined };
 
-/** Compact JSON as Go writes it: objects in the order given without undefined keys, Maps sorted, Go's escapes. */
+/** Compact JSON in Go's format: objects in the given order without undefined values, Maps sorted, Go's escapes. */
 export function goJson(value: GoValue): string {
   return write(value, false);
 }
 
-/** Compact JSON as Go writes it when it knows no types: the keys of every object sorted. */
+/** Compact JSON in Go's format for untyped data: the keys of every object are sorted. */
 export function goJsonSorted(value: GoValue): string {
   return write(value, true);
 }
@@ -29,7 +31,9 @@ export function goMap<Value extends GoValue>(
   return object && new Map(Object.entries(object));
 }
 
-/** Less than 0, 0 or more than 0, as Go orders strings: by their bytes in UTF-8, which is by code point. */
+/**
+ * Less than 0, 0 or more than 0, in Go's order of strings: by their UTF-8 bytes, which equals the order of code points.
+ */
 export function compareGoStrings(left: string, right: string): number {
   if (left === right) return 0;
   let at = 0;
@@ -42,7 +46,7 @@ function write(value: GoValue, sorted: boolean): string {
   if (Array.isArray(value)) return `[${value.map((item: GoValue) => write(item, sorted)).join(',')}]`;
   if (value instanceof Map) return writeEntries([...value], true, sorted);
   if (typeof value === 'object' && value !== null) return writeEntries(Object.entries(value), sorted, sorted);
-  // Go writes floating-point numbers by JavaScript's rules, but for a zero that is negative.
+  // Go writes floating-point numbers like JavaScript, except for negative zero.
   return Object.is(value, -0) ? '-0' : JSON.stringify(value);
 }
 
@@ -60,14 +64,14 @@ function writeEntries(
 }
 
 function quoted(text: string): string {
-  // Go cannot hold half a surrogate pair: it reads one as U+FFFD, and writes that as it is.
+  // A Go string cannot contain half a surrogate pair: it is read as U+FFFD, and written as such.
   return JSON.stringify(text.toWellFormed()).replace(
     /[<>&\u2028\u2029]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
-/** By UTF-16 code units, only halves of surrogate pairs would come too early. The end of a string comes first. */
+/** The order by UTF-16 code units differs for halves of surrogate pairs only. The end of a string comes first. */
 function rank(codeUnit: number): number {
   if (Number.isNaN(codeUnit)) return -1;
   const isSurrogate = codeUnit >= 0xd800 && codeUnit <= 0xdfff;

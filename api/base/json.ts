@@ -1,21 +1,21 @@
-/** What JSON can say. Objects of kinds that we pass through untouched have this type. */
+/** A JSON value. Objects that pass through unchanged have this type. */
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
 export interface JsonObject {
   readonly [key: string]: Json | undefined;
 }
 
-/** Whether the value is an object of JSON, which a list is not. */
+/** Whether the value is a JSON object, and not a list. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Whether the value is a list. Unlike `Array.isArray` it does not let `any` in. */
+/** Whether the value is a list. Unlike `Array.isArray` the result type contains no `any`. */
 export function isJsonList(value: unknown): value is readonly Json[] {
   return Array.isArray(value);
 }
 
-/** Whether two values say the same in JSON: the order of keys is no difference, and an absent key equals undefined. */
+/** Whether two values are equal as JSON: the order of keys is ignored, and an absent key equals undefined. */
 export function sameJson(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (isJsonList(left) && isJsonList(right)) {
@@ -27,29 +27,29 @@ export function sameJson(left: unknown, right: unknown): boolean {
 }
 
 /**
- * The entry of this name in a map whose names users choose. What every object inherits is none: a container may be called
+ * The entry with this key in a map with user-defined keys. Inherited properties do not count: a container may be called
  * `constructor`.
  */
 export function entryOf<Value>(map: Readonly<Record<string, Value>> | undefined, name: string): Value | undefined {
   return map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined;
 }
 
-/** The value if it is an object, else one without any fields. */
+/** The value if it is an object, otherwise an empty object. */
 export function objectOr(value: unknown): JsonObject {
   return isJsonObject(value) ? value : {};
 }
 
-/** The value if it is a list, else an empty one. */
+/** The value if it is a list, otherwise an empty list. */
 export function listOr(value: unknown): readonly Json[] {
   return isJsonList(value) ? value : [];
 }
 
-/** Whether a field says nothing, which it also does with null. */
+/** Whether a field is absent, or null, which means the same. */
 export function isAbsent(value: unknown): value is null | undefined {
   return value === undefined || value === null;
 }
 
-/** The path of a value in a JSON patch, its keys as they are: what a path would take for its own signs is spelt out. */
+/** The path of a value in a JSON patch; special characters in keys are escaped. */
 export function jsonPointer(...keys: readonly (string | number)[]): string {
   return keys.map((key) => `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }

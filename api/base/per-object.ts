@@ -1,6 +1,6 @@
 /**
- * The function, worked out once for each object that it is asked about and remembered as long as that object is. For
- * objects that never change: what is read of the cluster gives way to newer objects.
+ * Caches the result of a function per object, for as long as the object exists. For objects that never change: objects
+ * from the watch caches are replaced, not modified.
  */
 export function perObject<Key extends object, Value>(of: (key: Key) => Value): (key: Key) => Value {
   const known = new WeakMap<Key, { readonly value: Value }>();

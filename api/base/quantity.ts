@@ -1,16 +1,16 @@
-// Resource quantities: `100m`, `32Mi`, `1e3`. Many texts say the same amount, and the API server stores one of them, the
-// canonical form: no fraction, no unit larger than it can say exactly, no smaller unit than needed. Texts that need no
-// change by a cheap test keep their spelling, even where the canonical form is another (`1.500`): so does Go, and
-// revision hashes depend on it.
+// Resource quantities: `100m`, `32Mi`, `1e3`. Many texts mean the same amount, and the API server stores the canonical
+// form: no fraction, the largest unit in which the amount is an integer. Texts that pass Go's cheap test for the
+// canonical form are kept, even if the canonical form is another (`1.500`): Go does the same, and revision hashes
+// depend on it.
 
-/** An amount as it was written. */
+/** A parsed amount. */
 export interface Quantity {
-  /** The amount in billionths; finer parts were rounded up, away from zero. */
+  /** The amount in billionths; smaller parts were rounded up, away from zero. */
   readonly nano: bigint;
   readonly format: 'decimal' | 'binary' | 'exponent';
-  /** The text itself, where it is kept as it is. */
+  /** The original text, where it is kept. */
   readonly spelling?: string;
-  /** The smallest power of ten that the text has a digit for. */
+  /** The exponent of the last digit of the text, as a power of ten. */
   readonly scale: number;
 }
 
@@ -22,7 +22,7 @@ const units: ReadonlyMap<string, Unit> = new Map<string, Unit>([
   ...Object.entries(binaryUnits).map(([unit, exponent]) => [unit, { format: 'binary', exponent }] as const),
 ]);
 
-/** A power of ten, or of 1024 for binary units. */
+/** A unit as a power of ten, or of 1024 for binary units. */
 interface Unit {
   readonly format: Quantity['format'];
   readonly exponent: number;
@@ -31,14 +31,14 @@ interface Unit {
 const nanoExponent = 9;
 const milli = -3;
 const largestBinary = 2n ** 63n - 1n;
-/** Nobody means more, and a hostile exponent must not cost memory. */
+/** Larger exponents are rejected, so that a hostile one does not cost memory. */
 const largestExponent = 1000;
-/** No amount needs more digits, and a hostile text must not cost time. */
+/** Longer texts are rejected, so that a hostile one does not cost time. */
 const longest = 256;
-/** Decimal digits that surely fit into 64 bits. */
+/** The number of decimal digits that always fits into 64 bits. */
 const safeDigits = 18;
 
-/** Reads a quantity; undefined for what is none. Numbers are read as their text. */
+/** Parses a quantity; undefined for an invalid one. Numbers are parsed as their text. */
 export function parseQuantity(value: string | number): Quantity | undefined {
   const text = String(value).trim();
   if (text.length > longest) return undefined;
@@ -58,13 +58,13 @@ export function parseQuantity(value: string | number): Quantity | undefined {
   };
 }
 
-/** The text that the API server stores for this quantity; what is no quantity comes back as it is. */
+/** The text that the API server stores for this quantity; an invalid one is returned unchanged. */
 export function canonicalQuantity(value: string | number): string {
   const quantity = parseQuantity(value);
   return quantity === undefined ? String(value) : formatQuantity(quantity);
 }
 
-/** The same, after what is finer than a thousandth has been rounded up, as in every list of resources. */
+/** The same, rounded up to thousandths, as in every list of resources. */
 export function canonicalResource(value: string | number): string {
   const quantity = parseQuantity(value);
   if (quantity === undefined) return String(value);
@@ -72,7 +72,7 @@ export function canonicalResource(value: string | number): string {
   return formatQuantity({ ...withoutSpelling(quantity), nano: roundedUp(quantity.nano, 10n ** 6n) * 10n ** 6n });
 }
 
-/** Less than 0, 0 or more than 0; what is no quantity comes first. */
+/** Less than 0, 0 or more than 0; invalid quantities come first. */
 export function compareQuantities(left: string | number, right: string | number): number {
   const [leftNano, rightNano] = [parseQuantity(left)?.nano, parseQuantity(right)?.nano];
   if (leftNano === rightNano) return 0;
@@ -80,7 +80,7 @@ export function compareQuantities(left: string | number, right: string | number)
   return leftNano < rightNano ? -1 : 1;
 }
 
-/** Whether two texts say the same amount. Two texts that are no quantities are the same if they are equal. */
+/** Whether two texts mean the same amount. Two invalid quantities are compared as texts. */
 export function sameQuantity(left: string | number, right: string | number): boolean {
   const readable = parseQuantity(left) !== undefined && parseQuantity(right) !== undefined;
   return readable ? compareQuantities(left, right) === 0 : left === right;
@@ -111,14 +111,14 @@ function scaled(magnitude: bigint, exponent: number): bigint {
   return roundedUp(magnitude, 10n ** BigInt(-exponent));
 }
 
-/** How many of `size` it takes, away from zero. */
+/** The amount divided by `size`, rounded away from zero. */
 function roundedUp(amount: bigint, size: bigint): bigint {
   const whole = amount / size;
   if (whole * size === amount) return whole;
   return amount > 0n ? whole + 1n : whole - 1n;
 }
 
-/** Go's cheap test for texts that are canonical; it takes some that are not. */
+/** Go's cheap test for canonical texts; it accepts some that are not canonical. */
 function isPlain(whole: string, fraction: string, scale: number, unit: Unit): boolean {
   if (unit.format === 'binary') {
     const fits = fraction === '' && whole.length <= safeDigits - 4 - 3 * unit.exponent;

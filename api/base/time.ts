@@ -1,9 +1,12 @@
-/** A time as Kubernetes writes it: RFC 3339 in UTC, in whole seconds, which have begun. */
+/** A time in Kubernetes' format: RFC 3339 in UTC, rounded down to whole seconds. */
 export function timestamp(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-/** The moment by which so many seconds have passed since a time that was told in whole seconds: never too early. */
+/**
+ * The time in milliseconds at which this many seconds have surely passed since a time that was rounded down to whole
+ * seconds.
+ */
 export function whenPassed(since: string, seconds: number): number {
   return Date.parse(since) + (seconds === 0 ? 0 : seconds * 1000 + 999);
 }

@@ -1,7 +1,7 @@
-// CloneSets from one version of the API into the other.
+// Converts CloneSets between the versions of the API.
 //
-// v1beta1 groups the fields of the update strategy anew and turns one flag round; all else maps one to one, also what we do
-// not know.
+// v1beta1 groups the fields of the update strategy differently and inverts one flag; everything else, unknown fields
+// included, maps one to one.
 //
 //   v1beta1                                                    v1alpha1
 //   updateStrategy.type RollingUpdate, and
@@ -10,11 +10,11 @@
 //   updateStrategy.type OnDelete, nothing else          <->    updateStrategy.type OnDelete, nothing else
 //   scaleStrategy.enablePVCReuse                        <->    scaleStrategy.disablePVCReuse, the opposite
 //   scaleStrategy.excludePreparingDelete                <-     label cloneset-scaling-exclude-preparing-delete
-//   inPlaceUpdateStrategy.imagePreDownload*             <->    annotations image-predownload-*, whole numbers
+//   inPlaceUpdateStrategy.imagePreDownload*             <->    annotations image-predownload-*, integers
 //
-// Not everything comes back (CS §2.1): with OnDelete the other fields of the update strategy are dropped, as nothing reads
-// them; so are imagePreDownload* in v1alpha1, where only the annotations count; and v1alpha1 does not show
-// excludePreparingDelete, so whoever rewrites an object there without the label clears it.
+// A round trip loses some fields (CS §2.1): with OnDelete the other fields of the update strategy are dropped, as they have
+// no effect; so are imagePreDownload* in v1alpha1, where only the annotations count; and v1alpha1 has no field for
+// excludePreparingDelete, so a client that replaces an object there without the label clears it.
 
 import { parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
@@ -28,7 +28,7 @@ import {
   preDownloadAnnotation,
 } from './types.ts';
 
-/** Whichever version the object is in, this one. Undefined: one of the two versions is not ours. */
+/** The object in the version `apiVersion`. Undefined: one of the two versions is unknown. */
 export function convertCloneSet(object: JsonObject, apiVersion: string): Converted | undefined {
   const from = cloneSetVersion(object);
   const to = cloneSetVersion({ apiVersion });
@@ -100,7 +100,7 @@ function toV1alpha1(object: JsonObject): JsonObject {
   const inPlace = objectOr(inPlaceUpdateStrategy);
   const kept = without(inPlace, preDownloadFields);
   const annotations = preDownloadAnnotations(inPlace);
-  // One that held nothing but what went into annotations was made from them.
+  // An object that contained nothing but the annotations' fields was created from them.
   const isGone = Object.keys(kept).length === 0 && Object.keys(annotations).length > 0;
   const updateStrategy = {
     ...pace,
@@ -114,7 +114,7 @@ type PreDownloadField = keyof typeof preDownloadAnnotation;
 
 const preDownloadFields = Object.keys(preDownloadAnnotation) as readonly PreDownloadField[];
 
-/** What the annotations say as fields, the metadata without these, and the annotations that say nothing. */
+/** The fields from the annotations, the metadata without these annotations, and the annotations that cannot be read. */
 function takePreDownload(metadata: Json | undefined): {
   readonly moved: JsonObject;
   readonly left: readonly string[];
@@ -139,7 +139,7 @@ function takePreDownload(metadata: Json | undefined): {
   };
 }
 
-/** The annotations that say what the fields say. */
+/** The annotations for these fields. */
 function preDownloadAnnotations(inPlace: JsonObject): JsonObject {
   return Object.fromEntries(
     preDownloadFields.flatMap((field) => {

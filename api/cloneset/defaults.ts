@@ -1,4 +1,4 @@
-// What admission writes into CloneSets: the defaults of OpenKruise, where users and their tools expect to see them.
+// The defaults that admission writes into CloneSets: OpenKruise's, where users and their tools expect to see them.
 
 import { fillAbsent, fillEmptyText } from '../base/fill.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr, sameJson } from '../base/json.ts';
@@ -6,13 +6,13 @@ import { canonicalTemplate, withClaimDefaults, withTemplateDefaults } from '../c
 import type { FeatureGates } from '../feature-gates.ts';
 import { type CloneSetVersion, cloneSetDefault, cloneSetVersion } from './types.ts';
 
-/** The gates that decide on defaults. */
+/** The gates that affect defaults. */
 export type DefaultingGates = Pick<FeatureGates, 'TemplateNoDefaults' | 'DefaultHostNetworkHostPortsInPodTemplates'>;
 
 /**
- * A set with the defaults in it, in the version in which it came (CS §2). `before` is the set as it is stored, absent for a
- * new one: a template that has not changed stays as it is, so that other defaults than of old never update pods. What has
- * not the right shape stays as well.
+ * A CloneSet with its defaults, in the version of the request (CS §2). `before` is the stored object, absent for a new
+ * one: an unchanged template is not defaulted again, so that new defaults never update pods. Fields of the wrong shape
+ * are left unchanged.
  */
 export function defaultCloneSet(object: JsonObject, gates: DefaultingGates, before?: JsonObject): JsonObject {
   const { spec } = object;
@@ -32,7 +32,7 @@ export function defaultCloneSet(object: JsonObject, gates: DefaultingGates, befo
   return { ...object, spec: defaultTemplates(withStrategies, gates, objectOr(before?.spec)) };
 }
 
-/** Says in v1beta1 what an absent field means there, because it means the opposite in v1alpha1. */
+/** Writes the default of v1beta1 explicitly, because an absent field means the opposite in v1alpha1. */
 function defaultScaleStrategy(strategy: Json | undefined, version: CloneSetVersion): Json | undefined {
   if (version === 'v1alpha1' || !isJsonObject(strategy)) return strategy;
   return fillAbsent(strategy, { enablePVCReuse: false });

@@ -1,9 +1,9 @@
-// How large a CloneSet may be. OpenKruise has none of these limits, Kubernetes only that of a whole object in etcd: each is
-// far above what a set of use has.
+// How large a CloneSet may be. OpenKruise has none of these limits, Kubernetes only that of a whole object in etcd:
+// each is far above what a useful CloneSet needs.
 //
 //   in admission      `cloneSetLimitProblems`; an update may keep what is above a limit already, or make it smaller
-//   where it is used  the order of an update takes the first `mostTerms` terms of each list, as a set may have been stored
-//                     before there were limits; all other work grows with the size of the object alone
+//   where it is used  the order of an update uses the first `mostTerms` terms of each list, as a CloneSet may have been
+//                     stored before there were limits; all other work grows with the size of the object alone
 
 import { isAbsent, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { jsonBytes } from '../base/json-bytes.ts';
@@ -11,22 +11,22 @@ import type { FieldError } from '../core/field-error.ts';
 import { depthOf, type Measure, overLimit } from '../core/limits.ts';
 import { type CloneSetVersion, cloneSetVersion } from './types.ts';
 
-/** Bytes of JSON of the template, and of all claim templates together: almost as much as etcd takes of an object. */
+/** Bytes of JSON of the template, and of all PVC templates together: almost the maximum size of an object in etcd. */
 export const mostTemplateBytes = 1024 * 1024;
 
-/** Levels of objects and lists within the template, and within a claim template. */
+/** Levels of nested objects and lists within the template, and within a PVC template. */
 export const deepestTemplate = 100;
 
-/** Templates of volume claims. */
+/** PVC templates. */
 export const mostClaimTemplates = 256;
 
 /** Names in podsToDelete. */
 export const mostPodsToDelete = 10_000;
 
-/** Characters of a name in podsToDelete: as many as the name of a pod has. */
+/** Characters of a name in podsToDelete: the maximum length of a pod name. */
 export const longestPodToDelete = 253;
 
-/** Terms of each list that says in which order pods are updated. Each pod is compared with each of them. */
+/** Terms of each list that defines the update order. Each pod is compared with each of them. */
 export const mostTerms = 256;
 
 /** Bytes of JSON of a selector, of all priorities, and of all scatter terms. */
@@ -35,10 +35,10 @@ export const mostSelectorBytes = 256 * 1024;
 /** Bytes of JSON of the hooks of lifecycle. */
 export const mostLifecycleBytes = 256 * 1024;
 
-/** Characters of a number or percentage that is given as text. */
+/** Characters of a number or percentage given as string. */
 export const longestCount = 64;
 
-/** What of a set is above a limit; what `before` has of the same is no problem while it does not grow. */
+/** The limits that a CloneSet exceeds; what `before` exceeds already is no problem as long as it does not grow. */
 export function cloneSetLimitProblems(after: JsonObject, before?: JsonObject): readonly FieldError[] {
   return overLimit(measuresOf(after), before === undefined ? [] : measuresOf(before));
 }
@@ -58,18 +58,18 @@ function measuresOf(set: JsonObject): readonly Measure[] {
   ];
 }
 
-/** What passes through as open JSON. */
+/** The parts that pass through as open JSON. */
 function open(path: string, value: Json | undefined): readonly Measure[] {
   const depth = depthOf(value);
   const levels: Measure = {
     ...{ path, key: `${path} levels`, value: depth, most: deepestTemplate },
     rule: `must not have more than ${deepestTemplate} levels of objects and lists`,
   };
-  // What is nested too deeply is not turned into JSON text: that may exceed the stack.
+  // Deeply nested values are not serialized: that may overflow the stack.
   return depth > mostCountedLevels ? [levels] : [levels, bytes(path, value, mostTemplateBytes)];
 }
 
-/** Far above the limit, and far below what can be turned into JSON text. */
+/** Far above the limit, and far below what overflows the stack. */
 const mostCountedLevels = 1_000;
 
 function podsToDeleteMeasures(names: Json | undefined): readonly Measure[] {
@@ -89,7 +89,7 @@ function podsToDeleteMeasures(names: Json | undefined): readonly Measure[] {
   ];
 }
 
-/** The fields that say how fast and in which order pods are updated; where they stand differs by version. */
+/** The fields for the pace and the order of updates; their paths depend on the version. */
 function paceMeasures({ updateStrategy }: JsonObject, version: CloneSetVersion): readonly Measure[] {
   const isFlat = version === 'v1alpha1';
   const fields = isFlat ? objectOr(updateStrategy) : objectOr(objectOr(updateStrategy).rollingUpdate);
@@ -120,7 +120,7 @@ function items(path: string, value: Json | undefined, most: number): Measure {
   return { path, key: `${path} items`, value: listOr(value).length, most, rule };
 }
 
-/** The text of a number or percentage. */
+/** A number or percentage given as string. */
 function count(path: string, value: Json | undefined): Measure {
   const length = typeof value === 'string' ? value.length : 0;
   const rule = `must not be longer than ${longestCount} characters`;

@@ -4,13 +4,13 @@ import { lifecycleSchema } from '../fleet/lifecycle-schema.ts';
 import type { KindDefinition } from '../schema/kind.ts';
 import { int32, int64, intOrPercent, labelSelector, maxInt32, openObject, time, waitingFor } from '../schema/shared.ts';
 
-// The schema of v1beta1, which is the stored version and the shape of everything inside, and what v1alpha1 has instead.
-// Values are limited only where admission has always refused the rest, since objects that are there already have to go on
-// being valid; what a schema cannot see is in `validateCloneSet`.
+// The schema of v1beta1, which is the stored version and the only one used internally, and the differences of v1alpha1.
+// Values are limited only where admission has always rejected others, since stored objects must stay valid; checks that
+// a schema cannot express are in `validateCloneSet`.
 
 const minInt32 = -(2 ** 31);
 
-/** An `int32` of which OpenKruise's admission has never asked more. */
+/** An `int32` without further limits, as in OpenKruise's admission. */
 function anyInt32(options: TSchemaOptions) {
   return int32({ minimum: minInt32, maximum: maxInt32, ...options });
 }
@@ -68,7 +68,7 @@ const inPlaceUpdateStrategy = Type.Object(
   { description: 'How pods are updated in place.' },
 );
 
-/** What both versions say about the pace and the order of an update. */
+/** The fields for pace and order of an update, the same in both versions. */
 const pace = {
   partition: Type.Optional(
     intOrPercent({
@@ -165,7 +165,7 @@ const scaleStrategy = Type.Object(
   { description: 'How pods are created and deleted when the CloneSet scales.' },
 );
 
-/** What both versions have in common, beside `scaleStrategy` and `updateStrategy`. */
+/** What both versions have in common, besides `scaleStrategy` and `updateStrategy`. */
 const base = {
   replicas: Type.Optional(
     int32({ minimum: 0, maximum: maxInt32, description: 'The desired number of pods. Absent: 1.' }),
@@ -202,7 +202,7 @@ const tail = {
 
 const specOptions = { description: 'The desired pods, and how they are updated.' };
 
-/** What the user asks for. */
+/** The desired state. */
 export const specSchema = Type.Object(
   {
     ...base,
@@ -260,7 +260,7 @@ const condition = Type.Object({
   message: Type.Optional(Type.String()),
 });
 
-/** How far it has come. */
+/** The observed state. */
 export const statusSchema = Type.Object(
   {
     observedGeneration: Type.Optional(
@@ -301,7 +301,7 @@ export const statusSchema = Type.Object(
   { description: 'The observed state of the CloneSet.' },
 );
 
-/** The whole kind: names, versions, columns. */
+/** The kind: names, versions, columns. */
 export const cloneSetKind: KindDefinition = {
   group: group.apps,
   kind: 'CloneSet',

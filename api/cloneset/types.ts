@@ -1,15 +1,15 @@
-// CloneSet: pods that can stand in for each other, updated in place or by replacement within a budget.
+// CloneSet: interchangeable pods, updated in place or by replacement within a budget.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   spec.replicas                     the user, or an autoscaler through the scale subresource
-//   spec.scaleStrategy.podsToDelete   the user names pods; the leading watcher takes off the names of pods that are gone
+//   spec.scaleStrategy.podsToDelete   the user adds names; the leading watcher removes the names of pods that are gone
 //   spec, all else                    the user; admission fills in defaults
 //   status                            the leading watcher, all fields in one write
 //   metadata                          the user
 //
-// A set is worked on by one keyed queue of the leading watcher (see watcher/fleet), and the roll-out workflow writes no
-// field of it: it hands that queue the leave to disrupt pods.
+// A keyed queue of the leading watcher reconciles CloneSets (see watcher/fleet). The roll-out workflow writes no field of
+// a CloneSet: it submits permits to disrupt pods to that queue.
 
 import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
 import type { JsonObject } from '../base/json.ts';
@@ -23,11 +23,11 @@ import type { specSchema, statusSchema } from './schema.ts';
 
 // ---------------------------------------------------------------------------------------------------------- the shape
 
-/** A set in the shape of v1beta1, the only one inside Windlass. */
+/** A CloneSet in the shape of v1beta1, the only one used internally. */
 export interface CloneSet extends KubeObject {
   readonly metadata: ObjectMeta;
   readonly spec: CloneSetSpec;
-  /** Absent until somebody has looked at the set. */
+  /** Absent until the controller has seen the object. */
   readonly status?: CloneSetStatus;
 }
 
@@ -46,7 +46,7 @@ export type PodUpdatePolicy = NonNullable<RollingUpdate['podUpdatePolicy']>;
 export type InPlaceUpdateStrategy = NonNullable<RollingUpdate['inPlaceUpdateStrategy']>;
 export type CloneSetCondition = NonNullable<CloneSetStatus['conditions']>[number];
 
-/** How the API server addresses sets in the shape that Windlass works with. */
+/** The resource of CloneSets in the version that Windlass uses. */
 export const cloneSets = {
   group: group.apps,
   version: 'v1beta1',
@@ -55,59 +55,66 @@ export const cloneSets = {
   namespaced: true,
 } as const satisfies Resource;
 
-/** The older version, served beside it. */
+/** The older version, which is served, too. */
 export const cloneSetsV1alpha1 = { ...cloneSets, version: 'v1alpha1' } as const satisfies Resource;
 
 export type CloneSetVersion = typeof cloneSets.version | typeof cloneSetsV1alpha1.version;
 
-/** The version that an object of this kind is in, or undefined for a version that we do not serve. */
+/** The version of an object of this kind, or undefined for one that is not served. */
 export function cloneSetVersion(object: JsonObject): CloneSetVersion | undefined {
   if (object.apiVersion === `${cloneSets.group}/v1beta1`) return 'v1beta1';
   if (object.apiVersion === `${cloneSets.group}/v1alpha1`) return 'v1alpha1';
   return undefined;
 }
 
-// --------------------------------------------------------------------------------------------------- marks and defaults
+// --------------------------------------------------------------------------------------------------- marks and
+// defaults
 
-/** Labels and annotations of sets, and of their pods and claims. */
+/** Labels and annotations of CloneSets, and of their pods and PVCs. */
 export const cloneSetMark = {
-  /** Label of pods and claims: pairs a pod with its claims. */
+  /** Label of pods and PVCs: links a pod to its PVCs. */
   instanceId: 'apps.kruise.io/cloneset-instance-id',
-  /** Label of a pod: it is to be deleted under the protection of the set. Any value counts, even `false`. */
+  /** Label of a pod: it is to be deleted within the budget of the CloneSet. Any value counts, even `false`. */
   specifiedDelete: 'apps.kruise.io/specified-delete',
-  /** Annotation of a pod: a whole number; pods with less of it are removed first when the set shrinks. */
+  /** Annotation of a pod: an integer; pods with a lower one are removed first when the CloneSet is scaled down. */
   deletionCost: 'controller.kubernetes.io/pod-deletion-cost',
-  /** Label of a set in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. Means nothing in v1beta1. */
+  /** Label of a CloneSet in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. No meaning in v1beta1. */
   excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
 } as const;
 
-/** Labels of a ControllerRevision, value `true`: what has been decided about pulling its images ahead (CS-101). */
+/** Labels of a ControllerRevision, value `true`: decisions about pre-downloading its images (CS-101). */
 export const preDownloadMark = {
-  /** Spelt so in all versions. */
+  /** The spelling with two `pre` is OpenKruise's, in all versions. */
   created: 'apps.kruise.io/pre-predownload-created',
   ignored: 'apps.kruise.io/image-predownload-ignored',
 } as const;
 
-/** Annotations of a set in v1alpha1, whole numbers: what v1beta1 has as fields of `inPlaceUpdateStrategy`. */
+/** Annotations of a CloneSet in v1alpha1, integers: fields of `inPlaceUpdateStrategy` in v1beta1. */
 export const preDownloadAnnotation = {
   imagePreDownloadParallelism: 'apps.kruise.io/image-predownload-parallelism',
   imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
   imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
 } as const;
 
-/** On how many nodes, or on which share of them, new images are to be before a roll-out begins. Undefined: it does not wait. */
+/**
+ * On how many nodes, or on which percentage of them, new images must be before a roll-out begins. Undefined: it does
+ * not wait.
+ */
 export function prefetchShare({ metadata }: Pick<CloneSet, 'metadata'>): IntOrPercent | undefined {
   const text = metadata.annotations?.[windlassAnnotation.prefetch];
   return text === undefined ? undefined : parsePrefetchShare(text);
 }
 
-/** Reads `3` or `80%`; undefined for what is neither, or less than nothing. */
+/** Parses `3` or `80%`; undefined for other texts and negative values. */
 export function parsePrefetchShare(text: string): IntOrPercent | undefined {
   const share = parseInt32(text) ?? (parsePercent(text) && text);
   return share === undefined || isNegative(share) ? undefined : share;
 }
 
-/** What an absent field means. Admission writes these into objects; whoever reads one without them uses them, too. */
+/**
+ * The meaning of absent fields. Admission writes these values into objects; code that reads an object without them uses
+ * them, too.
+ */
 export const cloneSetDefault = {
   replicas: 1,
   revisionHistoryLimit: 10,
@@ -121,10 +128,10 @@ export const cloneSetDefault = {
   imagePreDownloadTimeoutSeconds: 300,
 } as const;
 
-/** This `progressDeadlineSeconds` means that there is no deadline, as an absent one does. */
+/** This `progressDeadlineSeconds` means that there is no deadline, like an absent one. */
 export const noProgressDeadline = 2_147_483_647;
 
-/** All policies. v1alpha1 has the same words as types of its update strategy. */
+/** All policies. v1alpha1 has the same values as types of its update strategy. */
 export const podUpdatePolicies = [
   'ReCreate',
   'InPlaceIfPossible',
@@ -133,17 +140,17 @@ export const podUpdatePolicies = [
 
 // --------------------------------------------------------------------------------------------------- reasons and texts
 
-/** The conditions of a set. */
+/** The conditions of a CloneSet. */
 export const cloneSetCondition = {
   /** Only while there is a progress deadline. */
   progressing: 'Progressing',
-  /** The last pass could not create or delete something. Goes when one can. */
+  /** The last pass could not create or delete something. Removed when it can. */
   failedScale: 'FailedScale',
-  /** The last pass could not update something. Goes when one can. */
+  /** The last pass could not update something. Removed when it can. */
   failedUpdate: 'FailedUpdate',
 } as const;
 
-/** Reasons of `Progressing`, with the message that belongs to each, word for word as scripts know them. */
+/** Reasons of `Progressing` with their messages, verbatim OpenKruise's, because scripts compare them. */
 export const progressMessage = {
   CloneSetAvailable: () => 'CloneSet is available',
   CloneSetPaused: () => 'CloneSet is paused',
@@ -153,7 +160,7 @@ export const progressMessage = {
 } as const satisfies Record<string, (revision: string) => string>;
 export type ProgressReason = keyof typeof progressMessage;
 
-/** What is said on sets, from component `cloneset-controller`: reasons and texts as OpenKruise has them. */
+/** Events about CloneSets, from component `cloneset-controller`: OpenKruise's reasons and texts. */
 export const cloneSetEvent = {
   created: (pod: string) => normal('SuccessfulCreate', `succeed to create pod ${pod}`),
   createFailed: (pod: string, error: string) => warning('FailedCreate', `failed to create pod: ${error}, pod: ${pod}`),
@@ -181,7 +188,7 @@ export const cloneSetEvent = {
     ),
   pullJobCreated: (job: string, image: string) =>
     normal('CreatedImagePullJob', `created ImagePullJob ${job} for image: ${image}`),
-  /** Not a warning: the update goes on without it. */
+  /** Not a warning: the update continues without it. */
   pullJobCreateFailed: (job: string, error: string) =>
     normal('FailedCreateImagePullJob', `failed to create ImagePullJob ${job}: ${error}`),
   scaleUpLimited: (limit: number) =>

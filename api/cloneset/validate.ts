@@ -1,5 +1,5 @@
-// What admission refuses in CloneSets (CS §6). What can be seen in the object itself comes first; what takes a look into the
-// cluster is put here as a question and an answer, and admission does the looking.
+// What admission rejects in CloneSets (CS §6). Checks of the object alone come first; checks that need the cluster are
+// questions and answers here, and admission does the reads.
 
 import { countOf, type IntOrPercent, isInt32, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
 import {
@@ -38,8 +38,8 @@ import {
 } from './types.ts';
 
 /**
- * Every problem of a set at once that can be seen without the API server (CS §6), each with its field path; an empty list
- * means that there is none. Takes objects of any shape in either version, and never throws.
+ * All problems of a CloneSet that can be found without the API server (CS §6), each with its field path; empty means
+ * valid. Accepts objects of any shape in either version, and never throws.
  */
 export function validateCloneSet(object: JsonObject): readonly FieldError[] {
   return [...problemsOfShape(object), ...cloneSetLimitProblems(object)];
@@ -62,7 +62,7 @@ function problemsOfShape(object: JsonObject): readonly FieldError[] {
   ];
 }
 
-/** What an update may change. */
+/** The fields that an update may change. */
 const mutableFields = [
   'replicas',
   'template',
@@ -76,8 +76,8 @@ const mutableFields = [
 ] as const;
 
 /**
- * What speaks against an update, both objects in the same version. A problem that the set has already is not held against
- * it: the replicas can change without anybody being asked (CS-97), and no later update may hang on that.
+ * The problems of an update, both objects in the same version. A problem that the stored object has already is not
+ * reported: replicas can be changed without admission (CS-97), which must not block later updates.
  */
 export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   return [
@@ -90,7 +90,7 @@ export function validateCloneSetUpdate(before: JsonObject, after: JsonObject): r
 
 function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
   const name = objectOr(metadata).name;
-  if (typeof name !== 'string' || name === '') return []; // made from generateName, or refused by the API server
+  if (typeof name !== 'string' || name === '') return []; // created with generateName, or rejected by the API server
   const problem = subdomainProblem(name);
   return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
 }
@@ -108,7 +108,7 @@ function replicasProblems(replicas: Json | undefined): readonly FieldError[] {
   return replicas < 0 ? [invalid('spec.replicas', replicas, 'must not be negative')] : [];
 }
 
-/** What the template may not say in a set, though a pod may. What no pod may say is found by a dry run. */
+/** Restrictions for templates of CloneSets that pods do not have. Those of all pods are checked by a dry run. */
 function templateProblems({ template, selector }: JsonObject): readonly FieldError[] {
   const path = 'spec.template';
   if (isAbsent(template)) return [required(path, 'describes the pods to create')];
@@ -127,7 +127,7 @@ function templateProblems({ template, selector }: JsonObject): readonly FieldErr
   ];
 }
 
-/** Whether a selector that has no problems selects these labels; about one that has there is nothing more to say. */
+/** Whether a valid selector selects these labels; an invalid one is reported elsewhere. */
 function selects(selector: Json | undefined, labels: Readonly<Record<string, string>>): boolean {
   if (selectorProblems('', selector, '').length > 0) return true;
   const { matchLabels, matchExpressions } = objectOr(selector);
@@ -157,7 +157,7 @@ function podsToDeleteProblems(spec: JsonObject): readonly FieldError[] {
   return [invalid(podsToDeletePath, names, `names more than once: ${listed([...repeated])}`)];
 }
 
-/** The first of them, and how many more there are. */
+/** The first names, and how many more there are. */
 function listed(names: readonly string[]): string {
   const more = names.length - mostListed;
   return `${names.slice(0, mostListed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
@@ -172,7 +172,7 @@ function podsToDelete(spec: Json | undefined): readonly string[] {
   return listOr(names).filter((name) => typeof name === 'string');
 }
 
-/** The pace of an update with the place where it stands, which differs by version. */
+/** The pace of an update with its field path, which depends on the version. */
 interface Pace {
   readonly path: string;
   readonly fields: JsonObject;
@@ -211,7 +211,7 @@ function updateStrategyProblems(spec: JsonObject, version: CloneSetVersion): rea
   ];
 }
 
-/** An absent or empty value is none of them, but means one. */
+/** An absent or empty value is valid: it means the default. */
 function oneOfProblems(path: string, value: Json | undefined, choices: readonly string[]): readonly FieldError[] {
   if (isAbsent(value) || value === '' || choices.some((choice) => choice === value)) return [];
   return [invalid(path, value, `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`)];
@@ -248,7 +248,7 @@ function paceProblems({ path, fields, policy, replicas }: Pace): readonly FieldE
   ];
 }
 
-/** Percentages are rounded up. Undefined: it is no number of pods. */
+/** Percentages are rounded up. Undefined: it is not a number of pods. */
 function podsOf(value: Json, replicas: number): number | undefined {
   return isCount(value) ? countOf(value, replicas, 'up') : undefined;
 }
@@ -339,7 +339,7 @@ function immutableProblems(before: JsonObject, after: JsonObject): readonly Fiel
   return [forbidden('spec', `${listed(changed)} cannot be changed; only ${mutableFields.join(', ')} can`)];
 }
 
-/** An empty list or object says as little as none. */
+/** An empty list or object means the same as none. */
 function withoutEmpty(value: Json | undefined): Json | undefined {
   if (isAbsent(value)) return undefined;
   if (isJsonList(value)) return value.length === 0 ? undefined : value.map((item) => withoutEmpty(item) ?? null);
@@ -351,7 +351,7 @@ function withoutEmpty(value: Json | undefined): Json | undefined {
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-/** v1alpha1 refuses at once what v1beta1 lets through and the roll-out then cannot do. */
+/** v1alpha1 rejects immediately what v1beta1 accepts and the roll-out then cannot do. */
 function inPlaceOnlyProblems(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const type = objectOr(objectOr(after.spec).updateStrategy).type;
   if (cloneSetVersion(after) !== 'v1alpha1' || type !== 'InPlaceOnly') return [];
@@ -367,16 +367,16 @@ function inPlaceOnlyProblems(before: JsonObject, after: JsonObject): readonly Fi
   ];
 }
 
-// What takes a look into the cluster. The looks are admission's, the questions and the answers are here.
+// Checks that need the cluster. Admission does the reads; questions and answers are here.
 
-/** Names in podsToDelete that have come with this request; only v1alpha1 asks whether they name pods of the set. */
+/** Names in podsToDelete that this request adds; only v1alpha1 checks that they are pods of the CloneSet. */
 export function newlyNamedPods(after: JsonObject, before?: JsonObject): readonly string[] {
   if (cloneSetVersion(after) !== 'v1alpha1') return [];
   const known = new Set(podsToDelete(before?.spec));
   return [...new Set(podsToDelete(after.spec))].filter((name) => !known.has(name));
 }
 
-/** What is wrong with a newly named pod. Undefined: there is no pod of that name. */
+/** The problem of an added pod name; `pod` is undefined when there is no such pod. */
 export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefined): FieldError | undefined {
   const { uid } = objectOr(set.metadata);
   const controller = pod?.metadata.ownerReferences?.find((owner) => owner.controller === true);
@@ -390,15 +390,15 @@ export function namedPodProblem(set: JsonObject, name: string, pod: Pod | undefi
   return undefined;
 }
 
-/** A pod that is like those of the set, to be created by a dry run, and how its paths read in the set. */
+/** A pod like those of the CloneSet for a dry run, and the mapping of its field paths to those of the CloneSet. */
 export interface TemplateProbe {
   readonly pod: JsonObject;
   readonly pathInSet: (field: string) => string;
 }
 
 /**
- * Whether the pods of an update have to be asked for anew: only when they would be others. A template that was accepted
- * once stays so, whatever a newer API server thinks of it.
+ * Whether the pods of an update have to be validated again: only when they would change. A template that was accepted
+ * once stays valid, whatever a newer API server says.
  */
 export function changesPods(before: JsonObject | undefined, after: JsonObject): boolean {
   const [had, has] = [objectOr(before?.spec), objectOr(after.spec)];
@@ -406,8 +406,8 @@ export function changesPods(before: JsonObject | undefined, after: JsonObject): 
 }
 
 /**
- * The pod to ask the API server about in that namespace. What only means something in the namespace of the set, or may be
- * created after it, is left out: ServiceAccount, PriorityClass, RuntimeClass. `probeProblems` looks at their names.
+ * The pod for a dry run in that namespace. References that are valid only in the namespace of the CloneSet, or may be
+ * created after it, are left out: ServiceAccount, PriorityClass, RuntimeClass. `probeProblems` checks their names.
  */
 export function templateProbe(set: JsonObject, namespace: string): TemplateProbe {
   const { template } = objectOr(set.spec);
@@ -463,7 +463,7 @@ function claimNames(spec: JsonObject): readonly Json[] {
   return listOr(spec.volumeClaimTemplates).map((claim) => objectOr(objectOr(claim).metadata).name ?? '');
 }
 
-/** What the API server says about the probe, in terms of the set, and what the probe leaves out. */
+/** The API server's answer to the dry run, with paths of the CloneSet, and problems of what the dry run leaves out. */
 export function probeProblems(
   set: JsonObject,
   probe: TemplateProbe,
@@ -481,7 +481,7 @@ export function probeProblems(
   return [...names, ...found];
 }
 
-/** What users should know though it is allowed: the words of the warning, none when there is nothing to say. */
+/** Warnings about an allowed request; empty when there are none. */
 export function cloneSetWarnings(after: JsonObject, before?: JsonObject): readonly string[] {
   const [had, has] = [objectOr(before?.spec), objectOr(after.spec)];
   const gainsClaims = claimNames(had).length === 0 && claimNames(has).length > 0;

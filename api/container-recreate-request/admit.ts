@@ -1,4 +1,4 @@
-// Ties a new request to its pod: what admission, or later the watcher, checks against the pod and copies from it.
+// Links a new request to its pod: what admission, or later the watcher, checks against the pod and copies from it.
 
 import { isJsonList, isJsonObject, type JsonObject } from '../base/json.ts';
 import type { FieldError } from '../core/field-error.ts';
@@ -18,19 +18,19 @@ import { type Refusal, refuseSpec, type SpecProblem, validateRecreateSpec } from
 /** A label value holds no more, so pods on nodes with longer names cannot be restarted. */
 export const labelValueLimit = 63;
 
-/** What admission has looked up. Undefined means that the API server says there is none. */
+/** What admission has read. Undefined means that the object does not exist. */
 export interface RecreateSurroundings {
   readonly pod: Pod | undefined;
-  /** The node that the pod names; not looked up for a pod without one. */
+  /** The pod's node; not read for a pod without one. */
   readonly node: Node | undefined;
 }
 
-/** A valid spec with everything in it that the stop needs, so that nobody has to read the pod again (CRR-8). */
+/** A valid spec with everything that the stop needs, so that the pod need not be read again (CRR-8). */
 export type FillResult = { readonly kind: 'filled'; readonly request: JsonObject } | Refusal;
 
 /**
- * Writes into a new request what pod and node know (CRR-2 to CRR-7), or names everything that speaks against it. Takes the
- * request in either version; what it does not know stays as it is. A spec that is not valid is refused as such.
+ * Writes what pod and node define into a new request (CRR-2 to CRR-7), or returns all problems. Accepts the request in
+ * either version; unknown fields are kept. An invalid spec is rejected as such.
  */
 export function fillRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
   const { pod, node } = input;
@@ -51,9 +51,9 @@ export function fillRecreateRequest(input: { readonly request: JsonObject } & Re
 }
 
 /**
- * Ties a new request to its pod and node and to nothing else (CRR-2 to CRR-4), for callers that admission does not know:
- * neither the request nor a refusal says more of the pod than UID, node, and whether it is active. The watcher fills in the
- * rest.
+ * Links a new request to its pod and node only (CRR-2 to CRR-4), for clients that admission cannot authenticate:
+ * neither the request nor a rejection reveals more about the pod than UID, node, and whether it is active. The watcher
+ * fills in the rest.
  */
 export function placeRecreateRequest(input: { readonly request: JsonObject } & RecreateSurroundings): FillResult {
   const { pod, node } = input;
@@ -67,8 +67,8 @@ export function placeRecreateRequest(input: { readonly request: JsonObject } & R
 }
 
 /**
- * A spec with what its pod knows of the containers and of the grace period (CRR-5 to CRR-7), or why it cannot be. `askedAt`
- * is when the request was created; absent: now.
+ * The spec with containers and grace period copied from its pod (CRR-5 to CRR-7), or the problems. `askedAt` is when
+ * the request was created; absent: now.
  */
 export function fillRecreateSpec(
   spec: ContainerRecreateRequestSpec,
@@ -93,7 +93,7 @@ export function virtualLabel(node: Node | undefined): JsonObject {
   return node !== undefined && isVirtual(node) ? { [virtualNodeLabel.key]: virtualNodeLabel.value } : {};
 }
 
-/** The spec of a request as a typed one, or why it is not valid. */
+/** The spec of a request with its type, or why it is invalid. */
 function checkedSpec(
   request: JsonObject,
 ): { readonly kind: 'valid'; readonly spec: ContainerRecreateRequestSpec & JsonObject } | Refusal {
@@ -102,7 +102,7 @@ function checkedSpec(
   return isChecked(request.spec, problems) ? { kind: 'valid', spec: request.spec } : refuseSpec(problems, version);
 }
 
-/** The one place where a spec from outside becomes a typed one: no check has found anything. */
+/** The only place where an external spec gets its type: all checks have passed. */
 function isChecked(
   _spec: unknown,
   problems: readonly SpecProblem[],
@@ -110,7 +110,7 @@ function isChecked(
   return problems.length === 0;
 }
 
-/** What the kubelet writes on the object that stands for a pod from a file of its node. */
+/** The kubelet's annotation on the mirror pod of a static pod. */
 const mirrorAnnotation = 'kubernetes.io/config.mirror';
 
 function podProblems(podName: string, pod: Pod | undefined, node: Node | undefined): readonly FieldError[] {
@@ -124,7 +124,8 @@ function podProblems(podName: string, pod: Pod | undefined, node: Node | undefin
   const finished = phase === 'Succeeded' || phase === 'Failed';
   if (finished && !sidecarsTerminated(pod)) return [{ field, detail: `${name} is not active: its phase is ${phase}` }];
 
-  // its containers carry the hash of the file as the UID of their pod, so no daemon would find them by the UID of the object
+  // the kubelet uses the hash of the file as the pod UID of its containers, so no daemon would find them by the UID of
+  // the object
   if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) {
     const detail = `${name} is a mirror pod of a static pod: change its manifest on the node to restart its containers`;
     return [{ field, detail }];
@@ -139,7 +140,7 @@ function podProblems(podName: string, pod: Pod | undefined, node: Node | undefin
   return [];
 }
 
-/** A request that belongs to a pod is about that pod, and not about one that has taken its name since. */
+/** A request that is owned by a pod is about that pod, and not about a later one of the same name. */
 function ownerProblems({ metadata }: JsonObject, pod: Pod | undefined): readonly FieldError[] {
   const owners = isJsonObject(metadata) && isJsonList(metadata.ownerReferences) ? metadata.ownerReferences : [];
   return owners.flatMap((owner, index) => {
@@ -191,8 +192,8 @@ function fillContainer(
 }
 
 /**
- * The instance that ran when the request was created (CRR-7). One that has been started since, to the second, is not it: the
- * one before was, which the kubelet may still know.
+ * The instance that ran when the request was created (CRR-7). If the current one was started later, to the second, it
+ * is the previous one, which the kubelet may still report.
  */
 function instanceAt(status: ContainerStatus, containerID: string, askedAt: string | undefined) {
   const { restartCount, state, lastState } = status;
@@ -212,7 +213,7 @@ function whyUnknown(name: string, pod: Pod): string {
   return `is not a container of pod "${pod.metadata.name}", which has ${known}`;
 }
 
-/** The hook as it is now (CRR-7). `sleep` is carried, too, so that the stop can honour it. */
+/** The current hook (CRR-7). `sleep` is copied, too, so that the stop can honour it. */
 function copyPreStop(container: Container): RecreatePreStop | undefined {
   const hook = container.lifecycle?.preStop;
   if (hook === undefined) return undefined;

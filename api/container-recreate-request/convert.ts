@@ -1,12 +1,12 @@
-// The two versions of a request. Everything maps one to one, and what we do not know passes through, but for two facts of the
+// The two versions of a request. Everything maps one to one, and unknown fields are kept, except for two facts of the
 // status:
 //
 //   v1beta1                                                  v1alpha1
 //   status.containerStatusSnapshot                    <->    annotation sync-container-statuses, a JSON list
 //   status.conditions[PreRecreateGrace], its time     <->    annotation unready-acquired
 //
-// The condition is left out of v1alpha1 where it can be written again from its time alone, that is when it is the first
-// and says what it always says. Any other stays in the list as well, so that nothing is lost.
+// The condition is left out of v1alpha1 where it can be restored from its time alone, that is when it is the first one
+// and has its usual content. Any other stays in the list as well, so that nothing is lost.
 
 import { isJsonList, isJsonObject, type Json, type JsonObject, sameJson } from '../base/json.ts';
 import type { Converted } from '../core/converted.ts';
@@ -15,7 +15,7 @@ import { crrAnnotation } from '../core/well-known.ts';
 import { preRecreateGrace, recreateCondition } from './texts.ts';
 import { crr, recreateVersion } from './types.ts';
 
-/** Whichever version the object is in, this one. Undefined: the version is not ours. */
+/** The object in that version, from either one. Undefined: the version is unknown. */
 export function convertRecreateRequest(object: JsonObject, apiVersion: string): Converted | undefined {
   if (recreateVersion(object) === undefined) return undefined;
   if (apiVersion === `${crr.group}/v1beta1`) return toV1beta1(object);
@@ -23,7 +23,9 @@ export function convertRecreateRequest(object: JsonObject, apiVersion: string): 
   return undefined;
 }
 
-/** The object as v1beta1: the annotations become fields of the status. One that cannot be read is dropped with a warning. */
+/**
+ * The object as v1beta1: the annotations become fields of the status. An invalid annotation is dropped with a warning.
+ */
 export function toV1beta1(object: JsonObject): Converted {
   if (recreateVersion(object) === 'v1beta1') return { object, warnings: [] };
   const snapshotText = metadataEntry(object, 'annotations', crrAnnotation.syncContainerStatuses);
@@ -52,7 +54,7 @@ export function toV1beta1(object: JsonObject): Converted {
   };
 }
 
-/** The object as v1alpha1: both annotations say what the status says, and nothing else. */
+/** The object as v1alpha1: both annotations have the content of the status, and nothing else. */
 export function toV1alpha1(object: JsonObject): Converted {
   if (recreateVersion(object) === 'v1alpha1') return { object, warnings: [] };
   const moved: JsonObject = { ...withoutAnnotations(object), apiVersion: `${crr.group}/v1alpha1` };
@@ -71,7 +73,7 @@ export function toV1alpha1(object: JsonObject): Converted {
     ...(snapshot === undefined && containerStatusSnapshot !== undefined && { containerStatusSnapshot }),
   };
   const { status: _, ...withoutStatus } = moved;
-  // A status that held nothing but what went into annotations comes back with them.
+  // A status that contained nothing but the annotations' fields is created from them again.
   const gone = Object.keys(left).length === 0 && Object.keys(annotations).length > 0;
   return { object: withAnnotations(gone ? withoutStatus : { ...moved, status: left }, annotations), warnings: [] };
 }
@@ -103,7 +105,9 @@ function withAnnotations(object: JsonObject, annotations: JsonObject): JsonObjec
   return { ...object, metadata: { ...metadata, annotations: { ...before, ...annotations } } };
 }
 
-/** Undefined when the text is not a list of container statuses. Absent numbers and flags are zero, as in Go. */
+/**
+ * Undefined when the text is not a list of container statuses. Absent numbers and booleans are zero values, as in Go.
+ */
 function parseSnapshot(text: Json): readonly JsonObject[] | undefined {
   const list = parseJson(text);
   if (!isJsonList(list)) return undefined;
@@ -134,7 +138,7 @@ function parseJson(text: Json): Json | undefined {
   }
 }
 
-/** The keys in the order in which scripts have always seen them. */
+/** The keys in the order that scripts know. */
 function formatSnapshot(snapshot: Json | undefined): string | undefined {
   if (!isJsonList(snapshot) || !snapshot.every(isSnapshotEntry)) return undefined;
   const entries = snapshot.map(({ name, ready, restartCount, containerID, ...rest }) => ({
@@ -157,13 +161,13 @@ function isDrain(condition: Json): condition is JsonObject {
   return isJsonObject(condition) && condition.type === recreateCondition.preRecreateGrace;
 }
 
-/** The time in the condition, where v1alpha1 has a place for it. */
+/** The time in the condition, where v1alpha1 has an annotation for it. */
 function drainTime(conditions: Json | undefined): string | undefined {
   const drain = isJsonList(conditions) ? conditions.find(isDrain) : undefined;
   return parseTime(drain?.lastTransitionTime ?? null);
 }
 
-/** The condition with that time, in its place if it has one, else in front. */
+/** The condition with that time, at its position if it exists, else first. */
 function conditionsWithDrain(conditions: Json | undefined, acquired: string): readonly Json[] {
   const list = isJsonList(conditions) ? conditions : [];
   const place = list.findIndex(isDrain);

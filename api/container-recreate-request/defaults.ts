@@ -1,21 +1,21 @@
-// What an absent field of a request means, and what admission writes into a new one before it looks at the pod.
+// The meaning of absent fields of a request, and what admission writes into a new one before it reads the pod.
 
 import { fillEmptyText } from '../base/fill.ts';
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import { crrLabel } from '../core/well-known.ts';
 
-/** What an absent field means, where the schema or admission does not fill it. */
+/** The meaning of absent fields that neither the schema nor admission fills. */
 export const recreateDefault = {
   failurePolicy: 'Fail',
-  /** For pods that name none themselves, which the API server does not let happen. */
+  /** For pods without one, which the API server does not allow. */
   terminationGracePeriodSeconds: 30,
   minStartedSeconds: 0,
 } as const;
 
-/** A stop always gets this much time, even when preStop has used up the grace period (CRR-43). */
+/** The minimum grace period of a stop, even when preStop has used it up (CRR-43). */
 export const leastGraceSeconds = 2;
 
-/** A new request with the defaults in it and marked active (CRR-1). What has not the right shape stays as it is. */
+/** A new request with its defaults and marked active (CRR-1). Fields of the wrong shape are left unchanged. */
 export function defaultRecreateRequest(request: JsonObject): JsonObject {
   return withActiveLabel(withStrategy(request));
 }

@@ -1,52 +1,54 @@
 import { isJsonObject } from '../base/json.ts';
 import type { NodeRef, ObjectRef, PodRef } from '../core/refs.ts';
 
-/** Restarts containers of one pod. The ID makes it the only path to a stop of any container of that pod. */
+/** Restarts containers of one pod. Because of its workflow ID, it is the only way to stop any container of that pod. */
 export const restartContainersType = 'restartContainers';
 
 export function restartContainersId(podUid: string): string {
   return `restart-containers/${podUid}`;
 }
 
-/** What a run of `restartContainers` is started with. */
+/** The input of `restartContainers`. */
 export interface RestartOperation {
   readonly request: ObjectRef;
   readonly pod: PodRef;
-  /** The node as the watcher saw it last; the operation itself looks again. */
+  /** The node as last seen by the watcher; the operation reads it again. */
   readonly node: NodeRef;
 }
 
 /**
- * The other work of `restartContainers`: to stop the containers of a pod whose environment is older than its labels and
- * annotations. Which ones is read from the pod. Nobody has made a request for it: it is part of an update in place.
+ * The other task of `restartContainers`: to stop the containers of a pod whose environment is older than its labels and
+ * annotations. The containers are derived from the pod. There is no request for it: it is part of an in-place update.
  */
 export interface RefreshOperation {
   readonly refresh: 'environment';
   readonly pod: PodRef;
-  /** The node as the watcher saw it last; the operation itself looks again. */
+  /** The node as last seen by the watcher; the operation reads it again. */
   readonly node: NodeRef;
 }
 
-/** All for which containers of one pod are stopped. */
+/** The reasons for which containers of one pod are stopped. */
 export type RestartWork = RestartOperation | RefreshOperation;
 
-/** Whether two pieces of work on the same pod are the same: the same request, or both its environment. */
+/** Whether two pieces of work on the same pod are the same: the same request, or both the environment. */
 export function isSameWork(left: RestartWork, right: RestartWork): boolean {
   if ('refresh' in left || 'refresh' in right) return 'refresh' in left && 'refresh' in right;
   return left.request.uid === right.request.uid;
 }
 
-/** What the `changed` signal of `restartContainers` carries. */
+/** The payload of the signal `changed` of `restartContainers`. */
 export interface RestartChanged {
-  /** What should be worked on: this, or the next work on the same pod. */
+  /** The work to do: the current one, or the next one on the same pod. */
   readonly operation: RestartWork;
-  /** Grows with every change that an operation has to look at. */
+  /** Incremented by every change that an operation has to look at. */
   readonly generation: number;
-  /** The request went away: whoever works on it stops nothing further, and nobody goes on to it. */
+  /** The request was deleted: nothing further is stopped for it, and it is not started. */
   readonly withdrawn?: boolean;
 }
 
-/** Reads the signal `changed`. Nothing but what the watcher sends names an operation; all else is a wish to look again. */
+/**
+ * Parses the signal `changed`. Only the watcher's payloads name an operation; anything else is a request to look again.
+ */
 export function parseRestartChanged(payload: unknown): Partial<RestartChanged> {
   if (!isJsonObject(payload) || !isJsonObject(payload.operation)) return {};
   const { request, refresh, pod, node } = payload.operation;

@@ -13,8 +13,8 @@ import {
   waitingFor,
 } from '../schema/shared.ts';
 
-// The schema of v1beta1, which is the stored version and the shape of everything inside. v1alpha1 is the same without
-// the snapshot in the status and without limits on values: there admission answers instead.
+// The schema of v1beta1, which is the stored version and the only one used internally. v1alpha1 has no snapshot in the
+// status and no limits on values: there admission validates instead.
 
 const containerName = { maxLength: 63, minLength: 1 } as const;
 
@@ -127,8 +127,8 @@ function unchanged(...fields: readonly string[]): readonly string[] {
 }
 
 /**
- * What may change once: the watcher adds what admission leaves out where it does not know its caller. Admission sees to the
- * rest, such as the order of the containers and who does it.
+ * The fields that may be set once after creation: the watcher adds what admission leaves out when it cannot
+ * authenticate its clients. Admission checks the rest, such as the order of the containers and who writes.
  */
 const isFill = [
   'self.podName == oldSelf.podName',
@@ -146,7 +146,7 @@ const isFill = [
   ),
 ].join(' && ');
 
-/** What the user asks for, and what admission adds. */
+/** The desired state, with the fields that admission adds. */
 export const specSchema = Type.Object(
   {
     podName: Type.String({
@@ -207,7 +207,7 @@ const snapshot = Type.Object({
   containerID: Type.Optional(Type.String({ maxLength: 512 })),
 });
 
-/** What has happened so far. */
+/** The observed state. */
 export const statusSchema = Type.Object(
   {
     phase: Type.Union(
@@ -259,7 +259,7 @@ export const statusSchema = Type.Object(
   { description: 'The observed state of the request.' },
 );
 
-/** The whole kind: names, versions, columns. */
+/** The kind: names, versions, columns. */
 export const containerRecreateRequestKind: KindDefinition = {
   group: group.apps,
   kind: 'ContainerRecreateRequest',
@@ -284,7 +284,7 @@ export const containerRecreateRequestKind: KindDefinition = {
       storage: false,
       spec: specSchema,
       status: statusSchema,
-      // The snapshot is an annotation there, and bad values are refused by admission instead of the schema.
+      // The snapshot is an annotation there, and admission rejects invalid values instead of the schema.
       without: ['status.containerStatusSnapshot'],
       limitsValues: false,
     },

@@ -9,7 +9,7 @@ export const recreateCondition = { ...endCondition, preRecreateGrace: 'PreRecrea
 
 /**
  * Reasons of `Complete`: every container was restarted, or failed to under `failurePolicy: Ignore`; where sidecars are
- * ended, stopped.
+ * terminated, stopped.
  */
 export type CompleteReason = 'ContainersRecreated' | 'ContainersStopped';
 
@@ -44,25 +44,25 @@ export const recreateWaits = {
 } as const;
 export type RecreateWaitReason = keyof typeof recreateWaits;
 
-/** A wait of a request, with the remedy that belongs to its reason. */
+/** A wait of a request, with the remedy for its reason. */
 export function recreateWait(reason: RecreateWaitReason, facts: WaitFacts) {
   return waitOf(recreateWaits, reason, facts);
 }
 
-/** Texts of `status.message` and of container states, word for word as scripts know them. */
+/** Texts of `status.message` and of container states, verbatim OpenKruise's, because scripts compare them. */
 export const recreateMessage = {
   podGone: 'pod has gone',
   nodeSilent: 'daemon has not responded for a long time',
   deadlineExceeded: 'recreating has exceeded the activeDeadlineSeconds',
   runtimeNotFound: (error: string) => `failed to find runtime service: ${error}`,
-  /** `by` as the operator gave it, or the identity of the signal. */
+  /** `by` as given by the operator, or the identity of the signal's sender. */
   aborted: (by: string) => `aborted by ${by}`,
   notFoundOnNode: 'not found container on Node',
   killFailed: (error: string) => `kill container error: ${error}`,
   preRecreateGrace: 'Pod has been forced to not-ready for unreadyGracePeriodSeconds drain',
 } as const;
 
-/** The condition that marks the start of the drain; it is set once and stays (CRR-22). */
+/** The condition that records the start of the drain; it is set once and stays (CRR-22). */
 export function preRecreateGrace(startedAt: string): Condition {
   return {
     type: recreateCondition.preRecreateGrace,
@@ -73,7 +73,7 @@ export function preRecreateGrace(startedAt: string): Condition {
   };
 }
 
-/** What the daemon says on the pod before preStop and stop, from component `kruise-daemon-crr`. */
+/** The daemon's Event on the pod before preStop and stop, from component `kruise-daemon-crr`. */
 export function killingEvent(container: string, request: string): EventText {
   return {
     type: 'Normal',
@@ -82,7 +82,7 @@ export function killingEvent(container: string, request: string): EventText {
   };
 }
 
-/** What the daemon says on the pod when preStop failed; the ID of the container is of no use to people, so its name stands there. */
+/** The daemon's Event on the pod when preStop failed; it names the container, because an ID is of no use to people. */
 export function failedPreStopEvent(container: string, containerId: string, error: string): EventText {
   return {
     type: 'Warning',

@@ -1,6 +1,6 @@
 // ContainerRecreateRequest: restarts containers of one pod and leaves the pod where it is.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.labels pod-uid, node-name, type     admission, at creation, never changed
 //   metadata.labels active                       admission sets it, the watcher's pass over holds removes it at the end
@@ -26,11 +26,11 @@ import { group } from '../core/well-known.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
 
-/** A request in the shape of v1beta1, the only one inside Windlass. */
+/** A request in the shape of v1beta1, the only one used internally. */
 export interface ContainerRecreateRequest extends KubeObject {
   readonly metadata: ObjectMeta;
   readonly spec: ContainerRecreateRequestSpec;
-  /** Absent until somebody has looked at the request. */
+  /** Absent until the controller has seen the object. */
   readonly status?: ContainerRecreateRequestStatus;
 }
 
@@ -45,7 +45,7 @@ export type ContainerRecreatePhase = ContainerRecreateState['phase'];
 export type ContainerStatusSnapshot = NonNullable<ContainerRecreateRequestStatus['containerStatusSnapshot']>[number];
 export type FailurePolicy = NonNullable<RecreateStrategy['failurePolicy']>;
 
-/** How the API server addresses requests in the shape that Windlass works with. */
+/** The resource of requests in the version that Windlass uses. */
 export const crr = {
   group: group.apps,
   version: 'v1beta1',
@@ -54,24 +54,24 @@ export const crr = {
   namespaced: true,
 } as const satisfies Resource;
 
-/** The older version, served beside it. */
+/** The older version, which is served, too. */
 export const crrV1alpha1 = { ...crr, version: 'v1alpha1' } as const satisfies Resource;
 
 export type RecreateVersion = typeof crr.version | typeof crrV1alpha1.version;
 
-/** The version that an object of this kind is in, or undefined for a version that we do not serve. */
+/** The version of an object of this kind, or undefined for one that is not served. */
 export function recreateVersion(object: JsonObject): RecreateVersion | undefined {
   if (object.apiVersion === `${crr.group}/v1beta1`) return 'v1beta1';
   if (object.apiVersion === `${crr.group}/v1alpha1`) return 'v1alpha1';
   return undefined;
 }
 
-/** Whether the request has ended, well or not. It never goes on after that. */
+/** Whether the request is completed, successfully or not. That is final. */
 export function isCompleted(request: ContainerRecreateRequest): boolean {
   return request.status?.phase === 'Completed';
 }
 
-/** Whether the request carries everything that a stop needs (CRR-8). */
+/** Whether the request has everything that a stop needs (CRR-8). */
 export function isFilled({ spec }: Pick<ContainerRecreateRequest, 'spec'>): boolean {
   return spec.containers.every(({ statusContext }) => statusContext !== undefined);
 }

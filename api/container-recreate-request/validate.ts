@@ -1,4 +1,4 @@
-// What admission refuses in requests: all that can be seen without the pod.
+// What admission rejects in requests: all checks that do not need the pod.
 
 import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import type { FieldError } from '../core/field-error.ts';
@@ -9,19 +9,22 @@ import { type RecreateVersion, recreateVersion } from './types.ts';
 /** A shorter deadline could pass before anything happens. */
 export const leastActiveDeadlineSeconds = 3;
 
-/** A refusal by admission: the HTTP status and every problem at once. */
+/** A rejection by admission: the HTTP status and all problems. */
 export interface Refusal {
   readonly kind: 'refused';
   readonly code: 400 | 403 | 422;
   readonly errors: readonly FieldError[];
 }
 
-/** A problem of a spec, and whether the schema of v1beta1 sees it, too. */
+/** A problem of a spec, and whether the schema of v1beta1 detects it, too. */
 export interface SpecProblem extends FieldError {
   readonly bySchema: boolean;
 }
 
-/** The refusal that these problems of a spec mean: as invalid where the schema of that version says so, else as bad. */
+/**
+ * The rejection for these problems of a spec: Invalid where the schema of that version detects one, otherwise
+ * BadRequest.
+ */
 export function refuseSpec(problems: readonly SpecProblem[], version: RecreateVersion): Refusal {
   const bySchema = version === 'v1beta1' && problems.every((problem) => problem.bySchema);
   const errors = problems.map(({ field, detail }) => ({ field, detail }));
@@ -29,8 +32,8 @@ export function refuseSpec(problems: readonly SpecProblem[], version: RecreateVe
 }
 
 /**
- * Every problem of the spec of a new request at once, each with its field path; an empty list means that the spec can be
- * read as `ContainerRecreateRequestSpec`. Takes anything, and never throws.
+ * All problems of the spec of a new request, each with its field path; empty means that the spec can be read as
+ * `ContainerRecreateRequestSpec`. Accepts any value, and never throws.
  */
 export function validateRecreateSpec(spec: unknown, version: RecreateVersion = 'v1beta1'): readonly SpecProblem[] {
   if (!isJsonObject(spec)) return [bad('spec', spec === undefined ? required : mustBe('an object'))];
@@ -39,7 +42,7 @@ export function validateRecreateSpec(spec: unknown, version: RecreateVersion = '
     ...containersProblems(spec.containers),
     ...strategyProblems(spec.strategy, version),
     ...activeDeadlineProblems(spec.activeDeadlineSeconds, version),
-    // v1alpha1 has always let negative ones pass: such a request is deleted as soon as it is done.
+    // v1alpha1 has always accepted negative ones: such a request is deleted as soon as it is completed.
     ...secondsProblems('spec.ttlSecondsAfterFinished', spec.ttlSecondsAfterFinished, {
       bits: 32,
       mayBeNegative: version === 'v1alpha1',
@@ -53,12 +56,12 @@ function mustBe(what: string): string {
   return `must be ${what}`;
 }
 
-/** A problem that the schema of v1beta1 sees as well. */
+/** A problem that the schema of v1beta1 detects, too. */
 function bad(field: string, detail: string): SpecProblem {
   return { field, detail, bySchema: true };
 }
 
-/** A problem that only admission sees. */
+/** A problem that only admission detects. */
 function refused(field: string, detail: string): SpecProblem {
   return { field, detail, bySchema: false };
 }
@@ -157,7 +160,7 @@ function secondsProblems(
   limits: { readonly bits: 32 | 64; readonly mayBeNegative?: boolean },
 ): readonly SpecProblem[] {
   if (seconds === undefined) return [];
-  // Numbers between 2^53 and 2^63 are whole in JavaScript, too, and what they lack in precision nobody waits for.
+  // Integers between 2^53 and 2^63 lose precision in JavaScript, which does not matter for durations.
   const limit = 2 ** (limits.bits - 1);
   if (typeof seconds !== 'number' || !Number.isInteger(seconds))
     return [bad(path, mustBe('an integer number of seconds'))];
@@ -165,15 +168,15 @@ function secondsProblems(
   return seconds < 0 && limits.mayBeNegative !== true ? [bad(path, 'must not be negative')] : [];
 }
 
-/** As the API server counts the length of a string. */
+/** The length of a string as the API server counts it. */
 export function characters(text: string): number {
   return [...text].length;
 }
 
 /**
- * What speaks against an update, both objects in the same version: the spec, the labels that admission wrote, and in
- * v1alpha1 the time of the drain are immutable. Undefined: nothing does. `mayFill`: the update comes from the suite itself,
- * which may add once what admission has left out.
+ * The problems of an update, both objects in the same version: the spec, the labels that admission wrote, and in
+ * v1alpha1 the time of the drain are immutable. Undefined: there are none. `mayFill`: the update comes from Windlass
+ * itself, which may add once what admission has left out.
  */
 export function validateRecreateUpdate(before: JsonObject, after: JsonObject, mayFill = false): Refusal | undefined {
   const fills = mayFill && isUnfilled(before);
@@ -206,7 +209,7 @@ function specChanges(before: JsonObject, after: JsonObject): readonly FieldError
   }));
 }
 
-/** The paths of the fields that differ, each as deep as both sides have the same shape. */
+/** The paths of the fields that differ, each as deep as both sides have the same structure. */
 function differences(path: string, before: Json | undefined, after: Json | undefined): readonly string[] {
   if (before === after) return [];
   if (isJsonObject(before) && isJsonObject(after)) {

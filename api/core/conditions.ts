@@ -1,4 +1,4 @@
-/** One observation about an object, as every kind of Kubernetes writes it. */
+/** A condition, in Kubernetes' standard format. */
 export interface Condition {
   readonly type: string;
   readonly status: ConditionStatus;
@@ -8,7 +8,7 @@ export interface Condition {
   readonly message: string;
   /** RFC 3339 in UTC, when `status` last changed. */
   readonly lastTransitionTime: string;
-  /** The generation of the object that was looked at. */
+  /** The generation of the object that the condition is about. */
   readonly observedGeneration?: number;
 }
 
@@ -17,19 +17,19 @@ export type ConditionStatus = 'True' | 'False' | 'Unknown';
 /** How an operation ended. An object has at most one of them with status True, and it stays. */
 export const endCondition = { complete: 'Complete', failed: 'Failed' } as const;
 
-/** The condition of this type, or undefined while nobody has written it. */
+/** The condition of this type, or undefined if there is none. */
 export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** Whether the condition of this type is there and True; absent is not. */
+/** Whether the condition of this type is True; absent counts as not. */
 export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean {
   return findCondition(conditions, type)?.status === 'True';
 }
 
 /**
- * The list with this condition in it. Its place in the list stays, and so does the time of the last transition while
- * the status is the same; a list that already says so comes back as the very same value.
+ * The list with this condition set. It keeps its position, and its transition time while the status is unchanged; if
+ * nothing changes, the same list is returned.
  */
 export function withCondition(
   conditions: readonly Condition[] | undefined,

@@ -14,15 +14,15 @@ import { compareGoStrings, type GoValue } from '../base/json-go.ts';
 import { canonicalQuantity } from '../base/quantity.ts';
 import { coreTypeTables } from './core-type-tables.ts';
 
-/** A core type that is known field by field. */
+/** A core type whose fields are known. */
 export type CoreType = keyof typeof coreTypeTables;
 
-/** The object as the API server would store it. Fields that are not known come last and survive as they are. */
+/** The object as the API server would store it. Unknown fields are kept and come last. */
 export function canonicalCore(type: CoreType, object: JsonObject): JsonObject {
   return toJson(struct(coreFields(type), object, { unknown: true }));
 }
 
-/** The object as a Go program of today would write it: without the fields that are not known. */
+/** The object as a current Go program would write it: without unknown fields. */
 export function asGoStruct(type: CoreType, object: JsonObject): GoValue {
   return struct(coreFields(type), object, { unknown: false });
 }
@@ -32,14 +32,14 @@ interface CoreField {
   readonly name: string;
   readonly always: boolean;
   readonly shape: 'plain' | 'pointer' | 'list' | 'map';
-  /** What an always written field is when it is absent. */
+  /** The value of an always written field when it is absent. */
   readonly zero: '' | 0 | null;
-  /** Of the value, or of the items of a list or a map. Absent: the value is kept as it is. */
+  /** The type of the value, or of the items of a list or a map. Absent: the value is kept unchanged. */
   readonly type?: string;
 }
 
 interface Style {
-  /** Whether fields that are not known are kept. */
+  /** Whether unknown fields are kept. */
   readonly unknown: boolean;
 }
 
@@ -76,7 +76,7 @@ function parseField(text: string): CoreField {
   return { name, always: always === '!', shape, zero: shape === 'plain' ? scalarZero : null, ...(type && { type }) };
 }
 
-/** The fields of a type in the order of Go's struct, by name. None: the type writes its own JSON. */
+/** The fields of a type by name, in the order of Go's struct. Empty: the type has its own JSON format. */
 export function coreFields(type: string): CoreFields {
   return parsed.get(type) ?? noFields;
 }

@@ -30,7 +30,7 @@ export interface EventTarget {
   readonly fieldPath?: string;
 }
 
-/** What happened, without who says so and about what: the part that a kind knows. */
+/** The parts of an Event that a kind defines: without the object and the component. */
 export interface EventText {
   readonly type: EventType;
   readonly reason: string;
@@ -42,21 +42,21 @@ export function containerFieldPath(container: string): string {
   return `spec.containers{${container}}`;
 }
 
-/** An Event before it is written. */
+/** The data of an Event to create. */
 export interface NewEvent extends EventText {
   readonly about: Pick<KubeObject, 'apiVersion' | 'kind' | 'metadata'>;
   readonly component: string;
-  /** The node that it happened on, where it happened on one. */
+  /** The node where it happened, if it happened on one. */
   readonly host?: string;
   readonly atMs: number;
-  /** Two events of one object with the same key are one: the first. */
+  /** Events about the same object with the same key are created once. */
   readonly key: string;
 }
 
 /** The body that creates an Event. */
 export function eventBody(event: NewEvent): { apiVersion: string; kind: string } & Omit<Event, 'apiVersion' | 'kind'> {
   const { about, component, host, type, reason, message, key } = event;
-  // those about objects of the cluster lie in `default`
+  // Events about cluster-scoped objects are in namespace `default`
   const namespace = about.metadata.namespace || 'default';
   const at = timestamp(event.atMs);
   return {
@@ -81,5 +81,5 @@ export function eventBody(event: NewEvent): { apiVersion: string; kind: string }
   };
 }
 
-/** What the API server takes. */
+/** The API server's limit. */
 const longestMessage = 1024;

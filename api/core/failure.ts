@@ -1,6 +1,6 @@
 /**
- * Why an activity could not do its work. A type says what happens next, not what broke; code branches on it and never
- * on the text.
+ * Why an activity failed. A type says what happens next, not what broke; code branches on the type and never on the
+ * text.
  */
 export const failureTypes = [
   'Unreachable',
@@ -14,13 +14,13 @@ export const failureTypes = [
 
 export type FailureType = (typeof failureTypes)[number];
 
-/** Failures that no attempt at once can mend: the workflow has to decide anew, wait, park, or end. */
+/** Failures that an immediate retry cannot fix: the workflow has to decide again, wait, park, or end. */
 export const finalFailureTypes: readonly FailureType[] = ['Superseded', 'Denied', 'Invalid'];
 
-/** Refusals by the API server: a right or leave that is missing, which may come, or a verdict on what was asked for. */
+/** Rejections by the API server: a missing right or quota, which may be granted, or an invalid object. */
 export type RefusalReason = Extract<FailureType, 'Denied' | 'Invalid'>;
 
-/** What an operation that was refused says that it waits for. */
+/** The reason of the wait of an operation that was rejected. */
 export function refusalWait(reason: RefusalReason): 'Denied' | 'Parked' {
   return reason === 'Denied' ? 'Denied' : 'Parked';
 }
@@ -29,7 +29,7 @@ export function isFailureType(type: string | null | undefined): type is FailureT
   return failureTypes.some((known) => known === type);
 }
 
-/** Why a call failed, for whoever has the error but not its class; undefined when it is none of ours. */
+/** The failure type of an error, independent of its class; undefined when it is none of ours. */
 export function failureTypeOf(error: unknown): FailureType | undefined {
   if (typeof error !== 'object' || error === null || !('type' in error)) return undefined;
   const { type } = error;
@@ -37,8 +37,8 @@ export function failureTypeOf(error: unknown): FailureType | undefined {
 }
 
 /**
- * Whether the API server refused an object for its size, be it as a request or in its store, which answers with 500 and
- * the words of etcd or gRPC.
+ * Whether the API server rejected an object because of its size, either the request, or in etcd, which is reported as
+ * 500 with the text of etcd or gRPC.
  */
 export function isTooLarge(error: unknown): boolean {
   const { status, message } = (error ?? {}) as { readonly status?: unknown; readonly message?: unknown };

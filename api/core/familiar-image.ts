@@ -1,14 +1,14 @@
 import { parseImageReference } from './image-reference.ts';
 
-/** An image as NodeImages file it: by the repository as people write it, and by its tag or digest. */
+/** An image as NodeImages list it: by repository in its short form, and by tag or digest. */
 export interface FamiliarImage {
   /** `nginx`, `foo/bar`, `registry.example.com:5000/app` */
   readonly name: string;
-  /** A tag, `latest` where none was given, or a digest `sha256:…`, which makes a tag beside it a remark (IPJ-11). */
+  /** A tag, `latest` by default, or a digest `sha256:…`, in which case a tag beside it is ignored (IPJ-11). */
   readonly tag: string;
 }
 
-/** Reads a reference; undefined for what no runtime would take for one. */
+/** Parses a reference; undefined for one that no runtime accepts. */
 export function familiarImage(text: string): FamiliarImage | undefined {
   const reference = parseImageReference(text);
   if (reference === undefined) return undefined;
@@ -17,7 +17,7 @@ export function familiarImage(text: string): FamiliarImage | undefined {
   return { name, tag: digest ?? tag };
 }
 
-/** The reference as people write it: a digest is joined by `@`, all else by `:` (NP-15). */
+/** The reference for people: a digest is joined by `@`, a tag by `:` (NP-15). */
 export function referenceOf({ name, tag }: FamiliarImage): string {
   return isDigest(tag) ? `${name}@${tag}` : `${name}:${tag}`;
 }

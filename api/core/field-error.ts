@@ -1,6 +1,6 @@
-// What is wrong with one field of an object, as `field.Error` of Kubernetes says it.
+// Errors about one field of an object, in the format of Kubernetes' `field.Error`.
 
-/** The kind of an error. Clients read it as the reason of a cause in the Status of the API server. */
+/** The kind of an error. Clients read it as the reason of a cause in the API server's Status. */
 export type FieldErrorType =
   | 'FieldValueInvalid'
   | 'FieldValueRequired'
@@ -8,21 +8,21 @@ export type FieldErrorType =
   | 'FieldValueNotSupported';
 
 export interface FieldError {
-  /** Absent: the detail is the whole message, as it is for what others have worded. */
+  /** Absent: the detail is the whole message, as for messages of other components. */
   readonly type?: FieldErrorType;
   /** The path as users write it: `spec.containers[1].name`. */
   readonly field: string;
-  /** The value, of errors whose message shows it: `FieldValueInvalid` and `FieldValueNotSupported`. */
+  /** The value, for errors whose message contains it: `FieldValueInvalid` and `FieldValueNotSupported`. */
   readonly badValue?: unknown;
   readonly detail: string;
 }
 
-/** The field has a value that it cannot have. */
+/** The value of the field is invalid. */
 export function invalid(field: string, badValue: unknown, detail: string): FieldError {
   return { type: 'FieldValueInvalid', field, badValue, detail };
 }
 
-/** Something is missing there. */
+/** A required value is missing. */
 export function required(field: string, detail: string): FieldError {
   return { type: 'FieldValueRequired', field, detail };
 }
@@ -32,13 +32,13 @@ export function forbidden(field: string, detail: string): FieldError {
   return { type: 'FieldValueForbidden', field, detail };
 }
 
-/** The field has none of the values that are possible. */
+/** The value is not one of the supported ones. */
 export function notSupported(field: string, badValue: unknown, supported: readonly string[]): FieldError {
   const values = supported.map((text) => JSON.stringify(text)).join(', ');
   return { type: 'FieldValueNotSupported', field, badValue, detail: `supported values: ${values}` };
 }
 
-/** What users read of an error beside its field. */
+/** The message of an error without its field. */
 export function messageOf({ type, badValue, detail }: FieldError): string {
   switch (type) {
     case 'FieldValueInvalid':
@@ -64,20 +64,20 @@ export function describeErrors(errors: readonly FieldError[]): string {
   return errors.map(describeError).join('; ');
 }
 
-/** An error in the Status of the API server. */
+/** An error in the API server's Status. */
 export interface StatusCause {
   readonly reason: FieldErrorType;
   readonly field: string;
   readonly message: string;
 }
 
-/** The error as clients of the API server get it. */
+/** The error as clients of the API server receive it. */
 export function causeOf(error: FieldError): StatusCause {
   return { reason: error.type ?? 'FieldValueInvalid', field: error.field, message: messageOf(error) };
 }
 
 /**
- * Those of `errors` that the object has not had before: an object that was stored with an error stays editable, as long as
+ * The `errors` that the stored object does not have: an object that was stored with an error stays editable, as long as
  * the edit adds none.
  */
 export function newErrors(before: readonly FieldError[], errors: readonly FieldError[]): readonly FieldError[] {
@@ -87,7 +87,7 @@ export function newErrors(before: readonly FieldError[], errors: readonly FieldE
 
 const longestShown = 200;
 
-/** The value in a message; of large ones the beginning. */
+/** The value in a message; large values are cut. */
 function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? 'null';
   return text.length > longestShown ? `${text.slice(0, longestShown)}…` : text;

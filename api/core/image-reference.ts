@@ -1,6 +1,6 @@
-// Image references as container runtimes read them: `nginx` is short for `docker.io/library/nginx:latest`.
+// Image references as container runtimes interpret them: `nginx` is short for `docker.io/library/nginx:latest`.
 
-/** The parts of a reference. At least one of tag and digest is there. */
+/** The parts of a reference. At least one of tag and digest is present. */
 export interface ImageReference {
   /** With the registry's host: `docker.io/library/nginx`. */
   readonly repository: string;
@@ -12,7 +12,7 @@ export interface ImageReference {
 /** The most characters of a repository and of a whole reference: what registries and container runtimes accept. */
 export const longestReference = { repository: 255, whole: 400 } as const;
 
-/** Why a reference is longer than any runtime takes, by itself or for its repository; undefined where it is not. */
+/** Why a reference, or its repository, is longer than any runtime accepts; undefined where it is not. */
 export function referenceTooLong(whole: string, repository = ''): string | undefined {
   const most = longestReference;
   if (repository.length > most.repository) {
@@ -28,7 +28,7 @@ const defaultHost = 'docker.io';
 const pattern = /^(?<name>[^@]+?)(?::(?<tag>\w[\w.-]{0,127}))?(?:@(?<digest>[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,}))?$/;
 const component = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 
-/** Reads a reference; undefined for what no runtime would take for one. */
+/** Parses a reference; undefined for one that no runtime accepts. */
 export function parseImageReference(text: string): ImageReference | undefined {
   const { name, tag, digest } = pattern.exec(text)?.groups ?? {};
   if (name === undefined) return undefined;
@@ -40,17 +40,17 @@ export function parseImageReference(text: string): ImageReference | undefined {
   return { repository, tag: tag ?? 'latest' };
 }
 
-/** Whether two references name the same image to a runtime. Texts that are no references are the same if they are equal. */
+/** Whether two references mean the same image to a runtime. Two invalid references are compared as texts. */
 export function sameImage(left: string, right: string): boolean {
   return left === right || normalizedImage(left) === normalizedImage(right);
 }
 
-/** The whole reference with nothing left to guess; a text that is no reference comes back as it is. */
+/** The full reference with registry and tag; an invalid one is returned unchanged. */
 export function normalizedImage(text: string): string {
   const reference = parseImageReference(text);
   if (reference === undefined) return text;
   const { repository, tag, digest } = reference;
-  // A digest says it all; the tag beside it is a remark.
+  // With a digest, the tag is ignored.
   return digest === undefined ? `${repository}:${tag}` : `${repository}@${digest}`;
 }
 

@@ -1,4 +1,4 @@
-// What admission refuses in selectors and labels, each problem with its field path. Takes values of any shape.
+// What admission rejects in selectors and labels, each problem with its field path. Accepts values of any shape.
 
 import { isAbsent, isJsonList, isJsonObject, type Json, listOr, objectOr } from '../base/json.ts';
 import { type FieldError, forbidden, invalid, notSupported, required } from './field-error.ts';
@@ -6,7 +6,7 @@ import { labelKeyProblem, labelValueProblem } from './label-syntax.ts';
 
 const operators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const;
 
-/** What speaks against a selector that must be there and not empty; `purpose` is what it is for. */
+/** The problems of a selector that must not be empty; `purpose` is what it is for. */
 export function selectorProblems(path: string, selector: Json | undefined, purpose: string): readonly FieldError[] {
   if (isAbsent(selector)) return [required(path, purpose)];
   if (!isJsonObject(selector)) return [invalid(path, selector, 'must be an object')];
@@ -45,14 +45,14 @@ function requirementProblems(path: string, requirement: Json): readonly FieldErr
   ];
 }
 
-/** What speaks against a key of a label or annotation. */
+/** The problems of the key of a label or annotation. */
 export function keyProblems(path: string, key: Json | undefined): readonly FieldError[] {
   if (typeof key !== 'string') return [invalid(path, key, 'must be a string')];
   const problem = labelKeyProblem(key);
   return problem === undefined ? [] : [invalid(path, key, problem)];
 }
 
-/** What speaks against a value of a label. */
+/** The problems of a label value. */
 export function valueProblems(path: string, value: Json | undefined): readonly FieldError[] {
   if (typeof value !== 'string') return [invalid(path, value, 'must be a string')];
   const problem = labelValueProblem(value);

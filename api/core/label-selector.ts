@@ -1,7 +1,7 @@
-// Selectors by labels, as they stand in the specs of workloads.
+// Label selectors in the specs of workloads.
 import { compareGoStrings } from '../base/json-go.ts';
 
-/** What labels have to be like. Every part has to hold; one without any parts selects everything. */
+/** A label selector. All parts have to match; one without parts selects everything. */
 export interface LabelSelector {
   readonly matchLabels?: Readonly<Record<string, string>>;
   readonly matchExpressions?: readonly LabelRequirement[];
@@ -16,7 +16,7 @@ export interface LabelRequirement {
 
 type Labels = Readonly<Record<string, string>>;
 
-/** A selector as a question. Undefined: it is malformed, so nobody can say what it selects. */
+/** The selector as a predicate. Undefined: it is malformed. */
 export function labelMatcher(selector: LabelSelector): ((labels: Labels | undefined) => boolean) | undefined {
   const requirements = requirementsOf(selector);
   if (!requirements.every(isWellFormed)) return undefined;
@@ -28,7 +28,10 @@ export function isSelected(selector: LabelSelector, labels: Labels | undefined):
   return labelMatcher(selector)?.(labels) ?? false;
 }
 
-/** The selector as query parameters and `status.labelSelector` have it: `app=web,tier in (a,b)`; "" selects everything. */
+/**
+ * The selector in the format of query parameters and `status.labelSelector`: `app=web,tier in (a,b)`; "" selects
+ * everything.
+ */
 export function formatSelector(selector: LabelSelector): string {
   return requirementsOf(selector)
     .toSorted((left, right) => compareGoStrings(left.key, right.key))

@@ -1,13 +1,14 @@
-// How Kubernetes spells names and labels. Each function says what is wrong, as the end of a sentence; undefined: nothing.
+// Kubernetes' syntax of names and labels. Each function returns what is wrong, as the end of a sentence; undefined:
+// valid.
 
-/** Why this is no name of an object, such as `web` or `web.shop`. */
+/** Why this is not a valid object name, such as `web` or `web.shop`. */
 export function subdomainProblem(name: string): string | undefined {
   if (name.length > 253) return 'must not be longer than 253 characters';
   if (/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(name)) return undefined;
   return 'must consist of lower case letters, digits, "-" and ".", and begin and end with a letter or digit';
 }
 
-/** Why this is no key of a label or annotation, such as `app` or `example.com/app`. */
+/** Why this is not a valid key of a label or annotation, such as `app` or `example.com/app`. */
 export function labelKeyProblem(key: string): string | undefined {
   const slash = key.indexOf('/');
   const name = key.slice(slash + 1);
@@ -18,7 +19,7 @@ export function labelKeyProblem(key: string): string | undefined {
   return word.test(name) ? undefined : `its name ${wordRule}`;
 }
 
-/** Why this is no value of a label. An empty one is. */
+/** Why this is not a valid label value. An empty value is valid. */
 export function labelValueProblem(value: string): string | undefined {
   if (value.length > 63) return 'must not be longer than 63 characters';
   return value === '' || word.test(value) ? undefined : wordRule;

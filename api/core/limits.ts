@@ -1,19 +1,19 @@
-// How limits are applied where a value enters. Sizes are compared, not texts: an object that was stored above a limit stays
+// How limits are applied in admission. Sizes are compared, not contents: an object that was stored above a limit stays
 // editable as long as the edit does not make it larger.
 import { type FieldError, invalid } from './field-error.ts';
 
-/** Something of an object that has a limit, and how large it is. */
+/** A part of an object that has a limit, and its size. */
 export interface Measure {
   readonly path: string;
-  /** What it is in an older version of the object, where the same may stand elsewhere. */
+  /** Identifies it in the other version of the object, where its path may differ. */
   readonly key: string;
   readonly value: number;
   readonly most: number;
-  /** The end of a sentence, with the limit in it. */
+  /** The end of the error message, with the limit. */
   readonly rule: string;
 }
 
-/** What is above its limit. What `before` has of the same is no problem while it does not grow. */
+/** The parts that exceed their limits. What `before` exceeds already is no problem as long as it does not grow. */
 export function overLimit(measures: readonly Measure[], before: readonly Measure[] = []): readonly FieldError[] {
   const over = measures.filter(({ value, most }) => value > most);
   if (over.length === 0) return [];
@@ -23,10 +23,10 @@ export function overLimit(measures: readonly Measure[], before: readonly Measure
     .map(({ path, value, rule }) => invalid(path, value, rule));
 }
 
-/** How many levels of objects and lists stand in each other: 1 for an empty object, 0 for a number or a text. */
+/** The number of nested levels of objects and lists: 1 for an empty object, 0 for a number or a string. */
 export function depthOf(value: unknown): number {
   let depth = 0;
-  // level by level instead of by recursion: what is nested too deeply must be measured, too
+  // level by level instead of recursion: deeply nested values must be measured, too
   for (let level = [value].filter(isNested); level.length > 0; depth++) {
     level = level.flatMap((nested) => Object.values(nested)).filter(isNested);
   }

@@ -12,7 +12,7 @@ export interface ObjectMeta {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly finalizers?: readonly string[];
   readonly ownerReferences?: readonly OwnerReference[];
-  /** Who wrote which fields last. */
+  /** Which client last wrote which fields. */
   readonly managedFields?: readonly { readonly manager?: string; readonly time?: string; readonly fieldsV1?: object }[];
 }
 
@@ -25,14 +25,14 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** Any object of the API server, with nothing promised beyond its metadata. */
+/** Any API object, of which only the metadata is known. */
 export interface KubeObject {
   readonly apiVersion: string;
   readonly kind: string;
   readonly metadata: ObjectMeta;
 }
 
-/** A kind as the API server addresses it: `/apis/<group>/<version>/…/<plural>`, or `/api/v1/…` for the core group "". */
+/** A kind with its API path: `/apis/<group>/<version>/…/<plural>`, or `/api/v1/…` for the core group "". */
 export interface Resource {
   readonly group: string;
   readonly version: string;

@@ -19,12 +19,15 @@ export interface NodeCondition {
   readonly message?: string;
 }
 
-/** A node that stands for something else, such as a cloud's pod service; no daemon of ours runs there. */
+/** A virtual node, such as a cloud's pod service; no daemon runs there. */
 export function isVirtual(node: Node): boolean {
   return node.metadata.labels?.[virtualNodeLabel.key] === virtualNodeLabel.value;
 }
 
-/** Whether the labels of a node, or of its NodeImage, say that it runs another system than Linux, for which there is no daemon. */
+/**
+ * Whether the labels of a node, or of its NodeImage, name another operating system than Linux, for which there is no
+ * daemon.
+ */
 export function isOfOtherSystem({ metadata: { labels } }: Pick<KubeObject, 'metadata'>): boolean {
   return (labels?.[systemLabel] ?? 'linux') !== 'linux';
 }
@@ -32,7 +35,7 @@ export function isOfOtherSystem({ metadata: { labels } }: Pick<KubeObject, 'meta
 /** Written by each kubelet. */
 const systemLabel = 'kubernetes.io/os';
 
-/** Since when the node is ready; undefined while it is not. */
+/** Since when the node has been ready; undefined while it is not. */
 export function readySince(node: Node): string | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === 'Ready');
   return ready?.status === 'True' ? (ready.lastTransitionTime ?? node.metadata.creationTimestamp) : undefined;

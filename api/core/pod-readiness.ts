@@ -1,9 +1,9 @@
-// The readiness gate KruisePodReady: one gate of a pod, shared by all operations. Each holds a key of its own, and the pod
-// may be ready only while nobody holds one. The keys stand in the message of the pod condition of the same name, as JSON
-// sorted by holder and key.
+// The readiness gate KruisePodReady: one gate of a pod, shared by all operations. Each holds a key of its own, and the
+// pod can be ready only while there are no keys. The keys are in the message of the pod condition of the same name, as
+// JSON sorted by holder and key.
 //
-// Everything here is arithmetic on the conditions of one pod. Whoever writes the result does so with the resourceVersion
-// that the conditions came with, and computes anew after a conflict; so no holder can lose the key of another.
+// The functions here only compute conditions of one pod. Callers write the result with the resourceVersion of the
+// conditions that they read, and compute again after a conflict; so no holder can lose the key of another.
 
 import { isJsonList, isJsonObject, type Json } from '../base/json.ts';
 import type { FeatureGates } from '../feature-gates.ts';
@@ -11,7 +11,7 @@ import type { OwnerReference } from './meta.ts';
 import type { Pod, PodCondition } from './pod.ts';
 import { group, podReadinessGate } from './well-known.ts';
 
-/** Who keeps a pod out of service, and for what. */
+/** Which operation keeps a pod out of service, and for what. */
 export interface ReadinessKey {
   readonly userAgent: string;
   readonly key: string;
@@ -31,12 +31,12 @@ export function requestOfKey(key: ReadinessKey): { readonly namespace: string; r
   return { namespace: key.key.slice(0, slash), name: key.key.slice(slash + 1) };
 }
 
-/** Whether the pod has the gate. Without it keys mean nothing, and nothing here changes the pod. */
+/** Whether the pod has the gate. Without it keys have no meaning, and nothing here changes the pod. */
 export function hasReadinessGate(pod: PodWithGates): boolean {
   return pod.spec.readinessGates?.some(({ conditionType }) => conditionType === podReadinessGate) ?? false;
 }
 
-/** The part of a pod that says which gates it has. */
+/** The part of a pod that lists its gates. */
 export interface PodWithGates {
   readonly spec: { readonly readinessGates?: readonly { readonly conditionType: string }[] };
 }
@@ -47,8 +47,8 @@ export interface NewPod extends PodWithGates {
 }
 
 /**
- * Whether a pod gets the gate when it is created (PRG-1): if one of our workloads controls it, or if every pod is to have
- * it, and if it is not there yet.
+ * Whether a pod gets the gate when it is created (PRG-1): if one of our workloads controls it, or if every pod gets it,
+ * and if it does not have it yet.
  */
 export function needsReadinessGate(pod: NewPod, gates: Pick<FeatureGates, 'KruisePodReadinessGate'>): boolean {
   if (hasReadinessGate(pod)) return false;
@@ -63,15 +63,15 @@ export function heldKeys(conditions: readonly PodCondition[] | undefined): reado
 }
 
 /**
- * The conditions of a pod that has the gate and no condition for it yet: ready as far as we are concerned (PRG-6).
- * Undefined: nothing to write. A condition that is there is left alone, whatever it says (PRG-8).
+ * The conditions of a pod that has the gate and no condition for it yet: True (PRG-6). Undefined: nothing to write. An
+ * existing condition is not changed, whatever its status (PRG-8).
  */
 export function initialReadiness(pod: Pod, now: string): readonly PodCondition[] | undefined {
   if (!lacksReadiness(pod)) return undefined;
   return [...(pod.status?.conditions ?? []), { type: podReadinessGate, status: 'True', lastTransitionTime: now }];
 }
 
-/** Whether the pod has the gate and nobody has answered for it yet (PRG-6). One that is being deleted needs no answer. */
+/** Whether the pod has the gate without a condition (PRG-6). One that is being deleted needs none. */
 export function lacksReadiness(pod: Pod): boolean {
   if (!hasReadinessGate(pod) || pod.metadata.deletionTimestamp !== undefined) return false;
   return !pod.status?.conditions?.some(isOwn);
@@ -88,15 +88,15 @@ export function withReadinessKey(pod: Pod, added: ReadinessKey, now: string): re
 
   const message = formatKeys([...held, added]);
   const own = conditions.find(isOwn);
-  // PRG-12: a condition that is not there yet is written as False, which counts like the empty status of old.
+  // PRG-12: a missing condition is written as False; OpenKruise writes an empty status, which means the same.
   const changed = { ...(own ?? { type: podReadinessGate }), status: 'False', message, lastTransitionTime: now };
   const next = own === undefined ? [...conditions, changed] : replaced(conditions, own, changed);
   return withPodUnready(pod, next);
 }
 
 /**
- * The conditions without this key; the last one to go makes the gate True (PRG-15). Undefined: nothing to write. The
- * condition Ready is left to the kubelet, which knows about probes (PRG-16).
+ * The conditions without this key; removing the last key makes the gate True (PRG-15). Undefined: nothing to write. The
+ * condition Ready is left to the kubelet, which knows the probes (PRG-16).
  */
 export function withoutReadinessKey(pod: Pod, removed: ReadinessKey, now: string): readonly PodCondition[] | undefined {
   const conditions = pod.status?.conditions ?? [];
@@ -109,7 +109,7 @@ export function withoutReadinessKey(pod: Pod, removed: ReadinessKey, now: string
   return replaced(conditions, own, { ...own, status, message: formatKeys(left), lastTransitionTime: now });
 }
 
-/** The keys as the condition's message has them: compact, sorted by holder, then key. */
+/** The keys in the format of the condition's message: compact, sorted by holder, then key. */
 export function formatKeys(keys: readonly ReadinessKey[]): string {
   const sorted = keys.toSorted(
     (left, right) => compare(left.userAgent, right.userAgent) || compare(left.key, right.key),
@@ -118,9 +118,9 @@ export function formatKeys(keys: readonly ReadinessKey[]): string {
 }
 
 /**
- * The conditions with Ready False, if a gate of the pod is closed in them: takes the pod out of its Services now, without
- * waiting for the kubelet (PRG-13, IPU-21). Only where the containers themselves are ready: otherwise Ready is False for
- * a reason of its own.
+ * The conditions with Ready False, if a gate of the pod is closed in them: removes the pod from its Services at once,
+ * without waiting for the kubelet (PRG-13, IPU-21). Only if the containers themselves are ready: otherwise Ready is
+ * False for another reason.
  */
 export function withPodUnready(pod: Pod, conditions: readonly PodCondition[]): readonly PodCondition[] {
   const ready = conditions.find(({ type }) => type === 'Ready');
@@ -138,7 +138,7 @@ export function withPodUnready(pod: Pod, conditions: readonly PodCondition[]): r
   });
 }
 
-/** Why a gate keeps the pod from being ready, in the words of the kubelet; empty when it does not. */
+/** Why a gate keeps the pod from being ready, with the kubelet's text; empty when it does not. */
 function whyClosed(gate: string, conditions: readonly PodCondition[]): readonly string[] {
   const condition = conditions.find(({ type }) => type === gate);
   if (condition === undefined) return [`corresponding condition of pod readiness gate "${gate}" does not exist.`];
@@ -166,7 +166,7 @@ function parseKeys(message: string | undefined): readonly ReadinessKey[] {
   if (!message) return [];
   const list = parseList(message);
   const keys = list.flatMap(toKey);
-  // All or nothing, as a reader with a fixed type does it.
+  // All or nothing, like a typed parser.
   return keys.length === list.length ? keys : [];
 }
 
@@ -185,7 +185,7 @@ function toKey(entry: Json): readonly ReadinessKey[] {
   return typeof userAgent === 'string' && typeof key === 'string' ? [{ userAgent, key }] : [];
 }
 
-/** By code unit, as Go sorts strings, and not by the rules of a language. */
+/** By code unit, as Go sorts strings, and not by locale. */
 function compare(left: string, right: string): number {
   if (left === right) return 0;
   return left < right ? -1 : 1;

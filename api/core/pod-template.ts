@@ -1,5 +1,5 @@
-// Pod templates: open JSON in which fields newer than us survive. Admission of CloneSets and the like fills in what the API
-// server would fill into a pod anyway, so that users see it and so that nobody's later default changes a template.
+// Pod templates: open JSON, so that unknown newer fields are kept. Admission of workloads fills in the API server's pod
+// defaults, so that users see them and later defaults do not change a template.
 
 import { fillAbsent, fillEmpty } from '../base/fill.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
@@ -7,28 +7,28 @@ import { canonicalResource } from '../base/quantity.ts';
 import { canonicalCore } from './core-types.ts';
 import { parseImageReference } from './image-reference.ts';
 
-/** `metadata` and `spec` of pods to come, with every field that the user wrote. */
+/** `metadata` and `spec` of pods, with every field that the user wrote. */
 export type PodTemplate = JsonObject;
 
 export interface TemplateDefaults {
-  /** Gate DefaultHostNetworkHostPortsInPodTemplates: with hostNetwork, host ports are filled in here already. */
+  /** Gate DefaultHostNetworkHostPortsInPodTemplates: whether host ports are filled in for hostNetwork. */
   readonly hostNetworkPorts: boolean;
 }
 
 /**
- * The template with the defaults of a workload, in the form in which it is stored. The defaults are those of pods, but
- * for one: containers always pull their images unless told otherwise, because tags are expected to move (IPU §7).
+ * The template with the defaults of a workload, in the stored form. They are the defaults of pods, except for one:
+ * containers always pull their images unless specified otherwise, because tags are expected to move (IPU §7).
  */
 export function withTemplateDefaults(template: PodTemplate, defaults: TemplateDefaults): PodTemplate {
   return canonicalTemplate(within(template, 'spec', (spec) => podSpec(spec, defaults), {}));
 }
 
-/** The template in the form in which it is stored, without any defaults: amounts canonical, empty fields left out. */
+/** The template in the stored form without defaults: quantities canonical, empty fields left out. */
 export function canonicalTemplate(template: PodTemplate): PodTemplate {
   return canonicalCore('PodTemplateSpec', template);
 }
 
-/** A template of claims with the defaults of a workload, in the form in which it is stored. */
+/** A PVC template with the defaults of a workload, in the stored form. */
 export function withClaimDefaults(claim: JsonObject): JsonObject {
   const filled = within(claim, 'spec', (spec) => within(spec, 'resources', resources));
   return canonicalCore(
@@ -62,7 +62,7 @@ function podSpec(spec: JsonObject, { hostNetworkPorts }: TemplateDefaults): Json
   return each(result, 'ephemeralContainers', innerContainer);
 }
 
-/** What the API server would choose for a pod. */
+/** The API server's default for a pod. */
 function pullPolicyOf(image: Json | undefined): string {
   const tag = typeof image === 'string' ? parseImageReference(image)?.tag : undefined;
   return tag === 'latest' ? 'Always' : 'IfNotPresent';
@@ -76,7 +76,7 @@ function container(original: JsonObject, usesHostPorts: boolean): JsonObject {
   return each(filled, 'ports', (port) => fillEmpty(port, { hostPort: port.containerPort }));
 }
 
-/** The fields that containers of all three kinds have in common. */
+/** The fields that all three kinds of containers have in common. */
 function innerContainer(original: JsonObject): JsonObject {
   let filled = each(original, 'ports', (port) => fillEmpty(port, { protocol: 'TCP' }));
   filled = each(filled, 'env', (env) => within(env, 'valueFrom', (from) => within(from, 'fieldRef', fieldRef)));
@@ -116,7 +116,7 @@ function roundedAmounts(amounts: JsonObject): JsonObject {
 
 const fileMode = 0o644;
 
-// Only these sources: the defaults of the others come when the pod is created.
+// Only these sources: the defaults of the others are set when the pod is created.
 function volume(original: JsonObject): JsonObject {
   const hasSource = Object.entries(original).some(([name, source]) => name !== 'name' && isThere(source));
   let filled = hasSource ? original : { ...original, emptyDir: {} };
@@ -138,7 +138,7 @@ function downwardItems(original: JsonObject): JsonObject {
   return each(original, 'items', (item) => within(item, 'fieldRef', fieldRef));
 }
 
-/** The object with one of its objects changed. An absent one stays absent, unless it is said what it starts from. */
+/** The object with one nested object changed. An absent one stays absent, unless a start value is given. */
 function within(
   object: JsonObject,
   name: string,

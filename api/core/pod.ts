@@ -1,6 +1,6 @@
 import type { KubeObject, ObjectMeta } from './meta.ts';
 
-/** The fields of a pod that Windlass reads. Whatever else a pod carries passes through untouched. */
+/** The fields of a pod that Windlass reads. All other fields pass through unchanged. */
 export interface Pod extends KubeObject {
   readonly metadata: ObjectMeta;
   readonly spec: PodSpec;
@@ -35,7 +35,7 @@ export interface EnvVar {
   };
 }
 
-/** Amounts by name of the resource, as quantities. */
+/** Quantities by resource name. */
 export interface ResourceRequirements {
   readonly limits?: Readonly<Record<string, string>>;
   readonly requests?: Readonly<Record<string, string>>;
@@ -64,7 +64,7 @@ export interface LifecycleHandler {
 
 export interface PodStatus {
   readonly phase?: string;
-  /** The generation of the pod that the kubelet looked at; absent before Kubernetes 1.33. */
+  /** The generation of the pod that the kubelet has observed; absent before Kubernetes 1.33. */
   readonly observedGeneration?: number;
   readonly podIP?: string;
   readonly conditions?: readonly PodCondition[];
@@ -88,18 +88,18 @@ export interface ContainerStatus {
   readonly containerID?: string;
   readonly image?: string;
   readonly imageID?: string;
-  /** What the container really has, which after a resize comes later than the spec. */
+  /** The actual resources of the container, which follow the spec with a delay after a resize. */
   readonly resources?: ResourceRequirements;
   readonly state?: {
     readonly waiting?: { readonly reason?: string; readonly message?: string };
     readonly running?: { readonly startedAt?: string };
     readonly terminated?: { readonly exitCode: number; readonly reason?: string; readonly finishedAt?: string };
   };
-  /** How the instance before this one ended; absent where the kubelet does not know. */
+  /** How the previous instance ended; absent where the kubelet does not know. */
   readonly lastState?: { readonly terminated?: { readonly containerID?: string } };
 }
 
-/** A pod that still runs or may run: not being deleted, not finished. */
+/** A pod that runs or will run: not being deleted, not completed. */
 export function isActive(pod: Pod): boolean {
   const phase = pod.status?.phase;
   return pod.metadata.deletionTimestamp === undefined && phase !== 'Succeeded' && phase !== 'Failed';

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { int32, int64, intOrString, maxInt32 } from '../schema/shared.ts';
 
-// A probe in the form of Kubernetes' container probes, with other defaults: admission sets none, and the daemon takes 1 for
-// each number that is 0 or absent.
+// A probe in the format of Kubernetes' container probes, with other defaults: admission sets none, and the daemon uses
+// 1 for each number that is 0 or absent.
 
 function seconds(description: string) {
   return Type.Optional(int32({ minimum: 0, maximum: maxInt32, description }));

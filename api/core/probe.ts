@@ -1,4 +1,4 @@
-// Probes of containers as PodProbeMarkers carry them: what numbers mean, and what a named port stands for.
+// Probes of containers in PodProbeMarkers: the meaning of numbers, and of named ports.
 import { fnv1a } from '../base/fnv.ts';
 import type { Json, JsonObject } from '../base/json.ts';
 import type { Parsed } from '../schema/static.ts';
@@ -7,7 +7,7 @@ import type { probeSchema } from './probe-schema.ts';
 
 export type Probe = Parsed<typeof probeSchema>;
 
-/** How often a container is probed and what it takes to change its state. Every number is at least 1. */
+/** How often a container is probed, and the thresholds for a change of its state. Every number is at least 1. */
 export interface ProbePace {
   readonly initialDelaySeconds: number;
   readonly timeoutSeconds: number;
@@ -17,12 +17,12 @@ export interface ProbePace {
 }
 
 /**
- * As long as one run may take, which is far beyond any that is of use. Kubernetes knows no limit; timers do, and a run
- * holds a turn of its node.
+ * The maximum timeout of one run, far above useful values. Kubernetes has no limit; timers have one, and a run occupies
+ * a slot of its node.
  */
 export const longestTimeoutSeconds = 3_600;
 
-/** The numbers of a probe in force: 1 for each that is 0 or absent, which is not what they mean in a container's probes. */
+/** The effective numbers of a probe: 1 for each that is 0 or absent, unlike in container probes. */
 export function paceOf(probe: Probe): ProbePace {
   const atLeastOne = (value: number | undefined) => Math.max(1, Math.trunc(value ?? 1) || 1);
   return {
@@ -34,7 +34,7 @@ export function paceOf(probe: Probe): ProbePace {
   };
 }
 
-/** A text that is the same for the same handler, however its fields are ordered; the pace has no part in it. */
+/** A text that identifies the handler, regardless of the order of its fields and of the pace. */
 export function handlerHash({ exec, httpGet, tcpSocket }: Probe): string {
   return fnv1a(canonical({ exec, httpGet, tcpSocket } as JsonObject)).toString(16);
 }
@@ -49,13 +49,13 @@ function canonical(value: Json | undefined): string {
     .join()}}`;
 }
 
-/** The name of the port that a probe asks for, if it names one; numbers, also as text, need no look at the container. */
+/** The port name of a probe, if it has one; a number, even as a string, needs no look at the container. */
 export function namedPort(probe: Probe): string | undefined {
   const port = probe.httpGet?.port ?? probe.tcpSocket?.port;
   return typeof port === 'string' && !/^\d+$/.test(port) ? port : undefined;
 }
 
-/** The probe with its port as a number; undefined when the container has no port of that name. */
+/** The probe with a numeric port; undefined when the container has no port of that name. */
 export function withNumericPort(probe: Probe, ports: readonly ContainerPort[]): Probe | undefined {
   const { httpGet, tcpSocket } = probe;
   const port = httpGet?.port ?? tcpSocket?.port;

@@ -1,8 +1,8 @@
 import { apiVersionOf, type ObjectMeta, type OwnerReference, type Resource } from './meta.ts';
 
-/** One object, by the name that people use and the UID that cannot be reused. */
+/** One object, by its name for people and its UID, which is never reused. */
 export interface ObjectRef {
-  /** Empty for objects of the cluster. */
+  /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -11,7 +11,7 @@ export interface ObjectRef {
 /** A pod. Everything that acts on it acts on the UID. */
 export type PodRef = ObjectRef;
 
-/** A node. Its UID names its task queue, so a rebuilt node of the same name is another node. */
+/** A node. Its UID is in the name of its task queue, so a recreated node of the same name is another node. */
 export interface NodeRef {
   readonly name: string;
   readonly uid: string;
@@ -25,7 +25,7 @@ export function isControlledBy(
   return metadata.ownerReferences?.some((owner) => owner.controller && owner.uid === uid) ?? false;
 }
 
-/** How an object names the controller that it belongs to. */
+/** The owner reference of a controller. */
 export function controllerReference(
   resource: Resource,
   { metadata: { name, uid } }: { readonly metadata: Pick<ObjectMeta, 'name' | 'uid'> },
@@ -34,7 +34,7 @@ export function controllerReference(
   return { apiVersion, kind: resource.kind, name, uid, controller: true, blockOwnerDeletion: true };
 }
 
-/** `namespace/name`, or the name alone for objects of the cluster: how messages quote an object. */
+/** `namespace/name`, or the name alone for cluster-scoped objects, as in messages. */
 export function qualifiedName(ref: { readonly namespace?: string; readonly name: string }): string {
   return ref.namespace ? `${ref.namespace}/${ref.name}` : ref.name;
 }

@@ -3,14 +3,14 @@ import type { ResourceRequirements } from './pod.ts';
 
 /**
  * Whether an API server of this version, such as `v1.34.4` or `v1.32.1+gke.1`, resizes pods through a subresource
- * (IPU-14). One whose version nobody can read does not.
+ * (IPU-14). An unknown version counts as no.
  */
 export function hasResizeSubresource(gitVersion: string): boolean {
   const [, major, minor] = /^v?(\d+)\.(\d+)/.exec(gitVersion) ?? [];
   return Number(major) > 1 || (Number(major) === 1 && Number(minor) >= 32);
 }
 
-/** Whether two requirements ask for the same amounts, in whatever spelling. One that is absent equals no other. */
+/** Whether two requirements have the same amounts, in any spelling. An absent one equals no other. */
 export function sameResources(
   left: ResourceRequirements | undefined,
   right: ResourceRequirements | undefined,

@@ -1,15 +1,15 @@
 import { blockedByLimit, type WaitingFor } from '../engine/waiting-for.ts';
 
-/** What is known of a wait beside its reason. */
+/** The data of a wait besides its reason. */
 export interface WaitFacts {
-  /** All things in the way, as `kind/name`. */
+  /** Everything that blocks it, as `kind/name`. */
   readonly blockedBy: readonly string[];
   readonly since: string;
-  /** A better remedy than the one of the reason. */
+  /** A better remedy than the usual one for the reason. */
   readonly unblock?: string;
 }
 
-/** A wait with the remedy that belongs to its reason. */
+/** A wait with the remedy for its reason. */
 export function waitOf<Reason extends string>(
   remedies: Readonly<Record<Reason, string>>,
   reason: Reason,

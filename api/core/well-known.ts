@@ -5,11 +5,11 @@ export const group = { apps: 'apps.kruise.io', policy: 'policy.kruise.io' } as c
 
 /** Labels on ContainerRecreateRequests, written by admission. */
 export const crrLabel = {
-  /** Ties the request to one instance of the pod. Immutable. */
+  /** Links the request to one UID of the pod. Immutable. */
   podUid: 'crr.apps.kruise.io/pod-uid',
   /** Immutable. */
   nodeName: 'crr.apps.kruise.io/node-name',
-  /** `true` until the request has completed and holds nothing any more. */
+  /** `true` until the request has completed and holds nothing. */
   active: 'crr.apps.kruise.io/active',
 } as const;
 
@@ -21,7 +21,7 @@ export const crrAnnotation = {
   syncContainerStatuses: 'crr.apps.kruise.io/sync-container-statuses',
 } as const;
 
-/** The pod was turned unready for this request; goes when its key is off the pod. */
+/** The pod was made unready for this request; removed when its key is removed from the pod. */
 export const crrUnreadyFinalizer = 'crr.apps.kruise.io/unready-acquired';
 
 /** Label `type` of nodes without a kubelet of their own, which admission copies to the requests of their pods. */
@@ -30,23 +30,25 @@ export const virtualNodeLabel = { key: 'type', value: 'virtual-kubelet' } as con
 /** The readiness gate that all operations share, each with its own key; see `pod-readiness.ts`. */
 export const podReadinessGate = 'KruisePodReady';
 
-/** Pod condition that marks a pod whose sidecars are being ended after its main containers. */
+/** Pod condition of a pod whose sidecars are being terminated after its main containers. */
 export const sidecarTerminatedCondition = 'SidecarTerminated';
 
-/** Annotation of pods that a SidecarSet has been injected into: which ones, and in which form. */
+/** Annotation of pods with injected SidecarSets: their names and hashes. */
 export const sidecarSetHashAnnotation = 'kruise.io/sidecarset-hash';
 
 /** Windlass's own annotations. */
 export const windlassAnnotation = {
-  /** On an operation's object: the name of a command, for those who may not signal workflows. */
+  /** On an operation's object: the name of a command, for users who may not signal workflows. */
   command: 'windlass.io/command',
-  /** On a fleet object: JSON, what operators have decided about its roll-out; see `roll-out-orders.ts`. */
+  /** On a fleet object: JSON, the commands of operators about its roll-out; see `roll-out-orders.ts`. */
   rollOut: 'windlass.io/roll-out',
-  /** On a CloneSet: on how many nodes, or which share of them, new images are to be before the first pod is updated. */
+  /**
+   * On a CloneSet: on how many nodes, or which percentage of them, new images must be before the first pod is updated.
+   */
   prefetch: 'windlass.io/prefetch',
-  /** On a ControllerRevision: its number when its images were on as many nodes as `prefetch` asks for. */
+  /** On a ControllerRevision: its number when its images were on as many nodes as `prefetch` requires. */
   prefetched: 'windlass.io/prefetched',
-  /** On a pod: which request restarts its containers on purpose, when and why, so that alerts can subtract it. */
+  /** On a pod: which request restarts its containers intentionally, when and why, so that alerts can exclude it. */
   plannedRestart: 'windlass.io/planned-restart',
 } as const;
 
@@ -54,16 +56,16 @@ export const windlassAnnotation = {
 export const pullSecretAnnotation = {
   /** The jobs that need it, sorted: `ns1/job1,ns2/job2`. */
   references: 'imagepulljobs.kruise.io/references',
-  /** `namespace/name` of the Secret that it is a copy of. */
+  /** `namespace/name` of the original Secret. */
   sourceKey: 'imagepulljobs.kruise.io/source-key',
   mode: 'imagepulljobs.kruise.io/mode',
 } as const;
 
-/** Names that other tools rely on, so they are fixed; one installation per cluster. */
+/** Names that other tools rely on; there is one installation per cluster. */
 export const installation = {
   namespace: 'kruise-system',
   daemonConfigNamespace: 'kruise-daemon-config',
-  /** Nothing ever runs there: admission asks the API server about pod templates by dry runs in it. */
+  /** A namespace without pods: admission validates pod templates by dry runs in it. */
   dryRunNamespace: 'windlass-dry-run',
   configurationConfigMap: 'kruise-configuration',
   /** What the leading watcher publishes; see `installation-record.ts`. */
@@ -73,12 +75,12 @@ export const installation = {
   mutatingWebhookConfiguration: 'kruise-mutating-webhook-configuration',
   validatingWebhookConfiguration: 'kruise-validating-webhook-configuration',
   watcherLease: 'windlass-watcher',
-  /** Held by OpenKruise's own manager; a watcher does not lead while somebody renews it. */
+  /** Held by OpenKruise's own manager; a watcher does not lead while it is renewed. */
   foreignLease: 'kruise-manager',
   conversionPath: '/convert',
 } as const;
 
-/** Who speaks in Events, as `source.component` and `reportingComponent`. */
+/** The components in Events, as `source.component` and `reportingComponent`. */
 export const eventComponent = {
   daemonRecreate: 'kruise-daemon-crr',
   daemonContainerMeta: 'kruise-daemon-containermeta',
@@ -96,7 +98,7 @@ export const eventComponent = {
   commands: 'windlass-commands',
 } as const;
 
-/** The built-in kinds that Windlass reads or writes, as the API server addresses them. */
+/** The built-in resources that Windlass reads or writes. */
 export const kubeResource = {
   pods: core('pods', 'Pod'),
   nodes: { ...core('nodes', 'Node'), namespaced: false },

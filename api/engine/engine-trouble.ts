@@ -1,23 +1,23 @@
-// Why Temporal does not go on with an operation. The operation cannot report it itself, so the watcher does, in
-// `waitingFor` of the object that the operation works on.
+// Why Temporal does not continue an operation. The operation cannot report it itself, so the watcher does, in
+// `waitingFor` of the operation's object.
 
 /** Reasons of `waitingFor` that every kind with operations has, and that only the watcher writes. */
 export const engineReasons = ['EngineSilent', 'EngineStuck'] as const;
 export type EngineReason = (typeof engineReasons)[number];
 
-/** Why Temporal does not go on with one operation. */
+/** Why Temporal does not continue one operation. */
 export interface EngineTrouble {
   readonly reason: EngineReason;
   /** As `kind/name`, or `temporal` itself. */
   readonly blockedBy: readonly string[];
-  /** What a person can do. Absent: what the kind says for the reason. */
+  /** What a person can do. Absent: the text of the kind for the reason. */
   readonly unblock?: string;
 }
 
-/** Temporal has not answered for long. */
+/** Temporal has not answered for a while. */
 export const engineSilent: EngineTrouble = { reason: 'EngineSilent', blockedBy: ['temporal'] };
 
-/** The workflow task of an operation fails again and again. */
+/** The workflow task of an operation fails repeatedly. */
 export function engineStuck({
   workflowId,
   temporalNamespace,
@@ -25,7 +25,7 @@ export function engineStuck({
 }: {
   readonly workflowId: string;
   readonly temporalNamespace: string;
-  /** It is stuck although it was terminated and begun anew for the present build of the workflow code. */
+  /** It is stuck although it was already restarted for the present build of the workflow code. */
   readonly wasBegunAnew: boolean;
 }): EngineTrouble {
   const flags = `--namespace ${temporalNamespace} --workflow-id ${workflowId}`;
@@ -36,7 +36,7 @@ export function engineStuck({
   return { reason: 'EngineStuck', blockedBy: [`workflow/${workflowId}`], unblock };
 }
 
-/** Whether this reason of `waitingFor` is one that the watcher writes because Temporal does not go on. */
+/** Whether the watcher writes this reason of `waitingFor` because Temporal does not continue the operation. */
 export function isEngineReason(reason: string | undefined): reason is EngineReason {
   return engineReasons.some((known) => known === reason);
 }

@@ -1,18 +1,18 @@
-// The ConfigMap in which the leading watcher publishes what others of the installation have to know: where Temporal is, for
-// `kubectl kruise`, and its feature gates, with which each role compares its own. It never holds credentials.
+// The ConfigMap in which the leading watcher publishes data for other parts of the installation: Temporal's address for
+// `kubectl kruise`, and its feature gates, with which each role compares its own. It never contains credentials.
 
 import { isJsonObject } from '../base/json.ts';
 import { type FeatureGates, featureGateNames } from '../feature-gates.ts';
 
-/** What is published. */
+/** The published data. */
 export interface InstallationRecord {
-  /** Absent where nobody has written it down. */
+  /** Absent: not published. */
   readonly temporal?: PublishedTemporal;
-  /** By name; of another version some may be unknown here, or missing. */
+  /** By name; another version may have other gates. */
   readonly featureGates: ReadonlyMap<string, boolean>;
 }
 
-/** Where Temporal is, as the watcher reaches it. */
+/** Temporal's address as the watcher uses it. */
 export interface PublishedTemporal {
   /** `host:port` */
   readonly address: string;
@@ -20,7 +20,7 @@ export interface PublishedTemporal {
   readonly tls: boolean;
   /** Absent: the host of the address. */
   readonly serverName?: string;
-  /** PEM text of certificates. Absent: the authorities of the system. */
+  /** PEM of CA certificates. Absent: the system's CAs. */
   readonly ca?: string;
 }
 
@@ -46,7 +46,7 @@ export function recordData(temporal: PublishedTemporal, gates: FeatureGates): Re
   };
 }
 
-/** Reads such `data`; what is missing or of another form counts as absent. */
+/** Parses such `data`; missing or invalid parts count as absent. */
 export function readRecord(data: unknown): InstallationRecord {
   const text = (name: string): string | undefined => {
     const value = isJsonObject(data) ? data[name] : undefined;
@@ -72,7 +72,10 @@ export function readRecord(data: unknown): InstallationRecord {
   };
 }
 
-/** The gates that are not as published, as `A=true (leading watcher: false)`; those that only one side knows are left out. */
+/**
+ * The gates that differ from the published ones, as `A=true (leading watcher: false)`; gates that only one side knows
+ * are left out.
+ */
 export function differingGates(own: FeatureGates, { featureGates }: InstallationRecord): readonly string[] {
   return featureGateNames.flatMap((gate) => {
     const published = featureGates.get(gate);
@@ -83,7 +86,7 @@ export function differingGates(own: FeatureGates, { featureGates }: Installation
 
 const mostCertificates = 64 * 1024;
 
-/** A file of authorities may hold a key by mistake, and everybody may read what is published. */
+/** A CA file may contain a key by mistake, and everybody may read what is published. */
 function certificatesIn(pem: string): string {
   const found = pem.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? [];
   const text = found.map((certificate) => `${certificate}\n`).join('');

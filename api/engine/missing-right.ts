@@ -1,4 +1,4 @@
-/** A right that somebody lacks, in the API server's own words when it refuses a call for want of it. */
+/** A missing right, from the API server's message when it refuses a call for it. */
 export interface MissingRight {
   /** `system:serviceaccount:kruise-system:windlass-worker` */
   readonly user: string;
@@ -11,17 +11,17 @@ export interface MissingRight {
   readonly namespace?: string;
 }
 
-// Of the authorizer; what follows it, such as "RBAC: role not found", is a remark.
+// The authorizer's message; what follows it, such as "RBAC: role not found", is a remark.
 const refusal =
   /\bUser "([^"]+)" cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"(?: in the namespace "([^"]+)")?/;
 
-/** The right for want of which the API server has refused; undefined when this is no such refusal. */
+/** The missing right in a refusal; undefined when the refusal has another reason. */
 export function missingRight(message: string): MissingRight | undefined {
   const [, user = '', verb = '', resource = '', group = '', namespace] = refusal.exec(message) ?? [];
   return user === '' ? undefined : { user, verb, resource, group, ...(namespace !== undefined && { namespace }) };
 }
 
-/** What a person has to grant; undefined when nothing of that kind is missing. */
+/** What a person has to grant; undefined when no right is missing. */
 export function grantFor(message: string): string | undefined {
   const right = missingRight(message);
   if (right === undefined) return undefined;
@@ -31,7 +31,7 @@ export function grantFor(message: string): string | undefined {
   return `Allow ${nameOf(right.user)} to ${verb} ${resource} ${where}, by a role bound to it (deploy/rbac has those of Windlass)`;
 }
 
-/** The refusal, with what has to be granted in front where it is that. */
+/** The refusal, preceded by what has to be granted if a right is missing. */
 export function withGrant(message: string): string {
   const grant = grantFor(message);
   return grant === undefined ? message : `${grant}; ${message}`;

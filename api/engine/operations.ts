@@ -1,20 +1,22 @@
-/** Task queues. A node's queue carries the UID of the Node, so a rebuilt node never sees work of its predecessor. */
+/**
+ * Task queues. A node's queue contains the UID of the Node, so a recreated node never gets tasks of its predecessor.
+ */
 export const queues = {
   cluster: 'cluster',
   fleet: 'fleet',
   node: (nodeUid: string): string => `node/${nodeUid}`,
 } as const;
 
-/** The internal signal that tells an operation that what it works on has changed. */
+/** The internal signal that something has changed that the operation works on. */
 export const changedSignal = 'changed';
 
-/** Asks a run to go on in another one at its next safe point, on the version of the workers that is current then. */
+/** Asks a run to continue as new at its next safe point, on the then current version of the workers. */
 export const handOverSignal = 'handOver';
 
-/** The commands of operators that every operation understands: Temporal signals of exactly these names. */
+/** The commands of operators for every operation: Temporal signals of exactly these names. */
 export const commandNames = ['pause', 'resume', 'retry', 'skip', 'abort'] as const;
 
-/** What is rolled out can be taken back, too. */
+/** A roll-out can also be undone. */
 export const rollOutCommandNames = [...commandNames, 'undo'] as const;
 
 /** A command of any operation. */
@@ -25,20 +27,20 @@ export function isCommandName<Name extends CommandName>(text: string, understood
   return understood.some((name) => name === text);
 }
 
-/** What a command may carry. All of it is optional, and anything else is ignored. */
+/** The payload of a command. Everything is optional, and other fields are ignored. */
 export interface CommandPayload {
   readonly by?: string;
   readonly target?: string;
-  /** A command that comes twice under the same ID counts once. */
+  /** A command that is delivered twice with the same ID counts once. */
   readonly id?: string;
   /**
-   * UID of the ContainerRecreateRequest that it is meant for: requests of one pod follow one another under one workflow
-   * ID. Absent: it is for the one that is being worked on.
+   * UID of the ContainerRecreateRequest that it is for: requests of one pod use the same workflow ID one after the
+   * other. Absent: the request in progress.
    */
   readonly request?: string;
 }
 
-/** What an Event about the object says of a command: `Paused by alice`, `Skipped app by alice`. */
+/** The Event about a command: `Paused by alice`, `Skipped app by alice`. */
 export function commandEvent(
   name: CommandName,
   by: string,
@@ -48,7 +50,7 @@ export function commandEvent(
   return { reason, message: `${reason}${target === undefined ? '' : ` ${target}`} by ${by}` };
 }
 
-/** What an Event says of a command that had no effect. */
+/** The Event about a command that had no effect. */
 export function refusedCommandEvent(
   name: CommandName,
   by: string,
@@ -57,7 +59,7 @@ export function refusedCommandEvent(
   return { reason: 'CommandRefused', message: `Command ${name} by ${by} has no effect: ${why}` };
 }
 
-/** What an Event says of an annotation that is no command, which is taken off. */
+/** The Event about an invalid command annotation, which is removed. */
 export function unreadableCommandEvent(
   text: string,
   understood: readonly CommandName[],
@@ -76,7 +78,7 @@ const commandReasons = {
   undo: 'Undone',
 } as const satisfies Record<CommandName, string>;
 
-/** Reads whatever a person has sent with a signal: an object with `by` and `target`, null, nothing, or anything else. */
+/** Parses the payload of a signal from a person: an object with `by` and `target`, null, nothing, or anything else. */
 export function parseCommandPayload(payload: unknown): CommandPayload {
   if (typeof payload !== 'object' || payload === null) return {};
   const { by, target, id, request } = payload as Readonly<Record<keyof CommandPayload, unknown>>;
@@ -88,12 +90,12 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   };
 }
 
-/** Names of objects and containers are not longer; what is given with a signal is cut there. */
+/** The maximum length of names of objects and containers; longer values in signals are cut. */
 const longestTarget = 253;
 
 /**
- * Reads a command from an annotation: its name, and its target behind a blank. Undefined when it is none of these, or its
- * target is longer than any name.
+ * Parses a command from an annotation: its name, and after a space its target. Undefined when the command is unknown,
+ * or the target is longer than any name.
  */
 export function parseCommandText<Name extends CommandName>(
   text: string,

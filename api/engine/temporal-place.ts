@@ -5,7 +5,7 @@ export interface TemporalPlace {
   /** Absent: plain text. */
   readonly tls?: {
     readonly caFile?: string;
-    /** PEM text instead of a file; no option gives it. */
+    /** PEM instead of a file; there is no option for it. */
     readonly ca?: string;
     readonly certFile?: string;
     readonly keyFile?: string;

@@ -1,10 +1,10 @@
-// What an operation finds in place of a payload that could not be decoded: operators may signal what they like, while an
-// input that cannot be read is an error that has to say so.
+// What an operation receives instead of a payload that could not be decoded: operators may signal what they like, while
+// an invalid input is an error that has to be reported.
 import { isJsonObject } from '../base/json.ts';
 
 const field = 'windlass.io/unreadable';
 
-/** Stands for a payload that could not be decoded; tells its encoding. */
+/** Replaces a payload that could not be decoded; contains its encoding. */
 export function unreadablePayload(encoding: string): { readonly [field]: string } {
   return { [field]: encoding };
 }

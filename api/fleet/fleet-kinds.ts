@@ -2,7 +2,7 @@ import { cloneSets } from '../cloneset/types.ts';
 import type { OwnerReference, Resource } from '../core/meta.ts';
 import { type PerKind, partOf, partsOf } from '../per-kind.ts';
 
-/** The kinds whose changes are rolled out, as the API server addresses them. */
+/** The resources whose changes are rolled out. */
 const fleetKinds: PerKind<Resource> = {
   CloneSet: cloneSets,
   ContainerRecreateRequest: 'none',
@@ -13,12 +13,12 @@ const fleetKinds: PerKind<Resource> = {
   NodeImage: 'none',
 };
 
-/** How the API server addresses objects of this kind; undefined for a kind that is not rolled out. */
+/** The resource of this kind; undefined for a kind that is not rolled out. */
 export function fleetResource(kind: string): Resource | undefined {
   return partOf(fleetKinds, kind);
 }
 
-/** The kind whose changes are rolled out that an owner reference names, in whatever version. */
+/** The kind of an owner reference if its changes are rolled out, in any version. */
 export function fleetOf({ apiVersion, kind }: Pick<OwnerReference, 'apiVersion' | 'kind'>): Resource | undefined {
   const resource = partOf(fleetKinds, kind);
   return resource !== undefined && apiVersion.startsWith(`${resource.group}/`) ? resource : undefined;

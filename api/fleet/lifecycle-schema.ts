@@ -1,6 +1,6 @@
 import { type TSchemaOptions, Type } from 'typebox';
 
-// The hooks in the life of a pod, the same in every workload that has them.
+// Lifecycle hooks of pods, the same in every workload that has them.
 
 function hook(options: TSchemaOptions) {
   return Type.Object(
@@ -22,7 +22,7 @@ function hook(options: TSchemaOptions) {
   );
 }
 
-/** Where a pod may be held, and by which marks. */
+/** Where a pod may be held, and by which labels and finalizers. */
 export const lifecycleSchema = Type.Object(
   {
     preNormal: Type.Optional(

@@ -3,8 +3,8 @@ import type { ObjectRef } from '../core/refs.ts';
 import { type RollOutOrders, readOrders } from './roll-out-orders.ts';
 
 /**
- * Rolls out a change of one fleet object of any kind: one run for as long as there is something to roll out. It gives the
- * permits to disrupt; the leading watcher does it.
+ * Rolls out a change of one fleet object of any kind: one run for as long as there is something to roll out. It grants
+ * permits to disrupt pods; the leading watcher uses them.
  */
 export const rollOutType = 'rollOut';
 
@@ -12,18 +12,18 @@ export function rollOutId(uid: string): string {
   return `roll-out/${uid}`;
 }
 
-/** What a run of `rollOut` is started with. */
+/** The input of `rollOut`. */
 export interface RollOutOperation {
   /** `CloneSet`. */
   readonly kind: string;
   readonly target: ObjectRef;
-  /** The object as the watcher saw it last. */
+  /** The object as last seen by the watcher. */
   readonly facts: RollOutFacts;
 }
 
-/** What a roll-out has to know of its object. The signal `changed` carries it anew. */
+/** The data of its object that a roll-out needs. The signal `changed` contains the current data. */
 export interface RollOutFacts {
-  /** Of the object; grows with every change of its spec. */
+  /** The generation of the object; incremented by every change of its spec. */
   readonly generation: number;
   /** The revision that the spec asks for. */
   readonly revision: string;
@@ -31,14 +31,14 @@ export interface RollOutFacts {
   readonly previous?: string;
   /** How many pods the object wants. */
   readonly replicas: number;
-  /** What operators have decided, as it stands in the object. */
+  /** The commands of operators that are in effect, from the object's annotation. */
   readonly orders?: RollOutOrders;
 }
 
-/** What the signal `changed` of `rollOut` carries. */
+/** The payload of the signal `changed` of `rollOut`. */
 export type RollOutChanged = RollOutFacts | { readonly withdrawn: true };
 
-/** Reads the signal `changed`. Nothing but what the watcher sends is believed; all else is a wish to look again. */
+/** Parses the signal `changed`. Only the watcher's payloads are used; anything else is a request to look again. */
 export function parseRollOutChanged(payload: unknown): RollOutChanged | undefined {
   if (!isJsonObject(payload)) return undefined;
   if (payload.withdrawn === true) return { withdrawn: true };

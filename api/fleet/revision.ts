@@ -1,5 +1,5 @@
-// ControllerRevisions: the templates that a workload has had, each under a name made from its contents. Names, documents
-// and labels are OpenKruise's, so that a workload changes hands without one pod being touched.
+// ControllerRevisions: the templates that a workload has had, each under a name derived from its content. Names,
+// content and labels are OpenKruise's, so that a workload can be migrated without touching a pod.
 
 import { deepHash, fnv1 } from '../base/fnv.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
@@ -10,33 +10,33 @@ import type { KubeObject, ObjectMeta, OwnerReference } from '../core/meta.ts';
 import { canonicalTemplate, type PodTemplate } from '../core/pod-template.ts';
 import type { FeatureGates } from '../feature-gates.ts';
 
-/** One state of a workload's template, as the API server holds it. */
+/** One state of a workload's template, as stored. */
 export interface ControllerRevision extends KubeObject {
   readonly data: JsonObject;
-  /** Grows with time; the highest is the newest. */
+  /** Increases with time; the highest is the newest. */
   readonly revision: number;
 }
 
-/** A revision that is still to be created. */
+/** A revision to be created. */
 export interface NewRevision extends Omit<ControllerRevision, 'metadata'> {
   readonly metadata: Pick<ObjectMeta, 'name' | 'namespace' | 'labels' | 'annotations' | 'ownerReferences'>;
 }
 
-/** What is special about the revisions of a kind of workload. */
+/** What is specific to the revisions of a kind of workload. */
 export interface RevisionScheme<Owner> {
-  /** What the revisions of a workload are made from. */
+  /** The data of a workload from which its revisions are created. */
   readonly ownerOf: (owner: Owner) => RevisionOwner;
   /** The labels that name a revision on a pod. */
   readonly podLabels: (revisionName: string, gates: FeatureGates) => Readonly<Record<string, string>>;
   /** Whether the status of the workload names the revision that its pods come from. */
   readonly keepsCurrent: boolean;
-  /** Whether a pod is recreated when the PVC templates of its revision differ from those of its new one (IPU-7). */
+  /** Whether a pod is recreated when the PVC templates of its revision differ from those of the new one (IPU-7). */
   readonly recreatesForClaims: (gates: FeatureGates) => boolean;
 }
 
-/** What a workload's revisions are made from. */
+/** The data from which a workload's revisions are created. */
 export interface RevisionOwner {
-  /** As it stands in owner references: `apps.kruise.io/v1beta1` and `CloneSet`. */
+  /** As in owner references: `apps.kruise.io/v1beta1` and `CloneSet`. */
   readonly apiVersion: string;
   readonly kind: string;
   readonly namespace: string;
@@ -45,34 +45,37 @@ export interface RevisionOwner {
   /** All of them are copied to each revision (CS-80). */
   readonly annotations?: Readonly<Record<string, string>> | undefined;
   readonly template: PodTemplate;
-  /** Annotations of its newest revision, besides those of the workload: they follow the workload when an older one returns. */
+  /**
+   * Annotations of the newest revision, besides those of the workload. An older revision gets them when it becomes the
+   * newest.
+   */
   readonly ownAnnotations?: Readonly<Record<string, string>>;
 }
 
-/** Labels and annotations by which revisions are found and compared. */
+/** Labels and annotations by which revisions are selected and compared. */
 export const revisionMark = {
-  /** Label of a pod: the revision that it is being brought to. */
+  /** Label of a pod: the revision that it is updated to. */
   podRevision: 'controller-revision-hash',
-  /** Label of a pod: the hash of that revision alone. */
+  /** Label of a pod: only the hash of that revision. */
   podTemplateHash: 'pod-template-hash',
   /** Label of a ControllerRevision: its hash. */
   hash: 'controller.kubernetes.io/hash',
-  /** Annotation of a ControllerRevision: the hash of the claim templates at that time, "" for none. */
+  /** Annotation of a ControllerRevision: the hash of the PVC templates at that time, "" for none. */
   claimTemplatesHash: 'kruise.io/cloneset-volumeclaimtemplate-hash',
 } as const;
 
-/** The document that a revision keeps of a template (CS-80). */
+/** The content of a revision for a template (CS-80). */
 export function revisionData(template: PodTemplate): JsonObject {
   return { spec: { template: { ...canonicalTemplate(template), [patchKey]: 'replace' } } };
 }
 
-/** The hash of a document, in letters (CS-81). Another collision count gives another hash. */
+/** The hash of the content, in letters (CS-81). Another collision count gives another hash. */
 export function revisionHash(data: JsonObject, collisionCount: number): string {
   const decimal = String(fnv1(`${goJsonSorted(data)}${collisionCount}`));
   return [...decimal].map((digit) => alphabet[digit.charCodeAt(0) % alphabet.length]).join('');
 }
 
-/** The revision of a workload's template as it is now, under this number (CS-80, CS-81). */
+/** The revision of a workload's current template, with this number (CS-80, CS-81). */
 export function newRevision(owner: RevisionOwner, number: number, collisionCount = 0): NewRevision {
   const data = revisionData(owner.template);
   const hash = revisionHash(data, collisionCount);
@@ -92,14 +95,15 @@ export function newRevision(owner: RevisionOwner, number: number, collisionCount
 }
 
 /**
- * The body that creates a revision, to be passed to JSON.stringify. The API server keeps the document letter by letter,
- * and OpenKruise compares it so, should it ever get the workload back: keys are sorted, and strings escaped as Go does.
+ * The body that creates a revision, to be passed to JSON.stringify. The API server stores the content byte by byte, and
+ * OpenKruise compares it byte by byte, if it ever gets the workload back: keys are sorted, and strings escaped like Go
+ * does.
  */
 export function revisionBody(revision: NewRevision): object {
   return { ...revision, data: asGoText(JSON.parse(goJsonSorted(revision.data))) };
 }
 
-/** The template that a revision keeps; undefined when its document cannot be read. */
+/** The template in a revision; undefined when its content is invalid. */
 export function templateOf(revision: Partial<Pick<ControllerRevision, 'data'>>): PodTemplate | undefined {
   const { spec } = objectOr(revision.data);
   const template = isJsonObject(spec) ? spec.template : undefined;
@@ -108,25 +112,28 @@ export function templateOf(revision: Partial<Pick<ControllerRevision, 'data'>>):
   return rest;
 }
 
-/** The same in the form in which it would be stored today, by which templates are compared. */
+/** The same in the form in which it would be stored today, in which templates are compared. */
 export function canonicalTemplateOf({ data }: Pick<ControllerRevision, 'data'>): PodTemplate | undefined {
-  // one that somebody has made by hand may have none
+  // a manually created revision may have none
   return isJsonObject(data) ? canonicalTemplateIn(data) : undefined;
 }
 
-/** Whether two revisions keep the same template, whatever program wrote them (CS-82). */
+/** Whether two revisions contain the same template, whatever program wrote them (CS-82). */
 export function sameRevision(left: Pick<ControllerRevision, 'data'>, right: Pick<ControllerRevision, 'data'>): boolean {
   return comparable(left) === comparable(right);
 }
 
-/** What is to become the update revision of a workload (CS-82). */
+/** How to get the update revision of a workload (CS-82). */
 export type RevisionDecision =
   | { readonly kind: 'keep'; readonly revision: ControllerRevision }
-  /** An older template has come back: `patch`, a merge patch, makes its revision the newest. */
+  /** An older template is used again: `patch`, a merge patch, makes its revision the newest. */
   | { readonly kind: 'renumber'; readonly revision: ControllerRevision; readonly patch: JsonObject }
   | { readonly kind: 'create'; readonly revision: NewRevision };
 
-/** Finds the workload's template among its revisions, or says how to record it. The order of the list does not matter. */
+/**
+ * Finds the workload's template among its revisions, or returns how to create its revision. The order of the list does
+ * not matter.
+ */
 export function decideUpdateRevision(
   owner: RevisionOwner,
   revisions: readonly ControllerRevision[],
@@ -151,7 +158,9 @@ export function decideUpdateRevision(
   };
 }
 
-/** What to do when the name of a new revision is taken: use the one that is there, or count a collision (CS-83). */
+/**
+ * What to do when the name of a new revision is taken: use the existing one, or increment the collision count (CS-83).
+ */
 export function afterNameTaken(
   wanted: NewRevision,
   existing: ControllerRevision,
@@ -159,7 +168,7 @@ export function afterNameTaken(
   return sameRevision(wanted, existing) ? { kind: 'adopt', revision: existing } : { kind: 'collision' };
 }
 
-/** The revisions that count for a workload: chosen by its selector, and nobody else's (CS-84). Oldest first. */
+/** The revisions of a workload: matched by its selector, and not owned by another object (CS-84). Oldest first. */
 export function revisionsOf(
   ownerUid: string,
   revisions: readonly ControllerRevision[],
@@ -173,7 +182,7 @@ export function revisionsOf(
     .toSorted(byAge);
 }
 
-/** The revision that the status calls current; the update revision when there is none of that name (CS-85). */
+/** The revision that the status names as current; the update revision when there is none of that name (CS-85). */
 export function currentRevisionOf<Revision extends NamedRevision>(
   currentName: string | undefined,
   revisions: readonly Revision[],
@@ -184,8 +193,8 @@ export function currentRevisionOf<Revision extends NamedRevision>(
 }
 
 /**
- * The revisions to delete, oldest first, so that no more than `limit` unused ones remain (CS-86). In use are those whose
- * names are in `inUse` and those that a pod's label names.
+ * The revisions to delete, oldest first, so that at most `limit` unused ones remain (CS-86). In use are those in
+ * `inUse` and those that a pod's label names.
  */
 export function revisionsToPrune<Revision extends NamedRevision & Pick<ControllerRevision, 'revision'>>(input: {
   readonly revisions: readonly Revision[];
@@ -230,14 +239,14 @@ export function shortHash(nameOrLabel: string): string {
   return nameOrLabel.slice(nameOrLabel.lastIndexOf('-') + 1);
 }
 
-/** The annotation by which a revision of a CloneSet remembers its PVC templates (CS-80). */
+/** The annotation of a CloneSet's revision with the hash of its PVC templates (CS-80). */
 export function claimTemplatesAnnotation(
   templates: readonly JsonObject[] | undefined,
 ): Readonly<Record<typeof revisionMark.claimTemplatesHash, string>> {
   return { [revisionMark.claimTemplatesHash]: claimTemplatesHash(templates) };
 }
 
-/** The hash of claim templates, by which a revision remembers them; "" for none (IPU 4.4). */
+/** The hash of PVC templates in the annotation of a revision; "" for none (IPU 4.4). */
 export function claimTemplatesHash(templates: readonly JsonObject[] | undefined): string {
   if (templates === undefined || templates.length === 0) return '';
   const claims = templates
@@ -255,7 +264,7 @@ interface NamedRevision {
   readonly metadata: { readonly name: string };
 }
 
-/** Every pod of a fleet is compared with the same few. */
+/** Every pod of a fleet is compared with the same few revisions. */
 const canonicalTemplateIn = perObject((data: JsonObject) => {
   const template = templateOf({ data });
   return template && canonicalTemplate(template);
@@ -263,7 +272,7 @@ const canonicalTemplateIn = perObject((data: JsonObject) => {
 
 const patchKey = '$patch';
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
-/** So that the name has room for a dash and a hash. */
+/** Leaves room for a dash and a hash in the name. */
 const longestOwnerName = 223;
 
 /** By number; among equal numbers the older, then the one whose name comes first. */
@@ -301,7 +310,7 @@ function nameOf(claim: JsonObject): string {
   return typeof name === 'string' ? name : '';
 }
 
-/** Strings that Go escapes more than JavaScript become text that JSON.stringify leaves alone. */
+/** Strings that Go escapes differently from JavaScript become raw JSON text. */
 function asGoText(value: Json): unknown {
   if (isJsonList(value)) return value.map(asGoText);
   if (isJsonObject(value)) {
@@ -311,6 +320,6 @@ function asGoText(value: Json): unknown {
 }
 
 function rawJson(text: string): object {
-  // In the language, but not yet in the compiler's library.
+  // Part of the language, but not yet of the compiler's library.
   return (JSON as unknown as { readonly rawJSON: (text: string) => object }).rawJSON(text);
 }

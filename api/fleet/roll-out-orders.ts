@@ -1,34 +1,34 @@
-// What operators have decided about the roll-out of a fleet object, beyond what its spec says.
+// The commands of operators about the roll-out of a fleet object that are in effect, in addition to its spec.
 //
-// It stands as JSON in the annotation windlass.io/roll-out of the object, because it has to hold while Temporal is away,
-// after it has lost its database, and when nothing is left to roll out: pods that are made anew after an undo have to be
-// of the previous revision. The roll-out decides it and has the leading watcher write it; the leading watcher itself takes
-// off what has become void. People give commands instead of editing it.
+// They are JSON in the annotation windlass.io/roll-out of the object, because they must hold while Temporal is away,
+// after it has lost its database, and when nothing is left to roll out: pods that are recreated after an undo must have
+// the previous revision. The roll-out decides on them and has the leading watcher write them; the leading watcher
+// itself removes those that no longer apply. People give commands instead of editing the annotation.
 import { isJsonObject, type Json } from '../base/json.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
 
-/** Who gave an order, and when, RFC 3339 in UTC. */
+/** Who gave an order, and when (RFC 3339 in UTC). */
 export interface Order {
   readonly by: string;
   readonly at: string;
 }
 
 export interface RollOutOrders {
-  /** Grows with every change, so that an older copy is known as such. */
+  /** Incremented by every change, so that an older copy can be detected. */
   readonly version: number;
-  /** The revision that the spec asked for when they were given. For another one all but `paused` is void. */
+  /** The revision that the spec had when they were given. For another revision all but `paused` are void. */
   readonly revision: string;
-  /** Nothing new is disrupted until somebody resumes. */
+  /** No further pod is disrupted until `resume`. */
   readonly paused?: Order;
-  /** Nothing new is disrupted for this revision until somebody resumes or retries. */
+  /** No further pod is disrupted for this revision until `resume` or `retry`. */
   readonly aborted?: Order;
-  /** Pods of the revision are to be of this one instead, and new pods, too. */
+  /** Pods of the revision, and new pods, are to have this revision instead. */
   readonly undo?: Order & { readonly to: string };
   /** Names of pods to leave out. */
   readonly skip?: readonly string[];
 }
 
-/** The orders in the annotation of an object; undefined when there are none, or none that can be read. */
+/** The orders in the annotation of an object; undefined when there are none, or none that can be parsed. */
 export function ordersOf({ metadata }: { readonly metadata: { readonly annotations?: Annotations } }) {
   const text = metadata.annotations?.[windlassAnnotation.rollOut];
   if (text === undefined) return undefined;
@@ -41,17 +41,17 @@ export function ordersOf({ metadata }: { readonly metadata: { readonly annotatio
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** The annotations that say this; `null` takes them off. */
+/** The annotation with these orders; `null` removes it. */
 export function ordersAnnotation(orders: RollOutOrders | undefined): Readonly<Record<string, string | null>> {
   return { [windlassAnnotation.rollOut]: orders && isSaying(orders) ? JSON.stringify(orders) : null };
 }
 
-/** Whether they order anything. */
+/** Whether they contain any order. */
 export function isSaying({ paused, aborted, undo, skip = [] }: RollOutOrders): boolean {
   return [paused, aborted, undo].some((order) => order !== undefined) || skip.length > 0;
 }
 
-/** Reads orders from JSON. What is not as we write it is left out; undefined when nobody can tell what they are about. */
+/** Parses orders from JSON. Invalid parts are left out; undefined when the revision is missing. */
 export function readOrders(value: unknown): RollOutOrders | undefined {
   if (!isJsonObject(value)) return undefined;
   const { version, revision, undo, skip } = value;

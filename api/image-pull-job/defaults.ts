@@ -5,7 +5,10 @@ import { isJsonObject, type JsonObject, listOr, objectOr } from '../base/json.ts
 import { pullDefault } from '../node-image/defaults.ts';
 import { pullSecretFinalizer } from './types.ts';
 
-/** Fills what the schema fills, too, so that what follows sees the whole; and the finalizer where it will be needed. */
+/**
+ * Fills in the schema's defaults, too, so that later steps see the whole object; and adds the finalizer where it will
+ * be needed.
+ */
 export function defaultPullJob(object: JsonObject, isNew: boolean): JsonObject {
   const filled = defaultTemplate(object, true);
   const named = listOr(objectOr(filled.spec).pullSecrets).length > 0;
@@ -16,7 +19,7 @@ export function defaultPullJob(object: JsonObject, isNew: boolean): JsonObject {
   return { ...filled, metadata: { ...metadata, finalizers: [...finalizers, pullSecretFinalizer] } };
 }
 
-/** The same for a list, which hands imagePullPolicy on as it is. */
+/** The same for a list, which passes imagePullPolicy on unchanged. */
 export function defaultListPullJob(object: JsonObject): JsonObject {
   return defaultTemplate(object, false);
 }

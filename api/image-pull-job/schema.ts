@@ -5,11 +5,12 @@ import { sandboxConfig } from '../node-image/schema.ts';
 import { counter, type KindDefinition } from '../schema/kind.ts';
 import { conditions, int32, int64, intOrPercent, labelSelector, time, waitingFor } from '../schema/shared.ts';
 
-// v1alpha1 and v1beta1 are the same. What OpenKruise lets pass, an unknown imagePullPolicy or a negative time, passes.
+// v1alpha1 and v1beta1 are the same. Values that OpenKruise accepts, such as an unknown imagePullPolicy or a negative
+// time, are accepted.
 
 const { properties: selectorFields } = labelSelector();
 
-/** All of the spec but the image or images: what a list job hands to its jobs. */
+/** All fields of the spec except image or images: the part that a list job passes to its jobs. */
 const pullTemplateFields = {
   pullSecrets: Type.Optional(
     Type.Array(Type.String(), {
@@ -82,7 +83,7 @@ const imagePullPolicy = {
   description: '`IfNotPresent`: a node that has the image does not pull it. `Always`: every node asks the registry.',
 } as const;
 
-/** What the user asks for. */
+/** The desired state. */
 export const imagePullJobSpecSchema = Type.Object(
   {
     image: Type.String({ maxLength: longestReference.whole, description: 'The image, by tag or by digest.' }),
@@ -92,7 +93,7 @@ export const imagePullJobSpecSchema = Type.Object(
   { description: 'The image to pull, and the nodes.' },
 );
 
-/** How far it has come. */
+/** The observed state. */
 export const imagePullJobStatusSchema = Type.Object(
   {
     startTime: Type.Optional(time({ description: 'When the job was first processed.' })),
@@ -121,7 +122,7 @@ export const imagePullJobStatusSchema = Type.Object(
   { description: 'The observed state of the job.' },
 );
 
-/** The whole kind: names, versions, columns. */
+/** The kind: names, versions, columns. */
 export const imagePullJobKind: KindDefinition = {
   group: group.apps,
   kind: 'ImagePullJob',
@@ -143,7 +144,7 @@ export const imagePullJobKind: KindDefinition = {
   ],
 };
 
-/** What the user of a list asks for: the spec of a job with images instead of an image. */
+/** The desired state of a list: the spec of a job with images instead of an image. */
 export const imageListPullJobSpecSchema = Type.Object(
   {
     images: Type.Array(Type.String({ maxLength: longestReference.whole }), {
@@ -156,7 +157,7 @@ export const imageListPullJobSpecSchema = Type.Object(
   { description: 'The images to pull, and the nodes.' },
 );
 
-/** How far the list has come. */
+/** The observed state of a list. */
 export const imageListPullJobStatusSchema = Type.Object(
   {
     startTime: Type.Optional(time({ description: 'When the list was first processed.' })),
@@ -185,7 +186,7 @@ export const imageListPullJobStatusSchema = Type.Object(
   { description: 'The observed state of the list.' },
 );
 
-/** The whole kind: names, versions, columns. */
+/** The kind: names, versions, columns. */
 export const imageListPullJobKind: KindDefinition = {
   group: group.apps,
   kind: 'ImageListPullJob',

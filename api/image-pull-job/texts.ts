@@ -2,13 +2,13 @@
 
 import { type WaitFacts, waitOf } from '../core/wait-of.ts';
 
-/** What an operator has commanded, as conditions; beside them stand `Complete` and `Failed`. */
+/** The conditions that commands of operators set; in addition there are `Complete` and `Failed`. */
 export const pullJobCondition = { paused: 'Paused', retrying: 'Retrying', aborted: 'Aborted' } as const;
 
 /** Reasons of `Failed`. */
 export type PullJobFailedReason = 'NodesFailed' | 'DeadlineExceeded' | 'Aborted';
 
-/** Texts of `status.message`, word for word as scripts know them. */
+/** Texts of `status.message`, verbatim OpenKruise's, because scripts compare them. */
 export const pullJobMessage = {
   noProgress: 'job is running, no progress',
   progress: (percent: number) => `job is running, progress ${percent.toFixed(1)}%`,
@@ -34,7 +34,7 @@ export const pullJobWaits = {
 } as const;
 export type PullJobWaitReason = keyof typeof pullJobWaits;
 
-/** A wait, with the remedy that belongs to its reason. */
+/** A wait, with the remedy for its reason. */
 export function pullJobWait(reason: PullJobWaitReason, facts: WaitFacts) {
   return waitOf(pullJobWaits, reason, facts);
 }

@@ -1,13 +1,13 @@
 // ImagePullJob and ImageListPullJob: one image, or many, on many nodes.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.finalizers         admission adds it to a job with pull secrets, the watcher removes it when they are released
 //   spec                        the user
 //   status.conditions Paused, Aborted
-//                               the workflow `pullOnNodes`, through the cluster worker: what an operator has commanded
-//   status.conditions Retrying  True: the same; False: the watcher, once it has told the nodes
-//   all else of status          the watcher
+//                               the workflow `pullOnNodes`, through the cluster worker: commands of operators
+//   status.conditions Retrying  True: the same; False: the watcher, after it has updated the NodeImages
+//   rest of status              the watcher
 
 import { parseInt32 } from '../base/int-or-percent.ts';
 import { findCondition } from '../core/conditions.ts';
@@ -23,7 +23,7 @@ import type {
 } from './schema.ts';
 import { pullJobCondition } from './texts.ts';
 
-/** A job in the shape of v1beta1, the only one inside Windlass. */
+/** A job in the shape of v1beta1, the only one used internally. */
 export interface ImagePullJob extends KubeObject {
   readonly spec: ImagePullJobSpec;
   readonly status?: ImagePullJobStatus;
@@ -40,10 +40,10 @@ export type ImagePullJobStatus = Parsed<typeof imagePullJobStatusSchema>;
 export type ImageListPullJobSpec = Parsed<typeof imageListPullJobSpecSchema>;
 export type ImageListPullJobStatus = Parsed<typeof imageListPullJobStatusSchema>;
 
-/** All of a list's spec but its images: what each of its jobs gets. */
+/** The spec of a list without its images: the part that each of its jobs gets. */
 export type ImagePullJobTemplate = Omit<ImageListPullJobSpec, 'images'>;
 
-/** How the API server addresses jobs. */
+/** The resource of jobs. */
 export const imagePullJobs = {
   group: group.apps,
   version: 'v1beta1',
@@ -52,7 +52,7 @@ export const imagePullJobs = {
   namespaced: true,
 } as const satisfies Resource;
 
-/** How the API server addresses lists. */
+/** The resource of lists. */
 export const imageListPullJobs = {
   group: group.apps,
   version: 'v1beta1',
@@ -61,30 +61,30 @@ export const imageListPullJobs = {
   namespaced: true,
 } as const satisfies Resource;
 
-/** Held by a job until the copies of its Secrets are released. */
+/** On a job until the copies of its Secrets are released. */
 export const pullSecretFinalizer = 'apps.kruise.io/deletion-protection';
 
-/** On a list and its jobs: which template the job was made from (ILP-4). */
+/** On a list and its jobs: the template from which the job was created (ILP-4). */
 export const templateHashLabel = 'controller-revision-hash';
 
-/** Whether the job has ended. It never goes on after that. */
+/** Whether the job has completed. That is final. */
 export function isFinished(job: { readonly status?: { readonly completionTime?: string } }): boolean {
   return job.status?.completionTime !== undefined;
 }
 
-/** Whether the job ends by itself: type `Always`, which is also meant by no type. */
+/** Whether the job completes by itself: type `Always`, which is also the default. */
 export function endsByItself({ spec }: { readonly spec: Pick<ImagePullJobSpec, 'completionPolicy'> }): boolean {
   return spec.completionPolicy.type !== 'Never';
 }
 
-/** How many nodes may pull at once; 1 when nothing, or nothing that makes sense, is said. */
+/** How many nodes may pull at the same time; 1 when the value is absent or invalid. */
 export function parallelismOf({ spec }: { readonly spec: Pick<ImagePullJobSpec, 'parallelism'> }): number {
   const { parallelism } = spec;
   const count = typeof parallelism === 'string' ? parseInt32(parallelism) : parallelism;
   return count !== undefined && count >= 0 ? count : 1;
 }
 
-/** The mark of a job on the tags that it wants (IPJ-16). */
+/** The reference to a job on the tags that it requested (IPJ-16). */
 export function ownerOf({ metadata }: ImagePullJob): ImageOwner {
   const { namespace = '', name, uid } = metadata;
   return {
@@ -96,11 +96,11 @@ export function ownerOf({ metadata }: ImagePullJob): ImageOwner {
   };
 }
 
-/** What an operator has commanded, read from the conditions. */
+/** The commands of operators in the conditions. */
 export function steeringOf({ status }: Pick<ImagePullJob, 'status'>): {
   readonly paused: boolean;
   readonly retrying: boolean;
-  /** By whom. */
+  /** The name of the operator. */
   readonly abortedBy?: string;
 } {
   const isTrue = (type: string) => findCondition(status?.conditions, type)?.status === 'True';

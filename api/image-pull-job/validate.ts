@@ -1,4 +1,4 @@
-// What admission refuses in ImagePullJobs and ImageListPullJobs, and what of a stored one is too large for nodes.
+// What admission rejects in ImagePullJobs and ImageListPullJobs, and when a stored one is too large for nodes.
 
 import { isInt32, parseInt32 } from '../base/int-or-percent.ts';
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
@@ -11,8 +11,7 @@ import { pullDefault } from '../node-image/defaults.ts';
 import type { ImagePullJobSpec } from './types.ts';
 
 /**
- * Every problem of a job at once, each with its field path; an empty list means valid. What was too large `before` and is
- * as it was may stay so.
+ * All problems of a job, each with its field path; empty means valid. What was too large `before` may stay unchanged.
  */
 export function validatePullJob(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const [spec, had] = [objectOr(object.spec), objectOr(before?.spec)];
@@ -23,13 +22,13 @@ export function validatePullJob(object: JsonObject, before?: JsonObject): readon
   ];
 }
 
-/** The most bytes as JSON that a job hands to a container runtime: they are copied to each of its nodes. */
+/** The maximum size as JSON of what a job passes to the container runtime: it is copied to each of its nodes. */
 export const mostSandboxBytes = 4_096;
 
-/** A job names no more Secrets than these: each is read, copied, and named on each of its nodes. */
+/** The maximum number of Secrets of a job: each is read, copied, and named on each of its nodes. */
 export const mostPullSecrets = 64;
 
-/** Why a job that was stored so cannot be told to nodes: with the field, and what is possible. */
+/** Why a stored job cannot be written to nodes: the field and the limit. */
 export function tooLargeForNodes({ image, sandboxConfig, pullSecrets = [] }: ImagePullJobSpec): string | undefined {
   const why = referenceTooLong(image, familiarImage(image)?.name);
   if (why !== undefined) return `spec.image: ${why}`;
@@ -46,16 +45,16 @@ function sandboxTooLarge(bytes: number): string {
   return `labels and annotations must not have more than ${mostSandboxBytes} bytes together, and have ${bytes}`;
 }
 
-/** What a change of a job may not do. */
+/** The problems of a change of a job. */
 export function validatePullJobUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   const [had, has] = [objectOr(before.spec).pullSecrets ?? [], objectOr(after.spec).pullSecrets ?? []];
   return sameJson(had, has) ? [] : [forbidden('spec.pullSecrets', 'spec.pullSecrets is immutable')];
 }
 
-/** A list names no more images than these. */
+/** The maximum number of images of a list. */
 export const mostListedImages = 255;
 
-/** Every problem of a list at once. What was too large `before` and is as it was may stay so. */
+/** All problems of a list. What was too large `before` may stay unchanged. */
 export function validateListPullJob(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const spec = objectOr(object.spec);
   const images = listOr(spec.images);
@@ -73,7 +72,7 @@ export function validateListPullJob(object: JsonObject, before?: JsonObject): re
   ];
 }
 
-/** `before`: images that were there already, which may be longer than what can be asked for today. */
+/** `before`: images that were there already, which may be longer than the limit. */
 function imageProblems(
   path: string,
   image: Json | undefined,

@@ -1,29 +1,29 @@
-// What in-place updates keep on pods: annotations, a condition, and hashes of what the containers were started with.
-// OpenKruise reads and writes the same, letter by letter, so that a pod half-way through an update can be finished by
-// either. This folder knows the formats; what they mean for an update is decided in `workflows/plan/fleet/in-place/`.
+// What in-place updates store on pods: annotations, a condition, and hashes of what the containers were started from.
+// The format is exactly OpenKruise's, so that either can finish an update of a pod that the other has begun. This
+// folder defines the formats; what they mean for an update is decided in `workflows/plan/fleet/in-place/`.
 
 import { entryOf } from '../base/json.ts';
 import type { Pod } from '../core/pod.ts';
 
-/** The readiness gate and pod condition that an update holds down while it swaps containers. */
+/** The readiness gate and pod condition that an update keeps False while it replaces containers. */
 export const inPlaceReadinessGate = 'InPlaceUpdateReady';
 
-/** Why the condition is False. It has no reason when it is True. */
+/** The reason of the condition when it is False. It has none when it is True. */
 export const inPlaceReason = 'StartInPlaceUpdate';
 
 /** Annotations of pods that are, or have been, updated in place. */
 export const inPlaceAnnotation = {
   state: 'apps.kruise.io/inplace-update-state',
-  /** There only during the grace period. */
+  /** Only during the grace period. */
   grace: 'apps.kruise.io/inplace-update-grace',
-  /** What really runs, as the daemon of the node saw it. */
+  /** The running containers, as reported by the daemon of the node. */
   containersMeta: 'apps.kruise.io/runtime-containers-meta',
   /** Read where the new key is absent, and removed by the next update. */
   oldState: 'inplace-update-state',
   oldGrace: 'inplace-update-grace',
 } as const;
 
-/** An annotation of a pod: absent, one that nobody can read, or what it says. */
+/** An annotation of a pod: absent, invalid, or its value. */
 export type Annotation<Value> =
   | { readonly kind: 'absent' }
   | { readonly kind: 'unreadable' }
@@ -39,7 +39,7 @@ export function annotation(pod: Pod, key: string): string | undefined {
   return entryOf(pod.metadata.annotations, key);
 }
 
-/** What `parse` makes of the text of an annotation. */
+/** The parsed text of an annotation. */
 export function read<Value>(text: string | undefined, parse: (text: string) => Value | undefined): Annotation<Value> {
   if (text === undefined) return { kind: 'absent' };
   const value = parse(text);

@@ -1,4 +1,4 @@
-// What the daemon of the node reports about the containers of a pod, and the hashes in this report.
+// The daemon's report about the containers of a pod, and the hashes in this report.
 
 import { deepHash } from '../base/fnv.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
@@ -9,7 +9,7 @@ import { group, sidecarSetHashAnnotation } from '../core/well-known.ts';
 import { annotation, inPlaceAnnotation } from './annotations.ts';
 import { objects, parseObject, textOf } from './work.ts';
 
-/** What the daemon reports about one container (IPU 4.3). */
+/** The daemon's report about one container (IPU 4.3). */
 export interface ContainerMeta {
   readonly name: string;
   /** `<runtime>://<id>` */
@@ -32,7 +32,7 @@ export function formatContainersMeta(containers: readonly ContainerMeta[]): stri
   });
 }
 
-/** The daemon's report in this text; undefined for a text that is none, which counts as no report (ND §6). */
+/** Parses the daemon's report; undefined for an invalid one, which counts as no report (ND §6). */
 export function parseContainersMeta(text: string): readonly ContainerMeta[] | undefined {
   const object = parseObject(text);
   if (object === undefined) return undefined;
@@ -48,13 +48,13 @@ export function parseContainersMeta(text: string): readonly ContainerMeta[] | un
   });
 }
 
-/** What the daemon reports about the pod's containers; undefined while there is no report. */
+/** The daemon's report about the pod's containers; undefined while there is none. */
 export function containersMetaOf(pod: Pod): readonly ContainerMeta[] | undefined {
   const text = annotation(pod, inPlaceAnnotation.containersMeta);
   return text === undefined ? undefined : parseContainersMeta(text);
 }
 
-/** Whether the daemon tells what runs in this pod: a kind of ours controls it, or has put containers into it (ND-20). */
+/** Whether the daemon reports on this pod: one of our kinds controls it, or has injected containers into it (ND-20). */
 export function isReportedOn({ metadata }: Pod): boolean {
   const isControlled = metadata.ownerReferences?.some(
     ({ controller, apiVersion }) => controller === true && apiVersion.startsWith(`${group.apps}/`),
@@ -62,12 +62,12 @@ export function isReportedOn({ metadata }: Pod): boolean {
   return isControlled === true || metadata.annotations?.[sidecarSetHashAnnotation] !== undefined;
 }
 
-/** The hash by which a kubelet from 1.31 on names what a container is started from (IPU 4.4). */
+/** The hash of a container in a kubelet from 1.31 on (IPU 4.4). */
 export function plainHash({ name, image = '' }: Pick<Container, 'name' | 'image'>): number {
   return deepHash(goJson({ image, name }));
 }
 
-/** The hash by which a kubelet up to 1.30 does so: of the whole container (IPU 4.4). */
+/** The hash of a container in a kubelet up to 1.30: of the whole container (IPU 4.4). */
 export function wholePlainHash(container: Container): number | undefined {
   const json: unknown = container;
   return isJsonObject(json) ? deepHash(goJson(asGoStruct('Container', json))) : undefined;

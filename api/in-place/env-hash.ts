@@ -1,4 +1,4 @@
-// The environment variables of a container that follow the metadata of its pod, and the hash of their values.
+// The environment variables of a container that refer to metadata of its pod, and the hash of their values.
 
 import { deepHash } from '../base/fnv.ts';
 import { entryOf } from '../base/json.ts';
@@ -6,14 +6,14 @@ import { compareGoStrings, goJson } from '../base/json-go.ts';
 import type { Container } from '../core/pod.ts';
 import type { RefMetadata } from './work.ts';
 
-/** An environment variable that a container takes from a label or an annotation of its pod. */
+/** An environment variable whose value is a label or an annotation of the pod. */
 export interface EnvReference {
   readonly env: string;
   readonly from: 'labels' | 'annotations';
   readonly key: string;
 }
 
-/** The variables of a container that follow the pod's metadata (IPU-11), in the order of the container. */
+/** The variables of a container that refer to the pod's metadata (IPU-11), in the order of the container. */
 export function envReferences(container: Pick<Container, 'env'>): readonly EnvReference[] {
   return (container.env ?? []).flatMap(({ name, value, valueFrom }) => {
     const path = valueFrom?.fieldRef?.fieldPath;
@@ -31,7 +31,7 @@ export function envHash(variables: readonly { readonly name: string; readonly va
   return deepHash(goJson(sorted.length > 0 ? sorted : null));
 }
 
-/** The hash that a container of this pod has when it was started with the pod's metadata of now. */
+/** The hash that a container of this pod has if it was started with the pod's current metadata. */
 export function expectedEnvHash(container: Pick<Container, 'env'>, metadata: RefMetadata): number {
   return envHash(
     envReferences(container).map(({ env, from, key }) => ({ name: env, value: entryOf(metadata[from], key) ?? '' })),
@@ -39,8 +39,9 @@ export function expectedEnvHash(container: Pick<Container, 'env'>, metadata: Ref
 }
 
 /**
- * The hash of the environment that an instance of this container was started with. A variable that a later one of the same
- * name hides is nowhere to be seen, and counts as if it had the value of now: a restart would not show it either.
+ * The hash of the environment with which an instance of this container was started. A variable that a later one of the
+ * same name overrides cannot be observed, and counts as if it had the current value: a restart would not change
+ * anything.
  */
 export function startedEnvHash(
   container: Pick<Container, 'env'>,

@@ -17,14 +17,14 @@ import {
   textOf,
 } from './work.ts';
 
-/** A change that waits for the end of the grace period (IPU 4.2). */
+/** A change that is applied at the end of the grace period (IPU 4.2). */
 export interface InPlaceGrace {
   readonly revision: string;
   readonly change: InPlaceChange;
   readonly graceSeconds: number;
 }
 
-/** The waiting change in an annotation's text. */
+/** The text of the annotation for a waiting change. */
 export function formatGrace({ revision, change, graceSeconds }: InPlaceGrace): string {
   const patch = change.metadataPatch;
   return goJson({
@@ -38,7 +38,7 @@ export function formatGrace({ revision, change, graceSeconds }: InPlaceGrace): s
   });
 }
 
-/** The waiting change in this text; undefined for a text that is none. */
+/** Parses a waiting change; undefined for an invalid text. */
 export function parseGrace(text: string): InPlaceGrace | undefined {
   const object = parseObject(text);
   if (object === undefined) return undefined;

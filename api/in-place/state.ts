@@ -20,25 +20,25 @@ import {
   texts,
 } from './work.ts';
 
-/** The record of the last update of a pod, or of the one that is going on (IPU 4.1). */
+/** The record of the last update of a pod, or of the one in progress (IPU 4.1). */
 export interface InPlaceState {
-  /** What the revision label was set to, as a full name. */
+  /** The value of the revision label, as a full name. */
   readonly revision: string;
   /** Start of the whole update, and of its grace period. */
   readonly updateTimestamp: string;
-  /** Image IDs that the changed containers had when their image was patched. Absent: no image has been. */
+  /** Image IDs of the changed containers when their images were patched. Absent: no image was changed. */
   readonly lastContainerStatuses?: ByContainer<{ readonly imageID: string }>;
   readonly updateEnvFromMetadata: boolean;
   readonly updateResources: boolean;
   readonly updateImages: boolean;
-  /** What is left for later batches. */
+  /** The work of later batches. */
   readonly next: ContainerWork;
   /** Containers that have to be ready before the next batch. */
   readonly requiredReady: readonly string[];
   readonly batches: readonly { readonly timestamp: string; readonly containers: readonly string[] }[];
 }
 
-/** The record in an annotation's text. */
+/** The text of the annotation for a record. */
 export function formatState(state: InPlaceState): string {
   const { next } = state;
   return goJson({
@@ -58,7 +58,7 @@ export function formatState(state: InPlaceState): string {
   });
 }
 
-/** The record in this text; undefined for a text that is none. */
+/** Parses a record; undefined for an invalid text. */
 export function parseState(text: string): InPlaceState | undefined {
   const object = parseObject(text);
   if (object === undefined) return undefined;

@@ -1,7 +1,6 @@
-// Work on containers, as the annotations of in-place updates carry it, and how the JSON of these annotations is written and
-// read.
+// Work on containers, in the format of the annotations of in-place updates, and how their JSON is written and parsed.
 //
-//   writing   what is empty is left out, as Go does
+//   writing   empty values are left out, as in Go
 //   reading   a value of the wrong type counts as absent
 
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
@@ -21,11 +20,11 @@ export type ByContainer<Value> = Readonly<Record<string, Value>>;
 export interface ContainerWork {
   readonly images: ByContainer<string>;
   readonly refMetadata: ByContainer<RefMetadata>;
-  /** Only the amounts that change. */
+  /** Only the quantities that change. */
   readonly resources: ByContainer<ResourceRequirements>;
 }
 
-/** All that an update changes in a pod. */
+/** Everything that an update changes in a pod. */
 export interface InPlaceChange extends ContainerWork {
   /**
    * A strategic merge patch of the pod's metadata, without what is in `refMetadata`. Absent: no metadata changes. Empty:
@@ -72,7 +71,7 @@ export function parseObject(text: string): JsonObject | undefined {
   }
 }
 
-/** The entries of a map that `readOne` can read. */
+/** The entries of a map that `readOne` can parse. */
 export function byContainer<Value>(
   value: Json | undefined,
   readOne: (value: Json | undefined) => Value | undefined,

@@ -1,11 +1,11 @@
-// The two versions of the kinds of images, which differ in name only.
+// The versions of NodeImage, ImagePullJob and ImageListPullJob, which differ only in `apiVersion`.
 
 import type { JsonObject } from '../base/json.ts';
 import type { Converted } from '../core/converted.ts';
 import { apiVersionOf, type Resource } from '../core/meta.ts';
 import { nodeImages } from './types.ts';
 
-/** The version that an object is in; undefined for one that we do not serve. */
+/** The version of an object; undefined for one that is not served. */
 export function servedVersion(
   object: JsonObject,
   resource: Pick<Resource, 'group'>,
@@ -15,7 +15,7 @@ export function servedVersion(
   return undefined;
 }
 
-/** The same object in the other version: they differ in name only. Undefined where one of the two is not ours. */
+/** The same object in the other version. Undefined where one of the two is unknown. */
 export function relabelled(object: JsonObject, apiVersion: string): Converted | undefined {
   if (servedVersion(object, nodeImages) === undefined) return undefined;
   if (servedVersion({ apiVersion }, nodeImages) === undefined) return undefined;

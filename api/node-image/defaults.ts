@@ -1,14 +1,14 @@
-// What an absent field of a NodeImage means, and what admission writes into one.
+// The meaning of absent fields of a NodeImage, and what admission fills in.
 
 import { fillAbsent } from '../base/fill.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import { compareGoStrings } from '../base/json-go.ts';
 import { timestamp } from '../base/time.ts';
 
-/** What an absent field means. */
+/** The meaning of absent fields. */
 export const pullDefault = { timeoutSeconds: 600, backoffLimit: 3 } as const;
 
-/** Fills in what a tag may leave out, and sorts tags. What has not the right shape stays as it is. */
+/** Fills in the defaults of tags, and sorts tags. Fields of the wrong shape are left unchanged. */
 export function defaultNodeImage(object: JsonObject, nowMs: number): JsonObject {
   const { spec } = object;
   if (!isJsonObject(spec) || !isJsonObject(spec.images)) return object;

@@ -1,26 +1,26 @@
 import { isJsonObject } from '../base/json.ts';
 import type { NodeRef } from '../core/refs.ts';
 
-/** Keeps the images of one node true. The ID makes it the only path to a pull on that node. */
+/** Pulls the images of one node. Because of its workflow ID, it is the only way to a pull on that node. */
 export const pullImagesType = 'pullImages';
 
 export function pullImagesId(nodeImageUid: string): string {
   return `pull-images/${nodeImageUid}`;
 }
 
-/** What a run of `pullImages` is started with. */
+/** The input of `pullImages`. */
 export interface PullOperation {
   readonly nodeImage: NodeRef;
-  /** The node as the watcher saw it last; a newer one comes with `changed`. */
+  /** The node as last seen by the watcher; a newer one arrives with `changed`. */
   readonly node: NodeRef;
 }
 
-/** What the `changed` signal of `pullImages` carries. */
+/** The payload of the signal `changed` of `pullImages`. */
 export interface PullChanged {
   readonly node: NodeRef;
 }
 
-/** Reads the signal `changed`. All that the watcher does not send is a wish to look again. */
+/** Parses the signal `changed`. Only the watcher's payloads are used; anything else is a request to look again. */
 export function parsePullChanged(payload: unknown): Partial<PullChanged> {
   if (!isJsonObject(payload) || !isJsonObject(payload.node)) return {};
   const { name, uid } = payload.node;

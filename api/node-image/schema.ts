@@ -6,7 +6,7 @@ import { int32, int64, time, waitingFor } from '../schema/shared.ts';
 // v1alpha1 and v1beta1 are the same here. `pullSecrets[].mode` is in both, so that a client of the older version does not
 // lose it.
 
-/** Labels and annotations that a pull hands to the runtime. */
+/** Labels and annotations that a pull passes to the runtime. */
 export function sandboxConfig() {
   return Type.Object(
     {
@@ -83,7 +83,7 @@ const image = Type.Object({
   sandboxConfig: Type.Optional(sandboxConfig()),
 });
 
-/** The images that a node is to have. */
+/** The desired images of a node. */
 export const nodeImageSpecSchema = Type.Object(
   {
     images: Type.Optional(
@@ -125,7 +125,7 @@ const imageStatus = Type.Object({
   tags: Type.Optional(Type.Array(tagStatus, { 'x-kubernetes-list-type': 'atomic' })),
 });
 
-/** How far the node has come. */
+/** The observed state of the images. */
 export const nodeImageStatusSchema = Type.Object(
   {
     desired: int32({ default: 0, description: 'The number of tags in the spec.' }),
@@ -156,7 +156,7 @@ export const nodeImageStatusSchema = Type.Object(
   { description: 'The progress of the pulls on this node.' },
 );
 
-/** The whole kind: names, versions, columns. */
+/** The kind: names, versions, columns. */
 export const nodeImageKind: KindDefinition = {
   group: group.apps,
   kind: 'NodeImage',

@@ -2,11 +2,11 @@
 
 import { type WaitFacts, waitOf } from '../core/wait-of.ts';
 
-/** Texts of `message`, word for word as scripts know them. */
+/** Texts of `message`, verbatim OpenKruise's, because scripts compare them. */
 export const pullMessage = {
   unanswered: 'node has not responded for a long time',
   deadlineExceeded: 'pulling exceeds the activeDeadlineSeconds',
-  /** `by` as the operator gave it, or the identity of the signal. */
+  /** `by` as given by the operator, or the identity of the signal's sender. */
   aborted: (by: string) => `aborted by ${by}`,
   skipped: (by: string) => `skipped by ${by}`,
 } as const;
@@ -26,7 +26,7 @@ export const pullWaits = {
 } as const;
 export type PullWaitReason = keyof typeof pullWaits;
 
-/** A wait, with the remedy that belongs to its reason. */
+/** A wait, with the remedy for its reason. */
 export function pullWait(reason: PullWaitReason, facts: WaitFacts) {
   return waitOf(pullWaits, reason, facts);
 }

@@ -1,12 +1,12 @@
-// NodeImage: the images that one node is to have before they are needed.
+// NodeImage: the images that one node should have before they are needed.
 //
-// Who writes what. A field has one writer; every write carries the resourceVersion that it was decided on.
+// Each field has one writer; every write carries the resourceVersion of the object that it was decided on.
 //
 //   metadata.labels             the watcher: those of the Node
-//   spec.images                 the watcher, for jobs; and people, by hand
+//   spec.images                 the watcher, for jobs; and people
 //   status                      the workflow `pullImages`, through the cluster worker; EngineSilent, EngineStuck: the watcher
-//   progress and fetched of a   the daemon of the node, seldom: nobody decides anything by them, and a history is no place
-//   tag while it is pulled      for them
+//   progress and fetched of a   the daemon of the node, at intervals: no decision depends on them, and they would fill up
+//   tag while it is pulled      the history of the workflow
 
 import { compareGoStrings } from '../base/json-go.ts';
 import { referenceOf } from '../core/familiar-image.ts';
@@ -16,7 +16,7 @@ import { group } from '../core/well-known.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { nodeImageSpecSchema, nodeImageStatusSchema } from './schema.ts';
 
-/** The images of a node in the shape of v1beta1, the only one inside Windlass. */
+/** The images of a node in the shape of v1beta1, the only one used internally. */
 export interface NodeImage extends KubeObject {
   readonly spec: NodeImageSpec;
   readonly status?: NodeImageStatus;
@@ -32,7 +32,7 @@ export type PullSecretRef = NonNullable<ImageEntry['pullSecrets']>[number];
 export type ImageTagStatus = NonNullable<NonNullable<NodeImageStatus['imageStatuses']>[string]['tags']>[number];
 export type PullPhase = ImageTagStatus['phase'];
 
-/** How the API server addresses them in the shape that Windlass works with. */
+/** The resource in the version that Windlass uses. */
 export const nodeImages = {
   group: group.apps,
   version: 'v1beta1',
@@ -41,10 +41,10 @@ export const nodeImages = {
   namespaced: false,
 } as const satisfies Resource;
 
-/** The label that keeps a NodeImage although there is no Node of its name. */
+/** The label of a NodeImage that is kept without a Node of its name. */
 export const fakeNodeImageLabel = 'apps.kruise.io/fake-nodeimage';
 
-/** A node that has not answered so long after it was asked is given up (NI-8). */
+/** A pull without an answer from the node for this long has failed (NI-8). */
 export const unansweredMs = 600_000;
 
 /** One tag of the spec, with the name of its image. */
@@ -65,13 +65,13 @@ export function findTag({ spec }: Pick<NodeImage, 'spec'>, name: string, tag: st
   return imageEntry(spec, name)?.tags?.find((entry) => entry.tag === tag);
 }
 
-/** The entry of an image; names come from outside, so only own fields count. */
+/** The entry of an image; names come from users, so inherited properties do not count. */
 export function imageEntry(spec: NodeImageSpec, name: string): ImageEntry | undefined {
   const images = spec.images ?? {};
   return Object.hasOwn(images, name) ? images[name] : undefined;
 }
 
-/** What the status says of one tag, in whatever version. */
+/** The status of one tag, of any version. */
 export function findTagStatus(
   { status }: Pick<NodeImage, 'status'>,
   name: string,
@@ -82,13 +82,13 @@ export function findTagStatus(
   return found?.tags?.find((entry) => entry.tag === tag);
 }
 
-/** The status of the present version of a tag; undefined while nobody has written one. */
+/** The status of the current version of a tag; undefined while there is none. */
 export function currentTagStatus(nodeImage: NodeImage, { name, tag }: NamedTag): ImageTagStatus | undefined {
   const found = findTagStatus(nodeImage, name, tag.tag);
   return found !== undefined && (found.version ?? 0) === (tag.version ?? 0) ? found : undefined;
 }
 
-/** How the pull of a tag has ended; undefined while it has not. */
+/** The result of the pull of a tag; undefined while there is none. */
 export function outcomeOf(status: ImageTagStatus | undefined): 'Succeeded' | 'Failed' | undefined {
   if (status?.completionTime === undefined) return undefined;
   return status.phase === 'Succeeded' || status.phase === 'Failed' ? status.phase : undefined;
@@ -99,14 +99,14 @@ export function openTags(nodeImage: NodeImage): readonly NamedTag[] {
   return tagsOf(nodeImage).filter((named) => currentTagStatus(nodeImage, named)?.completionTime === undefined);
 }
 
-/** Why no runtime can pull a tag, whatever its registry says; undefined where one may. Nobody is asked for such a tag. */
+/** Why no runtime can pull a tag, whatever its registry answers; undefined where one may. Such a tag is not pulled. */
 export function unpullable({ name, tag }: NamedTag): string | undefined {
   return referenceTooLong(referenceOf({ name, tag: tag.tag }), name);
 }
 
 /**
- * Whether the status has to be written although nothing is pulled: it speaks of tags that are not wished for any more,
- * miscounts those that are, or does not say yet of one that nobody can pull it.
+ * Whether the status has to be written although nothing is pulled: it contains tags that are no longer in the spec, has
+ * wrong counts, or does not report yet that a tag cannot be pulled.
  */
 export function isStale(nodeImage: NodeImage): boolean {
   const { status } = nodeImage;

@@ -1,19 +1,19 @@
-// What admission refuses in NodeImages.
+// What admission rejects in NodeImages.
 
 import { isAbsent, isJsonObject, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
 import { referenceOf } from '../core/familiar-image.ts';
 import { type FieldError, invalid, required } from '../core/field-error.ts';
 import { longestReference, referenceTooLong } from '../core/image-reference.ts';
 
-/** More images than these a NodeImage does not take. */
+/** The maximum number of images of a NodeImage. */
 export const mostImages = 256;
 
-/** An image names no more Secrets than these. Its daemon reads all of them for each pull. */
+/** The maximum number of Secrets of an image. The daemon reads all of them for each pull. */
 export const mostImageSecrets = 256;
 
 /**
- * Every problem at once, each with its field path; an empty list means valid. Of an update only what it makes worse counts:
- * what stood there `before` in the same words may stay, so that an object stored above a limit can still be changed.
+ * All problems, each with its field path; empty means valid. Of an update only new problems count: what `before` has
+ * unchanged may stay, so that an object stored above a limit can still be changed.
  */
 export function validateNodeImage(object: JsonObject, before?: JsonObject): readonly FieldError[] {
   const images = objectOr(objectOr(object.spec).images);
@@ -67,7 +67,7 @@ function lengthProblems(path: string, name: string, tag?: string): readonly Fiel
   return why === undefined ? [] : [invalid(path, tag ?? name, why)];
 }
 
-/** What is listed more than once. */
+/** Tags that are listed more than once. */
 function repeated(tags: readonly JsonObject[]): readonly unknown[] {
   const seen = new Set<unknown>();
   return tags.flatMap(({ tag }) => {
@@ -77,7 +77,7 @@ function repeated(tags: readonly JsonObject[]): readonly unknown[] {
   });
 }
 
-/** Of a name that is longer than any image's the beginning. */
+/** Of a name that is longer than any image's only the beginning. */
 function shortName(name: string): string {
   const { repository: most } = longestReference;
   return name.length > most ? `${name.slice(0, 64)}…` : name;

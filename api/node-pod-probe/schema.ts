@@ -4,7 +4,7 @@ import { group } from '../core/well-known.ts';
 import type { KindDefinition } from '../schema/kind.ts';
 import { time } from '../schema/shared.ts';
 
-// The schema of v1alpha1, the only version there is. Nobody but Windlass writes these objects.
+// The schema of v1alpha1, the only version. Only Windlass writes these objects.
 
 const containerProbe = Type.Object({
   name: Type.String({ description: '`<marker>#<probe>`' }),
@@ -64,7 +64,7 @@ const podProbeStatus = Type.Object({
   probeStates: Type.Optional(Type.Array(probeState, { 'x-kubernetes-list-type': 'atomic' })),
 });
 
-/** What the daemon has found out. */
+/** The daemon's results. */
 export const statusSchema = Type.Object(
   {
     podProbeStatuses: Type.Optional(
@@ -74,7 +74,7 @@ export const statusSchema = Type.Object(
   { description: 'The results of the probes. Written by the daemon on the node only.' },
 );
 
-/** The whole kind: names, version, no columns. */
+/** The kind: names, version, no columns. */
 export const nodePodProbeKind: KindDefinition = {
   group: group.apps,
   kind: 'NodePodProbe',

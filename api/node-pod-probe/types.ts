@@ -1,8 +1,8 @@
-// NodePodProbe: what the daemon of one node probes, and what it finds out.
+// NodePodProbe: the probes that the daemon of one node runs, and their results.
 //
-// Who writes what. A field has one writer.
+// Each field has one writer.
 //
-//   the object itself, spec    the watcher, made anew from all markers and the pods of the node
+//   the object itself, spec    the watcher, computed from all markers and the pods of the node
 //   status                     the daemon of the node, as a whole
 import type { EventText } from '../core/event.ts';
 import type { KubeObject, Resource } from '../core/meta.ts';
@@ -13,7 +13,7 @@ import type { specSchema, statusSchema } from './schema.ts';
 /** The work list and the results of one node; it has the name of the node. */
 export interface NodePodProbe extends KubeObject {
   readonly spec: NodePodProbeSpec;
-  /** Absent until the daemon has had something to tell. */
+  /** Absent until the daemon has reported something. */
   readonly status?: NodePodProbeStatus;
 }
 
@@ -26,10 +26,10 @@ export type ContainerProbe = NonNullable<PodProbe['probes']>[number];
 export type PodProbeStatus = NonNullable<NodePodProbeStatus['podProbeStatuses']>[number];
 export type ContainerProbeState = NonNullable<PodProbeStatus['probeStates']>[number];
 
-/** What is known about a container. `Unknown`: its present instance has no result yet. */
+/** The state of a container. `Unknown`: its present instance has no result yet. */
 export type ProbeVerdict = 'Succeeded' | 'Failed' | 'Unknown';
 
-/** How the API server addresses them. */
+/** The resource. */
 export const nodePodProbe = {
   group: group.apps,
   version: 'v1alpha1',
@@ -38,21 +38,21 @@ export const nodePodProbe = {
   namespaced: false,
 } as const satisfies Resource;
 
-/** The name by which a probe of a marker goes on a node. Marker and probe never contain the sign between them. */
+/** The name of a marker's probe in the list of a node. Names of markers and probes never contain the separator. */
 export function probeKey(marker: string, probe: string): string {
   return `${marker}#${probe}`;
 }
 
-/** Takes the name of a probe on a node apart; undefined when it is none of ours. */
+/** Splits the name of a probe in the list of a node; undefined when it has another format. */
 export function parseProbeKey(key: string): { readonly marker: string; readonly probe: string } | undefined {
   const at = key.indexOf('#');
   return at <= 0 ? undefined : { marker: key.slice(0, at), probe: key.slice(at + 1) };
 }
 
-/** How long a message may be, in bytes: a pod condition is no log. */
+/** The maximum length of a message in bytes: a pod condition is no log. */
 export const longestProbeMessage = 1024;
 
-/** What the daemon says on the pod when a state changes (NPP §4); there is no reason of its own for `Unknown`. */
+/** The daemon's Event on the pod when a state changes (NPP §4); `Unknown` has no reason of its own. */
 export function probeEvent(verdict: ProbeVerdict, message: string): EventText {
   return {
     type: 'Normal',
@@ -61,7 +61,7 @@ export function probeEvent(verdict: ProbeVerdict, message: string): EventText {
   };
 }
 
-/** What a container that does not run is reported with. */
+/** The message for a container that does not run. */
 export function notRunningMessage(container: string): string {
   return `Container(${container}) is Non-running`;
 }

@@ -1,5 +1,5 @@
-// What new pods get that has to do with probes: annotations for providers of virtual nodes, and the liveness probes that
-// are taken out of them. Pods pass through as open JSON.
+// Changes of new pods that concern probes: annotations for providers of virtual nodes, and removed liveness probes.
+// Pods are open JSON.
 
 import { isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { compareGoStrings, type GoValue, goJson } from '../base/json-go.ts';
@@ -8,15 +8,15 @@ import { group } from '../core/well-known.ts';
 import { mayWriteCondition } from './reserved.ts';
 import { type PodProbeMarker, selectionOf, serverlessAnnotation } from './types.ts';
 
-/** Set to `true` on a pod whose liveness probes are to be taken over. */
+/** `true` on a pod whose liveness probes are to be replaced. */
 const enhancedLivenessAnnotation = 'apps.kruise.io/using-enhanced-liveness';
 
-/** The liveness probes that the pod had, as a JSON list. */
+/** The original liveness probes of the pod, as a JSON list. */
 const livenessContextAnnotation = 'apps.kruise.io/container-probe-context';
 
 /**
- * The pod with the probes of its markers in annotations (PPS-1): those that write a condition, for containers that go on
- * running, each condition and each name of a container's probe once. The same pod where there is none.
+ * The pod with the probes of its markers in annotations (PPS-1): those that write a condition, for containers that keep
+ * running, each condition and each probe name of a container once. The same pod where there are none.
  */
 export function withServerlessProbes(pod: JsonObject, markersOfNamespace: readonly PodProbeMarker[]): JsonObject {
   const labels = textsOf(objectOr(pod.metadata).labels);
@@ -48,7 +48,7 @@ function inOrder(markers: readonly PodProbeMarker[]): readonly PodProbeMarker[] 
   return markers.toSorted((left, right) => compareGoStrings(left.metadata.name, right.metadata.name));
 }
 
-/** Regular containers, and init containers that go on running beside them. */
+/** Regular containers, and init containers that keep running (native sidecars). */
 function lastingContainers(spec: JsonObject): ReadonlySet<unknown> {
   const sidecars = listOr(spec.initContainers)
     .map(objectOr)
@@ -56,7 +56,10 @@ function lastingContainers(spec: JsonObject): ReadonlySet<unknown> {
   return new Set([...listOr(spec.containers).map(objectOr), ...sidecars].map(({ name }) => name));
 }
 
-/** Whether the liveness probes of this pod are to be taken out of it: a workload of the suite owns it, and it says so. */
+/**
+ * Whether the liveness probes of this pod are to be removed: one of our workloads owns it, and its annotation requests
+ * it.
+ */
 export function wantsEnhancedLiveness({ metadata }: JsonObject): boolean {
   const { ownerReferences, annotations } = objectOr(metadata);
   const owner = listOr(ownerReferences)
@@ -66,7 +69,7 @@ export function wantsEnhancedLiveness({ metadata }: JsonObject): boolean {
   return isOurs && objectOr(annotations)[enhancedLivenessAnnotation] === 'true';
 }
 
-/** The pod without liveness probes, which stand in an annotation instead. The same pod where there is none. */
+/** The pod with its liveness probes moved to an annotation. The same pod where there are none. */
 export function withoutLivenessProbes(pod: JsonObject): JsonObject {
   const spec = objectOr(pod.spec);
   const containers = listOr(spec.containers);

@@ -1,5 +1,5 @@
-// How large a marker may be. OpenKruise has none of these limits: each is far above what a marker of use has, and keeps one
-// marker from filling the work list of a node or holding its turns.
+// How large a marker may be. OpenKruise has none of these limits: each is far above what a useful marker needs, and
+// keeps one marker from filling the work list of a node or occupying its probe slots.
 //
 //   in admission      the limits of `limitProblems`; an update may keep what is above one already, or make it smaller
 //   where it is used  `longestTimeoutSeconds` on the node, `mostProbesOfPod` and the room of the list for the list
@@ -25,10 +25,10 @@ export const mostProbeBytes = 32 * 1024;
 /** Bytes of JSON of all probes of one marker. */
 export const mostMarkerProbeBytes = 128 * 1024;
 
-/** Characters of the keys and values of the annotations that a state writes: as many as a pod may have. */
+/** Characters of the keys and values of the annotations that a state writes: the limit of a pod's annotations. */
 export const mostAnnotationBytes = 256 * 1024;
 
-/** What of a marker is above a limit. What `before` has of the same is no problem while it does not grow. */
+/** The limits that a marker exceeds. What `before` exceeds already is no problem as long as it does not grow. */
 export function limitProblems(spec: JsonObject, before: JsonObject = {}): readonly FieldError[] {
   return overLimit(measuresOf(spec), measuresOf(before));
 }

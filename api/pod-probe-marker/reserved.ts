@@ -1,4 +1,4 @@
-// Names, conditions and keys that are not for PodProbeMarkers to write.
+// Names, conditions and keys that PodProbeMarkers must not write.
 
 import { cloneSetMark } from '../cloneset/types.ts';
 import { podReadinessGate } from '../core/well-known.ts';
@@ -14,7 +14,7 @@ export const reservedNames: readonly string[] = [
   'InPlaceUpdateReady',
 ];
 
-/** Conditions that are somebody else's: a marker that wrote one of them would fight with the kubelet or with us. */
+/** Conditions of other writers: a marker that wrote one of them would conflict with the kubelet or with Windlass. */
 const reservedConditions: readonly string[] = [
   ...reservedNames,
   'DisruptionTarget',
@@ -23,7 +23,7 @@ const reservedConditions: readonly string[] = [
   'PodResizeInProgress',
 ];
 
-/** Whose conditions say something about pods that others rely on. */
+/** Domains of conditions that other components rely on. */
 const reservedConditionDomains: readonly string[] = ['kubernetes.io', 'k8s.io', 'windlass.io'];
 
 /** Whether a marker may write this condition. */
@@ -32,25 +32,25 @@ export function mayWriteCondition(type: string | undefined): type is string {
   return !reservedConditions.includes(type) && !isInDomain(type, reservedConditionDomains);
 }
 
-/** In these labels and annotations of pods the suite keeps its own records. */
+/** Domains of labels and annotations in which Windlass keeps its own records. */
 const reservedMarkDomains: readonly string[] = ['apps.kruise.io', 'policy.kruise.io', 'windlass.io'];
 
-/** Records in a domain that has keys for users as well. */
+/** Records in a domain that has keys for users, too. */
 const reservedMarks: readonly string[] = Object.values(serverlessAnnotation);
 
 const sidecarRecords = 'kruise.io/sidecarset-';
 
-/** Keys of these domains that are made for users to write on running pods. */
+/** Keys in these domains that users may set on running pods. */
 const marksOfUsers: readonly string[] = [cloneSetMark.specifiedDelete];
 
-/** Whether a marker may write this label or annotation: all but the records of the suite. */
+/** Whether a marker may write this label or annotation: all except Windlass's records. */
 export function mayWriteMark(key: string): boolean {
   if (marksOfUsers.includes(key)) return true;
   const isRecord = reservedMarks.includes(key) || key.startsWith(sidecarRecords);
   return !isRecord && !isInDomain(key, reservedMarkDomains);
 }
 
-/** Whether the part before the slash is one of these domains, or below one. */
+/** Whether the part before the slash is one of these domains, or a subdomain. */
 function isInDomain(key: string, domains: readonly string[]): boolean {
   const slash = key.indexOf('/');
   const prefix = key.slice(0, Math.max(0, slash)).toLowerCase();

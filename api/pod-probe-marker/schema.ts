@@ -4,8 +4,8 @@ import { group } from '../core/well-known.ts';
 import type { KindDefinition } from '../schema/kind.ts';
 import { int64, labelSelector, waitingFor } from '../schema/shared.ts';
 
-// The schema of v1alpha1, the only version there is. Values are limited only where admission has always refused the rest,
-// since markers that are there already have to go on being valid; the rest is in `validatePodProbeMarker`.
+// The schema of v1alpha1, the only version. Values are limited only where admission has always rejected others, since
+// stored markers must stay valid; the rest is in `validatePodProbeMarker`.
 
 const marks = (what: string) =>
   Type.Optional(
@@ -43,7 +43,7 @@ const probe = Type.Object({
   ),
 });
 
-/** What is probed, and what follows from it. */
+/** The desired state: what is probed, and what follows from the results. */
 export const specSchema = Type.Object(
   {
     selector: labelSelector({
@@ -54,7 +54,7 @@ export const specSchema = Type.Object(
   { description: 'The probes, and how their results are shown.' },
 );
 
-/** How far the marker has been spread. */
+/** The observed state: how many nodes have the marker. */
 export const statusSchema = Type.Object(
   {
     observedGeneration: Type.Optional(
@@ -68,7 +68,7 @@ export const statusSchema = Type.Object(
   { description: 'The progress of the distribution to the nodes. The results are in the pods.' },
 );
 
-/** The whole kind: names, version, no columns. */
+/** The kind: names, version, no columns. */
 export const podProbeMarkerKind: KindDefinition = {
   group: group.apps,
   kind: 'PodProbeMarker',

@@ -12,7 +12,7 @@ export const markerWaits = {
 } as const;
 export type MarkerWaitReason = keyof typeof markerWaits;
 
-/** A wait of a marker; the same wait keeps the time at which it began. */
+/** A wait of a marker; the same wait keeps its start time. */
 export function markerWait(
   reason: MarkerWaitReason,
   blockedBy: readonly string[],

@@ -1,6 +1,6 @@
 // PodProbeMarker: probes containers of pods, and shows the results on these pods.
 //
-// Who writes what. A field has one writer.
+// Each field has one writer.
 //
 //   metadata.finalizers node-pod-probe-cleanup   the watcher
 //   spec                                         the user
@@ -15,11 +15,11 @@ import { group } from '../core/well-known.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
 
-/** Which pods of its namespace are probed, how, and what they are marked with. */
+/** Which pods of its namespace are probed, how, and what is written on them. */
 export interface PodProbeMarker extends KubeObject {
   readonly metadata: ObjectMeta;
   readonly spec: PodProbeMarkerSpec;
-  /** Absent until somebody has looked at the marker. */
+  /** Absent until the controller has seen the object. */
   readonly status?: PodProbeMarkerStatus;
 }
 
@@ -28,7 +28,7 @@ export type PodProbeMarkerStatus = Parsed<typeof statusSchema>;
 export type MarkerProbe = PodProbeMarkerSpec['probes'][number];
 export type MarkerPolicy = NonNullable<MarkerProbe['markerPolicy']>[number];
 
-/** How the API server addresses them. */
+/** The resource. */
 export const podProbeMarker = {
   group: group.apps,
   version: 'v1alpha1',
@@ -37,10 +37,13 @@ export const podProbeMarker = {
   namespaced: true,
 } as const satisfies Resource;
 
-/** Nodes may still have work of this marker; goes when none has. */
+/** Set while nodes may have work of this marker; removed when none has. */
 export const nodePodProbeFinalizer = 'kruise.io/node-pod-probe-cleanup';
 
-/** Whether the marker cannot go before the nodes have been looked at: only then they are told of it (PPM-9). */
+/**
+ * Whether the marker has its finalizer, so that it cannot be deleted before it is removed from all nodes: it is written
+ * to nodes only then (PPM-9).
+ */
 export function isHeld({ metadata }: PodProbeMarker): boolean {
   return metadata.finalizers?.includes(nodePodProbeFinalizer) ?? false;
 }
@@ -49,11 +52,11 @@ export function isHeld({ metadata }: PodProbeMarker): boolean {
 export const serverlessAnnotation = {
   /** JSON list of probes. */
   probes: 'kruise.io/podprobe',
-  /** Names of the markers they are from, sorted, with commas between them. */
+  /** Names of their markers, sorted and separated by commas. */
   markers: 'kruise.io/podprobemarker-list',
 } as const;
 
-/** Whom the marker selects, as a question; an empty or malformed selector selects nobody (PPM-1). */
+/** The marker's selector as a predicate; an empty or malformed selector selects nothing (PPM-1). */
 export function selectionOf(marker: PodProbeMarker): (labels: Readonly<Record<string, string>> | undefined) => boolean {
   const selector: LabelSelector = marker.spec.selector;
   const isEmpty =

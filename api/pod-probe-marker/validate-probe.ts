@@ -1,4 +1,4 @@
-// What admission refuses in one probe of a PodProbeMarker.
+// What admission rejects in one probe of a PodProbeMarker.
 
 import { isAbsent, isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import { type FieldError, forbidden, invalid, notSupported, required } from '../core/field-error.ts';

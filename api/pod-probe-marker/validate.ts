@@ -1,4 +1,4 @@
-// What admission refuses in PodProbeMarkers.
+// What admission rejects in PodProbeMarkers.
 
 import { isAbsent, isJsonObject, type Json, type JsonObject, listOr, objectOr, sameJson } from '../base/json.ts';
 import { type FieldError, forbidden, invalid, newErrors, notSupported, required } from '../core/field-error.ts';
@@ -9,8 +9,8 @@ import { mayWriteCondition, mayWriteMark, reservedNames } from './reserved.ts';
 import { probeProblems } from './validate-probe.ts';
 
 /**
- * Every problem of a marker at once, each with its field path; an empty list means that there is none. Takes objects of
- * any shape, and never throws.
+ * All problems of a marker, each with its field path; empty means valid. Accepts objects of any shape, and never
+ * throws.
  */
 export function validatePodProbeMarker({ spec }: JsonObject): readonly FieldError[] {
   if (!isJsonObject(spec)) return [required('spec', 'describes which pods are probed, and how')];
@@ -21,7 +21,7 @@ function problemsOfShape(spec: JsonObject): readonly FieldError[] {
   return [...selectorProblems('spec.selector', spec.selector, 'selects the pods to probe'), ...probesProblems(spec)];
 }
 
-/** What speaks against an update. A problem that the marker has already is not held against it. */
+/** The problems of an update. A problem that the stored marker has already is not reported. */
 export function validatePodProbeMarkerUpdate(before: JsonObject, after: JsonObject): readonly FieldError[] {
   if (!isJsonObject(after.spec)) return validatePodProbeMarker(after);
   const old = objectOr(before.spec);
@@ -64,7 +64,10 @@ function nameProblems(path: string, name: Json | undefined): readonly FieldError
     : [];
 }
 
-/** Which of these values have been there before; asked once for a list, as a search for each would take its square. */
+/**
+ * Which of these values occurred earlier in the list; computed once per list, as a search for each value would take
+ * quadratic time.
+ */
 function repeatedIn(values: readonly (Json | undefined)[]): (path: string, index: number) => readonly FieldError[] {
   const firsts = new Map<Json | undefined, number>();
   for (const [index, value] of values.entries()) if (!firsts.has(value)) firsts.set(value, index);

@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 
-/** All that a CustomResourceDefinition says about a kind, in the order in which people ask. */
+/** The content of a kind's CustomResourceDefinition. */
 export interface KindDefinition {
   readonly group: string;
   readonly kind: string;
@@ -10,9 +10,12 @@ export interface KindDefinition {
   readonly description: string;
   /** The columns of `kubectl get`, the same in every version. */
   readonly columns: readonly PrinterColumn[];
-  /** Where autoscalers and `kubectl scale` read and write, the same in every version. Absent: it cannot be scaled. */
+  /**
+   * The paths of the scale subresource, for autoscalers and `kubectl scale`, the same in every version. Absent: the
+   * kind cannot be scaled.
+   */
   readonly scale?: ScalePaths;
-  /** More than one means conversion by the webhook; exactly one is stored. */
+  /** With more than one, the webhook converts; exactly one is stored. */
   readonly versions: readonly KindVersion[];
 }
 
@@ -36,7 +39,7 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
-/** A column of a number in the status. */
+/** A column with a number from the status. */
 export function counter(name: string, field: string, description: string): PrinterColumn {
   return { name, type: 'integer', jsonPath: `.status.${field}`, description };
 }
@@ -47,7 +50,7 @@ export interface KindVersion {
   readonly spec: TSchema;
   /** Absent: the kind has no status. */
   readonly status?: TSchema;
-  /** Fields of the schema that this version does not have, as dotted paths without list markers. */
+  /** Fields of the schema that are missing in this version, as dotted paths without list markers. */
   readonly without?: readonly string[];
   /** False: types and required fields only, no enums, minimums or patterns. Absent: true. */
   readonly limitsValues?: boolean;

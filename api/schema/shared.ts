@@ -1,7 +1,7 @@
 import { type TSchemaOptions, Type } from 'typebox';
 import type { JsonObject } from '../base/json.ts';
 
-// Pieces that the schemas of several kinds share. Every list and string has a bound, because the API server estimates
+// Parts of schemas that several kinds share. Every list and string has a maximum size, because the API server estimates
 // the cost of CEL rules from the largest object that the schema allows.
 
 interface Range {
@@ -55,7 +55,7 @@ export function intOrPercent(options: TSchemaOptions = {}) {
   return Type.Union([Type.Integer(), Type.String()], options);
 }
 
-/** Which objects are meant, by their labels. */
+/** A selector of objects by labels. */
 export function labelSelector(options: TSchemaOptions = {}) {
   const requirement = Type.Object({
     key: Type.String(),
@@ -71,7 +71,7 @@ export function labelSelector(options: TSchemaOptions = {}) {
   );
 }
 
-/** An object of Kubernetes itself that passes through untouched, unknown fields included. */
+/** A Kubernetes object that passes through unchanged, with unknown fields. */
 export function openObject(options: TSchemaOptions = {}) {
   return Type.Unsafe<JsonObject>(Type.Object({}, { ...options, 'x-kubernetes-preserve-unknown-fields': true }));
 }

@@ -1,6 +1,6 @@
 import type { Static, TSchema } from 'typebox';
 
-/** The TypeScript type of a schema, readonly all the way down. */
+/** The TypeScript type of a schema, deeply readonly. */
 export type Parsed<Schema extends TSchema> = DeepReadonly<Static<Schema>>;
 
 type DeepReadonly<T> = T extends readonly (infer Item)[]

@@ -8,7 +8,7 @@
 //   exclusiveMinimum: n                 minimum: n, exclusive      additionalProperties: false   nothing, as unknown fields go
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 
-/** A schema as `openAPIV3Schema` of a CustomResourceDefinition takes it. */
+/** A schema in the format of `openAPIV3Schema` in a CustomResourceDefinition. */
 export type StructuralSchema = JsonObject;
 
 /** Why a schema has no structural form. */
@@ -22,7 +22,7 @@ export function toStructural(schema: object, path = ''): StructuralSchema {
   return convert(isJsonObject(plain) ? plain : {}, path);
 }
 
-/** The same schema without limits on values: types and required fields stay, and so do upper bounds of size. */
+/** The same schema without limits on values: types, required fields and maximum sizes stay. */
 export function withoutLimits(schema: StructuralSchema): StructuralSchema {
   const dropped = [
     'enum',
@@ -70,14 +70,14 @@ const limits = {
 } as const;
 type SchemaType = keyof typeof limits;
 
-// The API server warns about others and checks nothing.
+// The formats that the API server supports; it warns about others and does not check them.
 const formats: Readonly<Partial<Record<SchemaType, readonly string[]>>> = {
   string: ['date-time', 'date', 'duration', 'byte', 'uri', 'uuid', 'hostname', 'ipv4', 'ipv6', 'cidr'],
   integer: ['int32', 'int64'],
   number: ['float', 'double'],
 };
 
-// Meant for people or for other validators, and nothing lost without them.
+// Keywords for people or other validators, which can be dropped.
 const ignored = ['title', '$id', '$schema', 'examples', 'readOnly', 'writeOnly'];
 
 function convert(schema: JsonObject, path: string): StructuralSchema {
@@ -128,7 +128,7 @@ function convertArray(schema: JsonObject, path: string): StructuralSchema {
   return { items: converted };
 }
 
-/** The API server refuses a list of type map whose key may be absent. */
+/** The API server rejects a list of type map whose key is optional. */
 function checkListKeys(list: JsonObject, items: StructuralSchema, path: string): void {
   const isMap = list['x-kubernetes-list-type'] === 'map';
   const keys = isJsonList(list['x-kubernetes-list-map-keys']) ? list['x-kubernetes-list-map-keys'] : [];
@@ -190,7 +190,7 @@ function convertOpen(schema: JsonObject, path: string): StructuralSchema {
   return isIntOrString ? open : { ...open, 'x-kubernetes-preserve-unknown-fields': true };
 }
 
-/** One object with the fields of all. */
+/** One object with the fields of all parts. */
 function merged(schema: JsonObject, parts: readonly Json[], path: string): JsonObject {
   const { allOf: _, ...around } = schema;
   const objects = parts.filter(isJsonObject);
@@ -220,7 +220,7 @@ function checkFormat(format: Json | undefined, type: SchemaType, path: string): 
   throw unsupported(path, `format ${JSON.stringify(format)} of type ${type}`);
 }
 
-/** OpenAPI 3.0 has the number in `minimum` and a flag beside it. */
+/** OpenAPI 3.0 has the number in `minimum` and a boolean beside it. */
 function range(schema: JsonObject): StructuralSchema {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema;
   return {
@@ -243,7 +243,7 @@ function refuseUnknown(schema: JsonObject, type: SchemaType, path: string): void
   const unknown = Object.keys(schema).filter(
     (keyword) => !known.includes(keyword) && !keyword.startsWith('x-kubernetes-'),
   );
-  // A tuple says more about itself than that it has a keyword too many.
+  // For a tuple there is a clearer error than that of an unknown keyword.
   if (unknown.length > 0 && !(type === 'array' && isJsonList(schema.items))) {
     throw unsupported(path, `${unknown.join(', ')} of type ${type}`);
   }

@@ -1,4 +1,4 @@
-// `kubectl kruise plan`: what applying these manifests would do, pod by pod, told by the code that would do it.
+// `kubectl kruise plan`: what applying these manifests would do, pod by pod, computed by the code that would do it.
 
 import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
@@ -9,7 +9,7 @@ import type { SetPlan } from '../set-plan.ts';
 
 export interface PlanAnswer {
   readonly plans: readonly SetPlan[];
-  /** One for each manifest that would be refused, or could not be looked at. */
+  /** One for each manifest that would be rejected, or could not be read. */
   readonly failures: readonly string[];
   readonly notes: readonly string[];
 }
@@ -34,7 +34,7 @@ const plannersOfKinds: PerKind<Planner> = {
 
 const planners = partsOf(plannersOfKinds);
 
-/** Plans each object of a kind that has a planner. One that fails does not keep the others from being planned. */
+/** Plans each object of a kind that has a planner. A failure does not keep the others from being planned. */
 export async function planManifests(objects: readonly ManifestObject[], options: PlanOptions): Promise<PlanAnswer> {
   const asked = objects.map(({ object }) => ({ object, planner: planners.find(({ isOfKind }) => isOfKind(object)) }));
   const kinds = planners.map(({ kind }) => kind);

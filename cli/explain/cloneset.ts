@@ -41,7 +41,7 @@ import type {
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
 
-/** CloneSets: what the planner says of what is there now, beside what the status says. */
+/** CloneSets: what the planner says about the current state, and what the status says. */
 export const cloneSetExplainer: Explainer = {
   versions: [cloneSets, cloneSetsV1alpha1],
   shortNames: ['clone'],
@@ -58,7 +58,7 @@ export const cloneSetExplainer: Explainer = {
   },
 };
 
-/** What is told of a set in this world. */
+/** The explanation of a CloneSet in this situation. */
 export function explainSet({
   input,
   operation,
@@ -112,7 +112,7 @@ function summaryOf({ spec, status }: CloneSet): string {
   );
 }
 
-/** What the watcher has failed to do; the planner cannot know it. */
+/** Failures of the watcher's writes, which the planner cannot know. */
 function failuresIn({ status }: CloneSet): Pick<CloneSetInput, 'failures'> {
   const message = (type: string) =>
     status?.conditions?.find((condition) => condition.type === type && condition.status === 'True')?.message;
@@ -122,20 +122,20 @@ function failuresIn({ status }: CloneSet): Pick<CloneSetInput, 'failures'> {
   return { failures: { ...(scale !== undefined && { scale }), ...(update !== undefined && { update }) } };
 }
 
-/** The leave that the operation has given, as far as it can be told from outside. */
+/** The permit that the operation has granted, as far as it can be derived from outside. */
 function permitIn(set: CloneSet, operation: ExplainedOperation): Pick<CloneSetInput, 'permit' | 'engine'> {
   const { waitingFor, updateRevision } = set.status ?? {};
   const reason = waitingFor?.reason;
   if (waitingFor && isEngineReason(reason)) return { engine: { ...waitingFor, reason } };
   const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
   if (reason === 'NoPermit' || isOver || updateRevision === undefined) return {};
-  // the planner itself takes the orders of operators into account
+  // the planner itself considers the commands of operators
   const undo = ordersFor(ordersOf(set), updateRevision)?.undo;
   const revision = undo?.to ?? updateRevision;
   return { permit: { revision, paused: false, skip: [], batch: Number.MAX_SAFE_INTEGER } };
 }
 
-/** What the status says comes first: it may know of more than can be seen from here. */
+/** Waits of the status come first: it may know more than can be seen from here. */
 function allOf(
   told: WaitingFor | undefined,
   waits: readonly Wait[],
@@ -149,7 +149,7 @@ function allOf(
   return told === undefined ? planned : [{ ...told, from: 'status' }, ...planned];
 }
 
-/** The longest that one of these pods has been down; undefined where pods are not what is waited for. */
+/** Since when these pods have been unavailable, at the earliest; undefined where the wait is not for pods. */
 function sinceOf({ blockedBy }: Wait, { scene }: CloneSetSituation): string | undefined {
   const times = scene.counted
     .filter((pod) => blockedBy.includes(`pod/${pod.name}`) && !pod.isAvailable)
@@ -164,7 +164,7 @@ function downSince({ pod }: FleetPod): string | undefined {
   return down?.[0]?.lastTransitionTime ?? pod.metadata.creationTimestamp;
 }
 
-/** Pods that are on their way first, then those in line, then those that are where they should be. */
+/** Pods in progress first, then those that wait, then those that are up to date. */
 function stepsOf(situation: CloneSetSituation, previews: readonly PodPreview[]): readonly ExplainedStep[] {
   const { scene, refresh } = situation;
   const rank = (pod: FleetPod) => previews.findIndex((preview) => preview.pod === pod.name);
@@ -337,7 +337,7 @@ function commandsFor(
   return distinct([...forWaits, ...steering]);
 }
 
-/** Fields of the update strategy as each version has them; the API server drops those of another one without a word. */
+/** The fields of the update strategy in each version; the API server silently drops fields of the other one. */
 function strategyPatch(rollingUpdate: RollingUpdate, version: CloneSetVersion) {
   if (version === 'v1beta1') return { type: 'clone', body: { spec: { updateStrategy: { rollingUpdate } } } };
   const { podUpdatePolicy, ...pace } = rollingUpdate;

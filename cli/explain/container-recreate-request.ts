@@ -15,7 +15,7 @@ import type { ExplainedStep, Explainer, ExplainMeans, Explanation, HelpfulComman
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
 import { readServed } from './read.ts';
 
-/** ContainerRecreateRequests: their status has it all, the history says how it came to be. */
+/** ContainerRecreateRequests: the status has everything, and the workflow history says how it came about. */
 export const recreateRequestExplainer: Explainer = {
   versions: [crr, crrV1alpha1],
   shortNames: ['crr'],

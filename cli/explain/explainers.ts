@@ -19,15 +19,15 @@ const explainersOfKinds: PerKind<Explainer> = {
 /** Every kind that can be explained. */
 export const explainers: readonly Explainer[] = partsOf(explainersOfKinds);
 
-/** A kind, and the versions in which its object is looked for. */
+/** A kind, and the versions in which its object is read. */
 interface AskedKind {
   readonly explainer: Explainer;
   readonly versions: readonly Resource[];
 }
 
 /**
- * The kind that a word means, as kubectl takes such words: plural, singular or short name; alone, with the group, or with
- * version and group (KK-2a). A word that names no version means any that is served.
+ * The kind of a word, resolved like kubectl does: plural, singular or short name; alone, with the group, or with
+ * version and group (KK-2a). A word without a version means any version that is served.
  */
 export function kindOf(word: string): AskedKind {
   const asked = word.toLowerCase();

@@ -9,21 +9,21 @@ export interface ExplainedWait {
   /** As `kind/name`, at most ten. */
   readonly blockedBy: readonly string[];
   readonly blockedCount: number;
-  /** RFC 3339; absent: nobody has written it down. */
+  /** RFC 3339; absent: it is not recorded. */
   readonly since?: string;
   readonly unblock: string;
-  /** `status`: the operation has written it down; `planner`: it follows from what is there now. */
+  /** `status`: the operation has recorded it; `planner`: it follows from the current state. */
   readonly from: 'status' | 'planner';
 }
 
-/** A step of an operation, or what becomes of one of the things it works on. */
+/** A step of an operation, or the outcome for one of the things that it works on. */
 export interface ExplainedStep {
   readonly step: string;
   readonly state: string;
   readonly detail: string;
 }
 
-/** A command line that may help, and what it does. */
+/** A command line that may help, and its effect. */
 export interface HelpfulCommand {
   readonly command: string;
   readonly effect: string;
@@ -32,23 +32,23 @@ export interface HelpfulCommand {
 /** What is known of the workflow behind an object. */
 export type ExplainedOperation =
   | ({ readonly kind: 'found' } & OperationReport)
-  /** Nothing of that name has run, or its history is forgotten. */
+  /** No such workflow has run, or its history has expired. */
   | { readonly kind: 'none'; readonly workflowId: string }
   | { readonly kind: 'notAsked'; readonly workflowId: string; readonly why: string };
 
-/** All that is told of an object. */
+/** Everything that is printed about an object. */
 export interface Explanation {
   readonly kind: string;
   readonly namespace: string;
   readonly name: string;
-  /** Where it stands, in one line. */
+  /** The state in one line. */
   readonly summary: string;
-  /** The first one is what it waits for; empty: for nothing. */
+  /** The first one is what it waits for; empty: it waits for nothing. */
   readonly waits: readonly ExplainedWait[];
   readonly steps: readonly ExplainedStep[];
   readonly operation?: ExplainedOperation;
   readonly commands: readonly HelpfulCommand[];
-  /** What could not be seen, and what to keep in mind. */
+  /** What could not be read, and what to keep in mind. */
   readonly notes: readonly string[];
 }
 
@@ -61,7 +61,7 @@ export interface ExplainMeans {
   readonly engineMissing: string;
 }
 
-/** An object, and the versions in which it is looked for. */
+/** An object, and the versions in which it is read. */
 export interface ObjectToRead {
   readonly namespace: string;
   readonly name: string;
@@ -70,9 +70,9 @@ export interface ObjectToRead {
 
 /** How one kind is explained. A new kind is one line in `explainers.ts`. */
 export interface Explainer {
-  /** In every version that may be served, the one that Windlass works with first. */
+  /** All versions that may be served, the one that Windlass stores first. */
   readonly versions: readonly [Resource, ...Resource[]];
-  /** Besides kind and plural. */
+  /** In addition to kind and plural. */
   readonly shortNames: readonly string[];
   readonly explain: (object: ObjectToRead, means: ExplainMeans) => Promise<Explanation>;
 }

@@ -2,7 +2,10 @@ import type { CommandName } from '../../api/engine/operations.ts';
 import { describeFailure } from '../failure.ts';
 import type { ExplainedOperation, ExplainMeans, HelpfulCommand } from './explanation.ts';
 
-/** What Temporal says of a workflow, or why it was not asked. An engine that is away explains nothing less of the rest. */
+/**
+ * What Temporal reports about a workflow, or why it was not asked. The explanation is complete otherwise when Temporal
+ * is away.
+ */
 export async function askEngine(
   workflowId: string,
   { engine, engineMissing }: Pick<ExplainMeans, 'engine' | 'engineMissing'>,
@@ -16,7 +19,7 @@ export async function askEngine(
   }
 }
 
-/** Whether the operation may be running, as far as anybody knows. */
+/** Whether the operation may be running, as far as is known. */
 export function mayRun(operation: ExplainedOperation): boolean {
   return operation.kind === 'notAsked' || (operation.kind === 'found' && operation.endedAt === undefined);
 }
@@ -32,7 +35,7 @@ export function signalCommand(
   return `temporal workflow signal ${flags}--workflow-id ${workflowId} --name ${name}${input}`;
 }
 
-/** The command lines about an operation whose workflow task fails again and again. */
+/** Command lines for an operation whose workflow task fails repeatedly. */
 export function stuckCommands(
   workflowId: string,
   { engine }: { readonly engine?: ExplainMeans['engine'] },
@@ -44,7 +47,7 @@ export function stuckCommands(
   ];
 }
 
-/** Leaves out what is there twice, keeping the first. */
+/** Removes duplicates, keeping the first. */
 export function distinct(commands: readonly HelpfulCommand[]): readonly HelpfulCommand[] {
   return commands.filter(({ command }, index) => commands.findIndex((other) => other.command === command) === index);
 }

@@ -3,7 +3,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { ObjectToRead } from './explanation.ts';
 
-/** The object in the first of the versions in which the API server has it: a cluster may serve only some of them. */
+/** Reads the object in the first version that the API server serves: a cluster may serve only some of them. */
 export async function readServed(
   kube: Pick<KubeClient, 'get'>,
   { versions, namespace, name }: ObjectToRead,
@@ -17,6 +17,6 @@ export async function readServed(
       refusals.push(error);
     }
   }
-  // A version that is not served is a page that is not found; one that is served says that the object is missing.
+  // A version that is not served answers 404 without a Status; a served one says that the object is missing.
   throw refusals.find(({ reason }) => reason === 'NotFound') ?? refusals[0];
 }

@@ -1,7 +1,7 @@
 import type { ExplainedOperation, ExplainedStep, ExplainedWait, Explanation } from '../explain/explanation.ts';
 import { counted, formatAge, indented, renderTable } from './table.ts';
 
-/** An explanation as people read it: what it waits for first, then how far it is, then what can be done. */
+/** An explanation for people: what the operation waits for, then its progress, then what can be done. */
 export function explanationText(explanation: Explanation, nowMs: number): string {
   const { kind, namespace, name, summary, waits, steps, operation, commands, notes } = explanation;
   const sections = [
@@ -30,7 +30,7 @@ function waitText({ reason, blockedBy, blockedCount, since, unblock }: Explained
 
 const mostRows = 20;
 
-/** Of many that are done a count is enough. */
+/** Completed steps are only counted when there are many. */
 function stepsText(steps: readonly ExplainedStep[]): string {
   const done = steps.filter(({ state }) => state === 'done');
   const open = steps.filter(({ state }) => state !== 'done');

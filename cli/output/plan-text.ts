@@ -2,7 +2,7 @@ import type { Json } from '../../api/base/json.ts';
 import type { FieldChange, PodAction, PodPlan, SetPlan } from '../set-plan.ts';
 import { counted, indented, renderTable } from './table.ts';
 
-/** Plans as people read them. */
+/** Plans for people. */
 export function planText(plans: readonly SetPlan[]): string {
   return plans.map(setText).join('\n\n');
 }

@@ -1,4 +1,4 @@
-/** A table as kubectl prints them: columns three blanks apart, no blanks at the ends of lines. */
+/** A table in kubectl's format: columns three spaces apart, no trailing spaces. */
 export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
@@ -17,7 +17,7 @@ export function counted(count: number, noun: string, plural = `${noun}s`): strin
   return `${count} ${count === 1 ? noun : plural}`;
 }
 
-/** A span of time in the form of kubectl's AGE: `45s`, `3m20s`, `25m`, `3h`, `2d`. */
+/** A duration in the format of kubectl's AGE: `45s`, `3m20s`, `25m`, `3h`, `2d`. */
 export function formatAge(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 120) return `${seconds}s`;
@@ -28,7 +28,7 @@ export function formatAge(ms: number): string {
   return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
 }
 
-/** The lines of a text, each moved in. */
+/** Indents the lines of a text. */
 export function indented(text: string): string {
   return text
     .split('\n')

@@ -1,7 +1,7 @@
 /**
- * What the daemon tells about the containers of a pod (ND-20 to ND-26): one entry for each container that runs, in the
- * order of the pod's status, in an annotation of the pod. An entry stands for one instance and is never changed once its
- * hashes are known, because an instance does not change either.
+ * The daemon's report about the containers of a pod (ND-20 to ND-26), in an annotation of the pod: one entry per
+ * running container, in the order of the pod's status. An entry is about one instance. Once its hashes are known it
+ * never changes, because an instance does not change either.
  */
 import {
   containerHashOf,
@@ -16,7 +16,7 @@ import { type ContainerMeta, containersMetaOf, isReportedOn } from '../../api/in
 
 export type ReportGates = Pick<FeatureGates, 'InPlaceUpdateEnvFromMetadata'>;
 
-/** Whether the report of a pod says too little or something else than the pod's status (ND-22, ND-23). */
+/** Whether the report of a pod is missing, incomplete or differs from the pod's status (ND-22, ND-23). */
 export function isReportDue(pod: Pod, gates: ReportGates): boolean {
   if (!isReportedOn(pod) || pod.metadata.deletionTimestamp !== undefined) return false;
   const started = startedStatuses(pod);
@@ -30,7 +30,7 @@ export function isReportDue(pod: Pod, gates: ReportGates): boolean {
   });
 }
 
-/** The name of the runtime that has the containers of the pod; undefined when none has been started. */
+/** The name of the runtime of the pod's containers; undefined when none has been started. */
 export function runtimeOf(pod: Pod): string | undefined {
   return startedStatuses(pod)[0]?.containerID?.split('://')[0];
 }
@@ -42,8 +42,8 @@ export interface Entry {
 }
 
 /**
- * The entries for what the runtime has now: those that are about the same instance as before stay as they are, in new
- * ones the environment is not known yet (ND-24). Containers that the runtime or the spec does not know are left out.
+ * The entries for the containers in the runtime now: entries of the same instance stay as they are; in new ones the
+ * environment hash is still missing (ND-24). Containers that are missing in the runtime or the spec are left out.
  */
 export function entriesOf(pod: Pod, containers: readonly RuntimeContainer[]): readonly Entry[] {
   const newest = newestByName(containers);

@@ -11,44 +11,44 @@ import type { KeyedQueue, PassResult } from '../../kube/keyed-queue.ts';
 import type { PodCache } from '../pod-view.ts';
 import { type Entry, entriesOf, isReportDue, type ReportGates, runtimeOf } from './report.ts';
 
-/** How many pods are looked at beside each other (IPU-46). */
+/** How many pods are processed at the same time (IPU-46). */
 export const reportWorkers = 5;
 
-/** First and longest pause after a report has failed (IPU-46). */
+/** First and longest pause after a failed report (IPU-46). */
 export const reportBackOffMs = { first: 500, most: 50_000 } as const;
 
 /**
- * One pod is written at most so often, and not earlier than this after there is something to tell (ND-23): containers that
- * start together come in one report. Each write also costs the kubelet a pass over the pod, and it makes one a second: a
- * report in the moment in which a container starts would put off the pass that calls the pod ready.
+ * The shortest time between two writes of a pod, and between a change and its write (ND-23), so that containers which
+ * start together are in one report. Each write also triggers a sync of the pod in the kubelet, which makes one per
+ * second: a write at the moment in which a container starts would delay the sync that makes the pod ready.
  */
 const restMs = 1_000;
 
-/** How soon to ask again for an environment that nobody could tell (IPU-47). */
+/** The pause before an unknown environment is requested again (IPU-47). */
 const askAgainMs = 3_000;
 
 export interface ReporterOptions {
   readonly pods: PodCache;
-  /** Whether the pods that were there at the start are known by now. */
+  /** Whether the pods that existed at the start are known by now. */
   readonly isSynced: () => boolean;
   readonly runtimes: Runtimes;
   readonly client: Pick<KubeClient, 'patch'>;
   readonly gates: ReportGates;
-  /** Makes passes over pods, one after the other for each; failed ones again after a while. */
+  /** Creates the queue: pods are processed one after the other for each UID, and failures are retried with a pause. */
   readonly queue: (pass: (podUid: string) => Promise<PassResult | undefined>) => Pick<KeyedQueue, 'add' | 'stop'>;
-  /** Milliseconds that nobody sets back or forth. */
+  /** A monotonic clock in milliseconds. */
   readonly monotonicMs: () => number;
 }
 
 /**
- * Keeps the report in the annotations of this node's pods equal to what the runtime has, from now until `stop`. It writes
- * only what has changed, and remembers nothing but when it wrote last: a restart of the daemon loses nothing.
+ * Keeps the report in the annotations of this node's pods up to date with the runtime, until `stop`. It writes only
+ * changes, and remembers only the time of its last writes: a restart of the daemon loses nothing.
  */
 export class ContainerMetaReporter {
   readonly #options: ReporterOptions;
   readonly #queue: Pick<KeyedQueue, 'add' | 'stop'>;
   readonly #wroteAtMs = new Map<string, number>();
-  /** Since when there is something to tell of a pod. */
+  /** Since when a report of the pod has been due. */
   readonly #dueSinceMs = new Map<string, number>();
   readonly #unlisten: () => void;
 
@@ -60,7 +60,7 @@ export class ContainerMetaReporter {
         if (before) this.#forget(before.metadata.uid);
         return;
       }
-      // ND-21: a start must not write to every pod of the node at once
+      // ND-21: a start of the daemon must not write to every pod of the node at once
       const isOld = before === undefined && !options.isSynced();
       if (isOld && after.metadata.annotations?.[inPlaceAnnotation.containersMeta] === undefined) return;
       if (isReportDue(after, options.gates)) this.#queue.add(after.metadata.uid);
@@ -96,7 +96,7 @@ export class ContainerMetaReporter {
     return mustAskAgain ? { againInMs: askAgainMs } : undefined;
   }
 
-  /** When the report may be written. An update that waits for an environment reads it there, and has it at once. */
+  /** When the report may be written. An in-place update that waits for an environment hash gets it without delay. */
   #dueAtMs({ metadata: { uid }, spec }: Pod): number {
     const nowMs = this.#options.monotonicMs();
     const sinceMs = this.#dueSinceMs.get(uid) ?? nowMs;
@@ -119,7 +119,7 @@ export class ContainerMetaReporter {
     throw new Error(`Cannot report the containers of pod "${qualifiedName(pod.metadata)}": ${found.message}`);
   }
 
-  /** The entry with the hash of the environment, where that is wanted and somebody can tell it (ND-25). */
+  /** The entry with its environment hash, where that is needed and can be determined (ND-25). */
   async #withEnvHash(pod: Pod, { meta, instance }: Entry, runtime: ContainerRuntime): Promise<ContainerMeta> {
     const container = pod.spec.containers.find(({ name }) => name === meta.name);
     if (container === undefined || !this.#wantsEnvHash(meta)) return meta;
@@ -133,7 +133,7 @@ export class ContainerMetaReporter {
     return this.#options.gates.InPlaceUpdateEnvFromMetadata && known === 0;
   }
 
-  /** Writes the report into the version of the pod that it was made from, if that is still the newest. */
+  /** Writes the report, provided that the pod has not changed since it was read. */
   async #write({ metadata }: Pod, text: string): Promise<void> {
     const { namespace = '', name, uid, resourceVersion } = metadata;
     const body = { metadata: { uid, resourceVersion, annotations: { [inPlaceAnnotation.containersMeta]: text } } };
@@ -143,7 +143,7 @@ export class ContainerMetaReporter {
       });
     } catch (error) {
       const type = failureTypeOf(error);
-      // the event that made this copy old brings the next pass
+      // the watch event of the newer version triggers the next attempt
       if (type === 'Conflict' || type === 'Superseded') return;
       throw error;
     }

@@ -1,16 +1,16 @@
-/** The credentials that a node has for registries by itself: those of plugins, and of a file (NP-13). */
+/** A node's own credentials for registries, from plugins and from a file (NP-13). */
 import { readFile } from 'node:fs/promises';
 import type { NodeCredentials } from '../../activities/cri/images.ts';
 import { dockerConfigKeyring, type Keyring, MalformedSecret } from '../../activities/cri/registry-credentials.ts';
 import { type CredentialPlugin, PluginConfigError, parsePluginConfig } from './plugin-config.ts';
 import { CredentialPlugins } from './plugins.ts';
 
-/** Where a node's own credentials come from. */
+/** The sources of a node's own credentials. */
 export interface NodeCredentialSources {
-  /** `mustExist`: somebody has named the file; else there may be none, and then there are no plugins. */
+  /** `mustExist`: the file was given explicitly; otherwise it may be missing, which means that there are no plugins. */
   readonly pluginConfig: { readonly file: string; readonly mustExist: boolean };
   readonly pluginFolder: string;
-  /** The variables that plugins get beside their own. */
+  /** Environment variables of plugins, besides those in their configuration. */
   readonly pluginEnvironment: Readonly<Record<string, string | undefined>>;
   /** Absent: no file. */
   readonly dockerConfigFile?: string;
@@ -24,7 +24,7 @@ export interface NodeCredentialMeans {
   };
 }
 
-/** Reads the configuration of the plugins, once. Throws when it cannot be used, with a message for whoever wrote it. */
+/** Reads the configuration of the plugins, once. Throws when it is invalid, with a message for its author. */
 export async function nodeCredentials(
   { pluginConfig, pluginFolder, pluginEnvironment: env, dockerConfigFile }: NodeCredentialSources,
   { monotonicMs, log }: NodeCredentialMeans,
@@ -62,7 +62,7 @@ export async function nodeCredentials(
     }
   }
 
-  /** Read anew each time: whoever keeps it up to date writes it over. */
+  /** Read each time, because it may be replaced at any time. */
   async function dockerConfig(): Promise<Keyring | undefined> {
     if (dockerConfigFile === undefined) return undefined;
     try {

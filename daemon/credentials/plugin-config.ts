@@ -1,34 +1,34 @@
 /**
- * The kubelet's configuration of credential plugins (kind CredentialProviderConfig), read as the kubelet reads it. Values
- * of variables may be secrets, so no error quotes any.
+ * The kubelet's configuration of credential plugins (kind CredentialProviderConfig), interpreted like the kubelet does.
+ * Values of variables may be secrets, so errors never quote them.
  */
 import { parseDocument } from 'yaml';
 import { goDurationMs } from '../../api/base/go-duration.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 
-/** A program that is asked for the credentials of a registry. */
+/** A program that returns the credentials for a registry. */
 export interface CredentialPlugin {
-  /** Its file in the folder of plugins. */
+  /** Its file name in the plugin folder. */
   readonly name: string;
-  /** It is asked for images of these places only. */
+  /** It is called for images that match one of these patterns only. */
   readonly matchImages: readonly string[];
-  /** What it speaks, `credentialprovider.kubelet.k8s.io/v1` for example. */
+  /** The version of its protocol, for example `credentialprovider.kubelet.k8s.io/v1`. */
   readonly apiVersion: string;
-  /** Its answers are kept for so long when they do not say for how long. */
+  /** How long its answers are cached when they do not say so themselves. */
   readonly defaultCacheMs: number;
   readonly args: readonly string[];
-  /** Beside the variables of the daemon. */
+  /** Added to the variables of the daemon. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** What the file says. */
+/** The content of the file. */
 export interface PluginConfig {
   readonly plugins: readonly CredentialPlugin[];
-  /** Those that can be of no use ahead of a pod, and why. */
+  /** Plugins that cannot be used without a pod, and why. */
   readonly unusable: readonly { readonly name: string; readonly why: string }[];
 }
 
-/** A configuration that cannot be used; the message says all that is wrong with it. */
+/** An invalid configuration; the message lists all errors. */
 export class PluginConfigError extends Error {
   override readonly name = 'PluginConfigError';
 }

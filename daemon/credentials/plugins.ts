@@ -1,6 +1,7 @@
 /**
- * Credential plugins, as the kubelet has them: a program is told of an image on its standard input, and prints the
- * credentials of the registry. Answers are kept for as long as they say. What programs print is never logged or quoted.
+ * Credential plugins, like the kubelet's: a program reads an image name on its standard input, and prints the
+ * credentials for the registry. Answers are cached for as long as they say. The output of programs is never logged or
+ * quoted.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -9,29 +10,29 @@ import { goDurationMs } from '../../api/base/go-duration.ts';
 import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
 import type { CredentialPlugin } from './plugin-config.ts';
 
-/** As the kubelet has it. */
+/** The kubelet's limit. */
 const answerMs = 60_000;
 
-/** More than this no list of credentials needs. */
+/** No valid answer is larger than this. */
 const mostBytes = 1024 * 1024;
 
 export interface CredentialPluginMeans {
   readonly plugins: readonly CredentialPlugin[];
-  /** Where their files are. */
+  /** The folder with their files. */
   readonly folder: string;
-  /** The variables that each gets beside its own. */
+  /** The variables that each plugin gets besides those of its configuration. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly monotonicMs: () => number;
   /** Absent: a minute. */
   readonly answerMs?: number;
 }
 
-/** What plugins had to say about an image. */
+/** The answers of all matching plugins for an image. */
 export interface PluginAnswer {
   readonly keyrings: readonly Keyring[];
-  /** Of each that failed, how, without anything that it printed. */
+  /** The errors of plugins that failed, without any of their output. */
   readonly troubles: readonly string[];
-  /** Some were answered from memory. */
+  /** Whether a part comes from the cache. */
   readonly remembered: boolean;
 }
 
@@ -40,10 +41,10 @@ interface Kept {
   readonly untilMs: number;
 }
 
-/** Asks those plugins whose images match, each of them once at a time for one image. */
+/** Calls the plugins that match an image; each runs at most once at a time for one image. */
 export class CredentialPlugins {
   readonly #means: CredentialPluginMeans;
-  /** Answers by plugin and what they are good for. */
+  /** By plugin: its cached answers, and what they are valid for. */
   readonly #kept = new Map<string, Kept>();
   readonly #asked = new Map<string, Promise<Keyring>>();
 
@@ -70,7 +71,7 @@ export class CredentialPlugins {
     };
   }
 
-  /** What is kept for this image was refused, so it is asked for anew the next time. */
+  /** The registry refused the cached credentials for this image: drops them. */
   forget(repository: string): void {
     for (const plugin of this.#of(repository)) for (const key of keysOf(plugin, repository)) this.#kept.delete(key);
   }
@@ -118,7 +119,7 @@ export class CredentialPlugins {
   }
 }
 
-/** Why a plugin is of no use now; the end of a sentence that begins with it. */
+/** Why a plugin failed; the end of a sentence that begins with its name. */
 class PluginError extends Error {
   override readonly name = 'PluginError';
 }
@@ -138,7 +139,7 @@ function keyFor({ name }: CredentialPlugin, type: CacheKeyType, repository: stri
 interface ReadAnswer {
   readonly keyring: Keyring;
   readonly keptAs: CacheKeyType;
-  /** Absent: what the configuration says. */
+  /** Absent: the default of the configuration. */
   readonly keptMs?: number;
 }
 
@@ -177,7 +178,7 @@ function textOr(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Runs a program without a shell, and answers what it prints. Whatever it has started ends with it. */
+/** Runs a program without a shell, and returns its output. All processes that it has started are killed at the end. */
 async function printed(call: {
   readonly program: string;
   readonly args: readonly string[];
@@ -198,7 +199,7 @@ async function printed(call: {
     try {
       process.kill(-child.pid, 'SIGKILL');
     } catch {
-      // it has ended by itself
+      // the process has ended already
     }
   };
   const late = setTimeout(() => fail(`did not answer within ${call.withinMs / 1_000}s`), call.withinMs);
@@ -209,7 +210,7 @@ async function printed(call: {
     bytes += part.length;
     if (bytes > mostBytes) fail(`printed more than ${mostBytes} bytes`);
   });
-  child.stdin.on('error', () => undefined); // it need not read what it is told
+  child.stdin.on('error', () => undefined); // the program may exit without reading its input
   child.on('error', (error) => fail(`cannot be run (${'code' in error ? String(error.code) : error.name})`));
   child.on('close', (code, signal) => {
     if (code === 0) resolve(Buffer.concat(parts).toString('utf8'));

@@ -15,11 +15,11 @@ import { pullErrorOf } from './pull-errors.ts';
 import { type ContentStore, fromPlace, layerDigest, PullWatches } from './pull-watch.ts';
 import type * as wire from './wire.ts';
 
-/** Deadlines in milliseconds (ND 5.2). Time that the caller gives a command or a container comes on top of `call`. */
+/** Deadlines in milliseconds (ND 5.2). For a command or a stop, the time that the caller allows is added to `call`. */
 export const criDeadlines: CriDeadlines = {
   call: 5_000,
   imageFsInfo: 10_000,
-  // The original sets none. A runtime that never answers must not hold up the detection of others.
+  // kruise-daemon has no deadline here. A runtime that never answers must not block the detection of others.
   listImages: 60_000,
 };
 
@@ -37,8 +37,8 @@ export interface RuntimeVersion {
 }
 
 /**
- * A connection to one runtime over its Unix socket, and a second one for commands. Each reconnects by itself, so a runtime
- * that was stopped is used again within a second of its return; calls in between fail at once as `unreachable`.
+ * A connection to one runtime over its Unix socket, and a second one for commands. Both reconnect by themselves, so a
+ * runtime is used again within a second of its return; until then calls fail at once as `unreachable`.
  */
 export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRuntime, 'name'>, ProbeRuntime {
   version(): Promise<RuntimeVersion>;
@@ -50,7 +50,7 @@ export interface CriClient extends Omit<ContainerRuntime, 'name'>, Omit<ImageRun
 /** Prepares the connections; the socket need not exist yet. */
 export function createCriClient(socketPath: string, deadlines: CriDeadlines = criDeadlines): CriClient {
   const client = connect(socketPath);
-  // how much is received is a matter of the connection
+  // the size limit of answers is a property of the connection
   const commands = connect(socketPath, longestOutput);
   const call: Call = (name, request, deadlineMs = deadlines.call, signal = undefined) =>
     unary(name === 'ExecSync' ? commands : client, name, request, deadlineMs, signal);
@@ -67,7 +67,7 @@ export function createCriClient(socketPath: string, deadlines: CriDeadlines = cr
   };
 }
 
-/** What the detection of runtimes asks. */
+/** The calls that the detection of runtimes makes. */
 function nodeCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'version' | 'imageFsInfo' | 'listImages'> {
   return {
     async version() {
@@ -100,7 +100,7 @@ function containerCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, Co
       return (
         answer.containers
           .map(toContainer)
-          // containerd takes a prefix for an ID, and nothing promises that a runtime filters at all.
+          // containerd matches IDs by prefix, and not every runtime supports the filter
           .filter((container) => id === undefined || container.id === id)
           .filter((container) => podUid === undefined || container.labels[criLabel.podUid] === podUid)
       );
@@ -129,7 +129,7 @@ function containerCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, Co
   };
 }
 
-/** Commands in containers, which have a connection of their own. */
+/** Commands in containers, over their own connection. */
 function commandCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'execSync' | 'execProbe'> {
   return {
     async execSync(id, command) {
@@ -137,7 +137,7 @@ function commandCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'exe
         const answer = await call('ExecSync', { containerId: id, cmd: command, timeout: 0 }, Number.POSITIVE_INFINITY);
         return { exitCode: answer.exitCode };
       } catch (error) {
-        // the runtime answers when the command has ended; how is not known, and it is no reason to call it failed
+        // the runtime answers when the command has ended; its exit code is lost, and must not count as a failure
         if (error instanceof CriError && error.message === tooMuchPrinted) return { exitCode: 0 };
         throw error;
       }
@@ -178,9 +178,9 @@ function imageCalls(call: Call, deadlines: CriDeadlines): Pick<CriClient, 'image
   };
 }
 
-/** Looks at the bytes of pulls, until the runtime turns out not to report them. */
+/** Reports the bytes of pulls, unless the runtime does not support it. */
 function pullWatcher(watches: PullWatches): CriClient['watchPull'] {
-  /** It is another runtime than containerd: no need to ask again. */
+  /** The runtime is not containerd, so it is not asked again. */
   let tellsNoBytes = false;
   return (reference) => {
     const watch = watches.watch(reference);
@@ -200,7 +200,7 @@ function pullWatcher(watches: PullWatches): CriClient['watchPull'] {
   };
 }
 
-/** Containerd's own store, in the namespace in which it keeps what CRI asks it for. */
+/** containerd's content store, in the namespace of its CRI plugin. */
 function contentStore(client: CriConnection, deadlineMs: number): ContentStore {
   const metadata = new Metadata();
   metadata.set('containerd-namespace', 'k8s.io');
@@ -228,14 +228,14 @@ function contentStore(client: CriConnection, deadlineMs: number): ContentStore {
   };
 }
 
-/** What is kept of an output. */
+/** The part of an output that is kept. */
 const outputBytes = 4_096;
 
 function beginning(output: Uint8Array): string {
   return Buffer.from(output.buffer, output.byteOffset, Math.min(output.byteLength, outputBytes)).toString();
 }
 
-/** Calls the runtime, which has `deadlineMs` for its answer. */
+/** Calls the runtime with a deadline of `deadlineMs`. */
 export type Call = <Name extends keyof wire.CriCalls>(
   name: Name,
   request: wire.CriCalls[Name]['request'],

@@ -7,7 +7,7 @@ import { type BackOff, backOff } from '../../kube/back-off.ts';
 import type { ProbeRuntime } from '../probes/runtime.ts';
 import { type CriClient, createCriClient } from './client.ts';
 
-/** Where runtimes listen below /run, in the order in which they are tried (ND-4); the last two are ours to add. */
+/** The sockets of runtimes below /run, in the order in which they are tried (ND-4); the last two are our additions. */
 export const knownSockets = [
   'containerd.sock',
   'containerd/containerd.sock',
@@ -19,7 +19,7 @@ export const knownSockets = [
   'k0s/containerd.sock',
 ] as const;
 
-/** The sockets to try: the one file that was asked for (ND-3), or else all known ones. */
+/** The sockets to try: the configured file (ND-3), or else all known ones. */
 export function socketsToTry(options: {
   readonly socketLocation: string;
   readonly socketFile: string;
@@ -37,7 +37,7 @@ type SocketState =
       readonly client: CriClient;
       readonly version: string;
     }
-  /** `temporary`: it may yet turn out to be of use. */
+  /** `temporary`: it may become usable. */
   | { readonly kind: 'unusable'; readonly temporary: boolean; readonly why: string };
 
 /** The part of a logger that detection needs. */
@@ -49,15 +49,15 @@ export interface DetectionLog {
 export interface DetectionOptions {
   readonly sockets: readonly string[];
   readonly log: DetectionLog;
-  /** How soon to try again while there is no runtime at all. */
+  /** How often to retry while there is no runtime at all. */
   readonly retryMs?: BackOff;
-  /** How soon to try sockets again that are of no use while another one is. */
+  /** How often to retry unusable sockets while another runtime is usable. */
   readonly idleMs?: number;
 }
 
 /**
- * Finds the container runtimes of the node, and goes on looking: one that comes later, or comes to life later, is
- * taken up without a restart. A runtime that was usable once is kept, as its connection reconnects by itself.
+ * Finds the container runtimes of the node, and keeps looking: one that appears or recovers later is used without a
+ * restart. A runtime that was usable once is kept, because its connection reconnects by itself.
  */
 export class RuntimeDetector implements Runtimes {
   readonly #options: Required<DetectionOptions>;
@@ -74,7 +74,7 @@ export class RuntimeDetector implements Runtimes {
     this.#states = new Map(options.sockets.map((path) => [path, untried]));
   }
 
-  /** Begins to look; it goes on until `stop`. */
+  /** Starts looking; it continues until `stop`. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -94,12 +94,12 @@ export class RuntimeDetector implements Runtimes {
     return this.#usable().filter((runtime) => runtime.name === name);
   }
 
-  /** The one that is probed, where a node has several (ND-6); undefined while there is none. */
+  /** The runtime that is used for probes, where a node has several (ND-6); undefined while there is none. */
   get first(): ProbeRuntime | undefined {
     return this.#usable()[0];
   }
 
-  /** The runtime that pulls: the first usable one (ND-6). */
+  /** The runtime that pulls images: the first usable one (ND-6). */
   firstImages(): ImageRuntime | undefined {
     for (const state of this.#states.values()) {
       if (state.kind === 'usable') return { ...state.client, name: state.runtime.name };
@@ -120,7 +120,9 @@ export class RuntimeDetector implements Runtimes {
     return { final: !hopeful, message: `not found runtime service for ${name} in daemon, which has ${others}` };
   }
 
-  /** Throws when no runtime is usable, or when the first one does not answer now; the message says which call failed. */
+  /**
+   * Throws when no runtime is usable, or when the first one does not answer; the message names the call that failed.
+   */
   async check(): Promise<void> {
     const first = [...this.#states.values()].find((state) => state.kind === 'usable');
     if (first === undefined) throw new Error(this.#noneMessage());
@@ -150,17 +152,17 @@ export class RuntimeDetector implements Runtimes {
       if (identity !== undefined) seen.add(identity);
       if (this.#ended.signal.aborted) return;
     }
-    // Each finding is logged once, not on every pass.
+    // Each change is logged once, not on every attempt.
     if (this.#summary() !== before) this.#tell();
   }
 
   async #look(path: string, identity: string | undefined, seen: ReadonlySet<string>): Promise<SocketState> {
-    // A link to a socket that was tried already is no other runtime.
+    // A link to a socket that was tried already is the same runtime.
     if (identity === undefined || seen.has(identity)) return { kind: 'missing' };
     const client = this.#clients.get(path) ?? createCriClient(path);
     this.#clients.set(path, client);
     try {
-      // ND-5. Version comes first because it tells best what is wrong.
+      // ND-5. Version comes first because its error is the clearest.
       const version = await client.version();
       await client.imageFsInfo();
       await client.listImages();

@@ -1,12 +1,11 @@
-// The environment of a container is full of secrets. Only the variables that are asked for leave this file, and nothing
-// of it is logged.
+// A container's environment is full of secrets. Only the requested variables leave this file, and nothing is logged.
 import { CriError } from '../../activities/cri/runtime.ts';
 import { isJsonList, isJsonObject, type Json } from '../../api/base/json.ts';
 import type { Call } from './client.ts';
 
 type Environment = ReadonlyMap<string, string>;
 
-/** What the runtime's own record of a container says: the specification that it was started from, in verbose answers. */
+/** The environment in the runtime's own record of a container: the OCI specification in verbose answers. */
 export function recordedEnvironment(
   info: Readonly<Record<string, string>>,
   names: readonly string[],
@@ -16,7 +15,7 @@ export function recordedEnvironment(
   const process = isJsonObject(runtimeSpec) ? runtimeSpec.process : undefined;
   const env = isJsonObject(process) ? process.env : undefined;
   if (!isJsonList(env)) return undefined;
-  // of several of one name the last is the one that the process sees
+  // of several variables with the same name the process sees the last one
   return chosen(
     env.flatMap((line) => (typeof line === 'string' ? [line] : [])),
     names,
@@ -26,8 +25,8 @@ export function recordedEnvironment(
 const envSeconds = 3;
 
 /**
- * What `env` prints in the container, for runtimes whose record says nothing (ND-25): values of several lines are cut.
- * Undefined when it cannot be run, as in an image without it.
+ * The output of `env` in the container, for runtimes without such a record (ND-25): multi-line values are cut.
+ * Undefined when it cannot be run, as in an image without `env`.
  */
 export async function printedEnvironment(
   call: Call,

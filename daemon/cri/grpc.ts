@@ -1,4 +1,4 @@
-/** How a runtime is called: its services over gRPC, and its failures as ours. */
+/** Calls a runtime's services over gRPC, and translates its errors into ours. */
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import {
@@ -13,10 +13,10 @@ import { loadSync } from '@grpc/proto-loader';
 import { CriError, type CriFailure } from '../../activities/cri/runtime.ts';
 import { withoutCredentials } from '../../activities/cri/without-credentials.ts';
 
-/** The files must lie beside this one, also in a bundle. */
+/** The files must be in the folder of this module, also in a bundle. */
 const protoFiles = ['./runtime.proto', './content.proto'].map((file) => fileURLToPath(new URL(file, import.meta.url)));
 
-/** The largest answer that is received; answers to commands have a limit of their own. */
+/** The largest accepted answer; answers to commands have a limit of their own. */
 const largestAnswer = 16 * 1024 * 1024;
 
 const channelOptions: ChannelOptions = {
@@ -24,22 +24,22 @@ const channelOptions: ChannelOptions = {
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.min_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 1_000,
-  // The caller decides whether to call again: a stop must never be sent twice unnoticed.
+  // Retries are the caller's decision: a stop must never be repeated unnoticed.
   'grpc.enable_retries': 0,
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_http_proxy': 0,
 };
 
 /**
- * What is received of a command's output, of which a few kilobytes are kept. Commands are run dozens at a time, and an
- * answer is in memory as a whole before it can be looked at.
+ * The largest accepted output of a command, of which a few kilobytes are kept. Dozens of commands run at the same time,
+ * and an answer is held in memory as a whole before it can be processed.
  */
 export const longestOutput = 1024 * 1024;
 
 /** One connection to the services of a runtime. */
 export type CriConnection = InstanceType<CriConstructor>;
 
-/** Prepares a connection that receives answers of so many bytes; the socket need not exist yet. */
+/** Prepares a connection with this size limit for answers; the socket need not exist yet. */
 export function connect(socketPath: string, mostBytes = largestAnswer): CriConnection {
   const options = { ...channelOptions, 'grpc.max_receive_message_length': mostBytes };
   return new (criConstructor())(`unix:${socketPath}`, credentials.createInsecure(), options);
@@ -84,7 +84,7 @@ export function unaryWith<Response>(
       else reject(toCriError(call, error, deadlineMs));
     };
     try {
-      // The methods are made at run time, by the names in runtime.proto.
+      // The methods are created at run time, from the names in runtime.proto.
       const made: unknown = client[call]?.(request, metadata, { deadline: deadlineIn(deadlineMs) }, settle);
       if (signal === undefined || !isCancellable(made)) return;
       cancel = () => made.cancel();
@@ -102,7 +102,7 @@ interface CallOptions {
   readonly metadata: Metadata;
 }
 
-/** Everything that a call answers in parts. */
+/** All parts of a streamed answer. */
 export function streamed<Part>(
   client: CriConnection,
   call: string,
@@ -127,7 +127,7 @@ function isCancellable(made: unknown): made is { cancel(): void } {
   return typeof made === 'object' && made !== null && 'cancel' in made && typeof made.cancel === 'function';
 }
 
-/** grpc-js refuses deadlines that are too far away, which grace periods can be. */
+/** grpc-js rejects deadlines that are too far away, which grace periods can be. */
 function deadlineIn(ms: number): number {
   return ms > 365 * 24 * 3_600_000 ? Number.POSITIVE_INFINITY : Date.now() + ms;
 }
@@ -142,14 +142,15 @@ function toCriError(call: string, error: ServiceError, deadlineMs: number): CriE
     failure === 'deadline'
       ? `runtime did not answer within ${deadlineMs / 1_000}s`
       : withoutCredentials((error.details || error.message).replace(/\.? Resolution note:.*$/s, ''));
-  // without its cause, which says everything once more
+  // without the cause, which repeats the message
   return new CriError(failure, call, message);
 }
 
 function failureOf(code: status): CriFailure {
   switch (code) {
     case status.UNAVAILABLE:
-    // Only pulls are cancelled, and know of it: else this is a connection that broke, or a runtime that shuts down.
+    // Only pulls are cancelled by us, and they know it: otherwise the connection broke, or the runtime is shutting
+    // down.
     case status.CANCELLED:
       return 'unreachable';
     case status.DEADLINE_EXCEEDED:

@@ -1,9 +1,9 @@
-// Why a pull failed. Runtimes say it in words only, in those of whatever library spoke to the registry; this is the one
-// place that reads them. What is not recognised is `other`, and is tried again like an outage.
+// Why a pull failed. Runtimes report it as text only, mostly that of the registry library that they use; this file is
+// the only one that parses such texts. An unknown text is `other`, and is retried like an outage.
 import { PullError, type PullFailure } from '../../activities/cri/image-runtime.ts';
 import { CriError } from '../../activities/cri/runtime.ts';
 
-/** Asked in this order: a text such as `403 Forbidden … not found` is about rights. */
+/** In this order: a text such as `403 Forbidden … not found` is about missing rights. */
 const words: readonly (readonly [failure: PullFailure, pattern: RegExp])[] = [
   ['diskFull', /no space left on device|disk quota exceeded|not enough space/i],
   ['throttled', /\b429\b|too many requests|toomanyrequests|rate limit/i],
@@ -23,7 +23,7 @@ const words: readonly (readonly [failure: PullFailure, pattern: RegExp])[] = [
   ],
 ];
 
-/** What an error of the call PullImage means. `signal` is the one by which the call could be abandoned. */
+/** Translates an error of the call PullImage. `signal` is the one that can abort the call. */
 export function pullErrorOf(error: unknown, signal?: AbortSignal): PullError {
   const cause = { cause: error };
   if (signal?.aborted) return new PullError('cancelled', 'the pull was abandoned', cause);
@@ -34,9 +34,9 @@ export function pullErrorOf(error: unknown, signal?: AbortSignal): PullError {
   return new PullError(failureIn(message) ?? (failure === 'notFound' ? 'notFound' : 'other'), message, cause);
 }
 
-/** The failure that a runtime's text tells of; undefined when it tells of none that is known. */
+/** The failure that a runtime's text describes; undefined when it is unknown. */
 export function failureIn(text: string): PullFailure | undefined {
-  // names of images are people's own words, and may be any of those
+  // image names are chosen by users, and may contain any of these words
   const plain = text.replace(/"[^"]*"/g, '""').replace(/\bsha256:[0-9a-f]+/g, 'sha256');
   return words.find(([, pattern]) => pattern.test(plain))?.[0];
 }

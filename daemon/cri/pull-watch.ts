@@ -1,38 +1,38 @@
 /**
- * How many bytes of an image a pull has fetched. CRI does not tell; containerd's store of content does, but knows blobs and
- * repositories only. Bytes are told where there is no doubt whose they are: one pull of the repository is under way, and
- * exactly one of its manifests has layers that are being written.
+ * How many bytes of an image a pull has fetched. CRI does not report it. containerd's content store does, but knows
+ * only blobs and repositories, not pulls. Bytes are therefore reported only when they can be attributed with certainty:
+ * one pull of the repository is in progress, and exactly one of its manifests has layers that are being written.
  */
 import type { PullBytes, PullWatch } from '../../activities/cri/image-runtime.ts';
 import { repositoryOf } from '../../activities/cri/registry-credentials.ts';
 import { isJsonObject, listOr, objectOr } from '../../api/base/json.ts';
 
-/** Where blobs come from, as far as containerd notes it down: a repository without the port of its registry. */
+/** The source of blobs as containerd records it: a repository without the port of its registry. */
 export interface Place {
   readonly host: string;
   readonly path: string;
 }
 
-/** What a runtime has of images, and what it is getting. */
+/** The content of a runtime's store, and what is being written to it. */
 export interface ContentStore {
-  /** The blobs that are there and came from this place. */
+  /** The complete blobs from this source. */
   blobsOf(place: Place): Promise<readonly Blob[]>;
-  /** The blobs that are being written, by digest, and how many bytes of each are there. */
+  /** The blobs that are being written: bytes so far, by digest. */
   underWay(): Promise<ReadonlyMap<string, number>>;
   /** A blob as text. */
   read(digest: string): Promise<string>;
 }
 
-/** One blob that is there as a whole. */
+/** A complete blob. */
 export interface Blob {
   readonly digest: string;
   readonly size: number;
 }
 
-/** Whatever is larger is no manifest that anybody has seen. */
+/** No real manifest is larger than this. */
 const mostManifestBytes = 512 * 1024;
 
-/** So many blobs are read at one look; the next one goes on. */
+/** The most blobs that are read per check; the next check continues. */
 const mostReads = 50;
 
 /** The layers of an image, each once. */
@@ -41,14 +41,14 @@ type Manifest = readonly Blob[];
 /** Watches the pulls of one runtime. */
 export class PullWatches {
   readonly #store: ContentStore;
-  /** How many pulls from a place are watched. */
+  /** How many pulls from a source are watched. */
   readonly #counts = new Map<string, number>();
 
   constructor(store: ContentStore) {
     this.#store = store;
   }
 
-  /** Begins to watch the pull of this reference, which begins now. */
+  /** Starts watching the pull of this reference, which begins now. */
   watch(reference: string): PullWatch {
     const place = placeOf(reference);
     const key = `${place.host}/${place.path}`;
@@ -65,7 +65,7 @@ export class PullWatches {
         if (layers) candidates.push(layers);
       }
       const alive = candidates.filter((layers) => layers.some(({ digest }) => underWay.has(digest)));
-      // what has not been read yet might be another one
+      // an unread blob might be another manifest of the image
       const isSure = unread.length <= mostReads && alive.length === 1 && this.#counts.get(key) === 1;
       return isSure ? alive[0] : undefined;
     };
@@ -105,7 +105,7 @@ function bytesOf(manifest: Manifest, there: ReadonlySet<string>, underWay: Reado
   return { fetched: sum(fetched), total: sum(manifest.map(({ size }) => size)) };
 }
 
-/** Undefined for a blob that is no manifest of an image. */
+/** Undefined for a blob that is not an image manifest. */
 function layersIn(text: string): Manifest | undefined {
   let value: unknown;
   try {
@@ -122,12 +122,12 @@ function layersIn(text: string): Manifest | undefined {
   return [...layers.values()];
 }
 
-/** How containerd names the writing of a layer: `layer-sha256:…`. */
+/** containerd's name for the writing of a layer: `layer-sha256:…`. */
 export function layerDigest(ref: string): string | undefined {
   return /^layer-(\w+:[0-9a-f]+)$/.exec(ref)?.[1];
 }
 
-/** Containerd's filter for the blobs that came from a place: a label that lists where each was seen. */
+/** containerd's filter for the blobs from a source: a label that lists the repositories of each blob. */
 export function fromPlace({ host, path }: Place): string {
   const pattern = `(^|,)${path.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}(,|$)`;
   return `labels.${JSON.stringify(`containerd.io/distribution.source.${host}`)}~=${JSON.stringify(pattern)}`;

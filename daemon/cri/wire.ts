@@ -1,5 +1,5 @@
-// The messages of runtime.proto and content.proto as proto-loader hands them over: camel case, 64-bit numbers as text, enums by name,
-// absent messages as null, absent scalars as their defaults.
+// The messages of runtime.proto and content.proto in proto-loader's representation: camel case, 64-bit numbers as
+// strings, enums by name, absent messages as null, absent scalars as their defaults.
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -56,7 +56,7 @@ export interface ContainerStatusRequest {
 
 export interface ContainerStatusResponse {
   readonly status: ContainerStatus | null;
-  /** Only when asked for: JSON of the runtime's own making, under `info`. */
+  /** Only on request: JSON in the runtime's own format, under `info`. */
   readonly info: Labels;
 }
 

@@ -8,42 +8,47 @@ import { runtimeOf } from '../container-meta/report.ts';
 import type { PodCache } from '../pod-view.ts';
 import { hasSwapped, isOpeningDue, openingPatch } from './opening.ts';
 
-/** First and longest pause after a look has failed; who looks after the workload opens the gates meanwhile. */
+/** First and longest pause after a failed check; the workload's controller opens the gates meanwhile. */
 export const openingBackOffMs = { first: 500, most: 10_000 } as const;
 
-/** How soon the runtime is asked while containers are swapped: what is seen late may miss a pass of the kubelet. */
+/**
+ * How often the runtime is asked while containers are being replaced: detecting it late may miss a sync of the kubelet.
+ */
 const lookEveryMs = 25;
 
-/** How soon while all that takes longer than this, as when images are pulled. */
+/** The slower interval, after this much time: for example when images are being pulled. */
 const slow = { afterMs: 5_000, lookEveryMs: 500 } as const;
 
-/** Looks may take at most this share of the time. */
+/** The largest share of time that checks may take. */
 const mostBusy = 0.2;
 
 export interface GateOpenerOptions {
   readonly pods: PodCache;
   readonly runtimes: Runtimes;
   readonly client: Pick<KubeClient, 'patch'>;
-  /** Looks at runtimes by name, one after the other for each; failed looks again after a while. */
+  /**
+   * Creates the queue: runtimes are checked one after the other for each name, and failed checks are retried with a
+   * pause.
+   */
   readonly queue: (pass: (runtime: string) => Promise<PassResult | undefined>) => Pick<KeyedQueue, 'addAfter' | 'stop'>;
   readonly clock: {
     nowMs(): number;
-    /** Milliseconds that nobody sets back or forth. */
+    /** A monotonic clock in milliseconds. */
     monotonicMs(): number;
   };
   readonly log: { debug(fields: object, message: string): void };
 }
 
 /**
- * Opens the gates of this node's pods whose update has swapped their containers, before the kubelet tells of these, from now
- * until `stop`. One list of the runtime serves all pods; there is none while no update goes on. A gate is opened in the
- * version of the pod that was looked at or not at all, and nothing depends on it: whoever looks after the workload opens it
- * as well, a second later.
+ * Opens the readiness gates of this node's pods when an update has replaced their containers, before the kubelet
+ * reports the new containers, until `stop`. One list call to the runtime serves all pods; there is none while no update
+ * is in progress. A gate is opened only in the version of the pod that was checked, and nothing depends on it: the
+ * workload's controller opens it, too, a second later.
  */
 export class GateOpener {
   readonly #options: GateOpenerOptions;
   readonly #queue: Pick<KeyedQueue, 'addAfter' | 'stop'>;
-  /** Pods whose containers are being swapped, and since when. */
+  /** Pods whose containers are being replaced, and since when. */
   readonly #dueSinceMs = new Map<string, number>();
   readonly #unlisten: () => void;
 
@@ -81,7 +86,7 @@ export class GateOpener {
     return { againInMs: Math.max(this.#pauseMs(ofRuntime), tookMs / mostBusy) };
   }
 
-  /** By the pod that has been waiting for the shortest time. */
+  /** The interval for the pod that has been waiting for the shortest time. */
   #pauseMs(pods: readonly Pod[]): number {
     const nowMs = this.#options.clock.monotonicMs();
     const isAnyYoung = pods.some(({ metadata: { uid } }) => {
@@ -93,7 +98,7 @@ export class GateOpener {
   async #open(pod: Pod): Promise<void> {
     const { namespace = '', name, uid } = pod.metadata;
     const sinceMs = this.#dueSinceMs.get(uid);
-    // what comes in meanwhile is news, and wants another look
+    // a change that arrives meanwhile needs another check
     this.#dueSinceMs.delete(uid);
     try {
       const patch = openingPatch(pod, this.#options.clock.nowMs());

@@ -1,13 +1,14 @@
 /**
- * When the daemon itself puts a pod back into service after its containers have been swapped (IPU-40).
+ * When the daemon itself puts a pod back into service after its containers have been replaced (IPU-40).
  *
- * The kubelet makes one pass over a pod a second. It tells of the new containers in one pass, and of a gate that is opened
- * for that in the next: a second during which the pod runs, and serves nobody. The daemon sees the containers in the
- * runtime before that first pass. A gate that is open by then is part of it, and the pod is ready in the same pass that
- * tells of the containers.
+ * The kubelet syncs a pod once a second. It reports the new containers in one sync, and reacts to the gate that a
+ * controller then opens in the next one: for a second the pod runs without serving traffic. The daemon sees the
+ * containers in the runtime before that first sync. If the gate is open by then, the pod becomes ready in the same sync
+ * that reports the containers.
  *
- * The kubelet never calls a pod ready for containers that have gone meanwhile: a pass looks at what the runtime had after
- * the end of the pass before, in which the containers were swapped. So all that has to be known is that they are.
+ * The kubelet never makes a pod ready because of containers that were replaced meanwhile: a sync uses the state of the
+ * runtime after the end of the previous sync, in which the containers were replaced. So it is enough to know that they
+ * are.
  */
 import { containerHashOf, newestByName, type RuntimeContainer } from '../../activities/cri/runtime.ts';
 import type { JsonObject } from '../../api/base/json.ts';
@@ -20,20 +21,20 @@ import { type InPlaceState, stateOf } from '../../api/in-place/state.ts';
 import { containersOf } from '../../api/in-place/work.ts';
 
 /**
- * Whether nothing is left of the pod's update but that its containers start with their new images: it is out of service for
- * this update, the kubelet has begun with the very spec that the pod has, and no later batch, environment or amount is
- * waited for. All else is left to the workload's own look at the pod.
+ * Whether the update of the pod only waits for its containers to start with their new images: the pod is out of service
+ * for this update, the kubelet works on the current spec, and no later batch, environment or resize is pending.
+ * Everything else is left to the workload's controller.
  */
 export function isOpeningDue(pod: Pod): boolean {
   const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined || !isHeldByUpdate(pod)) return false;
   if (conditionOf(pod, 'Ready')?.status !== 'False') return false;
-  // A kubelet that does not tell may be about to take the pod back to a spec from before the last one.
+  // A kubelet that does not report the generation may still apply an earlier spec.
   if (status?.observedGeneration === undefined || status.observedGeneration !== metadata.generation) return false;
 
   const state = stateOf(pod);
   if (state.kind !== 'value' || !isOnlyImages(state.value) || isInGrace(pod)) return false;
-  // A pod that went out of service after that is out for another update, which is not on record yet.
+  // A pod that went out of service later is out for another update, which is not recorded yet.
   const drainedAt = conditionOf(pod, inPlaceReadinessGate)?.lastTransitionTime ?? '';
   return Date.parse(drainedAt) <= Date.parse(state.value.updateTimestamp);
 }
@@ -45,8 +46,8 @@ export function isHeldByUpdate(pod: Pod): boolean {
 }
 
 /**
- * Whether each container of the pod runs, started from what the spec says now (IPU-37), and at least one is an instance that
- * the kubelet has not told of: once it has told of all, there is nothing to gain.
+ * Whether each container of the pod runs and was started from the current spec (IPU-37), and at least one is an
+ * instance that the kubelet has not reported: once all are reported, opening early gains nothing.
  */
 export function hasSwapped(pod: Pod, containers: readonly RuntimeContainer[]): boolean {
   const newest = newestByName(containers);
@@ -59,7 +60,9 @@ export function hasSwapped(pod: Pod, containers: readonly RuntimeContainer[]): b
   return isAsWanted && isNews;
 }
 
-/** A strategic merge patch of the pod's status that opens the gate of the very version that was looked at, or nothing. */
+/**
+ * A strategic merge patch of the pod's status that opens the gate, and applies only to the version that was checked.
+ */
 export function openingPatch({ metadata: { uid, resourceVersion } }: Pod, nowMs: number): JsonObject {
   const gate = {
     type: inPlaceReadinessGate,

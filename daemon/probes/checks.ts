@@ -1,4 +1,4 @@
-// One run of a probe, as the kubelet makes it. TCP and HTTP go out from the network of the node.
+// One run of a probe, like the kubelet's. TCP and HTTP requests come from the node's network.
 import { connect } from 'node:net';
 import { CriError } from '../../activities/cri/runtime.ts';
 import type { Probe } from '../../api/core/probe.ts';
@@ -6,12 +6,12 @@ import { headersOf, hostPort, httpGet } from '../http-get.ts';
 import { outputBytes, type ProbeRuntime } from './runtime.ts';
 import type { Outcome } from './verdict.ts';
 
-/** What a run is about. */
+/** The target of a run. */
 export interface Check {
   readonly probe: Probe;
-  /** The instance of the container, which runs. */
+  /** The ID of the running instance of the container. */
   readonly containerId: string;
-  /** Of the pod; empty while it has none. */
+  /** The pod's IP; empty while it has none. */
   readonly ip: string;
   readonly timeoutSeconds: number;
 }
@@ -22,17 +22,17 @@ export async function runCheck(check: Check, runtime: ProbeRuntime | undefined):
   try {
     const outcome = await checkOnce(check, runtime);
     if (outcome.kind !== 'failure' || !pace.wasHeldUp()) return outcome;
-    // the time may have been up because nobody was here to see the answer
+    // a timeout may be this process's own fault
     return { kind: 'none', why: 'the daemon was delayed' };
   } finally {
     pace.end();
   }
 }
 
-/** A process that did not get to run for so long cannot tell by its own clock who else was slow. */
+/** After a pause of this length the process cannot tell whether it or the target was slow. */
 const heldUpMs = 1_000;
 
-/** Notices whether this process gets to run, from now on until the end. */
+/** Detects pauses of this process, until `end` is called. */
 function watchOwnPace(): { wasHeldUp(): boolean; end(): void } {
   let lastMs = performance.now();
   let longestMs = 0;
@@ -60,7 +60,7 @@ async function checkOnce(check: Check, runtime: ProbeRuntime | undefined): Promi
   return { kind: 'none', why: 'unknown handler' };
 }
 
-/** NPP-24: the exit code decides. What the runtime could not do says nothing about the container. */
+/** NPP-24: the exit code decides. A failure of the runtime says nothing about the container. */
 async function execCheck(
   { containerId, timeoutSeconds }: Check,
   command: readonly string[],
@@ -101,10 +101,10 @@ function tcpCheck({ ip, timeoutSeconds }: Check, port: number): Promise<Outcome>
 
 type HttpGetAction = NonNullable<Probe['httpGet']>;
 
-/** More of a body is not read. */
+/** The rest of a body is not read. */
 const bodyBytes = 10 * 1024;
 
-/** NPP-25. All of it, redirects included, has the time of one run. */
+/** NPP-25. Everything, redirects included, shares the timeout of one run. */
 async function httpCheck({ ip, timeoutSeconds }: Check, action: HttpGetAction): Promise<Outcome> {
   const signal = AbortSignal.timeout(timeoutSeconds * 1_000);
   const headers = headersOf(action.httpHeaders ?? [], 'kube-probe');
@@ -124,7 +124,7 @@ function urlOf(ip: string, { scheme, port, path = '/' }: HttpGetAction): URL {
   return new URL(`${protocol}://${hostPort(ip, Number(port))}${path.startsWith('/') ? path : `/${path}`}`);
 }
 
-/** In the words of the system, which say more than the text around them. */
+/** The system's error code, which is clearer than the text around it. */
 function reasonOf(error: unknown): string {
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   if (code === 'ECONNREFUSED') return 'connection refused';

@@ -10,17 +10,20 @@ export interface Instance {
   readonly startedAtMs: number | undefined;
 }
 
-/** How old a list of containers may be. All probes share it, so that their number does not matter to the runtime. */
+/**
+ * The maximum age of a list of containers. All probes share it, so that their number does not increase the load on the
+ * runtime.
+ */
 const freshMs = 500;
 
-/** What runs on the node, by one list for all who ask at about the same time. */
+/** The containers of the node; callers at about the same time share one list call. */
 export class Instances {
   readonly #runtime: () => ProbeRuntime | undefined;
   readonly #clock: ProbeClock;
   #list:
     | { readonly atMs: number; readonly byPod: Promise<ReadonlyMap<string, readonly RuntimeContainer[]>> }
     | undefined;
-  /** When instances started, which does not change; by ID. */
+  /** By ID: when instances were started, which does not change. */
   readonly #startedAtMs = new Map<string, number>();
 
   constructor(runtime: () => ProbeRuntime | undefined, clock: ProbeClock) {
@@ -28,7 +31,7 @@ export class Instances {
     this.#clock = clock;
   }
 
-  /** Undefined when the runtime knows no container of this name in the pod, or there is no runtime. */
+  /** Undefined when the runtime has no container of this name in the pod, or there is no runtime. */
   async find(podUid: string, container: string): Promise<Instance | undefined> {
     const runtime = this.#runtime();
     if (runtime === undefined) return undefined;

@@ -2,12 +2,12 @@ import { fairShares } from '../../api/base/fair-shares.ts';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { ContainerProbeState, NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
 
-/** Bytes of all messages of a node: list and results are one object, which the API server limits. */
+/** The maximum size of all messages of a node: list and results are one object, whose size the API server limits. */
 const messageRoom = 384 * 1024;
 
 /**
- * The results with messages that have room together: of namespaces that have more than their share, the longest
- * messages are cut.
+ * The results with their messages shortened to fit: in namespaces that exceed their share, the longest messages are
+ * cut.
  */
 export function withinMessageRoom(status: NodePodProbeStatus, room: number = messageRoom): NodePodProbeStatus {
   const { podProbeStatuses = [] } = status;

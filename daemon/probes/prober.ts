@@ -1,7 +1,7 @@
 /**
- * Probes what the list of this node says, for as long as it says so: a local loop, no operation. Each probe of each
- * container has a due time of its own in one schedule; a run takes a turn, looks for the newest instance of its container,
- * asks it, and keeps what follows. Only what is worth telling is handed on.
+ * Runs the probes in this node's NodePodProbe, as a local loop without workflows. Each probe of each container has its
+ * own due time in one schedule; a run waits for a free slot, finds the newest instance of its container, probes it, and
+ * stores the result. Only results that are worth reporting are passed on.
  */
 
 import { CriError } from '../../activities/cri/runtime.ts';
@@ -31,29 +31,32 @@ export interface ProberOptions {
   readonly runtime: () => ProbeRuntime | undefined;
   /** The IP of a pod of this node, for lists that do not say it. */
   readonly ipOf: (podUid: string) => string | undefined;
-  /** Says on the pod what has happened to its container. */
+  /** Writes an Event on the pod about its container. */
   readonly say: (pod: PodRef, container: string, text: EventText) => void;
-  /** There is something to tell: `status` has changed. */
+  /** Called when `status` has changed and should be reported. */
   readonly changed: () => void;
   readonly clock: ProbeClock;
-  /** Between 0 and 1. */
+  /** A random number between 0 and 1. */
   readonly random?: () => number;
   readonly log: { warn(fields: object, message: string): void };
-  /** Told of each run: how late it began, and how it ended. */
+  /** Called for each run: its delay and its result. */
   readonly observe?: (run: ProbeRun) => void;
-  /** How many of each kind run at once. */
+  /** How many runs of each kind are allowed at the same time. */
   readonly limits?: ProbeLimits;
 }
 
-/** How many runs of each kind there are at once. */
+/** The maximum number of concurrent runs of each kind. */
 export interface ProbeLimits {
   /** Commands. */
   readonly exec: number;
   /** Connections and requests. */
   readonly network: number;
-  /** Runs of either kind that may take longer than a minute: they have turns of their own, so that others move on. */
+  /**
+   * Runs of either kind that may take longer than a minute: they have slots of their own, so that they do not block
+   * others.
+   */
   readonly long: number;
-  /** Commands that have printed much before: the runtime hands over all of it at once, up to 16 MiB. */
+  /** Commands that have printed much before: the runtime returns the whole output at once, up to 16 MiB. */
   readonly loud: number;
 }
 
@@ -66,7 +69,7 @@ export interface ProbeRun {
 
 const usualLimits: ProbeLimits = { exec: 32, network: 128, long: 32, loud: 4 };
 
-/** Who may take longer than this does not hold a turn that the others wait for. */
+/** Runs with a longer timeout do not occupy the slots of others. */
 const longSeconds = 60;
 
 /** One probe of one container. */
@@ -79,14 +82,14 @@ interface Worker {
   probe: Probe;
   pace: ProbePace;
   handler: string;
-  /** Grows with each change of the handler, so that a run of the old one does not count. */
+  /** Incremented at each change of the handler, so that a run of the old one is ignored. */
   version: number;
   isRunning: boolean;
-  /** Its command has printed much; stays so until it is another command. */
+  /** Its command has printed much; stays true until the command changes. */
   isLoud: boolean;
   /** When the last run was due, by the monotonic clock; undefined before the first. */
   dueMs: number | undefined;
-  /** Nothing was known of it when it came: it began together with others. */
+  /** It was unknown when it was added, together with others. */
   readonly isNew: boolean;
   /** Undefined until an instance has been seen. */
   standing: Standing | undefined;
@@ -123,12 +126,12 @@ export class Prober {
     this.#startedAtMs = clock.monotonicMs();
   }
 
-  /** How many probes there are. */
+  /** The number of probes. */
   get size(): number {
     return this.#workers.size;
   }
 
-  /** Takes over what the list says now; undefined: there is none, so nothing is probed. */
+  /** Applies the current list; undefined: there is none, so nothing is probed. */
   update(list: NodePodProbe | undefined): void {
     if (this.#isStopped) return;
     const isAnother = this.#list?.metadata.uid !== list?.metadata.uid;
@@ -144,11 +147,11 @@ export class Prober {
       this.#schedule.cancel(key);
       isLess = true;
     }
-    // What nobody wants any more goes from the status, too (NPP-21); another list has to be told everything.
+    // Probes that were removed are removed from the status, too (NPP-21); a new list object needs all results.
     if (list && (isLess || (isAnother && this.#differsFrom(list.status)))) this.#options.changed();
   }
 
-  /** All that is known, as the list is to say it; undefined while there is no list. */
+  /** All results, as the status of the list; undefined while there is no list. */
   get status(): NodePodProbeStatus | undefined {
     if (this.#list === undefined) return undefined;
     const podProbeStatuses = (this.#list.spec.podProbes ?? []).flatMap((pod) => {
@@ -162,12 +165,12 @@ export class Prober {
     return { podProbeStatuses };
   }
 
-  /** The UID of the list that `status` is for. */
+  /** The UID of the list that `status` belongs to. */
   get listUid(): string | undefined {
     return this.#list?.metadata.uid;
   }
 
-  /** Probes no more. Runs that are under way end without effect. */
+  /** Stops probing. Runs in progress end without effect. */
   stop(): void {
     this.#isStopped = true;
     this.#schedule.clear();
@@ -208,7 +211,7 @@ export class Prober {
     return key;
   }
 
-  /** NPP-31a: what waits for its first run has no result yet, and says so at once. */
+  /** NPP-31a: a probe that waits for its first run reports at once that it has no result yet. */
   async #introduce(worker: Worker): Promise<void> {
     try {
       await this.#look(worker);
@@ -217,14 +220,14 @@ export class Prober {
     }
   }
 
-  /** NPP-22: right after the start of the daemon, what has a long period begins somewhere within it. */
+  /** NPP-22: right after the start of the daemon, a probe with a long period begins at a random time within it. */
   #firstDelayMs({ pace }: Worker): number {
     const periodMs = pace.periodSeconds * 1_000;
     const uptimeMs = this.#options.clock.monotonicMs() - this.#startedAtMs;
     return periodMs > uptimeMs ? this.#random() * periodMs : 0;
   }
 
-  /** NPP-20: from the next run on; another handler asks another question, so nothing is known of its answer. */
+  /** NPP-20: from the next run on. With another handler the previous results are void. */
   #change(worker: Worker, ip: string, probe: Probe): void {
     worker.ip = ip;
     if (sameJson(worker.probe, probe)) return;
@@ -266,20 +269,20 @@ export class Prober {
     if (this.#workers.get(worker.key) !== worker) return;
     const periodMs = worker.pace.periodSeconds * 1_000;
     const nowMs = clock.monotonicMs();
-    // Probes that begin together drift apart at once, for the sake of everything that they ask. Later, never earlier, and
-    // by less than a period: so each period since the first run has one run (NPP-33).
+    // Probes that begin together are spread at once, to spread the load on their targets. They are moved later, never
+    // earlier, and by less than a period: so each period since the first run has one run (NPP-33).
     const stepMs = isFirst && worker.isNew ? periodMs * (1 + this.#random() / 2) : periodMs;
     const missed = Math.max(0, Math.ceil((nowMs - dueMs - stepMs) / periodMs));
     this.#scheduleRun(worker, dueMs + stepMs + missed * periodMs);
   }
 
-  /** A runtime that does not answer is no result, as long as that lasts. */
+  /** A runtime that does not answer is no result, for as long as that lasts. */
   #failed(worker: Worker, error: unknown): void {
     if (error instanceof CriError) return;
     this.#options.log.warn({ err: error, probe: worker.name, pod: worker.pod.name }, 'A probe has failed to run');
   }
 
-  /** NPP-23. A look at the container needs no turn, so what it shows does not wait for one. */
+  /** NPP-23. Looking up the instance needs no slot, so its state is known without delay. */
   async #run(worker: Worker, dueMs: number): Promise<void> {
     const { clock } = this.#options;
     const { version } = worker;
@@ -288,12 +291,12 @@ export class Prober {
     const uptimeMs = clock.nowMs() - (instance.startedAtMs ?? clock.nowMs());
     if (Math.floor(uptimeMs / 1_000) < worker.pace.initialDelaySeconds) return;
     await this.#turnsOf(worker).take(worker.pod.namespace, async () => {
-      // While it waited for its turn it may have been taken off the list, or asks something else now.
+      // While it waited for a slot the probe may have been removed or changed.
       if (this.#isWanted(worker, version)) await this.#ask(worker, instance.id, dueMs);
     });
   }
 
-  /** Finds the newest instance, and keeps what follows from the look alone. */
+  /** Finds the newest instance, and stores what its state alone shows. */
   async #look(worker: Worker): Promise<Instance | undefined> {
     const { version } = worker;
     if (!this.#isWanted(worker, version)) return undefined;
@@ -329,7 +332,7 @@ export class Prober {
     return this.#workers.get(worker.key) === worker && worker.version === version;
   }
 
-  /** Keeps what is known now, and hands on what is worth telling. */
+  /** Stores the result, and passes it on if it is worth reporting. */
   #keep(worker: Worker, standing: Standing): void {
     const { clock, say, changed } = this.#options;
     const nowMs = clock.nowMs();
@@ -369,9 +372,9 @@ function stateOf({ name, transitionMs }: Worker, told: NonNullable<Worker['told'
 }
 
 /**
- * What a daemon before this one has found out stands, for the instance that it was about: so nothing turns around when a
- * daemon is replaced (NPP-31). Whether the instance is still the same shows at the first run; when the question is not, it
- * has no answer yet.
+ * Results of a previous daemon are kept, if they are about the same instance: so nothing changes when a daemon is
+ * replaced (NPP-31). Whether the instance is the same shows at the first run; if the probe's handler has changed, there
+ * is no result yet.
  */
 function restoredFrom(
   podUid: string,

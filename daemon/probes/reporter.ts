@@ -3,14 +3,14 @@ import type { NodePodProbeStatus } from '../../api/node-pod-probe/types.ts';
 import { backOff, retryAfterMs } from '../../kube/back-off.ts';
 import type { ProbeClock } from './schedule.ts';
 
-/** What comes within this time of a write goes out together. */
+/** Changes within this time are written together. */
 const gatherMs = 200;
 
 /** NPP-29: from half a second to nearly a minute. */
 const backOffMs = { first: 500, most: 50_000 } as const;
 
 export interface ReporterOptions {
-  /** All there is to report now; undefined while there is no list to report it in. */
+  /** All results to report now; undefined while there is no list to report them in. */
   readonly status: () => NodePodProbeStatus | undefined;
   readonly write: (status: NodePodProbeStatus, signal: AbortSignal) => Promise<void>;
   readonly clock: ProbeClock;
@@ -18,8 +18,8 @@ export interface ReporterOptions {
 }
 
 /**
- * Writes the status of the node's list: one write at a time, always of all that is known at that moment, so that the next
- * write makes up for one that failed, however long the API server is unreachable.
+ * Writes the status of the node's list: one write at a time, always with everything that is known at that moment, so
+ * that the next write makes up for a failed one, however long the API server is unreachable.
  */
 export class Reporter {
   readonly #options: ReporterOptions;
@@ -34,7 +34,7 @@ export class Reporter {
     this.#options = options;
   }
 
-  /** There is something to report. */
+  /** Requests a write. */
   tell(): void {
     this.#isDirty = true;
     if (this.#ended.signal.aborted) return;
@@ -47,7 +47,7 @@ export class Reporter {
   /** Why the last write failed; undefined when it did not. */
   trouble: string | undefined;
 
-  /** Reports what is left at once, in one attempt, and gives that up when the signal aborts. */
+  /** Writes what is left in a single attempt, which is abandoned when the signal aborts. */
   async end(signal: AbortSignal): Promise<void> {
     const giveUp = () => this.#ended.abort();
     signal.addEventListener('abort', giveUp, { once: true });
@@ -73,7 +73,7 @@ export class Reporter {
         await this.#pause(gatherMs);
       } catch (error) {
         if (signal.aborted || this.#isEnding) return;
-        // The list is another one, or gone; all results are reported for the next one.
+        // The list was replaced or deleted; all results are reported for the next one.
         if (failureTypeOf(error) === 'Superseded') return;
         this.#isDirty = true;
         const pauseMs = Math.max(this.#nextPauseMs(), retryAfterMs(error));

@@ -1,10 +1,10 @@
-/** Time as probes see it; a test has a clock of its own. */
+/** The clock of probes; tests have their own. */
 export interface ProbeClock {
   /** Milliseconds since 1970, for comparison with what the runtime wrote. */
   nowMs(): number;
-  /** Milliseconds that nobody sets back or forth. */
+  /** A monotonic clock in milliseconds. */
   monotonicMs(): number;
-  /** Calls back once after so many milliseconds, unless what it returned is called before. */
+  /** Calls `call` once after this time; the returned function cancels it. */
   after(ms: number, call: () => void): () => void;
 }
 
@@ -23,20 +23,20 @@ interface Entry {
   readonly run: (dueMs: number) => void;
 }
 
-/** Whatever is due within this time is done at once, so that a few hundred things need few wake-ups. */
+/** Everything that is due within this time runs at once, so that hundreds of entries need few timers. */
 const slotMs = 5;
 
-/** A later wake-up simply looks again; timers hold no more than 25 days. */
+/** Waking up too early is harmless; Node's timers are limited to 25 days. */
 const longestSleepMs = 3_600_000;
 
 /**
- * Hundreds of things with due times on one timer: a binary heap by due time. A thing is wanted under its key; wanting it
- * again moves it.
+ * Hundreds of due times on one timer: a binary heap by due time. Entries have keys; scheduling a key again moves its
+ * entry.
  */
 export class Schedule {
   readonly #clock: ProbeClock;
   readonly #heap: (Entry & { readonly key: string })[] = [];
-  /** What of the heap still counts: an entry that was moved or taken back stays there until its time comes. */
+  /** The valid entries: one that was moved or cancelled stays in the heap until its time comes. */
   readonly #current = new Map<string, Entry>();
   #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
 
@@ -48,7 +48,10 @@ export class Schedule {
     return this.#current.size;
   }
 
-  /** Runs it at this monotonic time, or at once when that has passed; it is told the time at which it was due. */
+  /**
+   * Runs the function at this monotonic time, or at once when that has passed; its argument is the time at which it was
+   * due.
+   */
   at(key: string, dueMs: number, run: (dueMs: number) => void): void {
     const entry = { key, dueMs, run };
     this.#current.set(key, entry);
@@ -60,7 +63,7 @@ export class Schedule {
     this.#current.delete(key);
   }
 
-  /** Takes everything back. */
+  /** Cancels everything. */
   clear(): void {
     this.#current.clear();
     this.#heap.length = 0;

@@ -12,7 +12,7 @@ import { probeClock } from './schedule.ts';
 
 export interface ProbesOptions {
   readonly kube: Pick<KubeClient, 'create' | 'patch'>;
-  /** The NodePodProbe of this node as last seen, and its changes. */
+  /** This node's NodePodProbe as last seen, and its changes. */
   readonly cache: {
     byName(namespace: string, name: string): NodePodProbe | undefined;
     onChange(listener: () => void): () => void;
@@ -24,15 +24,15 @@ export interface ProbesOptions {
   readonly log: { warn(fields: object, message: string): void };
 }
 
-/** What probes on this node. */
+/** The running probes of this node. */
 export interface Probes {
   /** Why the last report failed; undefined when it did not. */
   readonly trouble: string | undefined;
-  /** Ends all probes, and reports what is left to report. */
+  /** Stops all probes, and reports the remaining results. */
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** Probes what the NodePodProbe of this node says, and reports there. */
+/** Runs the probes in this node's NodePodProbe, and reports their results in its status. */
 export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, log }: ProbesOptions): Probes {
   const events = new EventSender({ client: kube, component: eventComponent.daemonProbe, nodeName, log });
   const prober: Prober = new Prober({
@@ -57,7 +57,7 @@ export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, lo
         await report(withinMessageRoom(status));
       } catch (error) {
         if (!isTooLarge(error)) throw error;
-        // States without their messages are better than none.
+        // States without messages are better than no states.
         await report(withinMessageRoom(status, 0));
       }
     },

@@ -1,11 +1,11 @@
 /**
- * So many runs at once; the others wait. Turns are given out by namespace, so that one with slow probes cannot keep the
- * probes of others waiting:
+ * A limit for concurrent runs; the others wait. Slots are assigned by namespace, so that slow probes of one namespace
+ * cannot keep those of others waiting:
  *
- *   share    a quarter of the turns: what a namespace gets whenever a turn is free
+ *   share    a quarter of the slots: what a namespace gets whenever a slot is free
  *   reserve  another quarter: stays free when a namespace has its share already
  *
- * Of the namespaces that wait, the one with the fewest turns comes first, and among equals the one that has waited
+ * Of the waiting namespaces, the one with the fewest slots comes first, and among equals the one that has waited
  * longest for its turn.
  */
 export class Turns {
@@ -23,7 +23,7 @@ export class Turns {
     this.#share = Math.max(1, this.#reserve);
   }
 
-  /** How many wait. */
+  /** The number of waiting runs. */
   get waiting(): number {
     return [...this.#waiting.values()].reduce((sum, queue) => sum + queue.length, 0);
   }
@@ -77,7 +77,7 @@ export class Turns {
     return next;
   }
 
-  /** The namespace goes behind the others that wait. */
+  /** The namespace moves to the end of the queue. */
   #callFirst(namespace: string): void {
     const [first, ...others] = this.#waiting.get(namespace) ?? [];
     this.#waiting.delete(namespace);

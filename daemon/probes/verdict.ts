@@ -1,43 +1,43 @@
-// When results of a probe count, and when they are worth telling: no I/O here, and time comes as a number.
+// When the results of a probe count, and when they are reported: no I/O, and time is a number.
 
 import type { ProbePace } from '../../api/core/probe.ts';
 import { longestProbeMessage, notRunningMessage, type ProbeVerdict } from '../../api/node-pod-probe/types.ts';
 
-/** How one run of a probe ended. */
+/** The result of one run of a probe. */
 export type Outcome =
   | {
       readonly kind: 'success' | 'failure';
       readonly message: string;
-      /** The command printed more than is kept of it. */
+      /** The output was longer than what is kept of it. */
       readonly printsMuch?: true;
     }
-  /** It could not be carried out, which says nothing about the container. `why` is for people, where it is of use. */
+  /** It could not be carried out, which says nothing about the container. `why` is for people, where it is useful. */
   | { readonly kind: 'none'; readonly why?: string };
 
-/** What is known of one probe of one container. */
+/** The state of one probe of one container. */
 export interface Standing {
-  /** The instance of the container that this is about. */
+  /** The ID of the container instance that this is about. */
   readonly instance: string;
   readonly verdict: ProbeVerdict;
   readonly message: string;
-  /** How often in a row the last run ended as it did. */
+  /** How many times in a row the runs have ended like the last one. */
   readonly streak: { readonly kind: 'success' | 'failure'; readonly length: number } | undefined;
 }
 
-/** What an instance begins with that nobody has probed yet. */
+/** The state of an instance that has not been probed yet. */
 export function newInstance(instance: string): Standing {
   return { instance, verdict: 'Unknown', message: '', streak: undefined };
 }
 
-/** An instance that does not run has failed, whatever the thresholds are. */
+/** An instance that does not run has failed, regardless of thresholds. */
 export function notRunning(before: Standing, container: string): Standing {
   return { ...before, verdict: 'Failed', message: notRunningMessage(container), streak: undefined };
 }
 
-/** What is known after a run: it counts when enough of its kind came in a row (NPP-26). */
+/** The state after a run: the result counts when enough equal ones came in a row (NPP-26). */
 export function afterRun(before: Standing, outcome: Outcome, pace: ProbePace): Standing {
   if (outcome.kind === 'none') {
-    // Without a result yet, at least say why there is none.
+    // Without a result yet, at least report why there is none.
     const isNews = before.verdict === 'Unknown' && outcome.why !== undefined;
     return isNews ? { ...before, message: cut(outcome.why ?? '') } : before;
   }
@@ -50,7 +50,7 @@ export function afterRun(before: Standing, outcome: Outcome, pace: ProbePace): S
   return { ...before, verdict, message: cut(outcome.message), streak };
 }
 
-/** Text of at most 1024 bytes, cut between characters (NPP-27). */
+/** The text, cut between characters to at most 1024 bytes (NPP-27). */
 function cut(message: string): string {
   const bytes = Buffer.from(message);
   if (bytes.byteLength <= longestProbeMessage) return message;
@@ -59,10 +59,10 @@ function cut(message: string): string {
   return bytes.subarray(0, end).toString();
 }
 
-/** Equal results are told again after so long, so that somebody who reads them sees that they are still probed. */
+/** Unchanged results are reported again after this time, which shows that the probe still runs. */
 const tellAgainMs = 600_000;
 
-/** What was told last. */
+/** The last reported result. */
 export interface Told {
   readonly verdict: ProbeVerdict;
   readonly message: string;
@@ -71,7 +71,7 @@ export interface Told {
   readonly atMs: number;
 }
 
-/** Whether there is something to tell (NPP-26, NPP-28: each probe on its own). */
+/** Whether there is something to report (NPP-26, NPP-28: each probe by itself). */
 export function isWorthTelling(standing: Standing, told: Told | undefined, nowMs: number): boolean {
   if (told === undefined) return true;
   const isSame =
@@ -80,8 +80,8 @@ export function isWorthTelling(standing: Standing, told: Told | undefined, nowMs
 }
 
 /**
- * Whether people hear of it as an Event: only when the state has changed, and of an instance without a result only when
- * the one before it had succeeded.
+ * Whether an Event is written: only when the state has changed, and for an instance without a result only when the
+ * previous instance had succeeded.
  */
 export function isEvent(verdict: ProbeVerdict, before: ProbeVerdict | undefined): boolean {
   if (verdict === before) return false;

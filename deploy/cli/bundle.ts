@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
-/** Writes the plugin with all that it needs into one file, whose first line names the program that runs it. */
+/** Writes the plugin with all its dependencies into one file, whose first line names the interpreter. */
 export async function bundlePlugin(root: string, file: string): Promise<void> {
   await build({
     entryPoints: [join(root, 'cli/main.ts')],
@@ -12,14 +12,14 @@ export async function bundlePlugin(root: string, file: string): Promise<void> {
     format: 'cjs',
     minifySyntax: true,
     minifyWhitespace: true,
-    lineLimit: 200, // Node shows the line on which something failed
+    lineLimit: 200, // for readable stack traces
     legalComments: 'none',
     banner: { js: `#!/usr/bin/env node\n${nodeCheck}\n${laterNode}` },
     logLevel: 'warning',
   });
 }
 
-/** Before anything else is loaded, since an older Node would fail in the middle of it with words that help nobody. */
+/** Runs before anything else is loaded: an older Node would fail later with an error that helps nobody. */
 const nodeCheck = [
   'const [nodeMajor, nodeMinor] = process.versions.node.split(".").map(Number);',
   'if (nodeMajor < 20 || (nodeMajor === 20 && nodeMinor < 16)) {',
@@ -29,8 +29,8 @@ const nodeCheck = [
 ].join('\n');
 
 /**
- * What the bundle uses and Node 20 lacks: two functions of the language, and two that undici takes when it is loaded. The
- * plugin neither sends objects to other threads nor asks for answers in zstd, so the latter two need do nothing.
+ * What the bundle uses and Node 20 lacks: two functions of the language, and two that undici uses when it is loaded.
+ * The plugin neither sends objects to other threads nor requests answers in zstd, so the latter two can be empty.
  */
 const laterNode = [
   'Promise.withResolvers ??= function () {',

@@ -6,7 +6,7 @@ import { bundlePlugin } from './bundle.ts';
 const root = join(import.meta.dirname, '../..');
 const folder = join(root, 'dist/cli');
 mkdirSync(folder, { recursive: true });
-// without it Node would take a file inside this repository for an ES module
+// otherwise Node would treat a file in this repository as an ES module
 writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
 const file = join(folder, 'kubectl-kruise');
 await bundlePlugin(root, file);

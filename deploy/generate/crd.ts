@@ -3,7 +3,7 @@ import { installation } from '../../api/core/well-known.ts';
 import { definitionName, type KindDefinition, type KindVersion, type PrinterColumn } from '../../api/schema/kind.ts';
 import { type StructuralSchema, toStructural, withoutField, withoutLimits } from '../../api/schema/structural.ts';
 
-/** The CustomResourceDefinition of a kind, ready to be applied; the webhook adds its own CA bundle to it. */
+/** The CustomResourceDefinition of a kind, ready to be applied; the webhook adds its own CA bundle. */
 export function crdOf(kind: KindDefinition): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -74,7 +74,7 @@ export function schemaOf(kind: KindDefinition, version: KindVersion): Structural
   return version.limitsValues === false ? withoutLimits(without) : without;
 }
 
-/** A field of a kind as the reference page lists it. */
+/** A field of a kind in the reference page. */
 export interface ReferenceField {
   /** `spec.containers[].name` */
   readonly path: string;

@@ -7,18 +7,18 @@ import { featureGateReference, referenceOf } from './reference.ts';
 import { watcherPolicyFile } from './watcher-policy.ts';
 import { webhooksFile } from './webhooks.ts';
 
-/** A file that is never edited, by its path from the top of the repository. */
+/** A generated file, by its path from the top of the repository. */
 export interface GeneratedFile {
   readonly path: string;
   readonly content: string;
 }
 
-/** The folders in which every file is generated, but for those that people write. */
+/** The folders in which every file is generated, except those in `writtenByPeople`. */
 export const generatedFolders = ['deploy/crds', 'deploy/rbac', 'deploy/webhooks', 'docs/reference'] as const;
 
 /**
- * What people write in these folders: limits have reasons, which no schema knows (a test holds the page to the code), and
- * policies are expressions of their own.
+ * Files in these folders that are written by hand: limits have reasons, which no schema contains (a test compares the
+ * page with the code), and policies contain their own expressions.
  */
 const writtenByPeople: readonly string[] = [
   'deploy/rbac/daemon-image-policy.yaml',
@@ -31,7 +31,7 @@ const writtenByPeople: readonly string[] = [
   'docs/reference/limits.md',
 ];
 
-/** The base name of the reference page of each kind, as its page in docs/kinds and its folder in api/ are named. */
+/** The base name of each kind's reference page, which is that of its page in docs/kinds and of its folder in api/. */
 const pageNames: Readonly<Record<KindName, string>> = {
   ContainerRecreateRequest: 'container-recreate-request',
   CloneSet: 'cloneset',
@@ -42,7 +42,7 @@ const pageNames: Readonly<Record<KindName, string>> = {
   NodeImage: 'node-image',
 };
 
-/** All generated files, as they must be. */
+/** All generated files with their expected content. */
 export function generatedFiles(): readonly GeneratedFile[] {
   const ofKinds = Object.entries(kinds).flatMap(([name, kind]) => filesOf(kind, pageNames[name as KindName]));
   return [
@@ -65,15 +65,15 @@ function filesOf(kind: KindDefinition, pageName: string): readonly GeneratedFile
   ];
 }
 
-/** A file that is not as it must be, in words. */
+/** A file that differs from its expected content, as text. */
 export interface Drift {
   readonly path: string;
   readonly what: string;
 }
 
 /**
- * Compares what must be with what is there: `present` is every file in the generated folders, by path. What people write
- * there is no drift.
+ * Compares the expected files with the existing ones: `present` is every file in the generated folders, by path. Files
+ * written by hand are no drift.
  */
 export function driftOf(wanted: readonly GeneratedFile[], present: ReadonlyMap<string, string>): readonly Drift[] {
   const paths = new Set(wanted.map(({ path }) => path));

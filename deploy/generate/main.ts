@@ -1,5 +1,5 @@
 // npm run generate            writes CustomResourceDefinitions, rights, webhooks and reference pages
-// npm run generate -- --check says what is not as it must be, and exits with 1 if anything is
+// npm run generate -- --check reports files that are out of date, and exits with 1 if there are any
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { driftOf, generatedFiles, generatedFolders } from './files.ts';

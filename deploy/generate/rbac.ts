@@ -12,7 +12,7 @@ import type { Right, Rights, RoleName } from './rights/right.ts';
 import { sharedRights } from './rights/shared.ts';
 import { explained, yamlOf } from './yaml.ts';
 
-/** What each kind takes. */
+/** The rights for each kind. */
 const rightsOfKinds: PerKind<Rights> = {
   ContainerRecreateRequest: recreateRequestRights,
   CloneSet: cloneSetRights,
@@ -25,10 +25,10 @@ const rightsOfKinds: PerKind<Rights> = {
 
 const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), deletionProtectionRights, sharedRights];
 
-/** A role as its manifest names it. */
+/** A role in its manifest. */
 interface RoleFile {
   readonly serviceAccount: string;
-  /** Of its ClusterRole and its Roles. */
+  /** The name of its ClusterRole and its Roles. */
   readonly name: string;
   readonly about: string;
 }
@@ -81,7 +81,7 @@ function manifestsOf(role: RoleName): readonly object[] {
   ];
 }
 
-/** A role with the rights in this namespace, or with those that hold everywhere, and its binding. */
+/** A role with the rights in this namespace, or with the cluster-wide ones, and its binding. */
 function grant(role: RoleName, rights: readonly Right[], namespace: string | undefined): readonly object[] {
   const { name, serviceAccount } = roles[role];
   const kind = namespace === undefined ? 'ClusterRole' : 'Role';

@@ -66,7 +66,7 @@ function row(field: ReferenceField): readonly string[] {
   return [`\`${path}\``, typeOf(schema), limitsOf(field).join(', '), String(schema.description ?? '')];
 }
 
-/** A table whose columns line up, as the formatter of the repository wants it. */
+/** A table with aligned columns, in the format of the repository's formatter. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
   const cells = [head, ...rows].map((row) => row.map((cell) => cell.replaceAll('|', '\\|')));
   const widths = head.map((_, column) => Math.max(3, ...cells.map((row) => row[column]?.length ?? 0)));
@@ -88,7 +88,7 @@ function typeOf(schema: StructuralSchema): string {
   return String(schema.format ?? schema.type ?? 'any');
 }
 
-/** Whoever may be as small as this may be anything that the type can hold. */
+/** A field with this minimum is not limited beyond its type. */
 const minInt32 = -(2 ** 31);
 
 function limitsOf({ schema, required }: ReferenceField): readonly string[] {
@@ -136,7 +136,9 @@ function otherVersions(
     });
 }
 
-/** Whether a field is not among the others, nor inside of one that is not, or means something else there. */
+/**
+ * Whether a field differs from the others: it is missing there and not part of a missing field, or has another meaning.
+ */
 function differs(field: ReferenceField, others: readonly ReferenceField[]): boolean {
   const same = others.find(({ path }) => path === field.path);
   if (same !== undefined) return row(same).join() !== row(field).join();
@@ -144,7 +146,7 @@ function differs(field: ReferenceField, others: readonly ReferenceField[]): bool
   return others.some(({ path }) => path === parent);
 }
 
-/** The fields that the others have not got, without what is inside of these. */
+/** The fields that are missing in the others, without their subfields. */
 function fieldsWithout(
   fields: readonly ReferenceField[],
   others: readonly ReferenceField[],

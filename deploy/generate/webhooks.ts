@@ -63,7 +63,7 @@ function webhooksOfKinds(type: WebhookType): readonly object[] {
   });
 }
 
-/** `mentioned`: the comments of conditions that stand in the file already, so that each stands there once. */
+/** `mentioned`: the comments of conditions that are in the file already, so that each appears once. */
 function webhookOf(kind: KindName, webhook: Webhook, mentioned: Set<string>): object {
   const { group, plural, scope, versions } = kinds[kind];
   const { name, path, operations = ['CREATE', 'UPDATE'], matchConditions = [], why } = webhook;
@@ -90,7 +90,7 @@ function conditionOf({ name, expression, why }: MatchCondition & Explained, ment
   return explained({ name, expression }, why);
 }
 
-/** What a webhook says that must be asked. */
+/** The settings of a webhook that must not be skipped. */
 function strict(name: string, path: string): object {
   return {
     name,

@@ -1,17 +1,17 @@
 import { Document, isMap, isScalar, isSeq, type Node } from 'yaml';
 
 /**
- * The key of a comment. An object that has it is written with the comment above it; what reads the object as data does not
- * see it.
+ * The key of a comment. An object with this key is written with the comment above it; it is invisible to readers of the
+ * object.
  */
 export const comment = Symbol('comment');
 
-/** The object with a comment, where there is one. */
+/** The object with a comment, if there is one. */
 export function explained<T extends object>(object: T, why: string | undefined): T & { readonly [comment]?: string } {
   return why === undefined ? object : { ...object, [comment]: why };
 }
 
-/** Manifests as one YAML file, in order, below what the file is about and where it comes from. Comments are wrapped. */
+/** Manifests as one YAML file, in order, below a description of the file and its source. Comments are wrapped. */
 export function yamlOf(
   documents: readonly object[],
   { about, source }: { readonly about: string; readonly source: string },
@@ -26,12 +26,12 @@ export function yamlOf(
 }
 
 const lineWidth = 120;
-/** Room for the indentation of what is commented. */
+/** Leaves room for indentation. */
 const commentWidth = 112;
-/** Longer texts are folded, and longer lists of words have a line for each. */
+/** Longer texts are folded, and longer lists have a line per item. */
 const longText = 90;
 
-/** Comments above what has them, short lists of words in one line, and long texts folded. */
+/** Puts comments above their objects, short lists into one line, and folds long texts. */
 function layOut(node: Node, value: unknown): void {
   const why = commentOf(value);
   if (why !== undefined) node.commentBefore = linesOf(why);
@@ -51,7 +51,7 @@ function commentOf(value: unknown): string | undefined {
   return typeof value === 'object' && value !== null && comment in value ? String(value[comment]) : undefined;
 }
 
-/** The text in lines that begin with a blank. */
+/** The text as lines that begin with a space. */
 function linesOf(text: string): string {
   return text
     .split('\n')

@@ -1,5 +1,6 @@
-// The image of Windlass, made without a container engine: Node with the shared libraries that it and Temporal's native
-// core load, that core, and the bundled roles. One image for all roles; the first argument chooses.
+// The container image of Windlass, built without a container engine: Node with the shared libraries that Node and
+// Temporal's native core load, that core, and the bundled roles. One image for all roles; the first argument selects
+// the role.
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileEntry, type Image, type LayerEntry } from '../local/images.ts';
@@ -7,13 +8,13 @@ import { run } from '../local/run.ts';
 import { findRoleBundles, makeRoleBundles } from '../roles/bundle.ts';
 import { nodeEnvironment, nodeFlags } from '../roles/entries.ts';
 
-/** Composes the image from a checkout whose packages are installed; its tag is the version in package.json. */
+/** Builds the image from a checkout with installed packages; its tag is the version in package.json. */
 export async function windlassImage(repository: string): Promise<Image> {
   const { version } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as { version: string };
   const bundles = findRoleBundles() ?? (await makeRoleBundles());
   return {
     reference: `windlass/windlass:${version}`,
-    // What changes seldom comes first, so that nodes fetch it once.
+    // Layers that change rarely come first, so that nodes fetch them once.
     layers: [await runtimeLayer(repository), licencesLayer(repository), rolesLayer(repository, bundles)],
     config: {
       Entrypoint: ['/usr/local/bin/node', ...nodeFlags, '/windlass/role.js'],
@@ -38,7 +39,7 @@ async function runtimeLayer(repository: string): Promise<LayerEntry[]> {
   }
   return [
     fileEntry('usr/local/bin/node', node),
-    // Where the loader looks for them: at the very paths that it found them under.
+    // At the paths where they were found, because the loader looks there.
     ...[...libraries].sort((a, b) => a.localeCompare(b)).map((path) => fileEntry(path.slice(1), realpathSync(path))),
     fileEntry(join(installedBridge, nativeCore), core),
     fileEntry(join(installedBridge, 'package.json'), join(coreBridge(repository), 'package.json'), 0o644),
@@ -52,13 +53,13 @@ async function runtimeLayer(repository: string): Promise<LayerEntry[]> {
 
 const certificates = ['/etc/ssl/certs/ca-certificates.crt'] as const;
 
-/** The packages that run in production are within the bundles; what they ask to be passed on with them is here. */
+/** The production packages are part of the bundles; the licence texts that they require to be distributed are here. */
 function licencesLayer(repository: string): LayerEntry[] {
   const lock = JSON.parse(readFileSync(join(repository, 'package-lock.json'), 'utf8')) as {
     readonly packages: Readonly<Record<string, { readonly dev?: boolean }>>;
   };
   return Object.entries(lock.packages)
-    .filter(([path, { dev }]) => path !== '' && !dev && existsSync(join(repository, path))) // not all are for this platform
+    .filter(([path, { dev }]) => path !== '' && !dev && existsSync(join(repository, path))) // others: other platforms
     .flatMap(([path]) =>
       readdirSync(join(repository, path))
         .filter((name) => /^(licen[cs]e|notice|copying)/i.test(name))
@@ -69,7 +70,7 @@ function licencesLayer(repository: string): LayerEntry[] {
     );
 }
 
-/** `a/node_modules/b` is a version of b that only a has. */
+/** `a/node_modules/b` is a version of b that only a uses. */
 function packageName(path: string): string {
   return path.replace(/^node_modules\//, '').replaceAll('/node_modules/', '/');
 }
@@ -80,7 +81,7 @@ function rolesLayer(repository: string, bundles: string): LayerEntry[] {
     .map((file) => fileEntry(join('windlass', basename(file)), file, 0o644));
 }
 
-/** Temporal ships its native core for several platforms; only ours is of use. */
+/** Temporal ships its native core for several platforms; only one is needed. */
 const nativeCore = `releases/${{ x64: 'x86_64', arm64: 'aarch64' }[process.arch as 'x64' | 'arm64']}-unknown-linux-gnu/index.node`;
 
 const installedBridge = 'windlass/node_modules/@temporalio/core-bridge';

@@ -1,15 +1,15 @@
-// The few calls that the platform itself makes to an API server, as its administrator.
+// The platform's own calls to an API server, as administrator.
 import type { Agent } from 'undici';
 import { request } from 'undici';
 
-/** An API server and the right to use it. */
+/** An API server with credentials. */
 export interface ApiServer {
   readonly url: string;
   readonly dispatcher: Agent;
   readonly headers?: Readonly<Record<string, string | string[]>>;
 }
 
-/** An answer other than success. */
+/** An unsuccessful answer. */
 class ApiError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -18,7 +18,7 @@ class ApiError extends Error {
   }
 }
 
-/** One call with JSON in and out. */
+/** One call with JSON body and answer. */
 export async function call<T>(
   api: ApiServer,
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
@@ -46,7 +46,7 @@ export async function call<T>(
   return JSON.parse(text) as T;
 }
 
-/** Like `call` with GET, but absent objects are `undefined`. */
+/** Like `call` with GET, but returns `undefined` for absent objects. */
 export async function find<T>(api: ApiServer, path: string): Promise<T | undefined> {
   try {
     return await call<T>(api, 'GET', path);
@@ -56,7 +56,7 @@ export async function find<T>(api: ApiServer, path: string): Promise<T | undefin
   }
 }
 
-/** Creates or changes one object by server-side apply; its path must name it. */
+/** Creates or changes one object by server-side apply; the path must contain its name. */
 export function apply<T>(api: ApiServer, path: string, object: object): Promise<T> {
   const query = 'fieldManager=windlass-local&force=true';
   return call<T>(api, 'PATCH', `${path}?${query}`, object, 'application/apply-patch+yaml');

@@ -1,10 +1,10 @@
-// The images that every cluster needs and that no registry here has: made from programs of this machine.
+// The images that every cluster needs and that no local registry has: built from programs of this machine.
 import type { DebianTools } from './debian.ts';
 import { fileEntry, type Image, type LayerEntry } from './images.ts';
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
-/** What containerd runs as each pod's sandbox, as it stands in its configuration. */
+/** The image of pod sandboxes, as in containerd's configuration. */
 export const pauseImage = 'docker.io/windlass/pause:1';
 
 /** The sandbox image, and busybox in two versions that differ in their digest. */
@@ -20,7 +20,7 @@ export async function baseImages(debian: DebianTools): Promise<Image[]> {
   ];
 }
 
-/** busybox under any version, which stands in `/etc/busybox-version` and makes its digest. */
+/** busybox with any version, which is written to `/etc/busybox-version` and makes the digest unique. */
 export async function busyboxImage(debian: DebianTools, version: string): Promise<Image> {
   const applets = (await run(debian.busybox, ['--list']))
     .split('\n')

@@ -50,7 +50,7 @@ function nodeBinary() {
 function handOver(command, argv) {
   const path = `${join(root, 'node_modules/.bin')}:${process.env.PATH}`;
   const child = spawn(command, argv, { stdio: 'inherit', env: { ...process.env, PATH: path } });
-  // A terminal sends Ctrl-C to the whole group, so the child has received it already.
+  // A terminal sends Ctrl-C to the whole process group, so the child has received it already.
   process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Cannot run ${command}: ${error.message}`));

@@ -1,4 +1,5 @@
-// One certificate authority for each instance, and what it signs. Files that exist are kept, so a second `up` changes nothing.
+// One CA for each instance, and the certificates that it signs. Existing files are kept, so a second `up` changes
+// nothing.
 import 'reflect-metadata';
 import { webcrypto } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509';
 
-/** Who a certificate is for: name and groups as Kubernetes reads them, and the names that it serves under. */
+/** The subject of a certificate: name and groups for Kubernetes, and host names. */
 export interface Subject {
   readonly name: string;
   readonly group?: string;
@@ -27,7 +28,7 @@ export interface Subject {
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const lifetimeMs = 10 * 365 * 24 * 3600 * 1000;
 
-/** Makes the authority and the key pair that signs ServiceAccount tokens. */
+/** Creates the CA and the key pair that signs ServiceAccount tokens. */
 export async function ensureAuthority(folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   if (existsSync(join(folder, 'ca.crt'))) return;
@@ -48,10 +49,10 @@ export async function ensureAuthority(folder: string): Promise<void> {
     ],
   });
   write(folder, 'ca.key', PemConverter.encode(await exportKey('pkcs8', keys.privateKey), 'PRIVATE KEY'));
-  write(folder, 'ca.crt', certificate.toString('pem')); // last: its presence says that all of it is there
+  write(folder, 'ca.crt', certificate.toString('pem')); // last: its presence means that all of it exists
 }
 
-/** Makes `NAME.crt` and `NAME.key` beside the authority's, for clients and servers alike. */
+/** Creates `NAME.crt` and `NAME.key` beside those of the CA, for clients and servers alike. */
 export async function ensureCertificate(folder: string, file: string, subject: Subject): Promise<void> {
   if (existsSync(join(folder, `${file}.crt`))) return;
 
@@ -91,7 +92,7 @@ function exportKey(format: 'pkcs8' | 'spki', key: webcrypto.CryptoKey): Promise<
   return webcrypto.subtle.exportKey(format, key);
 }
 
-/** From an hour ago, because clocks jump when a machine wakes up. */
+/** From an hour ago, because clocks jump when a machine resumes. */
 function validity(): { notBefore: Date; notAfter: Date } {
   return { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + lifetimeMs) };
 }

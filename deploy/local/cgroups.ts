@@ -1,5 +1,5 @@
-// Cgroup folders of an instance: one tree for the pods of each node, and one group that all parts are put into, so
-// that every descendant of an instance can be found. Works with cgroup v1 (a folder in each hierarchy) and v2.
+// Cgroups of an instance: one tree for the pods of each node, and one group for all parts, so that every descendant of
+// an instance can be found. Supports cgroup v1 (a folder in each hierarchy) and v2.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endProcesses, type ProcessRef, processRef } from './processes.ts';
@@ -8,7 +8,7 @@ import { pause } from './wait.ts';
 const root = '/sys/fs/cgroup';
 const cgroup2Magic = 0x63677270;
 
-/** Makes the group that a node's pods live under, ready for the kubelet. */
+/** Creates the parent group of a node's pods, ready for the kubelet. */
 export function makeNodeCgroup(name: string): void {
   if (isVersion2()) {
     delegate(root);
@@ -19,7 +19,7 @@ export function makeNodeCgroup(name: string): void {
   for (const hierarchy of hierarchies()) {
     const folder = join(hierarchy, name);
     mkdirSync(folder, { recursive: true });
-    // A new cpuset is empty, and nothing can run in it before it has CPUs and memory nodes.
+    // A new cpuset is empty, and cannot run processes before it has CPUs and memory nodes.
     for (const file of ['cpuset.cpus', 'cpuset.mems']) {
       const [own, parent] = [join(folder, file), join(hierarchy, file)];
       if (existsSync(own) && readFileSync(own, 'utf8').trim() === '') writeFileSync(own, readFileSync(parent, 'utf8'));
@@ -27,14 +27,14 @@ export function makeNodeCgroup(name: string): void {
   }
 }
 
-/** Makes the group that the parts of an instance are put into, and gives the file that takes process IDs. */
+/** Creates the group of an instance's parts, and returns the file that accepts process IDs. */
 export function makePartsCgroup(name: string): string {
   const folder = join(partsHierarchy(), name);
   mkdirSync(folder, { recursive: true });
   return join(folder, 'cgroup.procs');
 }
 
-/** Every process in groups whose name is `prefix` itself or begins with `prefix-`. */
+/** Every process in groups with the name `prefix`, or a name that begins with `prefix-`. */
 export function processesInCgroups(prefix: string): ProcessRef[] {
   const pids = new Set<number>();
   for (const folder of groupsOf(prefix)) {
@@ -45,7 +45,7 @@ export function processesInCgroups(prefix: string): ProcessRef[] {
   return [...pids].flatMap((pid) => processRef(pid) ?? []);
 }
 
-/** Ends what still runs in these groups and removes them. */
+/** Kills the remaining processes of these groups and removes the groups. */
 export async function removeCgroups(prefix: string): Promise<void> {
   for (let attempt = 0; groupsOf(prefix).length > 0; attempt += 1) {
     await endProcesses(processesInCgroups(prefix), 0);
@@ -54,7 +54,7 @@ export async function removeCgroups(prefix: string): Promise<void> {
         try {
           rmdirSync(group);
         } catch (error) {
-          // The kernel empties a group a moment after its last process has ended.
+          // The kernel empties a group a moment after its last process has exited.
           if (attempt > 200) throw new Error(`Cannot remove cgroup ${group}: ${String(error)}`);
         }
       }
@@ -71,7 +71,7 @@ function groupsOf(prefix: string): string[] {
   );
 }
 
-/** Deepest first, as rmdir wants them. */
+/** Deepest first, as rmdir requires. */
 function withDescendants(folder: string): string[] {
   try {
     const children = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());

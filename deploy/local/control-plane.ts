@@ -11,13 +11,13 @@ import type { Place } from './namespaces.ts';
 import { fingerprintOf, type PartSpec } from './parts.ts';
 import { toolPath } from './tools.ts';
 
-/** What of the control plane can be set. */
+/** Settings of the control plane. */
 export interface ControlPlaneOptions {
-  /** How long a node may be silent before its pods are considered lost. Long, because machines stall. */
+  /** How long a node may be silent before its pods are considered lost. Long, because machines may stall. */
   readonly nodeMonitorGraceSeconds: number;
 }
 
-/** Makes certificates and the kubeconfigs of administrator and control plane. */
+/** Creates certificates and the kubeconfigs of administrator and control plane. */
 export async function prepareControlPlane(instance: Instance): Promise<void> {
   const { controlPlane, kubernetesService } = instance.addresses;
   const pki = join(instance.folder, 'pki');
@@ -47,15 +47,15 @@ export async function prepareControlPlane(instance: Instance): Promise<void> {
   await prepareWebhookClient(instance);
 }
 
-/** Signs nothing but the certificate that the API server shows to admission webhooks. */
+/** A CA that signs only the certificate that the API server presents to admission webhooks. */
 export function webhookClientAuthority(instance: Instance): string {
   return join(webhookClientFolder(instance), 'ca.crt');
 }
 
 /**
- * Lets the API server show a certificate to admission webhooks. It has an authority of its own: whoever trusts the one of
- * the cluster would take each node, and each user with a certificate, for the API server. Conversion webhooks are called
- * without one: the API server reads this file for its two admission plugins alone.
+ * Makes the API server present a certificate to admission webhooks. It has a CA of its own: a webhook that trusted the
+ * CA of the cluster would take each node, and each user with a certificate, for the API server. Conversion webhooks are
+ * called without a certificate: the API server uses this file for its two admission plugins only.
  */
 async function prepareWebhookClient(instance: Instance): Promise<void> {
   const folder = webhookClientFolder(instance);
@@ -68,7 +68,7 @@ async function prepareWebhookClient(instance: Instance): Promise<void> {
   );
 }
 
-/** What the API server shows to each webhook, whatever its address. */
+/** The API server presents this certificate to each webhook, whatever its address. */
 function webhookKubeconfig(folder: string): object {
   const user = { 'client-certificate': join(folder, 'apiserver.crt'), 'client-key': join(folder, 'apiserver.key') };
   return { apiVersion: 'v1', kind: 'Config', users: [{ name: '*', user }] };
@@ -89,7 +89,7 @@ function webhookClientFile(instance: Instance, name: string): string {
   return controlPlaneFile(instance, `webhook-client-${name}`);
 }
 
-/** etcd, whose port only the control plane's own processes reach. It need not survive a power cut. */
+/** etcd, whose port is reachable for the control plane only. It need not survive a power failure. */
 export function etcd(instance: Instance, debian: DebianTools): PartSpec {
   return {
     name: 'etcd',
@@ -110,7 +110,10 @@ export function etcd(instance: Instance, debian: DebianTools): PartSpec {
   };
 }
 
-/** The API server. It writes `audit.log` in the instance's folder: each write, and all that Windlass and admins ask. */
+/**
+ * The API server. It writes `audit.log` in the instance's folder: each write, and all calls of Windlass and
+ * administrators.
+ */
 export function apiserver(instance: Instance): PartSpec {
   const { controlPlane, serviceRange } = instance.addresses;
   const pki = (name: string): string => join(instance.folder, 'pki', name);
@@ -146,7 +149,7 @@ export function apiserver(instance: Instance): PartSpec {
       '--enable-admission-plugins=NodeRestriction',
       `--admission-control-config-file=${webhookClientFile(instance, 'admission.yaml')}`,
       '--allow-privileged=true',
-      // Debian's etcd is too old for it: the API server would refuse watches from version 0, which kwok sends.
+      // Debian's etcd is too old for this feature: the API server would reject watches from version 0, which kwok uses.
       '--feature-gates=WatchList=false',
       `--audit-policy-file=${controlPlaneFile(instance, 'audit-policy.yaml')}`,
       `--audit-log-path=${join(instance.folder, 'audit.log')}`,
@@ -157,7 +160,10 @@ export function apiserver(instance: Instance): PartSpec {
   };
 }
 
-/** The controller manager: also namespaces, garbage and ServiceAccounts, so it is needed without nodes, too. */
+/**
+ * The controller manager. It also handles namespaces, garbage collection and ServiceAccounts, so it is needed without
+ * nodes, too.
+ */
 export function controllerManager(instance: Instance, options: ControlPlaneOptions): PartSpec {
   const kubeconfig = controlPlaneFile(instance, 'kube-controller-manager.kubeconfig');
   const pki = (name: string): string => join(instance.folder, 'pki', name);
@@ -178,7 +184,7 @@ export function controllerManager(instance: Instance, options: ControlPlaneOptio
       `--cluster-signing-key-file=${pki('ca.key')}`,
       `--node-monitor-grace-period=${options.nodeMonitorGraceSeconds}s`,
       '--enable-hostpath-provisioner=true',
-      // Its default of 20 calls a second makes its own start take five seconds.
+      // With the default of 20 calls a second its own start takes five seconds.
       '--kube-api-qps=300',
       '--kube-api-burst=500',
       `--flex-volume-plugin-dir=${controlPlaneFile(instance, 'volume-plugins')}`,
@@ -201,7 +207,7 @@ export function scheduler(instance: Instance): PartSpec {
       `--authentication-kubeconfig=${kubeconfig}`,
       `--authorization-kubeconfig=${kubeconfig}`,
       '--leader-elect=false',
-      // With its default of 50 calls a second it would be what takes longest in a fleet of thousands.
+      // With the default of 50 calls a second it would be the bottleneck with thousands of pods.
       '--kube-api-qps=500',
       '--kube-api-burst=1000',
       '--profiling=false',
@@ -225,24 +231,25 @@ export function controlPlaneProxy(instance: Instance, debian: DebianTools): Part
     place: 'control-plane',
     argv: [toolPath('kube-proxy'), `--config=${file}`],
     env: debian.env,
-    // It waits half a minute for a Node of its name before it works without.
+    // It waits half a minute for a Node of its name before it continues without one.
     ready: { kind: 'alive' },
     fingerprint: fingerprintOf(config),
   };
 }
 
-/** Temporal's development server: one process with its UI, on a file, so that killing it loses nothing. */
+/** Temporal's development server: one process with its UI, stored in a file, so that killing it loses nothing. */
 export function temporal(instance: Instance): PartSpec {
   return temporalServer(instance, {
     place: 'control-plane',
-    // Its services dial each other on 127.0.0.1 whatever they are told to listen on; the namespace is the fence.
+    // Its services connect to each other on 127.0.0.1 whatever address they listen on; the network namespace isolates
+    // it.
     address: '0.0.0.0',
     uiAddress: instance.addresses.controlPlane,
     ports: controlPlanePorts,
   });
 }
 
-/** The same on the machine itself, for Windlass beside an external cluster. */
+/** The same on the machine itself, for Windlass with an external cluster. */
 export function temporalOnMachine(instance: Instance): PartSpec {
   return temporalServer(instance, {
     place: 'machine',
@@ -264,11 +271,11 @@ function temporalServer(
   const folder = join(instance.folder, 'temporal');
   mkdirSync(folder, { recursive: true });
   const settings = [
-    // Its defaults make each hop of a workflow wait up to 50 ms.
+    // With the defaults, each task of a workflow may wait up to 50 ms.
     ...['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`),
-    // What the worker asks for and can do itself comes with the answer to its workflow task.
+    // Activities that the worker can run itself are returned in the answer to its workflow task.
     'system.enableActivityEagerExecution=true',
-    // A node polls its queue by one poll, which would be at one of four partitions.
+    // A node has one poller, which would poll one of four partitions.
     ...['Read', 'Write'].map((way) => `matching.numTaskqueue${way}Partitions=1`),
   ];
   return {
@@ -279,7 +286,7 @@ function temporalServer(
       ...['server', 'start-dev', '--db-filename', join(folder, 'temporal.db'), '--log-level', 'warn'],
       ...['--ip', where.address, '--port', String(where.ports.temporal)],
       ...['--ui-ip', where.uiAddress, '--ui-port', String(where.ports.ui)],
-      // One append for each transaction instead of a journal file of its own; what was written outlives any process.
+      // One append per transaction instead of a separate journal file; committed data survives the process.
       ...['journal_mode=wal', 'synchronous=normal'].flatMap((pragma) => ['--sqlite-pragma', pragma]),
       ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),
     ],
@@ -287,7 +294,7 @@ function temporalServer(
   };
 }
 
-/** The image registry that every node uses as the mirror of all others. */
+/** The image registry that every node uses as the mirror of all registries. */
 export function registry(instance: Instance, debian: DebianTools): PartSpec {
   const address = `${instance.addresses.controlPlane}:${controlPlanePorts.registry}`;
   const config = stringify({
@@ -324,7 +331,7 @@ export function portForwards(instance: Instance): PartSpec {
   };
 }
 
-/** kube-proxy's configuration at one address; `name` need not be a Node. */
+/** kube-proxy's configuration for one address; `name` need not be a Node. */
 export function proxyConfigText(instance: Instance, name: string, address: string, kubeconfig: string): string {
   return stringify({
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
@@ -336,17 +343,17 @@ export function proxyConfigText(instance: Instance, name: string, address: strin
     metricsBindAddress: '127.0.0.1:10249',
     clientConnection: { kubeconfig },
     clusterCIDR: instance.addresses.podRange,
-    // Zero leaves the kernel's own limits, which belong to the machine.
+    // Zero keeps the kernel's limits, which belong to the machine.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   });
 }
 
-/** A file of the control plane's own. */
+/** A file of the control plane. */
 export function controlPlaneFile(instance: Instance, name: string): string {
   return join(instance.folder, 'control-plane', name);
 }
 
-/** First match wins: everything that Windlass's roles and administrators do, and every write by anybody. */
+/** The first match wins: everything that Windlass's roles and administrators do, and every write by any client. */
 const auditPolicy = {
   apiVersion: 'audit.k8s.io/v1',
   kind: 'Policy',

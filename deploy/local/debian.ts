@@ -1,5 +1,5 @@
-// Debian packages, unpacked into the cache: nothing is installed, so no service starts and the machine stays as it was.
-// apt names what it would have to install, which is just the packages themselves and the libraries that are missing here.
+// Debian packages, unpacked into the cache: nothing is installed, so no service starts and the machine is not changed.
+// apt resolves what it would have to install: the packages themselves and the missing libraries.
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -29,9 +29,9 @@ const packages = [
   'socat',
 ] as const;
 
-/** The unpacked packages: where their programs are, and what those need around them. */
+/** The unpacked packages: their programs, and the environment that these need. */
 export interface DebianTools {
-  /** Goes in front of PATH: kubelet, kube-proxy, containerd and CNI look their helpers up there. */
+  /** Precedes PATH: kubelet, kube-proxy, containerd and CNI look up their helpers there. */
   readonly binFolders: readonly string[];
   readonly cniFolder: string;
   readonly etcd: string;
@@ -39,11 +39,11 @@ export interface DebianTools {
   readonly runc: string;
   readonly registry: string;
   readonly busybox: string;
-  /** PATH, library and plug-in folders for every program that may run one of these. */
+  /** PATH, library and plug-in folders for every program that may run one of them. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Fetches and unpacks what the cache lacks. */
+/** Fetches and unpacks the packages that are missing in the cache. */
 export async function ensureDebianTools(progress: Progress): Promise<DebianTools> {
   const folder = cacheFolderFor(packages);
   if (!existsSync(folder)) {
@@ -73,7 +73,7 @@ async function fetchInto(folder: string): Promise<void> {
   try {
     await run('apt-get', download, { env });
   } catch {
-    // Package lists may be missing or older than the archive.
+    // Package lists may be missing or outdated.
     await run('apt-get', ['update', '--quiet', '-o', 'APT::Sandbox::User=root'], { env });
     await run('apt-get', download, { env });
   }
@@ -81,14 +81,14 @@ async function fetchInto(folder: string): Promise<void> {
   const root = join(work, 'root');
   const files = readdirSync(archives).filter((file) => file.endsWith('.deb'));
   for (const file of files) await run('dpkg', ['-x', join(archives, file), root]);
-  // Kept so that a person can see what is in use; the key of the folder does not depend on it.
+  // For people who want to see what is used; the key of the folder does not depend on it.
   writeFileSync(join(work, 'packages.txt'), `${files.map((file) => decodeURIComponent(file)).join('\n')}\n`);
   rmSync(archives, { recursive: true });
   await linkIptables(work);
   renameSync(work, folder);
 }
 
-/** Makes `iptables` and its relatives mean the back end that this kernel has, which `update-alternatives` would do. */
+/** Makes `iptables` and related commands use the back end of this kernel, like `update-alternatives`. */
 async function linkIptables(folder: string): Promise<void> {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
@@ -151,7 +151,7 @@ function libraryEnv(folder: string): Record<string, string> {
   };
 }
 
-/** One folder for each list of packages and release: libraries of one release do not fit another. */
+/** One folder per list of packages and release: libraries of one release do not work with another. */
 function cacheFolderFor(names: readonly string[]): string {
   const release = readFileSync('/etc/os-release', 'utf8');
   if (!/^ID(_LIKE)?=.*(debian|ubuntu)/m.test(release)) {

@@ -1,5 +1,5 @@
-// A cluster worker with other workflow code than the one that takes its place runs on beside it, until no operation needs its
-// code any more. So it is in a cluster, and so a change of workflow code is tried with operations that are under way.
+// When a cluster worker with other workflow code is replaced, the old one continues beside the new one until no
+// operation needs its code, as in a real cluster. So changes of workflow code can be tried while operations run.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { buildIdOf } from '../../workers/workflow-bundle.ts';
@@ -12,10 +12,10 @@ import { pause } from './wait.ts';
 const worker = 'worker';
 const draining = `${worker}-`;
 
-/** So long a command waits for operations to move; afterwards they go on moving without it. */
+/** How long a command waits for operations to move; afterwards they continue to move without it. */
 const patienceMs = 90_000;
 
-/** Where the worker of an instance serves health and metrics: not where one does that is being drained. */
+/** The port for health and metrics of an instance's worker, which differs from that of a draining one. */
 export function workerPort(instance: Instance, first: number): number {
   const taken = workersOf(instance).flatMap(({ name, ready }) =>
     name !== worker && ready.kind === 'http' ? [Number(new URL(ready.url).port)] : [],
@@ -25,7 +25,7 @@ export function workerPort(instance: Instance, first: number): number {
   return ownPort ?? [first, first + 1000, first + 2000].find((port) => !taken.includes(port)) ?? first;
 }
 
-/** Sets the running worker aside when this one is to take its place and has other workflow code. Answers whether it did. */
+/** Sets the running worker aside if its replacement has other workflow code. Returns whether it did. */
 export function setAside(instance: Instance, next: PartSpec): boolean {
   const running = workersOf(instance).find(({ name }) => name === worker);
   const [before, after] = [running && workflowBuild(running), workflowBuild(next)];
@@ -35,8 +35,8 @@ export function setAside(instance: Instance, next: PartSpec): boolean {
 }
 
 /**
- * Ends the workers that were set aside and whose code no operation needs any more. One that is needed for longer runs on;
- * the next `up` looks again.
+ * Stops set-aside workers whose code no operation needs. One that is still needed keeps running; the next `up` checks
+ * again.
  */
 export async function endDrained(instance: Instance, progress: Progress): Promise<void> {
   const setAsides = workersOf(instance).filter(({ name }) => name !== worker);
@@ -45,7 +45,7 @@ export async function endDrained(instance: Instance, progress: Progress): Promis
   const { versionState } = await import('../../workers/worker-versions.ts');
   const connection = await Connection.connect({ address: `127.0.0.1:${instance.ports.temporal}` });
   const client = new Client({ connection });
-  /** Those that are pinned to the build, and any number while it is the current version. */
+  /** Runs that are pinned to the build, and infinity while it is the current version. */
   const needing = async (build: string): Promise<number> => {
     const { isCurrent = false, runs = 0 } = (await versionState(client, build)) ?? {};
     return isCurrent ? Number.POSITIVE_INFINITY : runs;
@@ -67,10 +67,10 @@ export async function endDrained(instance: Instance, progress: Progress): Promis
   }
 }
 
-/** The number of operations that are left when none is, or when the time is over. */
+/** Returns the number of remaining operations when it is 0, or when the time is over. */
 async function untilMoved(operations: () => Promise<number>, note: (text: string) => void): Promise<number> {
   const deadline = performance.now() + patienceMs;
-  // one that has just begun is not counted yet
+  // a run that has just started is not counted yet
   for (let quiet = 0; ; ) {
     const left = await operations();
     quiet = left === 0 ? quiet + 1 : 0;
@@ -86,7 +86,7 @@ function workersOf(instance: Instance): readonly PartRecord[] {
   );
 }
 
-/** The build ID of the workflow code that a worker runs; undefined where it has none of its own. */
+/** The build ID of the workflow code of a worker; undefined where it has none of its own. */
 function workflowBuild({ argv }: PartSpec): string | undefined {
   const script = argv.find((argument) => argument.endsWith(`/${worker}.js`));
   const bundle = script && join(dirname(script), 'workflows.js');

@@ -1,4 +1,4 @@
-// `npm run up -- --external`: Windlass's processes on this machine, against a cluster that is not ours.
+// `npm run up -- --external`: Windlass's processes on this machine, with an existing cluster.
 import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -18,21 +18,21 @@ import { canRun, type Role, roleBundles, rolePart, roles, writeRoleAccess } from
 import { run } from './run.ts';
 import { toolPath } from './tools.ts';
 
-/** A cluster that exists already, and how Windlass connects to it. */
+/** An existing cluster, and how Windlass connects to it. */
 export interface ExternalOptions {
-  /** Administrator's access; its current context counts. */
+  /** The administrator's kubeconfig; its current context is used. */
   readonly kubeconfig: string;
   /** Absent: a Temporal of our own on this machine. */
   readonly temporalAddress?: string;
   /** The host at which the API server reaches this machine. Absent: the address of the route to it. */
   readonly webhookHost?: string;
-  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  /** For every role, in addition to those of the local platform. Absent: those of the last `up`. */
   readonly featureGates?: string;
   /** Absent: no daemon. */
   readonly daemon?: { readonly node: string; readonly criSocket: string };
 }
 
-/** What `status` and `down` need to know about an instance without a cluster of its own. */
+/** The data of an instance without its own cluster, for `status` and `down`. */
 export interface ExternalRecord {
   readonly kubeconfig: string;
   readonly apiserver: string;
@@ -44,7 +44,7 @@ export function externalRecord(instance: Instance): ExternalRecord | undefined {
   return readJson<ExternalRecord>(recordFile(instance));
 }
 
-/** Applies manifests to the cluster and runs every role that can run. */
+/** Applies manifests to the cluster and starts every role that can run. */
 export async function startExternal(instance: Instance, options: ExternalOptions, progress: Progress): Promise<void> {
   const cluster = await openCluster(options.kubeconfig);
   try {
@@ -93,7 +93,7 @@ export async function stopExternal(instance: Instance): Promise<void> {
   const names = ['kruise-mutating-webhook-configuration', 'kruise-validating-webhook-configuration'];
   for (const [index, kind] of kinds.entries()) {
     const args = ['delete', '--ignore-not-found', '--request-timeout=20s', kind, names[index] ?? ''];
-    // The cluster may no longer exist, and then there is nothing to delete.
+    // If the cluster no longer exists, there is nothing to delete.
     await run(toolPath('kubectl'), args, { env: { KUBECONFIG: record.kubeconfig } }).catch(() => undefined);
   }
 }
@@ -162,7 +162,7 @@ async function openCluster(kubeconfig: string): Promise<Cluster> {
   };
 }
 
-/** The address that this machine would use toward a server; connecting a datagram socket sends nothing. */
+/** The local address of connections to a server; connecting a datagram socket sends nothing. */
 async function addressToward(server: URL): Promise<string> {
   const host = server.hostname.replace(/^\[|\]$/g, '');
   const { address, family } = isIP(host) ? { address: host, family: isIP(host) } : await lookup(host);

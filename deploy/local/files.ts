@@ -1,8 +1,10 @@
-// Files that other processes read while we write them.
+// Files that other processes may read at any time.
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Makes a file say `text`, in one step; leaves it untouched when it does already, since some programs watch theirs. */
+/**
+ * Replaces a file atomically; leaves it untouched when its content is the same, since some programs watch their files.
+ */
 export function writeFile(file: string, text: string, mode = 0o600): void {
   if (readText(file) === text) return;
   mkdirSync(dirname(file), { recursive: true });
@@ -10,12 +12,12 @@ export function writeFile(file: string, text: string, mode = 0o600): void {
   renameSync(`${file}.new`, file);
 }
 
-/** Like `writeFile`, for values of ours. */
+/** The same for a value as JSON. */
 export function writeJson(file: string, value: unknown): void {
   writeFile(file, `${JSON.stringify(value, undefined, 2)}\n`);
 }
 
-/** Parses a JSON file of ours; `undefined` when it is absent or cannot be read. */
+/** Parses a JSON file; `undefined` when it is absent or invalid. */
 export function readJson<T>(file: string): T | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as T;
@@ -24,7 +26,7 @@ export function readJson<T>(file: string): T | undefined {
   }
 }
 
-/** Files of a folder with their whole path; none when there is no such folder. */
+/** The paths of the files in a folder; empty when it does not exist. */
 export function filesIn(folder: string): string[] {
   try {
     return readdirSync(folder).map((name) => join(folder, name));

@@ -1,11 +1,11 @@
-// Part `ports`: forwards ports of 127.0.0.1 to the control plane's address, which only this machine has a route to.
+// Part `ports`: forwards ports of 127.0.0.1 to the control plane's address, to which only this machine has a route.
 // Arguments: LOCAL-PORT=ADDRESS:PORT ...
 import { connect, createServer } from 'node:net';
 
 for (const rule of process.argv.slice(2)) {
   const [local, address, port] = rule.split(/[=:]/);
   if (!local || !address || !port) throw new Error(`Cannot forward "${rule}": must be LOCAL-PORT=ADDRESS:PORT`);
-  // Half-open, so that one side may end its request and still read the answer.
+  // Half-open, so that a client may end its request and still read the answer.
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     const upstream = connect({ host: address, port: Number(port), allowHalfOpen: true, noDelay: true });
     client.pipe(upstream);

@@ -1,4 +1,4 @@
-// Container images without a container engine: a layer is a tar file made here, pushed by the registry's HTTP API.
+// Container images without a container engine: a layer is a tar file created here, pushed with the registry's HTTP API.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path/posix';
@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { type Header, pack } from 'tar-stream';
 import { Agent, request } from 'undici';
 
-/** One entry of a layer. Paths are relative and have their parents made. */
+/** One entry of a layer. Paths are relative; parent folders are created. */
 export type LayerEntry =
   | { readonly kind: 'folder'; readonly path: string; readonly mode?: number }
   | { readonly kind: 'file'; readonly path: string; readonly content: Buffer; readonly mode?: number }
@@ -28,12 +28,12 @@ export interface Image {
   };
 }
 
-/** A whole file of this machine as an entry of a layer. */
+/** A file of this machine as an entry of a layer. */
 export function fileEntry(path: string, source: string, mode = 0o755): LayerEntry {
   return { kind: 'file', path, content: readFileSync(source), mode };
 }
 
-/** Pushes images to a registry that asks for no credentials. The same contents give the same digest each time. */
+/** Pushes images to a registry without authentication. Equal contents always have the same digest. */
 export async function pushImages(registry: string, images: readonly Image[]): Promise<void> {
   const agent = new Agent();
   try {

@@ -1,5 +1,5 @@
-// An instance is one cluster on this machine. Its name gives the folder in the checkout; its number, claimed in a
-// registry beside the tool cache, gives subnets, link names, cgroups and ports, so that instances never collide.
+// An instance is one cluster on this machine. Its name determines the folder in the checkout; its number, claimed in a
+// registry beside the tool cache, determines subnets, link names, cgroups and ports, so that instances never collide.
 import { rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -10,13 +10,13 @@ import { withLock } from './lock.ts';
 import { type ProcessRef, processRef, processState } from './processes.ts';
 import { run } from './run.ts';
 
-/** The checkout that this file belongs to. */
+/** The checkout of this file. */
 export const repository = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-/** Where built tools, unpacked packages and the registry of instances live: outside every checkout. */
+/** The folder of built tools, unpacked packages and the registry of instances: outside every checkout. */
 export const cacheFolder = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'windlass');
 
-/** One cluster on this machine: where it keeps its files and which addresses it has. */
+/** One cluster on this machine: its folder and its addresses. */
 export interface Instance {
   readonly name: string;
   readonly folder: string;
@@ -27,7 +27,7 @@ export interface Instance {
   readonly addresses: {
     /** The control plane: API server, Temporal, registry and webhooks listen here. */
     readonly controlPlane: string;
-    /** The machine's own end of the link; API servers reach processes of the machine here. */
+    /** The machine's end of the link; API servers reach processes of the machine at this address. */
     readonly machine: string;
     readonly podRange: string;
     readonly serviceRange: string;
@@ -41,12 +41,12 @@ export interface Instance {
     readonly temporal: number;
     readonly ui: number;
     readonly registry: number;
-    /** On the machine itself, for roles that serve an external cluster: health of each role, and admission. */
+    /** On the machine itself, for roles with an external cluster: health of each role, and admission. */
     readonly role: Readonly<Record<'admission' | 'watcher' | 'webhook' | 'worker' | 'daemon', number>>;
   };
 }
 
-/** A node's own addresses. */
+/** The addresses of a node. */
 export interface NodePlace {
   readonly number: number;
   readonly name: string;
@@ -61,11 +61,14 @@ export interface NodePlace {
 /** Ports on the control plane's own address, the same in each instance. */
 export const controlPlanePorts = { apiserver: 6443, temporal: 7233, ui: 8233, registry: 5000, webhook: 9876 } as const;
 
-/** How many nodes the subnets have room for. */
+/** The maximum number of nodes in the subnets. */
 export const maxNodes = 200;
 
 const maxInstances = 100;
-/** All that an instance keeps in its folder except `logs`. The default one's folder also holds the folders of others. */
+/**
+ * All files of an instance in its folder except `logs`. The folder of the default instance also contains the folders of
+ * the others.
+ */
 export const ownEntries = [
   'audit.log',
   'control-plane',
@@ -84,7 +87,7 @@ export const ownEntries = [
 
 const reservedNames: readonly string[] = ['logs', ...ownEntries];
 
-/** The name that the environment gives, checked; `default` when it gives none. */
+/** The instance name in the environment, validated; `default` if there is none. */
 export function instanceName(env: NodeJS.ProcessEnv): string {
   const name = env.WINDLASS_INSTANCE || 'default';
   if (!/^[a-z][a-z0-9-]{0,30}$/.test(name) || reservedNames.includes(name)) {
@@ -120,7 +123,7 @@ export function findInstance(name: string): Instance | undefined {
   return number === undefined ? undefined : describe(name, number);
 }
 
-/** Gives the instance of this name a number that no other living instance of this machine has, then does `work`. */
+/** Assigns a number that no other live instance of this machine has to the instance of this name, then runs `work`. */
 export function claimInstance(name: string, work: () => void): Promise<Instance> {
   return withLock(claimsFolder(), async () => {
     const instance = await claim(name);
@@ -140,7 +143,7 @@ async function claim(name: string): Promise<Instance> {
   for (let number = start; number < maxInstances; number += 1) {
     const taken = claims.find((entry) => entry.number === number);
     if (taken && isLiving(taken)) continue;
-    // Somebody else's network (a VPN, a container engine) must not be hidden by ours.
+    // A network of something else (a VPN, a container engine) must not be hidden by ours.
     if (!taken && routes.split('\n').some((route) => route.startsWith(`10.88.${number}.`))) continue;
     return take(name, number);
   }
@@ -156,7 +159,7 @@ function take(name: string, number: number): Instance {
   return describe(name, number);
 }
 
-/** Gives the number back, and calls `whenLast` when no other instance lives on this machine. */
+/** Frees the number, and calls `whenLast` when there is no other live instance on this machine. */
 export function releaseInstance(instance: Instance, whenLast: () => void): Promise<void> {
   return withLock(claimsFolder(), async () => {
     rmSync(claimFile(instance.number), { force: true });
@@ -186,7 +189,7 @@ function readClaims(): Claim[] {
     .flatMap((claim) => claim ?? []);
 }
 
-/** The number that a folder's instance has; its own copy counts when the registry was cleared under it. */
+/** The number of the instance in a folder; the folder's own copy is used when the registry was cleared. */
 function ownNumber(folder: string): number | undefined {
   const claims = readClaims();
   const claim = claims.find((entry) => entry.folder === folder);
@@ -197,7 +200,7 @@ function ownNumber(folder: string): number | undefined {
 
 const numberFile = 'number.json';
 
-/** A claim whose maker and all of whose processes have died is free to take. */
+/** A claim is free when its creator and all its processes have died. */
 function isLiving({ owner, number }: Claim): boolean {
   return (owner !== undefined && processState(owner) !== undefined) || processesInCgroups(idOf(number)).length > 0;
 }

@@ -1,21 +1,21 @@
-// Kubeconfig files, each complete in itself: certificates and tokens are inside, not beside.
+// Self-contained kubeconfig files: certificates and tokens are embedded.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { writeFile } from './files.ts';
 import type { Instance } from './instance.ts';
 
-/** How the bearer of a kubeconfig proves who it is. */
+/** The credentials in a kubeconfig. */
 export type Credentials =
   | { readonly kind: 'certificate' /** Base name in the instance's `pki` folder. */; readonly file: string }
   | { readonly kind: 'token' /** Read again whenever it has changed. */; readonly tokenFile: string };
 
-/** The API server of an instance, from the machine, the control plane and the nodes alike. */
+/** The URL of an instance's API server, from the machine, the control plane and the nodes alike. */
 export function apiserverUrl(instance: Instance): string {
   return `https://${instance.addresses.controlPlane}:6443`;
 }
 
-/** Writes a kubeconfig for this instance in one step, so that no reader sees half of it. */
+/** Writes a kubeconfig for this instance atomically. */
 export function writeKubeconfig(instance: Instance, file: string, user: string, credentials: Credentials): void {
   const pki = (name: string): string => readFileSync(join(instance.folder, 'pki', name)).toString('base64');
   const identity =

@@ -1,8 +1,9 @@
-// How kwok plays kubelets: what becomes of a node or a pod that is as the stage's selector says. Selectors are jq, templates
-// are Go's. A kubelet of ours: containers run a moment after the pod has a node, follow each change of the spec by a restart
-// (or a resize), are ready at once, and the pod is ready when they and its readiness gates are.
+// How kwok simulates kubelets: what happens to a node or a pod that matches a stage's selector. Selectors are jq,
+// templates are Go's. The simulated kubelet runs containers a moment after the pod has a node, restarts (or resizes)
+// them after each change of the spec, makes them ready at once, and makes the pod ready when they are and its readiness
+// gates are True.
 
-/** A Stage of kwok. */
+/** A Stage object of kwok. */
 export interface Stage {
   readonly apiVersion: 'kwok.x-k8s.io/v1alpha1';
   readonly kind: 'Stage';
@@ -10,7 +11,7 @@ export interface Stage {
   readonly spec: object;
 }
 
-/** How long things take on a played node, in milliseconds; each at random between these. */
+/** How long steps take on a simulated node, in milliseconds; each at random between these. */
 export interface KubeletPace {
   readonly start: Span;
   readonly restart: Span;
@@ -22,7 +23,7 @@ interface Span {
   readonly to: number;
 }
 
-/** About what a kubelet takes for small images that are there already. */
+/** About the times of a kubelet with small images that are on the node already. */
 export const usualPace: KubeletPace = {
   start: { from: 800, to: 1600 },
   restart: { from: 800, to: 1600 },
@@ -74,7 +75,7 @@ function stage(
   given: {
     readonly selector: readonly Expression[];
     readonly delay?: Span;
-    /** Of the status. Absent: the object is deleted. */
+    /** The template of the status. Absent: the object is deleted. */
     readonly template?: string;
   },
 ): Stage {
@@ -99,7 +100,7 @@ function isTrue(key: string): Expression {
   return { key, operator: 'In', values: ['true'] };
 }
 
-/** The spec is newer than what the kubelet has said it has seen; not a change of labels or annotations. */
+/** The spec is newer than the generation that the kubelet has reported; not a change of labels or annotations. */
 const changed = '(.metadata.generation != .status.observedGeneration)';
 
 const ready = '[.status.conditions[]? | select(.type == "Ready") | .status] == ["True"]';
@@ -109,7 +110,7 @@ const gatesOpen =
 
 const now = '{{ Now | Quote }}';
 
-/** Ready as the kubelet calls a pod whose containers are: when all of its gates are open. */
+/** Ready, as a kubelet reports a pod with ready containers: when all of its gates are True. */
 const readyCondition = `{{ $open := true }}
 {{ range $gate := $root.spec.readinessGates }}
 {{ $met := false }}
@@ -142,7 +143,7 @@ function condition(type: string): string {
 }
 
 const nextId = '{{ printf "%s/%s/%d" $root.metadata.uid $item.name $restarts | sha256sum }}';
-/** As containerd tells of an image: under its whole name, by its digest. */
+/** In containerd's format: the full name, with the digest. */
 const image = `
   image: {{ $item.image | Quote }}
   imageID: {{ printf "docker.io/library/%s@sha256:%s" $item.image ($item.image | sha256sum) | Quote }}`;

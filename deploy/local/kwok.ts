@@ -1,4 +1,4 @@
-// Nodes that are objects only: kwok plays their kubelets, so that one machine has room for thousands of pods.
+// Nodes without a real kubelet: kwok simulates it, so that one machine can have thousands of pods.
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { type ApiServer, apply } from './api-server.ts';
@@ -11,15 +11,15 @@ import { stages, usualPace } from './kwok-stages.ts';
 import { fingerprintOf, type PartSpec } from './parts.ts';
 import { toolPath } from './tools.ts';
 
-/** Label of played nodes, and what kwok looks for. */
+/** Label of simulated nodes, by which kwok selects them. */
 export const playedNodeLabel = { key: 'windlass.io/played', value: 'true' } as const;
 
-/** As many as a kubelet takes. */
+/** A kubelet's default. */
 export const podsPerNode = 110;
 
 const port = 10_247;
 
-/** Kwok itself, with an access of its own, so that the audit log tells its calls from others. */
+/** kwok itself, with credentials of its own, so that the audit log distinguishes its calls. */
 export async function kwok(instance: Instance): Promise<PartSpec> {
   await ensureCertificate(join(instance.folder, 'pki'), 'kwok', { name: 'kwok', group: 'system:masters' });
   const kubeconfig = controlPlaneFile(instance, 'kwok.kubeconfig');
@@ -57,12 +57,12 @@ const options = {
   },
 } as const;
 
-/** The name of a played node, from 1. */
+/** The name of a simulated node, from 1. */
 export function playedNode(number: number): string {
   return `played-${number}`;
 }
 
-/** Makes the Node objects of so many played nodes. */
+/** Creates the Node objects of this many simulated nodes. */
 export async function makePlayedNodes(api: ApiServer, count: number): Promise<void> {
   const names = Array.from({ length: count }, (_, index) => playedNode(index + 1));
   for (const name of names) {

@@ -26,7 +26,7 @@ try {
   process.exitCode = 1;
 }
 
-/** The verbs, for one instance. */
+/** The commands, for one instance. */
 function commands(name: string): Command {
   const program = new Command('windlass-local').description('Windlass and a whole cluster on this machine');
 
@@ -183,7 +183,7 @@ function print(now: PlatformStatus): void {
   }
 }
 
-/** A gate that no role would take ends the command before anything is started. */
+/** An invalid gate ends the command before anything is started. */
 function gates(text: string): string {
   try {
     return checkedFeatureGates(text);

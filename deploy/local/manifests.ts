@@ -1,4 +1,4 @@
-// What `deploy/` holds for a cluster, applied to one whose API server reaches the webhook by URL.
+// Applies the manifests in `deploy/` to a cluster whose API server reaches the webhook by URL.
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { toolPath } from './tools.ts';
 
 export type Manifest = Readonly<Record<string, unknown>>;
 
-/** A change of one place of an object, as RFC 6902 has it. */
+/** A replacement at one path of an object (RFC 6902). */
 export interface Replacement {
   readonly op: 'add';
   readonly path: string;
@@ -39,12 +39,12 @@ export async function applyManifests({
   readonly api: ApiServer;
   readonly kubeconfig: string;
   readonly webhookUrl: string;
-  /** From which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
+  /** The address from which the API server calls webhooks. Absent: without the NetworkPolicies of `deploy/network`. */
   readonly apiServerAddress?: string;
   readonly cacheFolder: string;
-  /** As the roles get them. Absent: the defaults. */
+  /** In the format of the roles' option. Absent: the defaults. */
   readonly featureGates?: string;
-  /** The folder whose `deploy` is applied. Absent: that of this checkout. */
+  /** The folder whose `deploy` is applied. Absent: this checkout. */
   readonly root?: string;
 }): Promise<void> {
   const policies = apiServerAddress === undefined ? [] : networkPolicies(apiServerAddress, root);
@@ -52,7 +52,7 @@ export async function applyManifests({
   const items = [...manifestsIn(root, 'rbac', 'crds', 'webhooks'), ...byGate.applied, ...policies].map((object) =>
     reachByUrl(object, webhookUrl),
   );
-  // Namespaces first: kubectl keeps the order.
+  // Namespaces first: kubectl applies in this order.
   items.sort((a, b) => Number(b.kind === 'Namespace') - Number(a.kind === 'Namespace'));
   if (items.length === 0) return;
   for (const item of items) await replaceRegistration(api, item);
@@ -72,7 +72,7 @@ export async function applyManifests({
   );
 }
 
-/** The rights that take a feature gate: those that these gates turn on, and the others. */
+/** The rights that depend on a feature gate: those of gates that are on, and the others. */
 export function gateManifests(
   featureGates: string,
   root = repository,
@@ -111,10 +111,10 @@ export function reachByUrl(object: Manifest, url: string): Manifest {
 }
 
 /**
- * What of a registration has to be replaced as a whole before the manifest can be applied: the conversion of a CRD that
- * goes through a Service or that the manifest does not have, and webhooks that go through a Service or that the manifest
- * does not name and the webhook process does not add. OpenKruise leaves both. Empty: server-side apply does the rest, and what the webhook process has written
- * (its caBundle) stays.
+ * The parts of a registration that must be replaced as a whole before the manifest can be applied: the conversion of a
+ * CRD that uses a Service or that the manifest lacks, and webhooks that use a Service or that neither the manifest nor
+ * the webhook process defines. OpenKruise leaves both. Empty: server-side apply does the rest, and what the webhook
+ * process has written (its caBundle) stays.
  */
 export function registrationReplacements(present: Manifest, wanted: Manifest): readonly Replacement[] {
   if (wanted.kind === 'CustomResourceDefinition') {
@@ -145,7 +145,7 @@ async function replaceRegistration(api: ApiServer, wanted: Manifest): Promise<vo
   await call(api, 'PATCH', `${path}?fieldManager=windlass-local`, replacements, 'application/json-patch+json');
 }
 
-/** The NetworkPolicies of `deploy/network`, with the address of the API server in place of the placeholder. */
+/** The NetworkPolicies of `deploy/network`, with the API server's address instead of the placeholder. */
 function networkPolicies(apiServerAddress: string, root = repository): readonly Manifest[] {
   const cidr = `${apiServerAddress}/${isIPv6(apiServerAddress) ? 128 : 32}`;
   const text = JSON.stringify(manifestsIn(root, 'network'));
@@ -161,7 +161,7 @@ function manifestsIn(root: string, ...folders: readonly string[]): readonly Mani
   );
 }
 
-/** Of one file; none when there is no such file. */
+/** The manifests in one file; empty when it does not exist. */
 function manifestsOf(file: string): readonly Manifest[] {
   if (!existsSync(file)) return [];
   return parseAllDocuments(readFileSync(file, 'utf8'))
@@ -169,7 +169,7 @@ function manifestsOf(file: string): readonly Manifest[] {
     .filter(isObject);
 }
 
-/** Absent also where it says that there is none. */
+/** Absent also where the strategy is None. */
 function conversionOf({ spec }: Manifest): unknown {
   const conversion = isObject(spec) ? spec.conversion : undefined;
   return isObject(conversion) && conversion.strategy === 'Webhook' ? conversion : undefined;
@@ -179,7 +179,7 @@ function webhooksOf({ webhooks }: Manifest): readonly Manifest[] {
   return Array.isArray(webhooks) ? webhooks.filter(isObject) : [];
 }
 
-/** Whether this, or what it holds as `webhook`, is reached through a Service. */
+/** Whether this, or its field `webhook`, is reached through a Service. */
 function namesService(value: unknown): boolean {
   if (!isObject(value)) return false;
   const { clientConfig, webhook } = value;

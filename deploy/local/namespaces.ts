@@ -1,5 +1,5 @@
-// The places where parts run: the control plane and each node is a `sleep` that holds a network and a mount namespace.
-// Everything here is idempotent: it is run by each `up` and adds what is missing.
+// Where parts run: the control plane and each node are a `sleep` process that holds a network and a mount namespace.
+// Everything here is idempotent: each `up` runs it and adds what is missing.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,7 +13,7 @@ import { waitFor } from './wait.ts';
 /** Where a part runs: on the machine itself, or in the namespaces `control-plane` or `node-N`. */
 export type Place = 'machine' | 'control-plane' | `node-${number}`;
 
-/** Stands in the environment of each process that an instance starts, so that none is ever lost. */
+/** In the environment of each process that an instance starts, so that all can be found. */
 export function marker(instance: Instance): string {
   return `WINDLASS_INSTANCE_FOLDER=${instance.folder}`;
 }
@@ -24,7 +24,7 @@ export function holderOf(instance: Instance, place: Place): ProcessRef | undefin
   return ref && processState(ref) ? ref : undefined;
 }
 
-/** Every place that was ever made for this instance. */
+/** Every place that was ever created for this instance. */
 export function recordedHolders(instance: Instance): { readonly place: string; readonly ref: ProcessRef }[] {
   return filesIn(join(instance.folder, 'namespaces')).flatMap((file) => {
     const ref = readJson<ProcessRef>(file);
@@ -32,7 +32,7 @@ export function recordedHolders(instance: Instance): { readonly place: string; r
   });
 }
 
-/** Puts a command line into a place. */
+/** The command line that runs another one in a place. */
 export function commandIn(instance: Instance, place: Place, argv: readonly string[]): readonly string[] {
   if (place === 'machine') return argv;
   const holder = holderOf(instance, place);
@@ -40,26 +40,26 @@ export function commandIn(instance: Instance, place: Place, argv: readonly strin
   return ['nsenter', `--net=/proc/${holder.pid}/ns/net`, `--mount=/proc/${holder.pid}/ns/mnt`, ...argv];
 }
 
-/** Makes the control plane's namespaces, the bridge that joins the nodes, and the link to this machine. */
+/** Creates the control plane's namespaces, the bridge that connects the nodes, and the link to this machine. */
 export async function makeControlPlane(instance: Instance): Promise<void> {
   const { controlPlane, machine } = instance.addresses;
   const { pid } = await makeHolder(instance, 'control-plane');
   await runIn(instance, 'control-plane', [
     ...bindMounts(instance, join(instance.folder, 'control-plane'), { run: '/run' }),
     ...networkBasics,
-    // An address of its own: otherwise it takes one of its ports', and changes it under everybody when that port goes.
+    // A fixed address: otherwise the bridge uses one of its ports', which changes when that port is removed.
     'ip link show br0 >/dev/null 2>&1 || ip link add br0 address 02:57:4c:00:00:01 type bridge',
     `ip addr replace ${controlPlane}/24 dev br0`,
     'ip link set br0 up',
   ]);
   const link = instance.id;
   await shell([
-    // A link whose other end is in the namespace of a control plane that died is of no use.
+    // A link whose other end was in the namespace of a dead control plane is useless.
     `nsenter --net=/proc/${pid}/ns/net ip link show machine >/dev/null 2>&1 || { ip link del ${link} 2>/dev/null || true; ` +
       `ip link add ${link} type veth peer name machine netns ${pid}; }`,
     `ip addr replace ${machine}/24 dev ${link}`,
     `ip link set ${link} up`,
-    // Raised for the kubelets; never lowered below what the machine has.
+    // Raised for the kubelets; never lowered.
     'test "$(cat /proc/sys/fs/inotify/max_user_instances)" -ge 8192 || echo 8192 > /proc/sys/fs/inotify/max_user_instances',
   ]);
   await runIn(instance, 'control-plane', [
@@ -69,7 +69,7 @@ export async function makeControlPlane(instance: Instance): Promise<void> {
   ]);
 }
 
-/** Makes a node's namespaces, its own folders behind the standard paths, its link into the bridge, its cgroup. */
+/** Creates a node's namespaces, its own folders at the standard paths, its link to the bridge, its cgroup. */
 export async function makeNode(instance: Instance, node: NodePlace, nodeCount: number): Promise<void> {
   makeNodeCgroup(node.cgroup);
   const place: Place = `node-${node.number}`;
@@ -105,7 +105,7 @@ export async function removeLinks(instance: Instance): Promise<void> {
   rmSync(join(instance.folder, 'namespaces'), { recursive: true, force: true });
 }
 
-/** Makes the folders that will be mount points where the machine has none; call it while holding the instances' lock. */
+/** Creates missing folders on the machine that will be mount points; call it while holding the instances' lock. */
 export function makeMountPoints(): void {
   const made = readJson<readonly string[]>(mountPointsFile) ?? [];
   const missing: string[] = [];
@@ -117,11 +117,11 @@ export function makeMountPoints(): void {
   if (missing.length > 0) writeJson(mountPointsFile, [...made, ...missing]);
 }
 
-/** Removes the empty folders that had to be made on the machine as mount points; only when no instance is left. */
+/** Removes the empty folders that were created on the machine as mount points; only when no instance is left. */
 export function removeMountPoints(): void {
   const made = readJson<readonly string[]>(mountPointsFile) ?? [];
   for (const folder of [...made].reverse()) {
-    // Removing it would take the mount away from a process that has one there, such as another user's instance.
+    // Removing it would remove the mount of a process that has one there, such as another user's instance.
     if (findProcesses((pid) => hasMount(pid, folder)).length > 0) continue;
     try {
       rmdirSync(folder);
@@ -142,10 +142,10 @@ const nodeFolders = {
   containers: '/var/log/containers',
 } as const;
 
-/** There is no name server: look-ups fail at once, and never reach the machine's own. */
+/** There is no name server: lookups fail at once, and never reach the machine's own. */
 const resolverConfig = 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n';
 
-/** Where the controller manager makes volumes of the default StorageClass: the same for all nodes of an instance. */
+/** The folder for volumes of the default StorageClass: the same for all nodes of an instance. */
 const volumesFolder = '/tmp/hostpath_pv';
 
 const mountPointsFile = join(cacheFolder, 'instances', 'mount-points');
@@ -195,7 +195,7 @@ function bindMounts(instance: Instance, folder: string, folders: Readonly<Record
   return [
     `if ! test '${first?.source}' -ef '${first?.target}'; then`,
     ...binds.map(({ source, target }) => `  mount --bind '${source}' '${target}'`),
-    // After the bind mounts, so that each is a peer group of its own and mounts of pods are not seen twice.
+    // After the bind mounts, so that each is a separate peer group and mounts of pods do not appear twice.
     '  mount --make-rshared /',
     'fi',
     'mkdir -p /run/lock',

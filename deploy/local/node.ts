@@ -1,4 +1,4 @@
-// The parts of one node. Paths are the standard ones, because each node has its own folders behind them.
+// The parts of one node. Paths are the standard ones, because each node has its own folders mounted there.
 import { statfsSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -12,7 +12,7 @@ import { writeKubeconfig } from './kubeconfigs.ts';
 import { fingerprintOf, type PartSpec } from './parts.ts';
 import { toolPath } from './tools.ts';
 
-/** Writes the node's certificate, kubeconfig and configuration files, and gives its parts in order of start. */
+/** Writes the node's certificate, kubeconfig and configuration files, and returns its parts in start order. */
 export async function nodeParts(instance: Instance, node: NodePlace, debian: DebianTools): Promise<PartSpec[]> {
   const pki = join(instance.folder, 'pki');
   const user = `system:node:${node.name}`;
@@ -94,7 +94,7 @@ function kubeletConfigObject(instance: Instance, node: NodePlace): object {
     registryPullQPS: 0,
     serializeImagePulls: false,
     syncFrequency: '30s',
-    // The disk belongs to the machine: only a really full one may disturb pods.
+    // The disk is the machine's: only a really full one may evict pods.
     evictionHard: {
       'memory.available': '100Mi',
       'nodefs.available': '1%',
@@ -141,13 +141,13 @@ state = "/run/containerd"
 `;
 }
 
-/** overlayfs cannot lie on overlayfs, which is what a checkout inside a container is on. */
+/** overlayfs cannot be on top of overlayfs, which is the file system of a checkout inside a container. */
 function snapshotter(instance: Instance): string {
   const overlayMagic = 0x794c7630;
   return statfsSync(instance.folder).type === overlayMagic ? 'native' : 'overlayfs';
 }
 
-/** `server` names our registry, too, so that an image which it lacks is a quick 404 and not a look-up in the internet. */
+/** `server` is our registry, too, so that a missing image is a quick 404 and not a lookup on the internet. */
 function mirrorConfig(instance: Instance): string {
   const url = `http://${instance.addresses.controlPlane}:${controlPlanePorts.registry}`;
   return `server = "${url}"\n\n[host."${url}"]\n  capabilities = ["pull", "resolve"]\n`;

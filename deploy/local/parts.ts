@@ -1,5 +1,5 @@
-// A part is one process of the platform. Its record says how to start it and which process it is now, so that any
-// command can look at it, stop it, kill it or start it again without knowing what it is.
+// A part is one process of the platform. Its record contains how to start it and its current process, so that any
+// command can inspect, stop, kill or restart it without knowing what it is.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -21,39 +21,42 @@ import {
 } from './processes.ts';
 import { HopelessError, waitFor } from './wait.ts';
 
-/** How to tell that a part works. */
+/** How to check that a part works. */
 type ReadyCheck =
   | { readonly kind: 'http'; readonly url: string }
-  /** Over TLS, as the administrator. */
+  /** An HTTPS request as administrator. */
   | { readonly kind: 'https'; readonly url: string }
   /** A TCP port in the part's own network namespace. */
   | { readonly kind: 'listening'; readonly port: number }
-  /** It runs; when it works does not matter to the others. */
+  /** The process exists; the other parts do not depend on more. */
   | { readonly kind: 'alive' }
-  /** A Unix socket as the part itself sees it. */
+  /** A Unix socket, by its path in the part's mount namespace. */
   | { readonly kind: 'socket'; readonly path: string };
 
-/** How a part is to be run. */
+/** How to run a part. */
 export interface PartSpec {
   readonly name: string;
   readonly place: Place;
   readonly argv: readonly string[];
-  /** Flags for this time only: the next `up` starts the part without them. */
+  /** Extra flags until the next `up`, which starts the part without them. */
   readonly extra?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly ready: ReadyCheck;
-  /** What the part also depends on, such as the contents of its files: when it differs, `up` restarts the part. */
+  /**
+   * A hash of what the part also depends on, such as the contents of its files: when it changes, `up` restarts the
+   * part.
+   */
   readonly fingerprint?: string;
 }
 
 /** A part as it was last started. */
 export interface PartRecord extends PartSpec, ProcessRef {
   readonly since: string;
-  /** `stopped`: it was stopped or killed by a command. */
+  /** `stopped`: a command stopped or killed it. */
   readonly wanted: 'running' | 'stopped';
 }
 
-/** What `status` says about a part. */
+/** A part in the output of `status`. */
 export interface PartStatus {
   readonly name: string;
   readonly pid: number;
@@ -61,7 +64,7 @@ export interface PartStatus {
   readonly since: string;
 }
 
-/** Every part that was ever started in this instance. */
+/** Every part of this instance that was ever started. */
 export function readParts(instance: Instance): PartRecord[] {
   return filesIn(join(instance.folder, 'parts')).flatMap((file) =>
     file.endsWith('.json') ? (readJson<PartRecord>(file) ?? []) : [],
@@ -75,7 +78,7 @@ export function partStatuses(instance: Instance): PartStatus[] {
     .sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
 }
 
-/** Makes the part run as the spec says, and be ready: starts it, or leaves it alone if it runs just so already. */
+/** Ensures that the part runs with this spec and is ready: starts it, or leaves it alone if it does already. */
 export async function ensurePart(instance: Instance, spec: PartSpec): Promise<void> {
   const current = readParts(instance).find((part) => part.name === spec.name);
   if (current && processState(current)) {
@@ -89,7 +92,7 @@ export async function ensurePart(instance: Instance, spec: PartSpec): Promise<vo
   await launch(instance, spec);
 }
 
-/** Starts a part from its record. A part that runs is left alone, unless it is to run with other flags. */
+/** Starts a part from its record. A running part is left alone, unless its flags differ. */
 export async function startPart(instance: Instance, name: string, extra: readonly string[] = []): Promise<void> {
   const part = findPart(instance, name);
   if (processState(part)) {
@@ -100,36 +103,36 @@ export async function startPart(instance: Instance, name: string, extra: readonl
   await launch(instance, extra.length > 0 ? { ...spec, extra } : spec);
 }
 
-/** Ends a part with TERM, and with KILL when it takes longer than 15 s. */
+/** Stops a part with SIGTERM, and with SIGKILL after 15 s. */
 export async function stopPart(instance: Instance, name: string): Promise<void> {
   const part = findPart(instance, name);
   writeRecord(instance, { ...part, wanted: 'stopped' });
   await endProcesses([part], 15);
 }
 
-/** Ends a part with KILL: it gets no chance to clean up. */
+/** Kills a part with SIGKILL: it cannot clean up. */
 export async function killPart(instance: Instance, name: string): Promise<void> {
   await endProcesses([findPart(instance, name)], 0);
 }
 
-/** Holds a part as if its machine had stalled, until `thawPart`. */
+/** Freezes a part, like a stalled machine, until `thawPart`. */
 export function freezePart(instance: Instance, name: string): void {
   const part = findPart(instance, name);
   if (!signal(part, 'SIGSTOP')) throw new Error(`Cannot freeze part "${name}": it does not run`);
 }
 
-/** Lets a frozen part go on. */
+/** Resumes a frozen part. */
 export function thawPart(instance: Instance, name: string): void {
   const part = findPart(instance, name);
   if (!signal(part, 'SIGCONT')) throw new Error(`Cannot thaw part "${name}": it does not run`);
 }
 
-/** Waits until a part that runs works; fails at once when it dies. */
+/** Waits until a running part is ready; fails at once when it dies. */
 export async function partReady(instance: Instance, name: string): Promise<void> {
   await becomesReady(instance, findPart(instance, name), 0);
 }
 
-/** Ends parts that were started by a command which was killed before it could record them. */
+/** Stops parts whose starting command was killed before it could record them. */
 export async function endUnrecordedParts(instance: Instance): Promise<void> {
   const recorded = new Set(readParts(instance).map(({ pid }) => pid));
   const strays = filesIn(join(instance.folder, 'parts')).flatMap((file) => {
@@ -141,12 +144,12 @@ export async function endUnrecordedParts(instance: Instance): Promise<void> {
   await endProcesses(strays, 15);
 }
 
-/** Where a part writes. */
+/** The log file of a part. */
 export function logFile(instance: Instance, name: string): string {
   return join(instance.folder, 'logs', `${name}.log`);
 }
 
-/** Gives a part that runs another name. It goes on as it is, and writes on into its log under that name. */
+/** Renames a running part. It continues running, and writes to the log with its new name. */
 export function renamePart(instance: Instance, name: string, newName: string): void {
   const part = findPart(instance, name);
   writeRecord(instance, { ...part, name: newName });
@@ -156,7 +159,7 @@ export function renamePart(instance: Instance, name: string, newName: string): v
   rmSync(recordFile(instance, name));
 }
 
-/** Ends a part for good: nothing but its log says that it was there. */
+/** Removes a part for good: only its log stays. */
 export async function removePart(instance: Instance, name: string): Promise<void> {
   await stopPart(instance, name);
   for (const file of [recordFile, pidFile]) rmSync(file(instance, name), { force: true });
@@ -178,8 +181,8 @@ async function launch(instance: Instance, spec: PartSpec): Promise<void> {
   const logStart = statSync(log).size;
   const procs = makePartsCgroup(`${instance.id}-parts`);
   const [markerName = '', markerValue = ''] = marker(instance).split('=');
-  // The shell joins the instance's group, says who it is, and then becomes the part: no descendant can be missed, and
-  // no part is lost when we are killed before its record is written.
+  // The shell joins the instance's group, writes its process ID, and then becomes the part: no descendant can be
+  // missed, and the part is found even if we are killed before its record is written.
   const script = 'echo $$ > "$1" && echo $$ > "$2" && shift 2 && exec "$@"';
   const argv = [
     procs,
@@ -190,7 +193,7 @@ async function launch(instance: Instance, spec: PartSpec): Promise<void> {
     detached: true,
     cwd: '/',
     stdio: ['ignore', output, output],
-    // Nothing of the caller's environment: a part must not depend on who started it.
+    // Without the caller's environment: a part must not depend on who started it.
     env: { PATH: standardPath, HOME: '/root', LANG: 'C.UTF-8', ...spec.env, [markerName]: markerValue },
   });
   closeSync(output);
@@ -238,7 +241,7 @@ async function isReady(part: PartRecord, dispatcher: Agent): Promise<boolean> {
     case 'alive':
       return true;
     case 'socket':
-      // Through the part's own root, so that it is found in any mount namespace and under a short path.
+      // By the root folder of the part's process, so that it is found in any mount namespace and under a short path.
       return await accepts(`/proc/${part.pid}/root${part.ready.path}`);
   }
 }
@@ -264,7 +267,7 @@ export function adminAgent(instance: Instance): Agent {
   });
 }
 
-/** Short name of some contents, for `PartSpec.fingerprint`. */
+/** A short hash of contents, for `PartSpec.fingerprint`. */
 export function fingerprintOf(...contents: readonly string[]): string {
   return createHash('sha256').update(contents.join('\0')).digest('hex').slice(0, 16);
 }

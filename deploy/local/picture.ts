@@ -1,4 +1,4 @@
-// `npm run picture`: a recording of a real restart, for the README. What it shows was typed and answered just so.
+// `npm run picture`: a recording of a real restart, for the README. Commands and answers are exactly as shown.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { toolPath } from './tools.ts';
 
 const target = 'docs/images/restart.svg';
 
-/** Records the sample request on the sample pod of an instance, which goes down afterwards unless it was up before. */
+/** Records the sample request on the sample pod of an instance, which is stopped afterwards unless it was up before. */
 export async function recordPicture(name: string, progress: Progress): Promise<void> {
   const wasUp = status(name) !== undefined;
   try {
@@ -31,7 +31,7 @@ export async function recordPicture(name: string, progress: Progress): Promise<v
 type Environment = Readonly<Record<string, string>>;
 
 async function record(env: Environment): Promise<string> {
-  // A new pod: from a container's second restart on, the kubelet backs off.
+  // A new pod: the kubelet backs off from a container's second restart on.
   for (const file of [samples.request, samples.pod]) await kubectl(env, `delete --ignore-not-found -f ${file}`);
   await kubectl(env, `apply -f ${samples.pod}`);
   await kubectl(env, 'wait pod/web --for=condition=Ready --timeout=300s');
@@ -65,7 +65,7 @@ async function typed(env: Environment, command: string): Promise<TerminalLine[]>
   ];
 }
 
-/** Watches until the first column says Completed. Rows that repeat the one before are left out. */
+/** Watches until the first column is Completed. Repeated rows are left out. */
 async function watched(env: Environment, [command, options]: readonly [string, string]): Promise<TerminalLine[]> {
   const startedAtMs = Date.now();
   const child = spawn(toolPath('kubectl'), `${command} ${options}`.split(' '), {
@@ -85,7 +85,7 @@ async function watched(env: Environment, [command, options]: readonly [string, s
   child.kill();
   if (rows.at(-1)?.words[0] !== 'Completed') throw new Error(`kubectl ${command}: ended before the request did`);
 
-  // kubectl widens its columns as it goes.
+  // kubectl widens its columns as it prints.
   const texts = alignedColumns(rows.map(({ words }) => words));
   return [
     { kind: 'typed', atMs: startedAtMs, text: `kubectl ${command} ${options}` },

@@ -1,4 +1,4 @@
-// The local platform as a library: what `npm run up`, `down` and `status` do, and what tests call.
+// The local platform as a library, for `npm run up`, `down` and `status`, and for tests.
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ApiServer, apply, call } from './api-server.ts';
@@ -65,19 +65,19 @@ import { canRun, type Role, roleBundles, roleNames, rolePart, roles, writeRoleAc
 import { ensureTools } from './tools.ts';
 import { waitFor } from './wait.ts';
 
-/** What an instance is to consist of. It only ever grows: what runs already and is not asked for stays. */
+/** The desired content of an instance. It only grows: running parts that are not requested stay. */
 export interface UpOptions {
   /** From `instanceName`. */
   readonly name: string;
-  /** At least this many nodes. None: an API server that accepts pods but runs none. */
+  /** The minimum number of nodes. 0: an API server that accepts pods but runs none. */
   readonly nodes: number;
-  /** Besides, so many nodes whose kubelets are played by kwok. Absent: none. */
+  /** The number of additional nodes that kwok simulates. Absent: none. */
   readonly playedNodes?: number;
-  /** Windlass's own roles as parts. Without: tests run them in their own process. */
+  /** Whether Windlass's roles run as parts. False: tests run them in their own process. */
   readonly windlass: boolean;
   /** Absent: 120. */
   readonly nodeMonitorGraceSeconds?: number;
-  /** For every role, beside those of the local platform. Absent: what the last `up` was given. */
+  /** For every role, in addition to those of the local platform. Absent: those of the last `up`. */
   readonly featureGates?: string | undefined;
   readonly progress: Progress;
 }
@@ -91,12 +91,16 @@ export interface PlatformStatus {
   readonly registry: string;
   readonly temporal: string;
   readonly ui: string;
-  /** Listening on the machine's end of the link makes a process reachable from the API server, as a webhook. */
+  /**
+   * A process that listens on the machine's end of the link is reachable from the API server, for example as a webhook.
+   */
   readonly machine: string;
   readonly parts: readonly PartStatus[];
 }
 
-/** Starts an instance, or repairs it: creates and starts everything that is missing or dead, and changes nothing else. */
+/**
+ * Starts an instance, or repairs it: creates and starts everything that is missing or dead, and changes nothing else.
+ */
 export async function up(options: UpOptions): Promise<PlatformStatus> {
   const { name, progress } = options;
   checkMachine();
@@ -159,7 +163,7 @@ export async function up(options: UpOptions): Promise<PlatformStatus> {
   );
 }
 
-/** Runs Windlass alone, against a cluster that exists already. */
+/** Runs only Windlass, with an existing cluster. */
 export async function upExternal(name: string, options: ExternalOptions, progress: Progress): Promise<PlatformStatus> {
   checkMachine();
   checkedFeatureGates(options.featureGates ?? '');
@@ -182,7 +186,7 @@ export async function upExternal(name: string, options: ExternalOptions, progres
   );
 }
 
-/** Takes an instance down: no process, mount, namespace, link, cgroup or data of it is left, only its logs. */
+/** Removes an instance: all its processes, mounts, namespaces, links, cgroups and data; its logs stay. */
 export async function down(name: string, progress: Progress): Promise<void> {
   const folder = instanceFolder(name);
   await withLock(
@@ -199,7 +203,7 @@ export async function down(name: string, progress: Progress): Promise<void> {
   );
 }
 
-/** What an instance is doing now; `undefined` when it is down. */
+/** The status of an instance; `undefined` when it is down. */
 export function status(name: string): PlatformStatus | undefined {
   const instance = findInstance(name);
   return instance && statusOf(instance);
@@ -249,7 +253,8 @@ async function startControlPlane(
         await apply(api, '/apis/storage.k8s.io/v1/storageclasses/standard', defaultStorageClass);
         await waitFor('namespace kube-system', () => call(api, 'GET', '/api/v1/namespaces/kube-system'));
         await apply(api, '/api/v1/namespaces/kube-system/services/kube-dns', nameService(instance));
-        // Pods are refused until their namespace has this one, and the controller that makes it comes late.
+        // Pods are rejected until their namespace has a ServiceAccount `default`, and the controller that creates it
+        // starts late.
         await waitFor('namespace default', () => call(api, 'GET', '/api/v1/namespaces/default'));
         await apply(api, '/api/v1/namespaces/default/serviceaccounts/default', defaultServiceAccount);
       }),
@@ -295,7 +300,7 @@ async function nodeReady(instance: Instance, name: string): Promise<void> {
   );
 }
 
-/** Applies the manifests and gives the roles that can run; says which cannot. */
+/** Applies the manifests and returns the roles that can run; reports those that cannot. */
 async function prepareRoles(instance: Instance, progress: Progress, source: RoleSource): Promise<Role[]> {
   await applyRoleManifests(instance, progress, source);
   return await withApi(instance, async (api) => {
@@ -334,14 +339,14 @@ export interface RoleSource {
   readonly rolePart: typeof rolePart;
 }
 
-/** What is replaced, one after the other, when a version of Windlass takes the place of another. */
+/** What is replaced, one after the other, when another version of Windlass is installed. */
 export const replaceableParts = ['manifests', ...roleNames] as const;
 
 export type ReplaceablePart = (typeof replaceableParts)[number];
 
 /**
- * Replaces what runs of Windlass in an instance that is up by another version, in this order, and waits for each part to be
- * ready. `keepsWorker`: a worker with other workflow code runs on beside the new one, until `endDrained`.
+ * Replaces Windlass in a running instance by another version, in this order, and waits for each part to be ready.
+ * `keepsWorker`: a worker with other workflow code continues beside the new one, until `endDrained`.
  */
 export async function replaceRoles(
   name: string,
@@ -365,7 +370,7 @@ export async function replaceRoles(
 }
 
 export interface ReplaceOptions {
-  /** Absent: all, the manifests first. */
+  /** Absent: all, manifests first. */
   readonly parts?: readonly ReplaceablePart[];
   readonly keepsWorker?: boolean;
 }
@@ -392,7 +397,7 @@ async function startRole({
   readonly role: Role;
   readonly node: NodePlace | undefined;
   readonly progress: Progress;
-  /** A worker with other workflow code runs on beside the one that takes its place. */
+  /** Whether a worker with other workflow code continues beside its replacement. */
   readonly keepsWorker?: boolean;
 }): Promise<void> {
   const { controlPlane } = instance.addresses;
@@ -423,7 +428,7 @@ async function startRole({
   });
 }
 
-/** Runs `work` with the administrator's access to an instance's API server. */
+/** Calls `work` with the administrator's access to an instance's API server. */
 export async function withApi<T>(instance: Instance, work: (api: ApiServer) => Promise<T>): Promise<T> {
   const dispatcher = adminAgent(instance);
   try {
@@ -441,7 +446,7 @@ async function prepareNamespaces(instance: Instance, nodeCount: number): Promise
   }
 }
 
-/** Ends parts whose namespaces have lost their holder: new ones will be made, and the old ones have no network. */
+/** Stops parts whose namespaces have lost their holder: they have no network, and new namespaces will be created. */
 async function endLost(instance: Instance): Promise<void> {
   const lost = new Set(
     recordedHolders(instance)
@@ -486,10 +491,11 @@ async function checkPorts(instance: Instance, ports: Readonly<Record<string, num
 async function remove(instance: Instance): Promise<void> {
   const roots = recordedHolders(instance);
   const environment = marker(instance);
-  // held, so that what another instance starts meanwhile never looks like ours
+  // held, so that processes of another instance that starts meanwhile never look like ours
   const places = holdMountNamespaces(roots.map(({ ref }) => ref));
   try {
-    // Four ways to find them, because any one may have been lost in a crash. New ones may come while we look.
+    // Four ways to find them, because any one may have been lost in a crash. Repeated, because new ones may start
+    // meanwhile.
     for (let found = 1; found > 0; ) {
       const byRecord: ProcessRef[] = [...readParts(instance), ...roots.map(({ ref }) => ref)];
       const byCgroup = processesInCgroups(instance.id);

@@ -1,5 +1,5 @@
-// Processes as /proc shows them. A process is named by its ID *and* its start time, so that an ID which the kernel has
-// given to another process in the meantime is never signalled.
+// Processes in /proc. A process is identified by its ID *and* its start time, so that a process that reuses the ID is
+// never signalled.
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { pause } from './wait.ts';
 
@@ -10,7 +10,7 @@ export interface ProcessRef {
   readonly startTime: string;
 }
 
-/** What a living process is doing; `undefined` when it has ended (a zombie has ended). */
+/** The state of a process; `undefined` when it has exited (a zombie has exited). */
 export function processState(ref: ProcessRef): 'running' | 'frozen' | undefined {
   const stat = readStat(ref.pid);
   if (stat?.startTime !== ref.startTime) return undefined;
@@ -18,13 +18,13 @@ export function processState(ref: ProcessRef): 'running' | 'frozen' | undefined 
   return stat.state === 'T' ? 'frozen' : 'running';
 }
 
-/** The process that has this ID now. */
+/** The process with this ID now. */
 export function processRef(pid: number): ProcessRef | undefined {
   const stat = readStat(pid);
   return stat && { pid, startTime: stat.startTime };
 }
 
-/** Sends a signal, and says whether the process was there to get it. */
+/** Sends a signal, and returns whether the process existed. */
 export function signal(ref: ProcessRef, name: NodeJS.Signals): boolean {
   if (!processState(ref)) return false;
   try {
@@ -35,11 +35,13 @@ export function signal(ref: ProcessRef, name: NodeJS.Signals): boolean {
   }
 }
 
-/** Ends processes: TERM, then KILL for those that are left after `graceSeconds`; returns when all have ended. */
+/**
+ * Stops processes: SIGTERM, then SIGKILL for those that are left after `graceSeconds`; returns when all have exited.
+ */
 export async function endProcesses(refs: readonly ProcessRef[], graceSeconds: number): Promise<void> {
   for (const ref of refs) {
     signal(ref, graceSeconds > 0 ? 'SIGTERM' : 'SIGKILL');
-    signal(ref, 'SIGCONT'); // a frozen process takes its signals when it thaws
+    signal(ref, 'SIGCONT'); // a frozen process handles signals only when it resumes
   }
   const killAt = performance.now() + graceSeconds * 1000;
   const giveUpAt = killAt + 120_000;
@@ -53,7 +55,7 @@ export async function endProcesses(refs: readonly ProcessRef[], graceSeconds: nu
     throw new Error(`Cannot end processes ${left.map(({ pid }) => pid).join(', ')}: SIGKILL had no effect`);
 }
 
-/** Every process for which `matches` is true; kernel threads and ourselves left out. */
+/** Every process for which `matches` is true, except kernel threads and this process. */
 export function findProcesses(matches: (pid: number) => boolean): ProcessRef[] {
   const found: ProcessRef[] = [];
   for (const entry of readdirSync('/proc')) {
@@ -65,7 +67,7 @@ export function findProcesses(matches: (pid: number) => boolean): ProcessRef[] {
   return found;
 }
 
-/** The namespace a process is in, as the kernel names it; `undefined` when the process is gone. */
+/** The namespace of a process, by the kernel's identifier; `undefined` when the process is gone. */
 export function namespaceOf(pid: number | 'self', kind: 'net' | 'mnt'): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/${kind}`);
@@ -74,15 +76,15 @@ export function namespaceOf(pid: number | 'self', kind: 'net' | 'mnt'): string |
   }
 }
 
-/** Mount namespaces by the names of the kernel, which stay theirs until `release`. */
+/** Mount namespaces by the kernel's identifiers, which stay theirs until `release`. */
 export interface HeldNamespaces {
   readonly names: ReadonlySet<string>;
   release(): void;
 }
 
 /**
- * The mount namespaces of these processes, of those that live. The kernel gives the name of a namespace whose last process
- * has ended to the next one that anybody makes; of one that is held it does not.
+ * The mount namespaces of these processes, if they are alive. The kernel may reuse the identifier of a namespace whose
+ * last process has exited, but not that of a held one.
  */
 export function holdMountNamespaces(refs: readonly ProcessRef[]): HeldNamespaces {
   const files = refs.flatMap((ref) => {
@@ -91,7 +93,7 @@ export function holdMountNamespaces(refs: readonly ProcessRef[]): HeldNamespaces
       if (processState(ref)) return [file];
       closeSync(file);
     } catch {
-      // it has ended
+      // it has exited
     }
     return [];
   });
@@ -103,7 +105,7 @@ export function holdMountNamespaces(refs: readonly ProcessRef[]): HeldNamespaces
   };
 }
 
-/** Whether something is mounted at this path, as a process sees it. */
+/** Whether there is a mount at this path in the process's mount namespace. */
 export function hasMount(pid: number, path: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/mountinfo`, 'utf8').includes(` ${path} `);
@@ -112,7 +114,7 @@ export function hasMount(pid: number, path: string): boolean {
   }
 }
 
-/** Whether `NAME=VALUE` stands in the environment that a process was started with. */
+/** Whether a process was started with `NAME=VALUE` in its environment. */
 export function hasEnvironment(pid: number, entry: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(entry);
@@ -130,7 +132,7 @@ export function commandOf(pid: number): string {
   }
 }
 
-/** Whether anybody listens on a TCP port in the network namespace of a process. */
+/** Whether a process listens on a TCP port in the network namespace of a process. */
 export function isListening(pid: number | 'self', port: number): boolean {
   return listeningSockets(pid).some((socket) => socket.port === port);
 }
@@ -178,7 +180,7 @@ function openFiles(pid: number): string[] {
 function readStat(pid: number): { state: string; startTime: string } | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in parentheses may hold anything, so count from its end.
+    // The name in parentheses may contain anything, so parsing starts after it.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     const [state, startTime] = [fields[0], fields[19]];
     return state && startTime ? { state, startTime } : undefined;

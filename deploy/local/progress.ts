@@ -1,10 +1,10 @@
-// What a person sees while the platform works: spinners with elapsed time on a terminal, plain lines elsewhere.
+// Progress output of the platform: spinners with elapsed time on a terminal, plain lines elsewhere.
 
-/** Shows named steps as they begin, report and end. */
+/** Prints named steps as they begin, report and end. */
 export interface Progress {
-  /** Shows `label` until `work` ends; `note` adds a word on what it is doing now. */
+  /** Shows `label` until `work` ends; `note` shows what it is doing now. */
   step<T>(label: string, work: (note: (text: string) => void) => Promise<T>): Promise<T>;
-  /** Prints one line that stays. */
+  /** Prints one permanent line. */
   say(text: string): void;
 }
 
@@ -14,12 +14,12 @@ interface RunningStep {
   note: string;
 }
 
-/** Chooses spinners when `out` is a terminal, else plain lines. */
+/** Spinners when `out` is a terminal, otherwise plain lines. */
 export function createProgress(out: NodeJS.WriteStream = process.stderr): Progress {
   return out.isTTY && process.env.TERM !== 'dumb' ? spinners(out) : plainLines(out);
 }
 
-/** Shows nothing; for callers that have a display of their own. */
+/** Prints nothing; for callers with a display of their own. */
 export const silentProgress: Progress = { step: (_label, work) => work(() => undefined), say: () => undefined };
 
 function spinners(out: NodeJS.WriteStream): Progress {
@@ -82,7 +82,7 @@ function plainLines(out: NodeJS.WriteStream): Progress {
     async step(label, work) {
       const startedAtMs = Date.now();
       let note = '';
-      // Only what takes long is worth a line before its end.
+      // A line at the beginning is printed only for slow steps.
       const slow = setInterval(() => {
         out.write(`.. ${label}${note && `: ${note}`} ${seconds(startedAtMs)}\n`);
       }, 30_000).unref();

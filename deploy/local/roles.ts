@@ -1,4 +1,4 @@
-// Windlass's own roles as parts: each in the namespaces where it belongs, each with a ServiceAccount of its own.
+// Windlass's own roles as parts: each in its namespaces, each with a ServiceAccount of its own.
 import { join } from 'node:path';
 import { findRoleBundles, makeRoleBundles, roleFile } from '../roles/bundle.ts';
 import { nodeEnvironment, nodeFlags } from '../roles/entries.ts';
@@ -16,7 +16,7 @@ export interface Role {
   readonly serviceAccount: string;
 }
 
-/** The roles, in no order: each waits for what it needs. */
+/** The roles, in no particular order: each waits for what it needs. */
 export const roles = {
   watcher: { name: 'watcher', serviceAccount: 'windlass-watcher' },
   webhook: { name: 'webhook', serviceAccount: 'windlass-webhook' },
@@ -24,7 +24,7 @@ export const roles = {
   daemon: { name: 'daemon', serviceAccount: 'kruise-daemon' },
 } as const satisfies Record<string, Role>;
 
-/** Where a role runs and what it talks to. */
+/** Where a role runs and what it connects to. */
 export interface RoleSetting {
   /** From `roleBundles`. */
   readonly bundles: string;
@@ -32,30 +32,30 @@ export interface RoleSetting {
   /** Written by `writeRoleAccess`. */
   readonly kubeconfig: string;
   readonly temporalAddress: string;
-  /** The same for every role: what they do depends on each other. */
+  /** The same for every role: their gates must match. */
   readonly featureGates: string;
   /** Serves health and metrics at this `host:port`. */
   readonly healthAddress: string;
-  /** For the webhook: the host in its URL, and where it keeps its certificates. */
+  /** For the webhook: the host in its URL, and the namespace of its certificates. */
   readonly webhook?: {
     readonly host: string;
     readonly port: number;
-    /** Who may call it: PEM file. Absent: it does not know its callers. */
+    /** The CA of its clients, a PEM file. Absent: clients are not authenticated. */
     readonly clientCaFile?: string;
   };
   /** For the daemon. */
   readonly node?: { readonly name: string; readonly socketFolder: string; readonly socketFile?: string };
 }
 
-/** Namespace of Windlass itself. */
+/** The namespace in which Windlass itself runs. */
 export const systemNamespace = 'kruise-system';
 
-/** The folder with the roles as they are deployed, from the sources as they are now; makes it where it is missing. */
+/** The folder with the bundled roles of the current sources; creates it if it is missing. */
 export async function roleBundles(progress: Progress): Promise<string> {
   return findRoleBundles() ?? (await progress.step("Bundles of Windlass's roles", () => makeRoleBundles()));
 }
 
-/** How Node runs a role from such a folder; its own flags come behind. */
+/** The command line that runs a bundled role; its flags are appended. */
 export function roleCommand(role: Role, bundles: string): readonly string[] {
   return [process.execPath, ...nodeFlags, roleFile(bundles, role.name)];
 }
@@ -84,14 +84,14 @@ export function rolePart(role: Role, setting: RoleSetting): PartSpec {
   };
 }
 
-/** Whether a role is known to the cluster that `applyManifests` was given. */
+/** Whether the cluster has the ServiceAccount of a role after `applyManifests`. */
 export async function canRun(api: ApiServer, role: Role): Promise<boolean> {
   return (
     (await find(api, `/api/v1/namespaces/${systemNamespace}/serviceaccounts/${role.serviceAccount}`)) !== undefined
   );
 }
 
-/** Issues a token for the role, bound to the node when one is given, and writes it with the kubeconfig around it. */
+/** Issues a token for the role, bound to the node if one is given, and writes a kubeconfig with it. */
 export async function writeRoleAccess(
   api: ApiServer,
   role: Role,
@@ -128,5 +128,5 @@ async function issueToken(api: ApiServer, role: Role, node: { readonly name: str
   return answer.status.token;
 }
 
-/** Each `up` issues new ones; a cluster that is up for longer than this needs one `up` in between. */
+/** Each `up` issues new tokens; a cluster that is up for longer than this needs another `up` in between. */
 const tokenSeconds = 90 * 24 * 3600;

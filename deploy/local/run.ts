@@ -1,4 +1,4 @@
-// Running a command to its end.
+// Runs a command to its end.
 import { spawn } from 'node:child_process';
 
 /** Options of `run`. */
@@ -6,11 +6,11 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly input?: string;
-  /** Called with each line of standard error as it comes. */
+  /** Called with each line of standard error. */
   readonly onErrorLine?: (line: string) => void;
 }
 
-/** Runs a command and gives its standard output; a failure names the command and quotes its last words. */
+/** Runs a command and returns its standard output; a failure names the command and quotes the end of its output. */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
@@ -28,7 +28,7 @@ export function run(command: string, args: readonly string[], options: RunOption
       const line = chunk.trim().split('\n').at(-1);
       if (line) options.onErrorLine?.(line);
     });
-    child.stdin.on('error', () => undefined); // a command that does not read its input is no failure
+    child.stdin.on('error', () => undefined); // a command that does not read its input has not failed
     child.stdin.end(options.input ?? '');
     child.once('error', (error) => reject(new Error(`Cannot run ${command}: ${error.message}`)));
     child.once('close', (code, signal) => {

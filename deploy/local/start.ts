@@ -1,4 +1,4 @@
-// `npm start`: everything, then the sample request on a sample pod, watched live, and what to try next.
+// `npm start`: starts everything, then the sample request on a sample pod, watched live, and prints what to try next.
 import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { parse } from 'yaml';
@@ -9,7 +9,7 @@ import type { Progress } from './progress.ts';
 import { toolPath } from './tools.ts';
 import { waitFor } from './wait.ts';
 
-/** Brings the platform up and shows it at work; false when the sample request did not end well. */
+/** Starts the platform and demonstrates it; false when the sample request failed. */
 export async function start(name: string, progress: Progress, featureGates?: string): Promise<boolean> {
   const platform = await up({ name, nodes: 2, windlass: true, progress, featureGates });
   const instance = findInstance(name);
@@ -47,7 +47,7 @@ interface Request {
   };
 }
 
-/** What `npm start` shows, in the repository. */
+/** The samples of `npm start`, in the repository. */
 export const samples = {
   pod: 'deploy/samples/pod-three-containers.yaml',
   request: 'deploy/samples/container-recreate-request.yaml',
@@ -63,7 +63,7 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
   const requestPath = `${requests}/${requestSample.metadata.name}`;
 
   const before = await progress.step(`Pod ${podSample.metadata.name} (${samples.pod})`, async () => {
-    // From an earlier start: a request is carried out once, and a pod may have ended.
+    // From an earlier start: a request is carried out once, and a pod may have completed.
     if (await find(api, requestPath)) await call(api, 'DELETE', requestPath);
     await waitFor('deletion of the previous request', async () => !(await find(api, requestPath)));
     const pod = await find<Pod>(api, podPath);
@@ -100,7 +100,7 @@ async function showRestart(api: ApiServer, progress: Progress): Promise<{ ok: bo
   return { ok, podUid: before.metadata.uid };
 }
 
-/** Follows one container until the request is done with it. */
+/** Prints the progress of one container until the request is done with it. */
 async function showContainer(
   {
     name,

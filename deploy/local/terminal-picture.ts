@@ -1,18 +1,18 @@
-// A terminal session as a picture: SVG text on a box of its own, which follows the reader's choice of light or dark.
+// A terminal session as an SVG picture, with the reader's choice of light or dark.
 
-/** One line of a session: what was typed, or what came back, and when. */
+/** One line of a session: input or output, and its time. */
 export interface TerminalLine {
   readonly kind: 'typed' | 'answered';
   readonly atMs: number;
   readonly text: string;
 }
 
-/** Everything that a picture shows. */
+/** The content of a picture. */
 export interface TerminalSession {
-  /** For those who cannot see it. */
+  /** The text alternative. */
   readonly title: string;
   readonly lines: readonly TerminalLine[];
-  /** Below the session. */
+  /** The text below the session. */
   readonly footer: string;
 }
 
@@ -20,7 +20,7 @@ const fontSize = 13;
 const characterWidth = 7.8;
 const lineHeight = 20;
 const margin = 20;
-/** Columns that the time of day takes up, with the gap behind it. */
+/** The width of the time of day in columns, with a gap. */
 const timeWidth = 12;
 
 /** Draws a session. The same session gives the same text, and sessions of equal lengths differ in their words only. */
@@ -42,7 +42,7 @@ export function terminalPicture({ title, lines, footer }: TerminalSession): stri
   ].join('\n');
 }
 
-/** Lays rows of words out anew, so that each word stands under the head of its column. */
+/** Aligns the words of rows with the heads of their columns. */
 export function alignedColumns(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -77,7 +77,7 @@ const meanings: Readonly<Record<string, 'busy' | 'good' | 'dim'>> = {
 
 function drawnLine(line: TerminalLine, y: number): string {
   const time = `<tspan class="dim" x="${margin}">${new Date(line.atMs).toISOString().slice(11, 21)}</tspan>`;
-  // Each group has a place of its own: columns stay straight whatever font the reader has.
+  // Each group has a position of its own: columns stay aligned with any font.
   const groups = [...shownText(line).matchAll(/\S+(?: \S+)*/g)].map(({ 0: text, index }) => {
     const x = round(margin + (timeWidth + index) * characterWidth);
     const meaning = line.kind === 'typed' ? 'typed' : (meanings[text] ?? (isHead(text) ? 'dim' : undefined));

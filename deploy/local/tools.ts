@@ -1,5 +1,5 @@
-// Go programs at pinned versions, built once into the cache. Each folder of `tools/` is a Go module; its key is made
-// from the files that pin what is built, so a changed version gets a folder of its own and old ones stay usable.
+// Go programs at pinned versions, built once into the cache. Each folder of `tools/` is a Go module; its key is a hash
+// of the files that pin the versions, so a changed version has a folder of its own and old ones stay usable.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,10 +25,10 @@ const tools: readonly Tool[] = [
   { module: 'kwok', name: 'kwok', path: 'sigs.k8s.io/kwok/cmd/kwok' },
 ];
 
-/** Only what measures large fleets needs them, so other starts do not build them. */
+/** Needed only for tests of large fleets, so other starts do not build them. */
 const onDemand: readonly string[] = ['kwok'];
 
-/** Names of the programs that `toolPath` knows. */
+/** The names of the programs for `toolPath`. */
 export type ToolName =
   | 'kube-apiserver'
   | 'kube-controller-manager'
@@ -40,14 +40,17 @@ export type ToolName =
   | 'pause'
   | 'kwok';
 
-/** Where a tool is once it is built. */
+/** The path of a tool after it is built. */
 export function toolPath(name: ToolName): string {
   const tool = tools.find((candidate) => candidate.name === name);
   if (!tool) throw new Error(`No tool "${name}"`);
   return join(moduleCache(tool.module), name);
 }
 
-/** Builds what the cache lacks of these, or of all that every instance needs. Two starts at once build it once. */
+/**
+ * Builds those of these tools, or of all that every instance needs, that are missing in the cache. Two concurrent
+ * starts build them once.
+ */
 export async function ensureTools(progress: Progress, names?: readonly ToolName[]): Promise<void> {
   if (missingTools(names).length === 0) return;
   await withLock(

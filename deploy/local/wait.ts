@@ -1,6 +1,6 @@
-// Waiting for a condition with a deadline. The machine may stall for minutes, so deadlines here are long.
+// Waits for a condition with a deadline. The machine may stall for minutes, so deadlines are long.
 
-/** Asks `look` until it says something; fails with what was last seen when `seconds` have passed. */
+/** Calls `look` until it returns a value; fails with the last note after `seconds`. */
 export async function waitFor<T>(
   what: string,
   look: () => Promise<T | undefined | false>,
@@ -24,7 +24,7 @@ export async function waitFor<T>(
   }
 }
 
-/** Thrown by a look that knows that waiting longer is of no use. */
+/** Thrown by a `look` that knows that waiting cannot help. */
 export class HopelessError extends Error {}
 
 /** Resolves after so many milliseconds. */

@@ -1,6 +1,6 @@
-// The roles as plain JavaScript, which is how they are deployed and how the local platform runs them. From source each of
-// them loads hundreds of modules, whose types Node takes away with a compiler that it keeps; bundled, a role has about half
-// the memory to itself and is loaded in half the time.
+// The roles as plain JavaScript, as they are deployed and as the local platform runs them. From source, each role loads
+// hundreds of modules whose types Node strips with a compiler that stays in memory; a bundle needs about half the
+// memory and half the start time.
 import { createHash, randomUUID } from 'node:crypto';
 import {
   copyFileSync,
@@ -23,7 +23,10 @@ import { type RoleName, roleEntries } from './entries.ts';
 const root = join(import.meta.dirname, '../..');
 const ownDist = join(root, 'dist');
 
-/** The number of bundles that are kept, the last used ones: an instance that is up may run bundles of other sources. */
+/**
+ * The number of bundles that are kept, the most recently used ones: a running instance may use bundles of other
+ * sources.
+ */
 const kept = 5;
 
 /** The file of a role in a folder of bundles. */
@@ -31,7 +34,7 @@ export function roleFile(folder: string, role: RoleName): string {
   return join(folder, `${role}.js`);
 }
 
-/** The folder with the bundles of the sources as they are now; undefined when it has yet to be made. */
+/** The folder with the bundles of the current sources; undefined when it does not exist yet. */
 export function findRoleBundles(dist = ownDist): string | undefined {
   const folder = currentFolder(dist);
   if (!existsSync(folder)) return undefined;
@@ -40,7 +43,7 @@ export function findRoleBundles(dist = ownDist): string | undefined {
   return folder;
 }
 
-/** Bundles all roles into `dist/roles-FINGERPRINT` unless it exists. The folder appears with all of its files or not at all. */
+/** Bundles all roles into `dist/roles-FINGERPRINT` unless it exists. The folder is created atomically. */
 export async function makeRoleBundles(dist = ownDist): Promise<string> {
   const folder = currentFolder(dist);
   const part = `${folder}.${randomUUID()}`;
@@ -49,7 +52,7 @@ export async function makeRoleBundles(dist = ownDist): Promise<string> {
     if (currentFolder(dist) !== folder) return await makeRoleBundles(dist); // the sources have changed meanwhile
     renameSync(part, folder);
   } catch (error) {
-    if (!existsSync(folder)) throw error; // else another process was faster
+    if (!existsSync(folder)) throw error; // another process was faster
   } finally {
     rmSync(part, { recursive: true, force: true });
   }
@@ -57,7 +60,7 @@ export async function makeRoleBundles(dist = ownDist): Promise<string> {
   return folder;
 }
 
-/** Bundles all roles into a folder, with every file that they read at run time but for Temporal's native core. */
+/** Bundles all roles into a folder, with every file that they read at run time except Temporal's native core. */
 async function writeRoleBundles(folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true });
   const inSources = (file: string) => join(root, file);
@@ -69,12 +72,12 @@ async function writeRoleBundles(folder: string): Promise<void> {
     },
     outdir: folder,
     bundle: true,
-    splitting: true, // what several roles need is one file, and what is imported late is loaded late
+    splitting: true, // shared code is in shared files, and dynamic imports stay dynamic
     platform: 'node',
     target: 'node22',
     format: 'esm',
-    // Node keeps the text of what it runs, so comments and indentation cost memory. Names stay as they are, and lines short
-    // enough to find a place by; the maps are read only by a Node that is told to use them.
+    // Node keeps the source text in memory, so comments and indentation cost memory. Names are kept, and lines are
+    // short enough to locate an error; source maps are read only with Node's option.
     minifyWhitespace: true,
     minifySyntax: true,
     keepNames: true,
@@ -87,7 +90,7 @@ async function writeRoleBundles(folder: string): Promise<void> {
     plugins: [temporalParts],
     logLevel: 'warning',
   });
-  // Otherwise Node would have to find out by itself, and would look further up.
+  // Without it Node would search parent folders.
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
   for (const file of readBeside) copyFileSync(inSources(file), join(folder, file.slice(file.lastIndexOf('/') + 1)));
   const workflows = readFileSync(await workflowBundle(), 'utf8');
@@ -96,21 +99,23 @@ async function writeRoleBundles(folder: string): Promise<void> {
 
 const workflowThread = 'workflow-thread';
 
-/** What modules look for in their own folder, which in a bundle is that of the bundle. */
+/** Files that modules read from their own folder, which in a bundle is that of the bundle. */
 const readBeside = [
   'daemon/cri/runtime.proto',
   'daemon/cri/content.proto',
   'node_modules/source-map/lib/mappings.wasm',
 ] as const;
 
-/** What packages that are CommonJS expect to be there. */
+/** Globals that CommonJS packages expect. */
 const commonJsBanner = [
   'import { createRequire as createRequireOf } from "node:module";',
   'const require = createRequireOf(import.meta.url);',
   'const { filename: __filename, dirname: __dirname } = import.meta;',
 ].join('\n');
 
-/** Temporal's SDK finds two things by their place in its packages, and loads a bundler that a deployed role never uses. */
+/**
+ * Temporal's SDK finds two files by their paths in its packages, and loads a bundler that a deployed role never uses.
+ */
 const temporalParts: Plugin = {
   name: 'parts of Temporal',
   setup({ onLoad }) {
@@ -138,7 +143,10 @@ const temporalParts: Plugin = {
   },
 };
 
-/** A workflow bundle whose source map has no copy of the sources: a worker would hold it twice. Stack traces need none. */
+/**
+ * A workflow bundle whose source map has no copy of the sources: a worker would hold it twice, and stack traces do not
+ * need it.
+ */
 function withoutSourceTexts(bundle: string): string {
   const mark = '//# sourceMappingURL=data:application/json;charset=utf-8;base64,';
   const at = bundle.lastIndexOf(mark);
@@ -148,7 +156,7 @@ function withoutSourceTexts(bundle: string): string {
   return `${bundle.slice(0, at)}${mark}${Buffer.from(short).toString('base64')}\n`;
 }
 
-/** Its name changes with everything that goes into the bundles, and with how they are made. */
+/** Its name is a hash of everything that goes into the bundles, and of how they are built. */
 function currentFolder(dist: string): string {
   const folders = ['api', 'kube', 'workflows', 'activities', 'workers', 'watcher', 'daemon', 'deploy/roles'];
   const sources = globSync(
@@ -160,7 +168,7 @@ function currentFolder(dist: string): string {
   return join(dist, `roles-${hash.digest('hex').slice(0, 16)}`);
 }
 
-/** Removes the least recently used bundles, also those of workflows alone, and what a killed process has left. */
+/** Removes the least recently used bundles, including those of workflows alone, and remains of killed processes. */
 function removeUnused(dist: string): void {
   const anHourAgoMs = Date.now() - 3_600_000;
   const made = readdirSync(dist)

@@ -1,4 +1,4 @@
-/** The source file with which each role of Windlass starts. */
+/** The entry point of each role of Windlass. */
 export const roleEntries = {
   watcher: 'watcher/main.ts',
   webhook: 'watcher/admission/main.ts',
@@ -7,15 +7,15 @@ export const roleEntries = {
   all: 'workers/all.ts',
 } as const;
 
-/** A process of Windlass, as the first argument of the image names it. */
+/** A role, as the image's first argument names it. */
 export type RoleName = keyof typeof roleEntries;
 
 /**
- * What Node is told when it runs a bundled role, here and in the image. Left to itself it lets garbage grow to tens of
- * megabytes before it sweeps, and in the worker twice; with a quarter of that a burst takes as much time as without. The
- * other flag lets a role sweep when it has nothing else to do.
+ * Node's flags for a bundled role, here and in the image. By default Node collects garbage only after tens of
+ * megabytes, and in the worker in two heaps; with a quarter of that, a burst takes the same time. The other flag lets a
+ * role collect garbage when it is idle.
  */
 export const nodeFlags: readonly string[] = ['--max-semi-space-size=4', '--expose-gc'];
 
-/** And the C library: to give back what a burst has taken. By itself it keeps twice the largest piece ever freed. */
+/** For the C library: return freed memory to the system. By default it keeps twice the largest piece ever freed. */
 export const nodeEnvironment: Readonly<Record<string, string>> = { MALLOC_TRIM_THRESHOLD_: '131072' };

@@ -1,4 +1,4 @@
-// What the image runs: `role.js ROLE [flags]` becomes that role, whose bundle lies beside this one.
+// The entry point of the image: `role.js ROLE [flags]` loads the bundle of that role from its own folder.
 import { roleEntries } from './entries.ts';
 
 const [role = ''] = process.argv.splice(2, 1);

@@ -1,4 +1,4 @@
-// The thread of a bundled worker that runs its workflows: Temporal's, which besides gives memory back.
+// The workflow thread of a bundled worker: Temporal's, which also returns memory to the system.
 import '@temporalio/worker/lib/workflow/workflow-worker-thread.js';
 import { sweepWhenQuiet } from '../../workers/sweep.ts';
 

@@ -54,7 +54,7 @@ const server = container('app', {
     `mkdir -p /www && echo "$(hostname) $(cat /etc/busybox-version)" > /www/index.html
      trap 'exit 0' TERM; httpd -p 8080 -h /www; sleep 99999 & wait`,
   ],
-  // whether it is ready is its own business: a loaded node is to take no pod out of service
+  // readiness does not depend on the load: a loaded node must not take a pod out of service
   readinessProbe: { httpGet: { path: '/', port: 8080 }, periodSeconds: 1, timeoutSeconds: 30 },
 });
 
@@ -113,7 +113,7 @@ describeAlone('a CloneSet in use', () => {
       });
     };
     try {
-      metrics.use(namespace, 50); // half of what two pods ask for, as it is to be
+      metrics.use(namespace, 50); // half of what two pods request, which is the target
       await cluster.kube.create(autoscalers, {
         metadata: { namespace, name: 'web' },
         spec: {
@@ -153,9 +153,9 @@ const recordedRevisions = (moment: Moment) =>
   recorded<readonly ControllerRevision[]>(`cloneset-${moment === '1-created' ? '1-created' : '3-updating'}-revisions`);
 
 /**
- * What OpenKruise left behind at one moment, in a namespace of its own: the set with its status, its revisions, and pods
- * with the recorded names, labels, annotations, specs and gates. The pods are real: nodes and volumes of the recording are
- * left out, and what kubelets and daemons say is said anew by those of this cluster.
+ * What OpenKruise left at one moment, in a namespace of its own: the CloneSet with its status, its revisions, and pods
+ * with the recorded names, labels, annotations, specs and gates. The pods are real: nodes and volumes of the recording
+ * are left out, and statuses come from the kubelets and daemons of this cluster.
  */
 class Legacy {
   readonly moment: Moment;
@@ -177,7 +177,7 @@ class Legacy {
       metadata: { ...ref, labels, annotations },
       spec: recordedSet('1-created').spec,
     });
-    // as it came about, so that the generation is the recorded one
+    // so that the generation is the recorded one
     if (of.generation !== 1) await cluster.kube.patch(cloneSets, ref, 'merge', { spec: { template: spec.template } });
     await cluster.kube.patch(cloneSets, ref, 'merge', { status }, { subresource: 'status' });
 
@@ -210,7 +210,7 @@ class Legacy {
     return legacy;
   }
 
-  /** Waits until the pods are as ready as they were, and remembers them. */
+  /** Waits until the pods are as ready as in the recording, and remembers them. */
   async ready(): Promise<void> {
     const wasServing = new Map(recordedPods(this.moment).map((pod) => [pod.metadata.name, isServing(pod)]));
     this.#before = await waitFor(`the pods of ${this.moment}`, async (see) => {
@@ -250,7 +250,7 @@ class Legacy {
     return factsOf(items);
   }
 
-  /** Which containers of the pods that were there are others now: `web-s8g7h main`. */
+  /** Which containers of the recorded pods were replaced: `web-s8g7h main`. */
   async replaced(): Promise<readonly string[]> {
     const now = await this.pods();
     return [...this.#before].flatMap(([name, before]) => {
@@ -263,7 +263,7 @@ class Legacy {
     });
   }
 
-  /** What was to be replaced when the recording was made. */
+  /** Containers that still had to be replaced at the time of the recording. */
   toReplace(): readonly string[] {
     return recordedPods(this.moment).flatMap(({ metadata, spec }) =>
       spec.containers.flatMap(({ name, image }) => (image === 'busybox:1.34' ? [`${metadata.name} ${name}`] : [])),
@@ -277,13 +277,13 @@ function factsOf(revisions: readonly ControllerRevision[]): readonly unknown[] {
     .toSorted((a, b) => a.revision - b.revision);
 }
 
-/** What a pod is to be, without what was decided about this one of it. */
+/** The spec of a pod, without what was decided about this one. */
 function withoutPlace({ nodeName: _node, volumes: _volumes, containers, ...spec }: JsonObject): JsonObject {
   const withoutMounts = ({ volumeMounts: _mounts, ...rest }: JsonObject): JsonObject => rest;
   return { ...spec, containers: (containers as JsonObject[]).map(withoutMounts) };
 }
 
-/** What daemons say of the containers of a pod: by name, what each was started from. */
+/** What daemons report about the containers of a pod: by name, what each was started from. */
 function hashesOf({ metadata }: Pod): unknown {
   const told = JSON.parse(metadata.annotations?.['apps.kruise.io/runtime-containers-meta'] ?? '{"containers":[]}') as {
     readonly containers: readonly { readonly name: string; readonly hashes: unknown }[];
@@ -304,7 +304,7 @@ describeAlone('CloneSets that OpenKruise has left', () => {
     }
     const [created, inGrace, half, updated] = all as [Legacy, Legacy, Legacy, Legacy];
 
-    // what had begun is finished, and nothing is done twice
+    // work in progress is completed, and nothing is done twice
     await Promise.all(
       [inGrace, half].map(async (legacy) => {
         const { status } = await legacy.until(3);
@@ -312,7 +312,7 @@ describeAlone('CloneSets that OpenKruise has left', () => {
         expect(await legacy.replaced()).toEqual(legacy.toReplace());
       }),
     );
-    // what was complete is left alone, and goes on from where it is
+    // what was complete is left alone, and continues from there
     await Promise.all(
       [created, updated].map(async (legacy) => {
         await legacy.patch({ spec: { replicas: 4 } });
@@ -323,7 +323,7 @@ describeAlone('CloneSets that OpenKruise has left', () => {
     );
     for (const legacy of all) expect(await legacy.revisions()).toEqual(factsOf(recordedRevisions(legacy.moment)));
 
-    // and the change that was made then is the same change now
+    // and the change from that time is the same change now
     const strategy = { maxUnavailable: '100%', inPlaceUpdateStrategy: { gracePeriodSeconds: 0 } };
     const { template } = recordedSet('4-updated').spec;
     await created.patch({ spec: { template, updateStrategy: { rollingUpdate: strategy } } });

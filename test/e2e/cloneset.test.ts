@@ -31,7 +31,7 @@ function isOpen({ status }: Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === inPlaceReadinessGate && is === 'True') ?? false;
 }
 
-/** Whether the kubelet tells of another image than the pod has by now. */
+/** Whether the kubelet reports another image than the pod's spec has. */
 function isOutdated({ spec, status }: Pod): boolean {
   const [wanted] = spec.containers;
   const told = status?.containerStatuses?.find(({ name }) => name === wanted?.name);
@@ -81,7 +81,7 @@ describeTogether('a CloneSet', () => {
     const watch = await watchFleet(fleet.kube, fleet.namespace, (pod) => {
       if (isOpen(pod) && !isServing(pod) && isOutdated(pod)) early.add(pod.metadata.name);
     });
-    // a node that is held up misses the next pass of its kubelet, and has its next chance in the next update
+    // a delayed node misses the next sync of its kubelet, and has its next chance in the next update
     for (let round = 1; early.size === 0 && round <= 20; round++) {
       await fleet.update(round % 2 === 1 ? images.new : images.old);
       await fleet.untilUpdated(3);
@@ -91,7 +91,7 @@ describeTogether('a CloneSet', () => {
   });
 
   it.concurrent('updates containers of higher launch priority first', async () => {
-    // what admission makes of KRUISE_CONTAINER_PRIORITY
+    // the variables that admission adds for KRUISE_CONTAINER_PRIORITY
     const env = (priority: string) => ({
       env: [
         {
@@ -181,7 +181,7 @@ describeTogether('a CloneSet', () => {
     }
     fleet.neverFewerReady(3);
   });
-  /** A roll-out of four pods of which the next can never become ready: it stops at the first. */
+  /** A roll-out of four pods of which the next one can never become ready: it stops at the first. */
   async function stuck(): Promise<Fleet> {
     const fleet = await fleetOf({ replicas: 4, spec: { minReadySeconds: 3600 } });
     await fleet.update(images.new);
@@ -193,11 +193,11 @@ describeTogether('a CloneSet', () => {
     const fleet = await stuck();
     await fleet.operation.signal('pause', { by: 'ann' });
     await fleet.waitsFor('PausedByOperator');
-    // the pause counts before the order stands in the set
+    // the pause takes effect before the order is in the annotation
     await fleet.until('the one who ordered it', ({ status }) =>
       /of 4 pods are of revision web-.*ordered by ann/.test(status?.waitingFor?.unblock ?? ''),
     );
-    // from now on nothing but the pause holds it
+    // from now on only the pause holds it
     await fleet.patch({ spec: { minReadySeconds: 0 } });
     await fleet.until('what has begun to end', (set) => set.status?.availableReplicas === 4);
     expect(fleet.ofImage(images.new)).toHaveLength(1);
@@ -308,7 +308,7 @@ describeAlone('an update of twenty pods', () => {
     fleet = await fleetOf({ replicas: 20, rollingUpdate, containers: [container('app')] });
   });
 
-  /** Updates all pods while somebody disturbs; judged by every event of the watch. */
+  /** Updates all pods during a disturbance; checked at every event of the watch. */
   async function updateDuring(disturb: (image: string) => Promise<void>): Promise<void> {
     const image = restarts % 2 === 0 ? images.new : images.old;
     await fleet.update(image);
@@ -339,7 +339,7 @@ describeAlone('an update of twenty pods', () => {
 
   it('disturbs no further pod while Temporal is away, replaces those that are lost, and goes on afterwards', async () => {
     const image = restarts % 2 === 0 ? images.new : images.old;
-    // it gets no further than its budget, however late Temporal goes
+    // it is limited by its budget, even if Temporal is stopped late
     await fleet.update(image, { minReadySeconds: 3600 });
     await waitFor('a few pods', () => fleet.ofImage(image).length >= 4);
     await local.part.kill('temporal');
@@ -361,7 +361,7 @@ describeAlone('an update of twenty pods', () => {
   });
 });
 
-/** For what has to be seen not to happen: there is nothing to wait for. */
+/** For a test that something does not happen: there is no condition to wait for. */
 function later(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);

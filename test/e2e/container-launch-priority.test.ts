@@ -19,15 +19,15 @@ afterAll(async () => {
   await cluster.close();
 });
 
-/** When the present instance of a container started, in milliseconds since 1970; the kubelet tells whole seconds. */
+/** When the present instance of a container started, in milliseconds since 1970; the kubelet reports whole seconds. */
 function startedAt(pod: Pod, name: string): number {
   const status = pod.status?.containerStatuses?.find((container) => container.name === name);
   return Date.parse(status?.state?.running?.startedAt ?? '');
 }
 
 /**
- * The only pod of a namespace, made from this manifest or by somebody else, with its containers held. Admission that is
- * late is passed over, so a pod that it has not seen goes and is made anew.
+ * The only pod of a namespace, created from this manifest or by a controller, with its containers held. If admission
+ * was too late to see the pod, it is deleted and created again.
  */
 async function admittedPod(namespace: string, manifest?: string): Promise<Pod> {
   return await waitFor('a pod that admission has seen', async (see) => {
@@ -59,7 +59,7 @@ async function isCompleted(pod: Pod): Promise<Pod> {
   });
 }
 
-/** The ordered sample, whose first container does not become ready before somebody opens its gate. */
+/** The ordered sample, whose first container becomes ready only when the test opens its gate. */
 async function gatedSample(): Promise<object> {
   const { spec, ...pod } = parse(await sample('launch-ordered.yaml')) as Pod & { readonly spec: object };
   const [first, ...others] = spec.containers;
@@ -89,7 +89,7 @@ describeTogether('the order in which containers start', () => {
     // the proxy needs two seconds to be ready
     expect(app - proxy).toBeGreaterThanOrEqual(2000);
     expect(logger).toBeGreaterThanOrEqual(app);
-    // left alone, the kubelet tries a held container every 10 to 15 s
+    // by itself, the kubelet retries a held container every 10 to 15 s
     console.log(`proxy ready → app: at most ${app - proxy - 2000} ms; app → logger: ${logger - app} ms`);
 
     const barrier = await barrierOf(pod);

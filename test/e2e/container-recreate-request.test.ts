@@ -29,14 +29,14 @@ async function completed(namespace: string, name: string): Promise<ContainerRecr
   });
 }
 
-/** How often a container had been started again: a loaded kubelet may do that before anything is asked of it. */
+/** How often a container was restarted: a loaded kubelet may restart it before the request. */
 function restartsOf({ status }: Pod, name: string): number {
   return status?.containerStatuses?.find((container) => container.name === name)?.restartCount ?? 0;
 }
 
 /**
- * How often each container was started since the pod was found ready, that start included, by the runtime's own list,
- * once the newest instance of each runs and the kubelet tells of it. All older ones have to be dead at any time.
+ * How often each container was started since the pod was ready, that start included, from the runtime's own list, once
+ * the newest instance of each runs and the kubelet reports it. All older ones have to be dead at any time.
  */
 async function startsOf(pod: Pod): Promise<Record<string, number>> {
   const besideEachOther: string[] = [];
@@ -52,7 +52,7 @@ async function startsOf(pod: Pod): Promise<Record<string, number>> {
     const after = await cluster.get<Pod>('pod', pod.metadata.namespace ?? '', pod.metadata.name);
     const told = new Set(after.status?.containerStatuses?.map(({ containerID }) => containerID?.split('://')[1]));
     if (![...newest.values()].every(({ id, running }) => running && told.has(id))) return undefined;
-    // the kubelet may have cleared away what has ended; its own count says how many there were
+    // the kubelet may have removed exited containers; its own count says how many there were
     return Object.fromEntries(
       Object.entries(starts).map(([name, count]) => {
         return [name, Math.max(count, restartsOf(after, name) + 1) - restartsOf(pod, name)];
@@ -246,7 +246,7 @@ describe('bad input', () => {
 });
 
 describe('steering', () => {
-  /** A request whose first container never counts as recreated within a test, and whose first container has been stopped. */
+  /** A request whose first container never counts as recreated during a test, and has been stopped. */
   async function openRequest(): Promise<{ namespace: string; pod: Pod }> {
     const { namespace, pod } = await samplePod();
     const manifest = (await sample('container-recreate-request.yaml')).replace(

@@ -24,7 +24,7 @@ afterAll(async () => {
 interface Web {
   readonly namespace: string;
   read(): Promise<Pod>;
-  /** Through the status, as the owner of the pod does. */
+  /** Through the status, like the controller of the pod. */
   setGate(status: 'True' | 'False'): Promise<void>;
   patch(body: object): Promise<void>;
 }
@@ -49,7 +49,7 @@ async function pod(change: (manifest: Pod) => object = (manifest) => manifest): 
   return web;
 }
 
-/** The pod once the report is about what its status shows. */
+/** The pod when the report matches its status. */
 async function reported(web: Web): Promise<Pod> {
   return await waitFor('the daemon to report what runs', async (see) => {
     const found = await web.read();
@@ -59,7 +59,7 @@ async function reported(web: Web): Promise<Pod> {
   });
 }
 
-/** Takes the pod out of service and changes it, as a CloneSet does: one write with the change and its record. */
+/** Takes the pod out of service and changes it, like a CloneSet: one write with the change and its record. */
 async function update(web: Web, tier: string, images: Readonly<Record<string, string>> = {}): Promise<void> {
   await web.setGate('False');
   const now = await web.read();
@@ -84,7 +84,7 @@ async function update(web: Web, tier: string, images: Readonly<Record<string, st
   });
 }
 
-/** The pod once its update is complete by the rule that its owner goes by. */
+/** The pod when its update is complete by the rule of its controller. */
 async function completed(web: Web): Promise<Pod> {
   return await waitFor('the containers to be what they are to be', async (see) => {
     const found = await web.read();
@@ -94,14 +94,14 @@ async function completed(web: Web): Promise<Pod> {
   });
 }
 
-/** How often each container was started, by the runtime's own list. */
+/** How often each container was started, from the runtime's own list. */
 async function startsOf(found: Pod): Promise<Record<string, number>> {
   const starts: Record<string, number> = {};
   for (const { name } of await cluster.containersOf(found)) starts[name] = (starts[name] ?? 0) + 1;
   return starts;
 }
 
-/** Waits until the present instance of a container has written this: it runs a moment before it has. */
+/** Waits until the present instance of a container has logged this: it runs a moment before it has. */
 async function logs({ namespace }: Web, name: string, text: string): Promise<void> {
   await waitFor(`${name} to write ${text}`, async (see) => {
     return see(await cluster.ok(['logs', 'web', '-c', name, '-n', namespace])) === text;
@@ -136,7 +136,7 @@ describeTogether('an update of labels that containers have in their environment'
   it.concurrent('ND-27, ND-29, IPU-48: restarts each of them once, by whom it concerns, and no other', async () => {
     const web = await pod();
     const before = await web.read();
-    // in service nothing follows a label
+    // while in service, nothing follows a label
     await web.patch({ metadata: { labels: { tier: 'bronze' } } });
     await update(web, 'gold', { proxy: 'busybox:1.36' });
     const after = await completed(web);
@@ -146,7 +146,7 @@ describeTogether('an update of labels that containers have in their environment'
     await logs(web, 'app', 'app is gold\n');
     await logs(web, 'proxy', 'proxy is gold\n');
     await waitFor('the Event', async (see) => see(await stopsSaid(web)).length > 0);
-    // the other one was the kubelet's, for its image
+    // the other one was replaced by the kubelet, because of its image
     expect(await stopsSaid(web)).toEqual(['Stopping containerID containerd://app by container meta restarter']);
     await web.setGate('True');
     await cluster.readyPod(web.namespace, 'web');

@@ -22,13 +22,13 @@ export interface FleetOptions {
   readonly containers?: readonly JsonObject[];
 }
 
-/** A container that runs until it is told to end. */
+/** A container that runs until it is stopped. */
 export function container(name: string, more: JsonObject = {}): JsonObject {
   const command = ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`];
   return { name, image: images.old, command, ...more };
 }
 
-/** Where fleets live. */
+/** The environment of fleets. */
 export interface FleetWorld {
   readonly cluster: Cluster;
   readonly temporal: Client;
@@ -50,7 +50,7 @@ export class Fleet {
     this.replicas = set.spec.replicas ?? 1;
   }
 
-  /** Applied, and all pods ready. */
+  /** Applies the CloneSet, and waits until all pods are ready. */
   static async create(world: FleetWorld, options: FleetOptions = {}): Promise<Fleet> {
     const { cluster } = world;
     const namespace = await cluster.newNamespace();
@@ -96,7 +96,7 @@ export class Fleet {
     await this.kube.patch(cloneSets, { namespace: this.namespace, name: 'web' }, 'merge', body);
   }
 
-  /** Another image for the first container. */
+  /** Changes the image of the first container. */
   async update(image: string, more: object = {}): Promise<void> {
     const { spec } = (await this.get()).spec.template as { spec: { containers: JsonObject[] } };
     const [first, ...others] = spec.containers;
@@ -109,8 +109,8 @@ export class Fleet {
   }
 
   /**
-   * Waits until the set is so, and the recorded watch of its pods has seen it, too. What the status says counts only once
-   * it is about the spec of now.
+   * Waits until the CloneSet fulfils a condition, and the recorded watch of its pods shows it, too. The status counts
+   * only when it is about the current spec.
    */
   async until(what: string, holds: (set: CloneSet) => boolean): Promise<CloneSet> {
     const found = await waitFor(what, async (see) => {
@@ -148,7 +148,7 @@ export class Fleet {
     return [...this.pods()].flatMap(([name, { spec }]) => (spec.containers[0]?.image === image ? [name] : []));
   }
 
-  /** What must not change when pods are updated in place, and what must. */
+  /** What must not change in an in-place update, and what must. */
   identities(): Readonly<Record<string, unknown>> {
     return Object.fromEntries(
       [...this.pods()].map(([name, { metadata, spec, status }]) => [
@@ -164,7 +164,7 @@ export class Fleet {
     return pod;
   }
 
-  /** The fewest ready pods and the most pods that there were at any moment since the last call. */
+  /** The minimum number of ready pods and the maximum number of pods since the last call. */
   extremes(): { readonly fewestReady: number; readonly mostPods: number } {
     const moments = this.watch.take();
     return {
@@ -173,7 +173,9 @@ export class Fleet {
     };
   }
 
-  /** Fails when fewer pods than these were ready at any moment since the last call, and says what happened then. */
+  /**
+   * Fails when fewer pods than these were ready at any moment since the last call, and reports the moments around it.
+   */
   neverFewerReady(least: number): void {
     const moments = this.watch.take();
     const at = moments.findIndex(({ ready }) => ready < least);
@@ -197,7 +199,7 @@ export class Fleet {
   }
 }
 
-/** How often containers had been started again before anything was asked of them: a loaded kubelet may do that. */
+/** Restart counts from before the test: a loaded kubelet may restart containers. */
 const restartsBefore = new Map<string, number>();
 
 /** How often a container of this pod has been started again since its fleet was complete. */

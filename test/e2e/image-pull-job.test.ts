@@ -68,7 +68,7 @@ async function tagStatus(node: string, image: string, tag = '1'): Promise<ImageT
   return found && currentTagStatus(nodeImage, { name: image, tag: found });
 }
 
-/** Commands a job as soon as its operation runs, which begins after its nodes have been told. */
+/** Sends a command to a job as soon as its operation runs, which begins after its nodes were written. */
 async function command({ uid }: ImagePullJob['metadata'], name: string): Promise<void> {
   await waitFor(`the operation to take ${name}`, async () => {
     await cluster.temporal.workflow.getHandle(pullOnNodesId(uid)).signal(name, { by: 'ann' });
@@ -83,7 +83,7 @@ async function summariesOf(workflowId: string): Promise<readonly string[]> {
   );
 }
 
-/** For each node that has pulled it: the most pulls of this image that were under way at once. */
+/** For each node that has pulled it: the maximum number of concurrent pulls of this image. */
 function mostAtOnce(repository: string): readonly number[] {
   return [...registry.mostAtOnce].filter(([key]) => key.startsWith(`${repository} `)).map(([, count]) => count);
 }
@@ -109,7 +109,7 @@ describeTogether('the samples', () => {
 
     for (const node of ['node-1', 'node-2']) {
       const nodeImage = await cluster.get<NodeImage>('nodeimage', 'default', node);
-      // the other jobs of this file want the same tag, and each has it looked at once more
+      // the other jobs of this file want the same tag, and each has it checked once more
       await waitFor(`${node} to have it`, async (see) => {
         expect(see(await tagStatus(node, 'busybox', '1.36'))).toMatchObject({ phase: 'Succeeded', progress: 100 });
         return true;
@@ -227,7 +227,7 @@ describeTogether('registries', () => {
     console.log(`the daemon took at most ${megabytes.toFixed(0)} MB more, for ${layers.length} answers with a layer`);
     expect(megabytes).toBeLessThan(200);
     expect(layers.filter(({ end }) => end?.whole)).toHaveLength(3);
-    registry.serve('large/app'); // nobody needs all of it any more
+    registry.serve('large/app'); // the rest of it is not needed
   });
 
   it.concurrent('NP-5: a pull that takes long says how far it is, on the NodeImage and with its heartbeats', async () => {
@@ -406,7 +406,7 @@ function pluginFolder(provider: object) {
     answer: (answer: object) =>
       write(`cat <<'END'\n${JSON.stringify({ apiVersion, kind: 'CredentialProviderResponse', ...answer })}\nEND`),
     break: () => write('echo hunter2; echo hunter2 >&2; exit 7'),
-    /** The images that it was asked for. */
+    /** The images for which it was called. */
     calls: () =>
       readFileSync(log, 'utf8')
         .split('\n')

@@ -26,7 +26,7 @@ function container(name: string, script: string, rest: object = {}): object {
   return { name, image, command: ['sh', '-c', script], ...rest };
 }
 
-/** A container that ends with this code when it is stopped, and not before. */
+/** A container that exits with this code when it is stopped, and not before. */
 function sidecar(name: string, exitCode: number, rest: object = {}): object {
   return container(name, `trap 'exit ${exitCode}' TERM; sleep 99999 & wait`, { env: [stops], ...rest });
 }
@@ -36,7 +36,7 @@ async function createPod(namespace: string, name: string, spec: object): Promise
     apiVersion: 'v1',
     kind: 'Pod',
     metadata: { name, namespace },
-    // what ends when it is asked to has the time for it on any machine
+    // long enough for containers that react to SIGTERM, on any machine
     spec: { restartPolicy: 'Never', terminationGracePeriodSeconds: 600, ...spec },
   };
   await cluster.ok(['create', '-f', '-'], JSON.stringify(pod));
@@ -51,7 +51,7 @@ async function finished(namespace: string, name: string): Promise<Pod> {
   });
 }
 
-/** The only pod of a Job, once there is one. */
+/** The only pod of a Job, when it exists. */
 async function podOf(namespace: string): Promise<Pod> {
   return await waitFor('the pod of the job', async () => {
     const text = await cluster.ok(['get', 'pods', '-n', namespace, '-o', 'json']);
@@ -74,7 +74,7 @@ async function eventsOf({ metadata: { namespace = '', uid } }: KubeObject): Prom
   return (JSON.parse(text) as { items: Event[] }).items;
 }
 
-/** Waits for an Event about the pod: they are sent beside the work. */
+/** Waits for an Event about the pod: Events are written asynchronously. */
 async function says(pod: Pod, message: string): Promise<Event> {
   return await waitFor(`an Event "${message}"`, async (see) =>
     see(await eventsOf(pod)).find((event) => event.message.startsWith(message)),
@@ -126,7 +126,7 @@ describeTogether('the end of sidecars', () => {
       const proxy = live.status?.containerStatuses?.find(({ name }) => name === 'proxy');
       return (proxy?.restartCount ?? 0) >= 2 && live;
     });
-    // only the mark lets its exit code not count, so the pod goes on
+    // its exit code is ignored only with the variable, so the pod keeps running
     expect(after.status?.phase).toBe('Running');
     expect(after.status?.conditions?.map(({ type }) => type)).not.toContain('SidecarTerminated');
     const main = after.status?.containerStatuses?.find(({ name }) => name === 'main');
@@ -151,7 +151,7 @@ describeTogether('the end of sidecars', () => {
     expect(ignored.status?.phase).toBe('Succeeded');
     const condition = ignored.status?.conditions?.find(({ type }) => type === 'SidecarTerminated');
     expect(condition).toMatchObject({ status: 'True', message: 'Terminated by Sidecar Terminator' });
-    // JST-21: the kubelet ends what still runs
+    // JST-21: the kubelet stops what still runs
     await waitFor('the ignored sidecar to end', async (see) => {
       const now = see((await cluster.get<Pod>('pod', namespace, 'ignored')).status);
       return now?.phase === 'Succeeded' && now.containerStatuses?.every(({ state }) => state?.terminated !== undefined);
@@ -191,7 +191,7 @@ describeTogether('the end of sidecars', () => {
 
   it.concurrent('JST-12: takes commands by annotation of the pod, where the Job waits until they are given', async () => {
     const namespace = await cluster.newNamespace();
-    // it is paused before its work is done, however slow the machine is
+    // it is paused before its main container completes, however slow the machine is
     const untilAllowed = 'until test -e /tmp/go; do sleep 1; done;';
     const text = (await sample('job-with-sidecar.yaml')).replace('sleep 3;', untilAllowed);
     expect(text).toContain(untilAllowed);

@@ -21,14 +21,14 @@ import { isLate, unlessLate } from '../support/patience.ts';
 import { connectToTemporal } from '../support/temporal-connection.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** What a command said. */
+/** The output of a command. */
 export interface Answer {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** One instance of a container, as the runtime of its node tells of it. */
+/** One instance of a container, in the runtime of its node. */
 export interface RuntimeContainer {
   readonly id: string;
   readonly name: string;
@@ -36,15 +36,15 @@ export interface RuntimeContainer {
   readonly running: boolean;
 }
 
-/** A cluster with real nodes and Windlass on it, as a person at its keyboard has it. */
+/** A cluster with real nodes and Windlass, with the tools of a user. */
 export interface LocalCluster {
   readonly kubeconfig: string;
-  /** Where a process of this machine has to listen to be reached by the API server. */
+  /** The address at which the API server reaches processes of this machine. */
   readonly machine: string;
   readonly temporal: Client;
-  /** Runs kubectl as the administrator; a failure is an answer, unless it is that somebody was late: then it is asked again. */
+  /** Runs kubectl as administrator; a failure is an answer, except for timeouts, which are retried. */
   kubectl(args: readonly string[], input?: string): Promise<Answer>;
-  /** Runs kubectl and returns what it printed; a failure is an error that quotes it. */
+  /** Runs kubectl and returns its output; a failure is an error that quotes it. */
   ok(args: readonly string[], input?: string): Promise<string>;
   get<T extends KubeObject>(kind: string, namespace: string, name: string): Promise<T>;
   newNamespace(): Promise<string>;
@@ -57,27 +57,27 @@ export interface LocalCluster {
   readonly part: {
     kill(name: string): Promise<void>;
     stop(name: string): Promise<void>;
-    /** Starts it, anew when flags are given, and waits until it is of use. */
+    /** Starts or, with flags, restarts it, and waits until it is ready. */
     start(name: string, flags?: readonly string[]): Promise<void>;
     freeze(name: string): void;
     thaw(name: string): void;
-    /** Begins to measure the most memory that its process takes, and answers how to ask for it, in MB, above that of now. */
+    /** Starts measuring the peak memory of its process; the returned function returns the growth in MB. */
     measureGrowth(name: string): () => number;
   };
-  /** What the runtime of a node says of an image, `300.1 MiB`; undefined when it is not there. */
+  /** The size of an image in the runtime of a node, `300.1 MiB`; undefined when it does not exist. */
   imageSize(place: Place, reference: string): Promise<string | undefined>;
-  /** Makes busybox under this version known to the registry. */
+  /** Pushes busybox with this version to the registry. */
   pushBusybox(version: string): Promise<void>;
   /** The command line that runs a command in the network of a node. */
   commandIn(place: Place, argv: readonly string[]): readonly string[];
-  /** Runs a shell script in the network of a node, and gives what it printed; how it ends does not matter. */
+  /** Runs a shell script in the network of a node, and returns its output; the exit code is ignored. */
   inNode(place: string, script: string): Promise<string>;
-  /** Every entry that the API server has written about a request so far. */
+  /** All entries of the API server's audit log about a request so far. */
   auditLog(): AsyncIterable<AuditEntry>;
   close(): Promise<void>;
 }
 
-/** Who asked the API server for what. */
+/** An entry of the audit log: who called the API server, and how. */
 export interface AuditEntry {
   readonly user: { readonly username: string; readonly groups?: readonly string[] };
   readonly userAgent?: string;
@@ -106,7 +106,7 @@ export async function localCluster(): Promise<LocalCluster> {
           (verb === 'delete' && answer.stderr.includes('NotFound'));
         return wasLate && isDone ? { ...answer, code: 0 } : answer;
       },
-      // a command in a container may have been carried out
+      // a command in a container may have been run already
       ({ code, stderr }) => code !== 0 && verb !== 'exec' && isLate(stderr),
     );
   }
@@ -181,7 +181,7 @@ export async function localCluster(): Promise<LocalCluster> {
           const text = readFileSync(`/proc/${pid}/status`, 'utf8');
           return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(text)?.[1] ?? Number.NaN) / 1024;
         };
-        writeFileSync(`/proc/${pid}/clear_refs`, '5'); // the peak is that of now
+        writeFileSync(`/proc/${pid}/clear_refs`, '5'); // resets the peak
         const before = megabytes('VmRSS');
         return () => megabytes('VmHWM') - before;
       },
@@ -238,7 +238,7 @@ async function answerOf(
     });
     child.on('error', reject);
     child.on('close', (code) => resolve({ code: code ?? 1, stdout, stderr }));
-    // a command that ends before it has read everything needs no more, and says itself how that went
+    // a command that ends before it has read everything has its own exit code
     child.stdin.on('error', () => undefined);
     child.stdin.end(input);
   });

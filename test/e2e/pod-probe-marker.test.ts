@@ -19,7 +19,7 @@ afterAll(async () => {
 
 const cost = 'controller.kubernetes.io/pod-deletion-cost';
 
-/** The room of the samples in a namespace of its own, with the marker, ready and with a result of each probe. */
+/** The sample pod `room` in a namespace of its own, with the marker, ready and with a result of each probe. */
 async function probedRoom(): Promise<{ namespace: string; pod: Pod }> {
   const namespace = await cluster.newNamespace();
   await cluster.applySample('pod-game-room.yaml', namespace);
@@ -30,7 +30,7 @@ async function probedRoom(): Promise<{ namespace: string; pod: Pod }> {
 
 type Results = Readonly<Partial<Record<'idle' | 'web' | 'open', string>>>;
 
-/** Waits until the room shows these results as conditions. */
+/** Waits until the pod shows these results as conditions. */
 async function roomIs(namespace: string, wanted: Results): Promise<Pod> {
   return await waitFor(`the room to be ${JSON.stringify(wanted)}`, async (see) => {
     const pod = await cluster.get<Pod>('pod', namespace, 'room-1');
@@ -44,7 +44,7 @@ function resultsOf(pod: Pod): Readonly<Record<string, string>> {
   return Object.fromEntries(ours.map(({ type, status }) => [type.slice('game.example/'.length), status]));
 }
 
-/** Waits until the room shows what a probe says. */
+/** Waits until the pod shows the message of a probe. */
 async function saysInRoom(namespace: string, name: string, message: string | RegExp): Promise<void> {
   await waitFor(`probe ${name} to say ${message}`, async (see) => {
     const said = see(conditionOf(await cluster.get<Pod>('pod', namespace, 'room-1'), name))?.message ?? '';
@@ -60,7 +60,7 @@ async function inRoom(namespace: string, ...command: readonly string[]): Promise
   await cluster.ok(['exec', 'room-1', '-n', namespace, '--', ...command]);
 }
 
-/** What the list of the node says about this pod. */
+/** What the NodePodProbe of the node contains about this pod. */
 async function listed(pod: Pod): Promise<{ probes: readonly string[]; states: readonly ContainerProbeState[] }> {
   const name = pod.spec.nodeName ?? '';
   const list = JSON.parse(await cluster.ok(['get', 'nodepodprobe', name, '-o', 'json'])) as NodePodProbe;
@@ -81,7 +81,7 @@ interface ProbeEvent {
   readonly involvedObject: { readonly fieldPath: string };
 }
 
-/** What the daemon of its node has said on the room, in the order in which it was said: there is one sender. */
+/** The Events of the node's daemon about the pod, in order: there is one sender. */
 async function eventsOf(namespace: string): Promise<readonly ProbeEvent[]> {
   const text = await cluster.ok(['get', 'events', '-n', namespace, '-o', 'json']);
   const { items } = JSON.parse(text) as { items: readonly ProbeEvent[] };
@@ -94,17 +94,17 @@ function saying({ reason, message = '' }: ProbeEvent): string {
   return `${reason}: ${message}`;
 }
 
-/** Each probe of the samples by the words that no other one says. */
+/** The message of each probe of the samples, which identifies it. */
 const words: Readonly<Record<'idle' | 'web' | 'open', RegExp>> = {
   idle: /^KruiseProbe(Succeeded: no players$|Failed: ($|command took))/m,
   web: /^KruiseProbe(Succeeded: welcome$|Failed: (HTTP probe|Get "))/m,
   open: /^KruiseProbe(Succeeded: $|Failed: dial tcp)/m,
 };
 
-/** Before the container runs, a look at it may say this for each probe. */
+/** Before the container runs, its state may give this result for each probe. */
 const early = 'KruiseProbeFailed: Container(room) is Non-running';
 
-/** The turns of a probe by its Events: S for a success, F for a failure. */
+/** The changes of a probe in its Events: S for a success, F for a failure. */
 function turnsOf(probe: keyof typeof words, events: readonly ProbeEvent[]): string {
   const own = events.filter((event) => words[probe].test(saying(event)));
   return own.map(({ reason }) => (reason === 'KruiseProbeSucceeded' ? 'S' : 'F')).join('');
@@ -143,7 +143,7 @@ describe('the samples', () => {
     await roomIs(namespace, { idle: 'True', web: 'False', open: 'False' });
     await saysInRoom(namespace, 'open', /connection refused/);
 
-    // A busy machine turns more often: httpd that listens late, an answer that comes late. Each turn has its Event.
+    // On a busy machine results change more often: httpd listens late, or answers late. Each change has its Event.
     const events = await waitFor('an Event for each turn that this test has brought about', async (see) => {
       const told = await eventsOf(namespace);
       const { idle, web, open } = see({
@@ -168,7 +168,7 @@ describe('the samples', () => {
   it.concurrent('begin anew with each instance of a container and with each pod of the name', async () => {
     const { namespace, pod } = await probedRoom();
     const [before] = (await listed(pod)).states;
-    // kubectl may lose the container before it has the answer; what follows shows whether it has ended
+    // kubectl may lose the connection before it has the answer; what follows shows whether the container has exited
     await inRoom(namespace, 'kill', '1').catch(() => undefined);
     const restarted = await waitFor('results of the next instance', async (see) => {
       const { states } = see(await listed(pod));

@@ -42,7 +42,7 @@ afterAll(async () => {
 
 const replicas = 4;
 
-/** A set of four pods that are spread over both nodes. */
+/** A CloneSet of four pods that are spread over both nodes. */
 function manifest(image: string, annotations: Readonly<Record<string, string>> = {}): object {
   const labels = { app: 'web' };
   const spread = { topologyKey: 'kubernetes.io/hostname', maxSkew: 1, whenUnsatisfiable: 'DoNotSchedule' };
@@ -103,7 +103,7 @@ function nodesThatPulled(repository: string): number {
   return new Set(registry.callsFor(repository, 'layer').map(({ from }) => from)).size;
 }
 
-/** What kubelets say of pulls of this image: they begin none of one that is there. */
+/** The kubelets' Events about pulls of this image: they pull no image that exists. */
 async function pulledByKubelets(namespace: string, image: string): Promise<readonly string[]> {
   const events = await itemsOf<Event>('events', namespace);
   return events
@@ -119,7 +119,7 @@ describeAlone('a CloneSet whose image changes', () => {
     await apply(namespace, manifest('busybox:1.36'));
     await until(namespace, 'all pods to be ready', updated);
 
-    // paused, so that it is the job that pulls, and no pod
+    // paused, so that the job pulls the image and no pod does
     const paused = manifest(image) as CloneSet;
     const rollingUpdate = { ...paused.spec.updateStrategy?.rollingUpdate, paused: true };
     await apply(namespace, { ...paused, spec: { ...paused.spec, updateStrategy: { rollingUpdate } } });

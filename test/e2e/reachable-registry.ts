@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findInstance, instanceName } from '../../deploy/local/instance.ts';
 
-/** Tells the runtimes of both nodes that the test's own registry speaks HTTP, and answers how it is called there. */
+/** Configures the runtimes of both nodes for the test's own registry, which uses HTTP, and returns its name there. */
 export function reachableByNodes(port: number): string {
   const instance = findInstance(instanceName(process.env));
   if (!instance) throw new Error('there is no cluster');

@@ -5,10 +5,13 @@ import type { Random } from '../chaos/random.ts';
 import { sideBySideFlags } from '../chaos/scenarios/side-by-side.ts';
 import { enterWorld, type World } from '../chaos/world.ts';
 
-/** How long a scenario may take on a machine that stalls. */
+/** The time limit of a scenario on a machine that may stall. */
 export const scenarioTimeoutMs = 1_500_000;
 
-/** Records what happens in the cluster while the tests of a file run. Answers how to run a scenario of the campaign in it. */
+/**
+ * Records the events of the cluster while the tests of a file run. Returns a function that runs a scenario of the chaos
+ * tests.
+ */
 export function useScenarios(random: Random): (scenario: Scenario) => Promise<void> {
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   let world: World | undefined;

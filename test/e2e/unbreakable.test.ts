@@ -4,8 +4,8 @@ import { disturbed, sideBySide } from '../chaos/scenarios/subset.ts';
 import { describeAlone } from '../support/groups.ts';
 import { scenarioTimeoutMs, useScenarios } from './scenarios.ts';
 
-// The shorter part of `npm run test:chaos`. Every verdict rests on a recorded watch of the pods, on the runtime's own
-// list of containers, on the audit log, and on what the containers wrote down themselves. CHAOS_SEED repeats a run.
+// The shorter part of `npm run test:chaos`. Every check uses a recorded watch of the pods, the runtime's own list of
+// containers, the audit log, and the output of the containers. CHAOS_SEED repeats a run.
 const random = randomFrom(seedFrom(process.env));
 const run = useScenarios(random);
 

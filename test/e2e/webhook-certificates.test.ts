@@ -21,7 +21,7 @@ interface Configuration extends KubeObject {
   readonly webhooks: readonly { readonly clientConfig: { readonly caBundle?: string } }[];
 }
 
-/** A machine that stands still for longer than certificates are renewed ahead outlives them. */
+/** Certificates expire on a machine that stalls for longer than this. */
 const aheadMs = 15_000;
 
 describeAlone('the certificates of the webhook', () => {
@@ -33,7 +33,7 @@ describeAlone('the certificates of the webhook', () => {
     await cluster.ok(['delete', 'secret', 'kruise-webhook-certs', '-n', 'kruise-system']);
 
     const request = JSON.stringify({
-      apiVersion: 'apps.kruise.io/v1alpha1', // so that conversion is asked, too
+      apiVersion: 'apps.kruise.io/v1alpha1', // so that conversion is called, too
       kind: 'ContainerRecreateRequest',
       metadata: { generateName: 'rotation-' },
       spec: { podName: 'web', containers: [{ name: 'app' }] },

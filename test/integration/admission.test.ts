@@ -17,7 +17,7 @@ import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { useWindlass } from './windlass.ts';
 
-// Nobody carries the requests out here: what admission has made of them stays as it is.
+// No controller runs: the result of admission stays unchanged.
 const windlass = useWindlass({ watcher: false, worker: false });
 
 const versions = { v1beta1: crr, v1alpha1: crrV1alpha1 } as const;
@@ -45,7 +45,7 @@ function create(resource: Resource, namespace: string, spec: JsonObject, metadat
   });
 }
 
-/** A pod that the API server has accepted and no kubelet has looked at, with whatever a test adds. */
+/** A pod without a kubelet, with the given fields. */
 async function newPod(spec: JsonObject = {}, status?: JsonObject): Promise<Pod> {
   const { cluster, node } = windlass();
   const namespace = await cluster.newNamespace();
@@ -84,7 +84,7 @@ function running(...names: readonly string[]): JsonObject {
 describeAlone('admission of a request', () => {
   const one = { podName: 'pod', containers: [{ name: 'app' }] };
 
-  // by version: the schema of v1beta1 refuses as the API server does, the older version as it always has
+  // by version: the schema of v1beta1 rejects like the API server, the older version as it always has
   const badSpecs: readonly (readonly [what: string, spec: JsonObject, path: string, v1beta1: number])[] = [
     ['without a pod', { containers: [{ name: 'app' }] }, 'spec.podName', 422],
     ['with an empty pod name', { ...one, podName: '' }, 'spec.podName', 422],
@@ -181,7 +181,7 @@ describeAlone('admission of a request', () => {
     ],
     [
       'CRR-3: refuses a request for a pod that is on no node',
-      // an empty name would be filled in by a scheduler
+      // an empty name would be set by a scheduler
       () => newPod({ nodeName: '', schedulerName: 'nobody' }, running('app')),
       'spec.podName',
       'not scheduled',
@@ -414,7 +414,7 @@ describeAlone('admission', () => {
       const kubeconfig = await platform.accessOf(role);
       const client = createKubeClient({ kubeconfig, userAgent: 'windlass-test', qps: 100, burst: 100 });
       for (const { resource, name = 'm8' } of objects) {
-        if (role === roles.worker && resource !== crr) continue; // it writes no metadata of others
+        if (role === roles.worker && resource !== crr) continue; // it writes no metadata of other kinds
         const ref = resource.namespaced ? { namespace, name } : { name };
         const labelled = (value: string) => ({ metadata: { labels: { 'test/m8': value } } });
         await client.patch(resource, ref, 'merge', labelled(role.name));

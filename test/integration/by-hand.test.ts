@@ -9,19 +9,19 @@ import { waitFor } from '../support/wait.ts';
 
 type HistoryEvent = proto.temporal.api.history.v1.IHistoryEvent;
 
-/** How an operation comes to the activity, and what becomes of it when that fails for good. */
+/** How an operation gets to the activity, and what happens when the activity fails for good. */
 interface Row {
   readonly operation: OperationType;
-  /** A signal to begin with, by somebody without a name if `by` is empty. */
+  /** The first signal, from a sender without a name if `by` is empty. */
   readonly command?: string;
   readonly by?: string;
-  /** The operation does not depend on it, and goes on by itself. */
+  /** The operation does not depend on it, and continues. */
   readonly isHarmless?: boolean;
-  /** The status of the object says what it waits for. */
+  /** The status of the object contains the wait. */
   readonly inStatus?: boolean;
 }
 
-/** The compiler asks for the row of a new activity. */
+/** The compiler requires a row for each activity. */
 const rows: Readonly<Record<ActivityName, Row>> = {
   lookAtRequest: { operation: 'restartContainers' },
   reportRequest: { operation: 'restartContainers' },
@@ -51,7 +51,7 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
 };
 
-/** Those whose result nobody reads: whatever it is, the operation goes on. */
+/** Activities whose result is not used: whatever it is, the operation continues. */
 const returnsNothing: readonly ActivityName[] = [
   'reportRequest',
   'awaitDrained',
@@ -72,14 +72,17 @@ afterAll(async () => {
   await played?.stop();
 });
 
-/** Plays the operation to its end, and answers what it waited for on the way. */
+/** Runs the operation to its end, and returns its waits. */
 async function treat(activity: ActivityName, treatment: Treatment): Promise<readonly string[]> {
   const { operation, command, by = 'ann' } = rows[activity];
   const uid = treatedUid(activity, treatment);
   const payload = { ...(by && { by }), ...(command === 'skip' && { target: 'web-0' }) };
   const handle = await played.begin(operation, uid, command ? { name: command, payload } : undefined);
   let isTold = false;
-  /** The wait of its first look ends with a change. One is enough: another would end a wait that is to be seen. */
+  /**
+   * The wait of its first look ends with a change. One signal is enough: another one would end a wait that the test has
+   * to see.
+   */
   const tellOfChange = async (details: string): Promise<void> => {
     if (isTold || operation !== 'terminateSidecars' || !/\bContainerNotStarted\b/.test(details)) return;
     isTold = true;
@@ -113,14 +116,14 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
   return waits;
 }
 
-/** Why a workflow task has failed, other than by a signal that came when the operation was about to end. */
+/** The error of a failed workflow task, except for a signal that arrived when the operation was about to end. */
 function failedTask({ workflowTaskFailedEventAttributes: failed }: HistoryEvent): readonly unknown[] {
   const unhandledCommand =
     proto.temporal.api.enums.v1.WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND;
   return !failed || failed.cause === unhandledCommand ? [] : [failed.failure];
 }
 
-/** What the status of the object was made to say. */
+/** The waits in the status reports of the operation. */
 function waitsInStatus(activity: ActivityName, treatment: Treatment): string {
   const uid = treatedUid(activity, treatment);
   return JSON.stringify(
@@ -129,7 +132,7 @@ function waitsInStatus(activity: ActivityName, treatment: Treatment): string {
 }
 
 describe('F5: an activity that ends in a way that nobody has foreseen', () => {
-  it('is one of those that have a row here', () => {
+  it('has a row here', () => {
     expect(new Set(Object.keys(rows))).toEqual(new Set(Object.keys(activityResults)));
   });
 

@@ -11,19 +11,19 @@ import { newGate } from '../support/gate.ts';
 import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';
 
-/** A history is called full so early here that a few commands are enough. */
+/** A history counts as full so early that a few commands are enough. */
 const fullEvents = 30;
 
 let played: PlayedOperations;
 
-/** Opened when the stop of this request may end. */
+/** By request: opened when its stop may end. */
 const stops = new Map<string, ReturnType<typeof newGate>>();
 /** The status that operations have reported, by the ID of the workflow. */
 const pullWaits = new Map<string, WaitingFor | undefined>();
 const sidecars = new Map<string, TerminationStatus>();
 /** Operations whose pulls fail. */
 const failing = new Set<string>();
-/** Operations whose looks fail, as when the API server is away. */
+/** Operations whose looks fail, like without the API server. */
 const unseen = new Set<string>();
 
 beforeAll(async () => {
@@ -67,7 +67,7 @@ function callsOf(workflowId: string, activity: string): readonly unknown[] {
     .map(({ input }) => input);
 }
 
-/** Sends commands that change nothing until the operation goes on in another run, and answers the ID of that. */
+/** Sends commands without effect until the operation has continued as new, and returns the ID of that run. */
 async function fillHistory(handle: WorkflowHandle): Promise<string> {
   const { runId } = await handle.describe();
   return await waitFor('the next run', async (see) => {
@@ -167,13 +167,13 @@ describe('F14: a skip without a target', () => {
     await handle.signal('abort', { by: 'ann' });
     await handle.result();
     const told = callsOf(workflowId, 'announceOnPod').filter((input) => JSON.stringify(input).includes('skip'));
-    // each is told by an activity of its own, in no order
+    // each is reported by an activity of its own, in any order
     expect(told.map((input) => (input as { readonly by: string }).by).toSorted()).toEqual(['ann', 'bob']);
   });
 });
 
 describe('F9: a look that fails for long', () => {
-  it.concurrent('becomes a timer and keeps no workflow task open, so commands are heard meanwhile', async () => {
+  it.concurrent('becomes a timer and keeps no workflow task open, so that commands are received meanwhile', async () => {
     const uid = 'n-unseen';
     const workflowId = pullImagesId(uid);
     unseen.add(workflowId);
@@ -218,7 +218,7 @@ describe('F7: a pause of the pulls of a node', () => {
     await fillHistory(handle);
     await saysPaused('n1');
     expect(pulls('n1')).toBe(0);
-    // every run is full soon, so some of these come when one is about to end
+    // every run is full soon, so some of these arrive when one is about to end
     for (let nth = 0; nth < 8; nth++) await handle.signal('retry', {});
     await handle.signal('abort', {});
     await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
@@ -256,7 +256,7 @@ describe('NP-7: a pull that fails again and again', () => {
     const handle = await played.begin('pullImages', uid);
     const first = await handle.describe();
     await waitFor('the second attempt', () => pulls(uid) === 2);
-    // the third is made by another run, after its pause
+    // the third attempt is made by another run, after its pause
     await waitFor('the next run', async (see) => {
       await handle.signal('resume', { by: 'ann' });
       return see((await handle.describe()).runId) !== first.runId;

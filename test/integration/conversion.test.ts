@@ -11,7 +11,7 @@ import { describeAlone } from '../support/groups.ts';
 import type { PlayedPod } from '../support/kubelet-player.ts';
 import { useWindlass } from './windlass.ts';
 
-// Nobody but the test writes these requests.
+// Only the test writes these requests.
 const windlass = useWindlass({ watcher: false, worker: false });
 
 const containers = ['app', 'proxy', 'logger'] as const;
@@ -48,7 +48,7 @@ const snapshotEntry = fc.record(
   { requiredKeys: ['ready', 'restartCount'] },
 );
 
-/** What v1alpha1 keeps in the status itself, and what it keeps in annotations. */
+/** What v1alpha1 stores in the status itself, and what it stores in annotations. */
 const status = fc.record(
   {
     phase: fc.constantFrom('', 'Pending', 'Recreating', 'Succeeded', 'Failed', 'Completed'),
@@ -81,7 +81,7 @@ const draft = fc.record({
 
 type Draft = typeof draft extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** Writes a request in v1alpha1, as clients of that version do: object, annotations and status. */
+/** Writes a request in v1alpha1, like clients of that version: object, annotations and status. */
 async function write(pod: PlayedPod, { spec: wanted, status: told, labels, annotations }: Draft) {
   const { kube } = windlass().cluster;
   const { namespace, name: podName } = pod.ref;
@@ -115,7 +115,7 @@ async function write(pod: PlayedPod, { spec: wanted, status: told, labels, annot
   return { ref, written: { status: { ...rest, containerRecreateStates, conditions }, marks } };
 }
 
-/** What of an object is its own, and not the API server's note of a write. */
+/** The object without the fields that the API server adds. */
 function own({ metadata, ...rest }: ContainerRecreateRequest): JsonObject {
   const { labels, annotations, finalizers } = metadata;
   return JSON.parse(JSON.stringify({ ...rest, labels, annotations, finalizers }));

@@ -4,8 +4,8 @@ import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { fieldsMissingFrom } from '../support/core-fields.ts';
 import { testPlatform } from '../support/platform.ts';
 
-// Revision hashes are made from templates in the form of the table in api/core/core-type-tables.ts. When this fails, the
-// API server is newer than the table: `npm run generate:core-types` with newer sources.
+// Revision hashes are computed from templates in the format of api/core/core-type-tables.ts. When this fails, the API
+// server is newer than the table: run `npm run generate:core-types` with newer sources.
 
 let cluster: Cluster;
 

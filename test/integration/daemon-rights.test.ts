@@ -49,7 +49,7 @@ beforeAll(async () => {
   daemon = await daemonOn(own);
   unbound = await daemonOn();
   await Promise.all([podOn(own, 'here'), podOn(other, 'there')]);
-  // a policy works only some time after it was written
+  // a policy takes effect some time after it was written
   await waitFor('the policy to hold', async () => {
     const pod = { namespace, name: 'there' };
     const write = daemon.patch(

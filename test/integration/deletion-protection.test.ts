@@ -19,7 +19,7 @@ import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
-// What protects is admission alone: neither watcher nor worker runs.
+// Only admission runs, because it is what protects objects.
 const windlass = useWindlass({ watcher: false, worker: false });
 
 const protection = 'ResourcesDeletionProtection=true';
@@ -47,7 +47,7 @@ beforeAll(async () => {
   await windlass().platform.install(both);
   await useGates(both);
 });
-/** Starts admission with these gates, and waits until the API server asks it as they say. */
+/** Starts admission with these gates, and waits until the API server calls it accordingly. */
 async function useGates(gates: string): Promise<void> {
   await windlass().restartWebhook([`--feature-gates=${gates}`]);
   const namespace = await windlass().cluster.newNamespace();
@@ -90,7 +90,7 @@ const workloads: readonly (readonly [what: string, webhook: string, resource: Re
   ['CloneSet in v1alpha1', protectedKinds.CloneSet.webhook, cloneSetsV1alpha1, {}],
 ];
 
-/** What a user is told who deletes something: `gone`, or the status and the text. */
+/** The result of a deletion for a user: `gone`, or status and text. */
 async function tryToRemove(resource: Resource, ref: NameRef, options: DeleteOptions = {}) {
   try {
     await windlass().cluster.kube.delete(resource, ref, options);
@@ -123,7 +123,7 @@ describeAlone('the deletion of a workload', () => {
       expect(await tryToRemove(...object, { dryRun: true })).toEqual(always);
       expect(await tryToRemove(...object, { propagationPolicy: 'Orphan' })).toEqual(always);
 
-      // No controller of a CloneSet runs, and no kubelet: there are no Pods that live.
+      // There is no controller of CloneSets and no kubelet, so there are no active pods.
       await patch(object, { metadata: { labels: { [label]: 'Cascading' } }, spec: { replicas: 2 } });
       const cascading = refusal(webhook, `${words} ${label}=Cascading and replicas 2>0`);
       expect(await tryToRemove(...object)).toEqual(cascading);
@@ -177,7 +177,7 @@ describeAlone('the deletion of a workload', () => {
       status: 403,
       message: refusal(protectedKinds.Deployment.webhook, `${words} ${label}=Always`).message,
     });
-    // The API server goes through them by name, and may stop at the first refusal.
+    // The API server deletes them by name, and may stop at the first rejection.
     expect(await cluster.find(deployments, { namespace, name: 'a' })).toBeUndefined();
     expect(await cluster.find(deployments, { namespace, name: 'b' })).toBeDefined();
     await cluster.kube.request('DELETE', all, { query: { labelSelector: `${label}!=Always` } });
@@ -297,7 +297,7 @@ describeAlone('the deletion of a Namespace', () => {
     await cluster.kube.delete(...volume);
   });
 
-  /** Makes a claim and the volume for it, waits until the controller has bound them, and answers the volume. */
+  /** Creates a PVC and its volume, waits until the controller has bound them, and returns the volume. */
   async function bindClaim(namespace: string): Promise<Made> {
     const { cluster } = windlass();
     const name = `claim-${randomUUID().slice(0, 8)}`;
@@ -332,7 +332,7 @@ describeAlone('the deletion of a CustomResourceDefinition', () => {
   const { webhook } = protectedKinds.CustomResourceDefinition;
   const definitions = kubeResource.customResourceDefinitions;
 
-  /** A kind that nobody else has, and one object of it in each of two namespaces. */
+  /** A CRD of this test alone, with one object in each of two namespaces. */
   async function newKind(value: string): Promise<{ readonly definition: Made; readonly objects: readonly Made[] }> {
     const { cluster } = windlass();
     const group = `g${randomUUID().slice(0, 8)}.example.test`;
@@ -372,7 +372,7 @@ describeAlone('the deletion of a CustomResourceDefinition', () => {
     if (!first || !last) throw new Error('no objects');
     expect(await tryToRemove(...first)).toBe('gone');
     expect(await tryToRemove(...definition, { dryRun: true })).toEqual(active(1));
-    // One that goes does not count, though its finalizer still holds it.
+    // An object that is being deleted does not count, even if its finalizer still holds it.
     await patch(last, { metadata: { finalizers: ['example.test/keep'] } });
     expect(await tryToRemove(...last)).toBe('gone');
     expect(await tryToRemove(...definition)).toBe('gone');
@@ -417,7 +417,7 @@ describeAlone('the deletion of a CustomResourceDefinition', () => {
 });
 
 describeAlone('the label while the gate is off', () => {
-  // Takes away what the gates have added, so that the next file finds what the manifests say.
+  // Reverts what the gates have added, so that the next file finds the state of the manifests.
   afterAll(async () => {
     await windlass().restartWebhook([]);
     await windlass().platform.install();
@@ -447,7 +447,7 @@ describeAlone('the label while the gate is off', () => {
   });
 });
 
-/** What kubectl prints on standard error. */
+/** kubectl's standard error. */
 function kubectl(args: readonly string[]): Promise<string> {
   const env = { ...process.env, KUBECONFIG: windlass().platform.kubeconfig };
   return new Promise((resolve, reject) => {

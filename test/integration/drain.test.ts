@@ -12,7 +12,7 @@ import { useSharedWindlass } from './windlass.ts';
 
 const windlass = useSharedWindlass();
 
-/** A pod with the readiness gate, once somebody has answered for the gate. */
+/** A pod with the readiness gate, when the condition of the gate is set. */
 async function gatedPod(containers: readonly string[]): Promise<PlayedPod> {
   const pod = await windlass().runPod(containers, { gate: true });
   await waitFor(
@@ -27,7 +27,7 @@ function conditionOf(pod: Pod | undefined, type: string): string | undefined {
   return pod?.status?.conditions?.find((condition) => condition.type === type)?.status;
 }
 
-/** Waits until the drain has begun: the mark is the last of what it writes. */
+/** Waits until the drain has begun: the condition is written last. */
 async function drains(request: TestRequest): Promise<ContainerRecreateRequest> {
   return await request.until(
     'draining',

@@ -81,7 +81,7 @@ describe('a request ends', () => {
     ready();
   });
 
-  it.concurrent('CRR-11: when its pod is gone without a farewell', async () => {
+  it.concurrent('CRR-11: when its pod is removed without being marked for deletion', async () => {
     const { request, pod, ready } = await inTheMiddle(windlass(), { pod: ['app'] });
 
     await pod.finishDeletion();

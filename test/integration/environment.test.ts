@@ -8,7 +8,7 @@ import { useSharedWindlass } from './windlass.ts';
 
 const windlass = useSharedWindlass();
 
-/** Waits until the operation of the pod has ended, and answers what Temporal shows of it. */
+/** Waits until the operation of the pod has completed, and returns its description in Temporal. */
 async function ended(pod: PlayedPod) {
   return await waitFor('the operation to end', async (see) => {
     const description = await operationOn(windlass(), pod).describe();
@@ -44,7 +44,7 @@ describe('the environment of a pod that is updated in place', () => {
       strategy: { orderedRecreate: true },
     });
     await request.waitsFor('ContainerNotReady');
-    // the request behind it is about the instance that the status shows
+    // the request behind it refers to the instance in the status
     await pod.reportedRestarts('proxy', 1);
     await setGate(windlass(), pod, 'False');
     await setTier(windlass(), pod, 'gold');
@@ -96,7 +96,7 @@ describe('the environment of a pod that is updated in place', () => {
     await ended(pod);
   });
 
-  it.concurrent("IPU-51: is nobody's business any more when the pod is deleted", async () => {
+  it.concurrent('IPU-51: is no longer refreshed when the pod is deleted', async () => {
     const { node } = windlass();
     const pod = await podWithEnvironment(windlass());
     pod.script('app', { stopFails: 'permission denied' });

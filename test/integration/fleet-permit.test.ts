@@ -118,7 +118,7 @@ describeAlone('a roll-out by permits', () => {
     cluster.put({ uid, replicas: 7, revision: 'new', maxUnavailable: 1, minReadyMs: 0 });
     await waitFor('upkeep to go on', () => cluster.pods(uid).length === 7);
     kubelet();
-    expect(ofNew()).toBe(2); // the one that was restarted, and the one that upkeep made
+    expect(ofNew()).toBe(2); // the one that was restarted, and the one that upkeep created
 
     await handle.signal('resume');
     await waitFor('the roll-out to end', () => {
@@ -137,7 +137,7 @@ describeAlone('a roll-out by permits', () => {
       const other = randomUUID();
       cluster.put({ uid: other, replicas: 2, revision: 'new', maxUnavailable: 1, minReadyMs: 0 });
       await waitFor('upkeep of another fleet', () => cluster.pods(other).length === 2);
-      // The permit may be used until it is certain that Temporal has taken it back, and not after.
+      // The permit is valid until Temporal has surely taken it back, and not longer.
       const outlived = Date.now() + 4_500;
       await waitFor('the permit to run out', () => Date.now() > outlived);
       const before = ofNew();

@@ -9,7 +9,7 @@ import { type RollOuts, startRollOuts } from '../support/trivial-roll-outs.ts';
 import { waitFor } from '../support/wait.ts';
 import { startWindlass, type Windlass } from '../support/windlass.ts';
 
-/** A history is called full so early here that a single operation hands itself over again and again. */
+/** A history counts as full so early that a single operation continues as new several times. */
 const fullEvents = 30;
 
 let temporal: TemporalServer;
@@ -22,7 +22,7 @@ afterAll(async () => {
   await temporal?.stop();
 });
 
-/** The lengths of the histories of all runs that this operation has had. */
+/** The lengths of the histories of all runs of this operation. */
 async function runLengths(client: Client, workflowId: string): Promise<readonly number[]> {
   const lengths: number[] = [];
   let runId: string | undefined;
@@ -52,7 +52,7 @@ describeAlone('a roll-out whose history is full', () => {
     await rollOuts?.stop();
   });
 
-  it.concurrent('goes on in the next run, and keeps to the budget', async () => {
+  it.concurrent('continues as new, and keeps the budget', async () => {
     const rollOut = await rollOuts.begin({ replicas: 120, maxUnavailable: 12 });
     let most = 0;
     await rollOut.until('all pods to be new', () => {
@@ -66,7 +66,7 @@ describeAlone('a roll-out whose history is full', () => {
     expect(lengths.length).toBeGreaterThan(1);
   });
 
-  it.concurrent('hears each command once, whichever run it reaches, and keeps what was ordered', async () => {
+  it.concurrent('receives each command once, in whichever run, and keeps the orders', async () => {
     const rollOut = await rollOuts.begin({ maxUnavailable: 1 });
     for (let round = 1; round <= 12; round++) {
       await rollOut.handle.signal('pause', { by: `ann ${round}` });
@@ -80,7 +80,7 @@ describeAlone('a roll-out whose history is full', () => {
     await waitFor('each command to be told', (see) => new Set(see(rollOuts.eventsOf(rollOut.uid))).size === 25);
     expect(rollOuts.eventsOf(rollOut.uid)).toHaveLength(25);
 
-    // a look that nothing has changed is no leave
+    // a look that finds no change is no permit
     await rollOut.tell();
     await rollOut.shows('Paused', 'PausedByOperator');
     expect(rollOut.pods('new')).toBe(changed);
@@ -102,7 +102,7 @@ describeAlone('a request whose history is full', () => {
     await windlass?.stop();
   });
 
-  it.concurrent('goes on in the next run, and stops each container once', async () => {
+  it.concurrent('continues as new, and stops each container once', async () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const pod = await windlass.runPod(names);
     const gates = names.map((name) => {
@@ -115,7 +115,7 @@ describeAlone('a request whose history is full', () => {
       await request.until(`waiting for ${name}`, ({ waitingFor }) => {
         return waitingFor?.reason === 'ContainerNotReady' && waitingFor.blockedBy.join() === `container/${name}`;
       });
-      // a history that grows while nothing else happens
+      // makes the history grow while nothing else happens
       if (index % 2 === 1) await fill(request);
       gates[index]?.open();
     }
@@ -124,7 +124,7 @@ describeAlone('a request whose history is full', () => {
     expect(names.map((name) => pod.restartsOf(name))).toEqual(names.map(() => 1));
   });
 
-  /** Sends commands until the history is full and the next run has begun. */
+  /** Sends commands until the history is full and the next run has started. */
   async function fill(request: TestRequest): Promise<void> {
     const before = (await runLengths(windlass.client, request.workflowId)).length;
     for (let round = 0; round < 6; round++) {

@@ -19,7 +19,7 @@ import { settle } from '../support/static-fleet.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
-// The plugin as users have it: one file, run by Node, against a real API server with admission.
+// The plugin as installed: one file, run by Node, with a real API server with admission.
 const windlass = useWindlass({ watcher: false });
 
 let folder = '';
@@ -39,7 +39,7 @@ function kubectlKruise(args: readonly string[], stdin = ''): Promise<Said> {
     const child = execFile(process.execPath, [plugin, ...args], { env }, (error, out, err) =>
       resolve({ code: error === null ? 0 : Number(error.code ?? -1), out, err }),
     );
-    // a command that ends before it has read everything needs no more, and says itself how that went
+    // a command that ends before it has read everything has its own exit code
     child.stdin?.on('error', () => undefined);
     child.stdin?.end(stdin);
   });
@@ -63,7 +63,7 @@ function manifest(change: JsonObject = {}, image = 'nginx:1.0'): JsonObject {
   };
 }
 
-/** What the API server says when this is really created. */
+/** The API server's error when this is really created. */
 async function refusalOf(namespace: string, object: JsonObject): Promise<readonly string[]> {
   const metadata = { name: 'web', namespace };
   try {
@@ -146,7 +146,7 @@ describeAlone('kubectl kruise plan', () => {
       },
     );
     const said = await kubectlKruise(['plan', '-n', namespace, '--as', 'eve', '-f', '-'], stringify(manifest()));
-    // the role `view` does not know the kind
+    // the role `view` has no right to the kind
     expect(said).toMatchObject({ code: 1, out: '' });
     expect(said.err).toContain('User "eve" cannot get resource "clonesets"');
   });

@@ -11,7 +11,7 @@ import { type Right, withoutRight } from '../support/rights.ts';
 import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
-// One after the other: what is taken from a role is missing everywhere.
+// One after the other: a right that is taken from a role is missing everywhere.
 const windlass = useWindlass();
 
 const worker = (verb: string, group: string, resource: string): Right => ({

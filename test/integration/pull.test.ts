@@ -22,7 +22,7 @@ import { useSharedWindlass } from './windlass.ts';
 
 const joined: NodePlayer[] = [];
 
-// before Windlass itself ends: its connection is theirs
+// before Windlass itself stops: they use its connection
 afterAll(async () => {
   await Promise.all(joined.map((player) => player.stopDaemon()));
 });

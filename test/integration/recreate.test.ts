@@ -222,7 +222,7 @@ describeTogether('a ContainerRecreateRequest', () => {
     const pod = await windlass().runPod(['app']);
     const request = await windlass().request({ pod, containers: ['app'], ttlSecondsAfterFinished: 2 });
     await request.gone();
-    // it completed after the new container had started, which its completionTime tells in whole seconds
+    // it completed after the new container had started, and completionTime has whole seconds
     const startedAtSeconds = Math.floor((pod.newest('app')?.startedAtMs ?? 0) / 1_000);
     expect(Date.now()).toBeGreaterThanOrEqual((startedAtSeconds + 2) * 1_000);
     expect(pod.restartsOf('app')).toBe(1);

@@ -7,8 +7,8 @@ import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { describeAlone } from '../support/groups.ts';
 import { type TestPlatform, testPlatform } from '../support/platform.ts';
 
-// A cluster as OpenKruise leaves it: its CRDs convert through its Service, and its webhook configurations have the names
-// of ours. Nobody of OpenKruise runs any more.
+// A cluster after OpenKruise: its CRDs convert through its Service, and its webhook configurations have the names of
+// ours. OpenKruise no longer runs.
 let platform: TestPlatform;
 let cluster: Cluster;
 

@@ -9,7 +9,7 @@ import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 
-// What RBAC cannot say of the rights of worker and watcher: the policies of deploy/rbac.
+// Limits of the rights of worker and watcher that RBAC cannot express: the policies of deploy/rbac.
 const quickExit = 'KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE';
 const since = '2026-01-01T00:00:00Z';
 const later = '2026-11-22T12:00:00Z';
@@ -66,7 +66,7 @@ beforeAll(async () => {
     },
     asStatus,
   );
-  // policies work only some time after they were written
+  // policies take effect some time after they were written
   await waitFor('the policies to hold', async () => {
     const tries = [label(worker, {}), label(watcher, {}), writeConfigMap('else')];
     const results = await Promise.allSettled(tries);

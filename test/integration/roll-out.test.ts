@@ -198,7 +198,7 @@ describeAlone('a roll-out without Temporal', () => {
       const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
       if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
       await waitFor('upkeep', () => rollOut.pods('old') + rollOut.pods('new') === 7);
-      expect(rollOut.pods('new')).toBe(before + 1); // the one that upkeep has made
+      expect(rollOut.pods('new')).toBe(before + 1); // the one that upkeep has created
     } finally {
       await rollOuts.platform.start('temporal');
     }

@@ -61,7 +61,7 @@ describe('the end of sidecars', () => {
     await job.operation.signal('retry', { by: 'ann' });
     const pod = await job.phase('Succeeded');
     await job.ended();
-    // two, or more when ten seconds had passed before somebody said retry
+    // two, or more if ten seconds had passed before the retry
     expect(windlass().node.stopsOf(job.pod).slice(0, 2)).toEqual(['proxy', 'proxy']);
     await waitFor('the wait to be taken back', async () => {
       const now = await job.pod.read();
@@ -153,7 +153,7 @@ describe('an operator of the end of sidecars', () => {
     }
 
     await job.command('retry');
-    await job.obeyed(); // nobody is there to hear it any more
+    await job.obeyed(); // no operation is left to receive it
   });
 
   it.concurrent('tries again at once, and aborts, by annotation of the pod', async () => {
@@ -204,7 +204,7 @@ describe('an operator of the end of sidecars', () => {
     await job.ended();
   });
 
-  it.concurrent('JST-33: a workflow that is terminated by hand comes back and goes on', async () => {
+  it.concurrent('JST-33: a workflow that is terminated manually is started again and continues', async () => {
     const job = await startJob(windlass());
     job.pod.script('proxy', { stopFails: 'not now' });
     job.pod.exit('main');

@@ -12,7 +12,7 @@ import { startTemporal, type TemporalServer } from '../support/temporal-server.t
 import { waitFor } from '../support/wait.ts';
 import { startWindlass, type Windlass } from '../support/windlass.ts';
 
-/** Failures are reported, and tried again, sooner than in production. Without versions any worker may take any run. */
+/** Failures are reported and retried sooner than in production. Without versioning any worker may take any run. */
 const settings = [
   'system.enableDeploymentVersions=false',
   'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2',
@@ -20,7 +20,7 @@ const settings = [
   'history.workflowTaskRetryMaxInterval="1s"',
 ];
 
-/** Passes every second. Where a test is about what is never done, patience would be over soon. */
+/** A full pass every second, and a short patience. Tests of what never happens would wait too long otherwise. */
 const impatient = ['--full-pass-period=1s', '--engine-stuck-after=2s'];
 const patient = ['--full-pass-period=1s', '--engine-stuck-after=1h'];
 
@@ -56,7 +56,7 @@ async function work(start: () => Promise<RunningRole>): Promise<void> {
 
 const ours = () => startWorker(windlass);
 
-/** A worker whose workflow code cannot carry out what ours has begun. It carries out no activity. */
+/** A worker whose workflow code cannot continue our runs. It runs no activities. */
 async function broken(): Promise<RunningRole> {
   const worker = await Worker.create({
     connection: windlass.connection,
@@ -88,7 +88,7 @@ function saysStuck({ waitingFor }: ContainerRecreateRequestStatus, anew: boolean
 }
 
 describeAlone('a run whose workflow task fails again and again', () => {
-  it('is reported on its object until workers can carry it out, and then goes on where it was', async () => {
+  it('is reported on its object until workers can run it, and then continues', async () => {
     await watch({ options: patient });
     await work(ours);
     const { request, pod, ready } = await inTheMiddle(windlass);
@@ -113,7 +113,7 @@ describeAlone('a run whose workflow task fails again and again', () => {
     expect(await runOf(request)).toMatchObject({ runId });
   });
 
-  it('is terminated and begins anew, once for a build, whoever leads', async () => {
+  it('is terminated and restarted, once per build, whichever watcher leads', async () => {
     await watch({ options: impatient });
     await work(ours);
     const { request, pod, ready } = await inTheMiddle(windlass);
@@ -132,7 +132,7 @@ describeAlone('a run whose workflow task fails again and again', () => {
     );
     await request.until('said to be stuck again', (status) => saysStuck(status, true));
 
-    // nothing more is done for this build, whoever leads, however often it fails
+    // nothing more is done for this build, by any leader, however often it fails
     await watch({ options: impatient });
     const { attempt } = await runOf(request);
     await waitFor('more failures', async (see) => see(await runOf(request)).attempt >= attempt + 2);

@@ -11,7 +11,7 @@ import { useSharedWindlass } from './windlass.ts';
 
 const windlass = useSharedWindlass();
 
-/** Forty containers one after the other: a loaded machine takes ten seconds and more for each. */
+/** For forty containers one after the other: on a loaded machine each takes ten seconds and more. */
 const fortyTimes = { deadlineMs: 850_000 };
 
 async function listed<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
@@ -115,7 +115,7 @@ describe('the rights of the roles', () => {
     const refused = new Map<string, boolean>();
     for (const line of readFileSync(platform.auditLog, 'utf8').split('\n')) {
       const call = parseCall(line);
-      // what a test tries in the name of a role is not the role's own doing
+      // calls that a test makes as a role are not the role's own
       if (!call?.user.startsWith('system:serviceaccount:kruise-system:') || call.agent === 'windlass-test') continue;
       const what = [call.user, call.verb, call.what].join(' ');
       if (call.code === 403) refused.set(what, true);
@@ -141,7 +141,7 @@ interface AuditLine {
   readonly responseStatus?: { readonly code?: number };
 }
 
-/** One line of the API server's audit log; nothing for the last one, which may be half written. */
+/** One line of the API server's audit log; undefined for the last one, which may be incomplete. */
 function parseCall(line: string): AuditedCall | undefined {
   try {
     const { verb, user, userAgent = '', objectRef, responseStatus }: AuditLine = JSON.parse(line);

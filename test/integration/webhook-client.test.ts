@@ -15,7 +15,7 @@ import { describeAlone } from '../support/groups.ts';
 import { testPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 
-// A webhook that notes who calls it.
+// A webhook that records its callers.
 const callers: string[] = [];
 let cluster: Cluster;
 let server: Server;

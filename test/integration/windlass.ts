@@ -1,17 +1,19 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { joinWindlass, startWindlass, type Windlass, type WindlassOptions } from '../support/windlass.ts';
 
-/** Set where the phase has started watcher, worker and webhook with their defaults for all files that run together. */
+/** Set where watcher, worker and webhook were started with their defaults for all files that run together. */
 const isShared = process.env.WINDLASS_SHARED === '1';
 
-/** Starts Windlass before the tests of a file and ends it after them. Answers how to get at it from within a test. */
+/**
+ * Starts Windlass before the tests of a file and stops it after them. Returns a function that returns it during a test.
+ */
 export function useWindlass(options: WindlassOptions = {}): () => Windlass {
   return whileTestsRun(() => startWindlass(options));
 }
 
 /**
- * The Windlass that all files share, with a node of this file's own. Where there is none, because the file is run alone,
- * one is started for it. Its tests must leave the roles, their rights and their registrations as they are.
+ * The Windlass that all files share, with a node for this file. If there is none, because the file is run alone, one is
+ * started. The tests must not change the roles, their rights and their registrations.
  */
 export function useSharedWindlass(): () => Windlass {
   return whileTestsRun(() => (isShared ? joinWindlass() : startWindlass()));

@@ -64,15 +64,15 @@ async function released(name: string, code: string): Promise<Release> {
   return { file, build: buildIdOf(code) };
 }
 
-/** Operations that wait until they are released, on a Temporal of their own. */
+/** Operations that wait until they are released, on a Temporal server of their own. */
 interface World {
   readonly played: PlayedOperations;
   readonly isVersioned: boolean;
-  /** Starts one operation of each type as the watcher of this release would, and waits until all of them wait. */
+  /** Starts one operation of each type like the watcher of this release, and waits until all of them wait. */
   begin(release: Release, name: string, of?: readonly OperationType[]): Promise<readonly WantedOperation[]>;
-  /** Lets them go on to their ends. */
+  /** Lets them run to their ends. */
   finish(operations: readonly WantedOperation[]): Promise<void>;
-  /** A worker of this release; `isVersioned` false: as releases were that knew no versions. */
+  /** A worker of this release; `isVersioned` false: like releases without worker versions. */
   startWorker(release: Release, options?: { readonly isVersioned: boolean }): Promise<{ stop(): Promise<void> }>;
   /** Leads with the watcher of this release. */
   lead(release: Release, operations: readonly WantedOperation[]): Promise<{ stop(): Promise<void> }>;
@@ -90,7 +90,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
   const finished = new Set<string>();
   const ended = new Set<string>();
   const played = await startPlayedOperations({
-    // else a server remembers for minutes that a worker has polled which has ended
+    // otherwise a server remembers a stopped worker as polling for minutes
     settings: ['frontend.enableCancelWorkerPollsOnShutdown=true', ...settings],
     hasClusterWorker: false,
     answers: {
@@ -163,7 +163,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         finished.add(workflowId);
         gateOf(workflowId).open();
         const handle = client.workflow.getHandle(workflowId);
-        // it may have ended
+        // it may have completed
         await handle.signal('resume', { by: 'ann' }).catch(() => undefined);
         await handle.signal(changedSignal, null).catch(() => undefined);
       }
@@ -181,7 +181,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
       const lost = new AbortController();
       const starter = newStarter(release);
       for (const operation of operations) starter.want(operation);
-      // what is told to one that has ended would start it again
+      // a signal to a completed one would start it again
       await waitFor('all to be told', () => operations.every(({ workflowId }) => starter.isSent(workflowId)));
       const done = keepVersions(
         {
@@ -241,10 +241,10 @@ function wanted(type: OperationType, uid: string): WantedOperation {
   };
 }
 
-/** Those whose pause outlives their run: the pause of a refresh is in no object. */
+/** Operations whose pause outlives their run: the pause of a refresh is in no object. */
 const durable = types.filter((type) => type !== 'refreshEnvironment');
 
-/** Effects on the world: each is to happen once, whichever run brings it about. */
+/** Activities with effects: each is to run once, in whichever run. */
 const effects: readonly string[] = [
   ...['endSidecars', 'node.v1.pullImage', 'node.v1.refreshContainer', 'node.v1.stopContainer'],
 ];

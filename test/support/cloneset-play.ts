@@ -28,9 +28,9 @@ import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import { meantNodes } from '../../workflows/plan/images/image-pull-job.ts';
 import { cloneSet, membersFor, revisionsFor, template } from './cloneset-world.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { type NodeStep, PodOnNode, StoppedInService } from './pod-on-node.ts';
 import { endedTag, nodeImage, tagOf } from './pull-objects.ts';
-import { strategicMerge } from './simulated-pod.ts';
 
 /** What a play begins with. */
 export interface Cast {

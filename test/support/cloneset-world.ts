@@ -16,6 +16,7 @@ import type { Permit } from '../../workflows/plan/fleet/permit.ts';
 import { sceneIn } from '../../workflows/plan/fleet/plan.ts';
 import { type FleetPod, type Members, membersOf } from '../../workflows/plan/fleet/pods.ts';
 import { chooseRevisions } from '../../workflows/plan/fleet/revisions.ts';
+import { aPod } from './objects/pod.ts';
 
 export const now = '2026-11-21T06:13:44Z';
 export const nowMs = Date.parse(now);
@@ -24,7 +25,7 @@ export const earlier = '2026-11-21T05:13:44Z';
 
 export const setUid = 'set-uid';
 
-/** The template of one image, with whatever else. */
+/** A template with one image, and the given fields. */
 export function template(image: string, spec: object = {}, metadata: object = {}): PodTemplate {
   return {
     metadata: { labels: { app: 'web' }, ...metadata },
@@ -76,7 +77,7 @@ export function cloneSet(
   };
 }
 
-/** A set that leaves its pods to the user. */
+/** The CloneSet with update type OnDelete. */
 export function onDelete(set: CloneSet): CloneSet {
   return { ...set, spec: { ...set.spec, updateStrategy: { type: 'OnDelete' } } };
 }
@@ -94,12 +95,12 @@ export const oldName: string = oldRevision.metadata.name;
 export const newName: string = newRevisionOfSet.metadata.name;
 
 export interface PodFacts {
-  /** Name of the revision; of the old one if absent. */
+  /** Name of the revision; the old one if absent. */
   readonly revision?: string;
   readonly image?: string;
   /** No label if absent. */
   readonly state?: LifecycleState;
-  /** Ready since an hour if absent. */
+  /** Ready for an hour if absent. */
   readonly ready?: boolean | string;
   readonly node?: string | null;
   readonly phase?: string;
@@ -115,7 +116,7 @@ export interface PodFacts {
   readonly gates?: readonly string[];
 }
 
-/** A pod of the set that has everything it needs, at the old revision. */
+/** A complete pod of the CloneSet, at the old revision. */
 export function pod(name: string, facts: PodFacts = {}): Pod {
   const {
     revision = oldName,
@@ -128,14 +129,10 @@ export function pod(name: string, facts: PodFacts = {}): Pod {
   const isReady = ready !== false;
   const readySince = typeof ready === 'string' ? ready : earlier;
   const status = (isTrue: boolean) => (isTrue ? 'True' : 'False');
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name,
       uid: `${name}-uid`,
-      resourceVersion: '1',
       creationTimestamp: facts.created ?? earlier,
       ...(facts.deleting && { deletionTimestamp: now }),
       labels: {
@@ -177,7 +174,7 @@ export function pod(name: string, facts: PodFacts = {}): Pod {
         },
       ],
     },
-  };
+  });
 }
 
 /** A pod of the new revision. */
@@ -200,7 +197,7 @@ export interface WorldFacts {
   readonly more?: Partial<CloneSetInput>;
 }
 
-/** A world in which the old revision is the current one. */
+/** A planner input in which the old revision is the current one. */
 export function world(facts: WorldFacts = {}): CloneSetInput {
   const set = facts.set ?? cloneSet();
   const gates = { ...parseFeatureGates() };
@@ -228,7 +225,7 @@ export function permit(change: Partial<Permit> = {}): Permit {
   return { revision: newName, paused: false, skip: [], batch: 1000, ...change };
 }
 
-/** What the parts of a pass are given. */
+/** The scene of this input. */
 export function scene(given: CloneSetInput): CloneSetScene {
   const found = sceneIn(cloneSetPlanner, given);
   if (found === undefined) throw new Error('nothing to look at');
@@ -250,7 +247,7 @@ export function fleet(...given: readonly Pod[]): readonly FleetPod[] {
   return membersFor(world({ pods: given }))?.counted ?? [];
 }
 
-/** A claim of the set. */
+/** A PVC of the CloneSet. */
 export function claim(template: string, instanceId: string, change: Partial<ObjectMeta> = {}): VolumeClaim {
   const name = `${template}-web-${instanceId}`;
   return {
@@ -269,7 +266,7 @@ export function claim(template: string, instanceId: string, change: Partial<Obje
   };
 }
 
-/** What a pod carries while its image is updated to the new revision. */
+/** The in-place record of a pod whose image is being updated to the new revision. */
 export function imageUpdate(change: Partial<InPlaceState> = {}): InPlaceState {
   return {
     revision: newName,

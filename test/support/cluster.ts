@@ -20,14 +20,14 @@ const serviceAccounts: Resource = {
 /** An Event as a list returns it. */
 export type SeenEvent = KubeObject & Pick<Event, 'type' | 'reason' | 'message' | 'source' | 'firstTimestamp'>;
 
-/** A real API server, as its administrator sees it. */
+/** A real API server, accessed as administrator. */
 export interface Cluster {
   readonly kube: KubeClient;
-  /** A namespace that nobody else uses, ready for pods. */
+  /** A namespace for one test, ready for pods. */
   newNamespace(): Promise<string>;
-  /** A Node object, for which nobody answers unless the test does. */
+  /** A Node object without a kubelet and a daemon, unless the test plays them. */
   newNode(labels?: Readonly<Record<string, string>>): Promise<Node>;
-  /** The object as it is now; undefined when it is gone. */
+  /** The current object; undefined when it is gone. */
   find<T extends KubeObject>(resource: Resource, ref: { namespace?: string; name: string }): Promise<T | undefined>;
   /** Events about one object, oldest first. */
   eventsOf(object: KubeObject): Promise<readonly SeenEvent[]>;
@@ -75,7 +75,7 @@ export function connectToCluster(platform: TestPlatform): Cluster {
   };
 }
 
-/** Waits until the API server serves a kind, which takes a moment after its CRD was created. */
+/** Waits until the API server serves a kind, which takes a moment after its CRD is created. */
 export async function servedBy(cluster: Cluster, resource: Resource): Promise<void> {
   await waitFor(`${resource.plural} to be served`, async () => {
     await cluster.kube.list(resource, { limit: 1 });
@@ -83,14 +83,14 @@ export async function servedBy(cluster: Cluster, resource: Resource): Promise<vo
   });
 }
 
-/** Makes a namespace ready for pods, and may be done again when an answer was lost. */
+/** Creates a namespace that is ready for pods; may be repeated when an answer was lost. */
 export async function createNamespace(kube: Pick<KubeClient, 'create'>, name: string): Promise<void> {
   await kube.create(kubeResource.namespaces, { metadata: { name } }).catch(unlessThere);
-  // pods are refused until their namespace has this one; the controller that makes it takes its time
+  // pods are rejected until their namespace has this one; the controller that creates it takes its time
   await kube.create(serviceAccounts, { metadata: { namespace: name, name: 'default' } }).catch(unlessThere);
 }
 
-/** What is there already has been created. */
+/** Rethrows any error except "already exists". */
 export function unlessThere(error: unknown): void {
   if (!isAlreadyExists(error)) throw error;
 }

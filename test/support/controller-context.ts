@@ -7,18 +7,17 @@ import { Reflector } from '../../kube/reflector.ts';
 import type { Controller, ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { trimOf } from '../../watcher/trim.ts';
 import { createMetrics } from '../../workers/metrics.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
-import { plainClient, type SeenCall } from './recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
 
-/** One controller as the watcher runs it, on an API server in memory: real reflectors, caches, trims and queues. */
+/** One controller as the watcher runs it, with an API server in memory: real reflectors, caches, trims and queues. */
 export interface RunningController {
   readonly cluster: MemoryCluster;
   readonly controller: Controller;
   /** Every write so far. */
   readonly writes: readonly SeenCall[];
-  /** What went wrong in passes, as text. */
+  /** Errors of passes, as text. */
   readonly failures: readonly string[];
-  /** What was logged as a warning or worse: its text, and the error where there is one. */
+  /** Warnings and errors in the log: text, and error if there is one. */
   readonly warnings: readonly string[];
   stop(): Promise<void>;
 }
@@ -28,15 +27,15 @@ export interface ControllerContextOptions {
   readonly gates?: string;
   readonly temporal?: ControllerContext['config']['temporal'];
   readonly now?: () => number;
-  /** Asked before each write. Absent: this process leads. */
+  /** Called before each write. Absent: this process leads. */
   readonly isLeading?: () => boolean;
-  /** Absent: nothing is ever started. */
+  /** Absent: no operation is ever started. */
   readonly starter?: Partial<ControllerContext['starter']>;
-  /** Sees each call before it takes effect, which waits for it; what it throws, the call fails with. */
+  /** Called before each call takes effect, which waits for it; the call fails with what it throws. */
   readonly meet?: (call: SeenCall) => void | Promise<void>;
 }
 
-/** Starts a controller that leads at once. */
+/** Starts a controller, which leads at once. */
 export async function runController(
   controllerOf: ControllerOf,
   {
@@ -52,9 +51,9 @@ export async function runController(
   const writes: SeenCall[] = [];
   const failures: string[] = [];
   const client = cluster.client();
-  const kube = plainClient(cluster, async (call) => {
+  const kube = cluster.client(async (call) => {
     await meet?.(call);
-    if (call.verb !== 'get') writes.push(call);
+    if (call.verb !== 'get' && call.verb !== 'list') writes.push(call);
   });
   const warnings: string[] = [];
   const write = (line: string) => {
@@ -78,14 +77,7 @@ export async function runController(
   }
 
   const context: ControllerContext = {
-    kube: {
-      ...client,
-      ...kube,
-      list: async (resource, options) => {
-        await meet?.({ verb: 'list', plural: resource.plural, name: '', body: options });
-        return await client.list(resource, options);
-      },
-    },
+    kube,
     starter: { ...noStarter, ...starter },
     config: {
       namespace: '',

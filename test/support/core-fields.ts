@@ -2,8 +2,8 @@ import { isJsonList, isJsonObject, type JsonObject, objectOr } from '../../api/b
 import { coreFields } from '../../api/core/core-types.ts';
 
 /**
- * The fields of a type, and recursively of the types of its fields, that an API server has and the table of core types does
- * not: `Container.restartPolicyRules`. `document` is OpenAPI version 3, as the API server serves it.
+ * The fields of a type, and recursively of the types of its fields, that the API server has and the table of core types
+ * lacks: `Container.restartPolicyRules`. `document` is the API server's OpenAPI v3 document.
  */
 export function fieldsMissingFrom(document: JsonObject, schemaName: string): readonly string[] {
   const schemas = objectOr(objectOr(document.components).schemas);
@@ -26,7 +26,7 @@ export function fieldsMissingFrom(document: JsonObject, schemaName: string): rea
 
 interface Comparison {
   readonly schemaName: string;
-  /** Its name in the table; "" where the table takes the values of this type as they are. */
+  /** Its name in the table; "" where the table has no fields for this type. */
   readonly type: string;
 }
 

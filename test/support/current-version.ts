@@ -1,11 +1,11 @@
-/** Which version of the cluster worker is current, set by hand: what a leading watcher does elsewhere. */
+/** Sets the current version of the cluster worker, as a leading watcher does. */
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { deploymentName, describeDeployment, pollersOf, workerVersions } from '../../workers/worker-versions.ts';
 import { waitFor } from './wait.ts';
 
-/** Sends new operations to workers of this build, once one polls. Without versions of workers there is nothing to do. */
+/** Sends new operations to workers of this build, once one polls. Without versioning there is nothing to do. */
 export async function makeCurrent(client: Client, build: string): Promise<void> {
   await waitFor(`workers of build ${build} to be current`, async () => {
     const deployment = await describeDeployment(client);
@@ -28,7 +28,9 @@ export async function makeUnversionedCurrent(client: Client): Promise<void> {
   if (deployment.kind === 'found' && deployment.current) await unsetCurrent(client);
 }
 
-/** Whether workers of these bundles are versions; those of early releases are not, and need that none is current. */
+/**
+ * Whether workers of these bundles are versioned; those of early releases are not, and need that no version is current.
+ */
 export function areVersioned(bundles: string): boolean {
   return globSync('*.js', { cwd: bundles }).some((file) =>
     readFileSync(join(bundles, file), 'utf8').includes(deploymentName),

@@ -21,9 +21,12 @@ export interface FakeContainer {
   readonly createdAtMs?: number;
   readonly startedAtMs?: number;
   readonly sandboxId?: string;
-  /** What it was started with, as `NAME=value`; the record of the runtime tells it. Absent: the record says nothing. */
+  /**
+   * The environment that it was started with, as `NAME=value`; it is in the runtime's record. Absent: it is not in the
+   * record.
+   */
   readonly env?: readonly string[];
-  /** Beside the restart count. */
+  /** In addition to the restart count. */
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -38,7 +41,7 @@ export type CriCall =
   | 'ExecSync'
   | 'StopContainer';
 
-/** The request as proto-loader decodes it. */
+/** The decoded request of proto-loader. */
 export interface Request {
   readonly containerId: string;
   readonly podSandboxId: string;
@@ -48,7 +51,7 @@ export interface Request {
   readonly filter?: { readonly id?: string; readonly labelSelector?: Readonly<Record<string, string>> } | null;
 }
 
-/** Plays one call instead of the fake; `usual` does what the fake would have done. */
+/** Replaces the fake for one call; `usual` does what the fake would do. */
 export type Script = (request: Request, usual: () => object) => object | Promise<object>;
 
 /** An answer that is an error. */
@@ -58,7 +61,7 @@ export function answers(code: status, details: string): Script {
   };
 }
 
-/** Holds calls back until `release`. */
+/** Delays calls until `release`. */
 export function held(): Script & { release(): void } {
   const gate = Promise.withResolvers<void>();
   const script: Script = async (_request, usual) => {
@@ -69,8 +72,8 @@ export function held(): Script & { release(): void } {
 }
 
 /**
- * A container runtime that speaks CRI over a real Unix socket, without any container. It keeps what it was told, stops
- * containers at once, and records every call; `script` makes it slow or wrong, `down` and `up` take it away and back.
+ * A container runtime that serves CRI on a real Unix socket, without any containers. It stores what it receives, stops
+ * containers at once, and records every call; `script` makes it slow or faulty, `down` and `up` stop and restart it.
  */
 export class FakeCri {
   readonly socketPath: string;
@@ -92,7 +95,7 @@ export class FakeCri {
     this.#packageName = packageName;
   }
 
-  /** `version` is the CRI version in the names of its services; `location` an existing folder instead of its own. */
+  /** `version` is the CRI version in the names of its services; `location` an existing folder to use. */
   static async start(options: { version?: string; path?: string; up?: boolean } = {}): Promise<FakeCri> {
     const folder = await mkdtemp(join(tmpdir(), 'fake-cri-'));
     const socketPath = options.path ?? join(folder, 'cri.sock');
@@ -101,11 +104,11 @@ export class FakeCri {
     return fake;
   }
 
-  /** Listens again on the same path, with everything that it knew. */
+  /** Listens again on the same path, with all its state. */
   async up(): Promise<void> {
     const inner = join(this.#folder, 'grpc.sock');
     this.#server ??= await this.#serve(inner);
-    // Clients come through a plain listener, so that `down` can break connections as the death of a process does.
+    // Clients connect through a plain listener, so that `down` can break connections like a killed process.
     const listener = createServer((client) => {
       const server = connect(inner);
       for (const end of [client, server]) {
@@ -119,7 +122,7 @@ export class FakeCri {
     await new Promise<void>((resolve) => listener.listen(this.socketPath, resolve));
   }
 
-  /** Breaks every connection at once and stops listening, as a killed runtime does. */
+  /** Breaks every connection at once and stops listening, like a killed runtime. */
   async down(): Promise<void> {
     for (const connection of this.#connections) connection.destroy();
     const listener = this.#listener;
@@ -149,7 +152,7 @@ export class FakeCri {
     await rm(this.#folder, { recursive: true, force: true });
   }
 
-  /** Adds a container, or replaces what was known of it. */
+  /** Adds or replaces a container. */
   put(container: FakeContainer): void {
     this.#containers.set(container.id, container);
   }
@@ -171,7 +174,7 @@ export class FakeCri {
     this.#sandboxIps.set(sandboxId, ip);
   }
 
-  /** Plays the next calls of this name, one script each; the last one stays. */
+  /** Scripts the next calls of this name, one each; the last one stays. */
   script(call: CriCall, ...scripts: readonly Script[]): void {
     this.#scripts.set(call, [...scripts]);
   }
@@ -258,7 +261,7 @@ export class FakeCri {
     return (
       [...this.#containers.values()]
         .map(toWireContainer)
-        // Prefixes match, as in containerd.
+        // Prefixes match, like in containerd.
         .filter((container) => container.id.startsWith(request.filter?.id ?? ''))
         .filter((container) =>
           wanted.every(([key, value]) => new Map(Object.entries(container.labels)).get(key) === value),
@@ -304,7 +307,7 @@ function toWireStatus(container: FakeContainer, verbose: boolean) {
   return { status, info };
 }
 
-/** 1 January 2026, unless the test says when. */
+/** 1 January 2026 by default. */
 function toNs(ms = 1_767_225_600_000): string {
   return `${ms}000000`;
 }

@@ -1,7 +1,7 @@
 /**
- * What every kind of workload has to do alike, whatever is special about it. Each test runs the controller of the kind with
- * its real reflectors, caches and queue on an API server in memory; nodes play the kubelet, and fail the test when a container
- * is stopped that Services still send requests to.
+ * What the controllers of all workload kinds have in common. Each test runs the controller of the kind with its real
+ * reflectors, caches and queue, and an API server in memory; simulated nodes play the kubelet, and fail the test when a
+ * container is stopped to which Services still send requests.
  */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { type JsonObject, objectOr } from '../../api/base/json.ts';
@@ -21,19 +21,18 @@ import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completio
 import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 import { PodOnNode } from './pod-on-node.ts';
-import type { SeenCall } from './recreate-requests.ts';
-import { strategicMerge } from './simulated-pod.ts';
 import { waitFor } from './wait.ts';
 
-/** A kind that is to conform. */
+/** A kind to be tested. */
 export interface FleetKindUnderTest {
   readonly resource: Resource;
   readonly controllerOf: ControllerOf;
-  /** The spec of a workload of three pods with this template, of which one may be unavailable at a time. */
+  /** The spec of a workload of three pods with this template, of which at most one may be unavailable. */
   readonly spec: (template: JsonObject, selector: JsonObject) => object;
-  /** The name of a pod that it would adopt. Absent: it adopts none. */
+  /** The name of a pod that it would adopt. Absent: it adopts no pods. */
   readonly adoptable?: string;
 }
 
@@ -52,11 +51,11 @@ class Conformance {
   readonly cluster = new MemoryCluster();
   readonly wanted: string[] = [];
   isLeading = true;
-  /** Sees each write before it takes effect. */
+  /** Called before each write takes effect. */
   meet: (call: SeenCall) => void = () => undefined;
   /** Containers that were changed while a Service still sent requests to their pod. */
   readonly changedInService: string[] = [];
-  /** The least pods that were available at any time since all were. */
+  /** The minimum number of available pods since all were. */
   least = Number.POSITIVE_INFINITY;
   readonly #kind: FleetKindUnderTest;
   readonly #nodes = new Map<string, PodOnNode>();
@@ -106,7 +105,7 @@ class Conformance {
     });
   }
 
-  /** Another workload, of which nothing can be made. */
+  /** Adds another workload for which nothing can be created. */
   poison(): void {
     const metadata = { namespace: 'shop', name: 'poisoned', uid: 'poisoned-uid', generation: 1 };
     this.cluster.put(this.#kind.resource, { metadata, spec: this.#kind.spec(template('app:1'), malformed) });
@@ -132,7 +131,7 @@ class Conformance {
       .toSorted();
   }
 
-  /** Names of pods that are to run this image. */
+  /** Names of pods whose spec has this image. */
   wanting(image: string): readonly string[] {
     return this.pods()
       .filter(({ spec }) => spec.containers[0]?.image === image)
@@ -140,7 +139,7 @@ class Conformance {
   }
 
   revisions(): Readonly<Record<string, string>> {
-    const all = this.cluster.all(kubeResource.controllerRevisions) as unknown as readonly ControllerRevision[];
+    const all = this.cluster.all<ControllerRevision>(kubeResource.controllerRevisions);
     return Object.fromEntries(
       all.map((revision) => {
         const spec = templateOf(revision)?.spec as { readonly containers: readonly { readonly image: string }[] };
@@ -149,7 +148,7 @@ class Conformance {
     );
   }
 
-  /** Asks for another image, and waits until its revision is there and the caches show it. Answers its name. */
+  /** Changes the image, and waits until the caches show its revision. Returns the name of the revision. */
   async change(image: string): Promise<string> {
     this.apply(template(image));
     return await this.until('the new revision', () => {
@@ -201,7 +200,7 @@ class Conformance {
     return queue;
   }
 
-  /** Plays the nodes until the answer is neither empty nor false. */
+  /** Advances the nodes until the result is neither empty nor false. */
   async until<Value>(what: string, probe: () => Value) {
     return await waitFor(what, () => {
       this.#playNodes();
@@ -209,7 +208,7 @@ class Conformance {
     });
   }
 
-  /** Waits until nothing is written any more. */
+  /** Waits until there are no more writes. */
   async rest(): Promise<void> {
     let quiet = 0;
     let writes = -1;
@@ -223,11 +222,13 @@ class Conformance {
 
   #playNodes(): void {
     this.#playEndpoints();
-    for (const pod of this.cluster.all(kubeResource.pods) as unknown as readonly Pod[]) this.#playNode(pod);
+    for (const pod of this.cluster.all<Pod>(kubeResource.pods)) this.#playNode(pod);
     this.least = Math.min(this.least, this.ready().length);
   }
 
-  /** The endpoint controller: it shows what pods were before the nodes took this step, so it is always a little behind. */
+  /**
+   * The endpoint controller: it shows pods as they were before the last step of the nodes, so it always lags behind.
+   */
   #playEndpoints(): void {
     const endpoints = this.pods().map((pod) => ({
       targetRef: { uid: pod.metadata.uid },
@@ -261,7 +262,7 @@ class Conformance {
     const node = this.#nodes.get(pod.metadata.uid) ?? new PodOnNode();
     this.#nodes.set(pod.metadata.uid, node);
     for (const step of node.steps(pod, true)) {
-      const live = this.cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
+      const live = this.cluster.look<Pod>(kubeResource.pods, ref);
       const patch = live && step.take(live, Date.now());
       if (live && patch) this.#write(live, patch);
     }
@@ -377,7 +378,7 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       fleet.meet = ({ verb, plural, body }) => {
         if (verb !== 'create' || plural !== 'pods' || lost > 0) return;
         lost += 1;
-        fleet.cluster.put(kubeResource.pods, body as never);
+        fleet.cluster.put(kubeResource.pods, body as Pod);
         throw new KubeError({ status: 0, message: 'no answer within 30 s' });
       };
       await fleet.settle();

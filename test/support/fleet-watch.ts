@@ -2,30 +2,30 @@ import { isActive, type Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeClient } from '../../kube/client.ts';
 
-/** How a fleet was after one event: who judges it sees every state that there was. */
+/** The state of a fleet after one event: a test checks every state. */
 export interface FleetMoment {
   readonly at: string;
   /** What happened: `MODIFIED web-x7k2p`. */
   readonly event: string;
-  /** Pods that are neither finished nor on their way out. */
+  /** Pods that are neither completed nor being deleted. */
   readonly pods: number;
   readonly ready: number;
 }
 
-/** A recorded watch of all pods of a namespace, from its beginning to `stop`. */
+/** A recorded watch of all pods of a namespace, from its start to `stop`. */
 export interface FleetWatch {
-  /** Every moment since the last call, the present one included. */
+  /** Every moment since the last call, including the present one. */
   take(): readonly FleetMoment[];
   /** The pods as they are now, by name. */
   readonly pods: ReadonlyMap<string, Pod>;
-  /** How often the API server had forgotten where the watch was, and moments may have been missed. */
+  /** How often the watch could not be continued, so that moments may have been missed. */
   readonly gaps: number;
   stop(): void;
 }
 
 /**
- * Watches from a consistent list on, and begins again where a watch has ended, so that no event is missed. `onEvent` is
- * told of each change right away.
+ * Watches from a consistent list on, and continues when a watch has ended, so that no event is missed. `onEvent` is
+ * called at each change.
  */
 export async function watchFleet(
   kube: Pick<KubeClient, 'list' | 'watch'>,
@@ -47,7 +47,7 @@ export async function watchFleet(
     moments.push(moment('LISTED'));
   }
 
-  /** When it fails, the next watch does, too, and it is tried again. */
+  /** If it fails, the next watch fails, too, and it is retried. */
   async function listAnew(): Promise<void> {
     try {
       await list();

@@ -1,4 +1,4 @@
-/** Something that waits until a test lets it go on. */
+/** A promise that a test resolves. */
 export interface Gate {
   readonly opened: Promise<void>;
   readonly open: () => void;

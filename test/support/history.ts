@@ -4,13 +4,13 @@ import type { temporal } from '@temporalio/proto';
 import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
 import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 
-/** What Temporal has kept of one run. */
+/** The history of one run. */
 export type History = temporal.api.history.v1.IHistory;
 
 /** A payload somewhere in a history. */
 export interface SeenPayload {
   readonly bytes: number;
-  /** The way to it, `events[3].activityTaskScheduledEventAttributes.input`. */
+  /** Its path, `events[3].activityTaskScheduledEventAttributes.input`. */
   readonly path: string;
 }
 
@@ -19,7 +19,7 @@ export function payloadsOf(history: History): readonly SeenPayload[] {
   return found(JSON.parse(historyToJSON(history)), 'history');
 }
 
-/** How people read the steps of a run: the summaries of its activities and timers, in order. */
+/** The steps of a run for people: the summaries of its activities and timers, in order. */
 export function summariesOf(history: History): readonly string[] {
   return (history.events ?? []).flatMap((event) => {
     const hasSteps = event.activityTaskScheduledEventAttributes ?? event.timerStartedEventAttributes;
@@ -55,15 +55,15 @@ function decoded<Value>(payloads: readonly temporal.api.common.v1.IPayload[] | n
   return JSON.parse(Buffer.from(payloads?.[0]?.data ?? []).toString('utf8') || 'null') as Value;
 }
 
-/** A text that travelled as JSON; empty when there is none. */
+/** A string that was encoded as JSON; empty when there is none. */
 export function textOf(payload: temporal.api.common.v1.IPayload | null | undefined): string {
   const text = Buffer.from(payload?.data ?? []).toString('utf8');
   return text === '' ? '' : String(JSON.parse(text));
 }
 
 /**
- * The history of a run in the form of `temporal workflow show --output json`, one event a line, without what is true on
- * one machine only: names of processes and of their queues, and places in files.
+ * The history of a run in the format of `temporal workflow show --output json`, one event per line, without
+ * machine-specific data: names of processes and of their queues, and file paths.
  */
 export async function recordedHistory(operation: WorkflowHandle): Promise<string> {
   const { events } = JSON.parse(historyToJSON(await operation.fetchHistory())) as {

@@ -1,14 +1,14 @@
 /**
- * Asks one URL again and again, each time over a new connection, until its standard input ends. Says each thing in one line
- * of JSON (`LoadLine`): that it has had its first answer, which requests are not connected after some seconds, and at last
- * what came of all. Counts from the first answer on. Arguments: URL, how many ask at once, the pause of each in ms.
+ * Requests one URL repeatedly, each time over a new connection, until its standard input ends. Prints JSON lines
+ * (`LoadLine`): that it has had its first answer, which requests are not connected after some seconds, and at last the
+ * results of all. Counts from the first answer on. Arguments: URL, number of concurrent requests, pause of each in ms.
  */
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LoadLine } from './steady-load.ts';
 
 const [url = '', atOnce = '1', pauseMs = '50'] = process.argv.slice(2);
-/** Long, because machines stall: late is not failed. */
+/** Long, because machines may stall: late is not failed. */
 const patienceMs = 60_000;
 /** The first retransmissions of a lost SYN follow after 1, 3 and 7 seconds. */
 const stuckMs = 8_000;
@@ -33,9 +33,9 @@ say({
 });
 
 /**
- * Waits for the first answer. A connection that is tried before kube-proxy knows the Service stays in the connection table
- * without a translation for two minutes, and swallows every later one from the same port. So these come from ports that the
- * kernel gives to nobody by itself (`net.ipv4.ip_local_port_range` begins at 32768).
+ * Waits for the first answer. A connection that is tried before kube-proxy knows the Service stays in the connection
+ * table without a translation for two minutes, and blocks every later one from the same port. So these attempts use
+ * ports that the kernel does not assign by itself (`net.ipv4.ip_local_port_range` begins at 32768).
  */
 async function untilServed(): Promise<void> {
   for (let localPort = 20_000; !ended; localPort = localPort < 29_999 ? localPort + 1 : 20_000) {
@@ -81,7 +81,7 @@ function ask({ localPort, timeoutMs }: { localPort?: number; timeoutMs: number }
       answer.on('error', reject);
     });
     let connected = false;
-    /** The port that a connection comes from is known as soon as its first packet has been sent. */
+    /** The local port is known as soon as the first packet has been sent. */
     let from = '';
     call.on('socket', (socket) => {
       const late = setTimeout(() => {

@@ -3,6 +3,7 @@ import { launchBarrierEnv } from '../../api/container-launch-priority.ts';
 import type { Container, ContainerStatus, Pod, PodCondition } from '../../api/core/pod.ts';
 import { type NewRevision, newRevision, revisionLabels } from '../../api/fleet/revision.ts';
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
+import { aPod } from './objects/pod.ts';
 
 /** A container of a template, as JSON. */
 export function templateContainer(name: string, image: string, overrides: JsonObject = {}): JsonObject {
@@ -28,7 +29,7 @@ export function withPriority(container: Container, priority: number): Container 
   return { ...container, env: [...(container.env ?? []), { name: launchBarrierEnv, valueFrom }] };
 }
 
-/** A container's variable that follows a label or annotation. */
+/** An environment variable that refers to a label or annotation. */
 export function seesMetadata(fieldPath: string): JsonObject {
   return { env: [{ name: 'SEEN', valueFrom: { fieldRef: { fieldPath } } }] };
 }
@@ -40,7 +41,7 @@ export const inService: readonly PodCondition[] = [
   { type: 'Ready', status: 'True', lastTransitionTime: '2026-07-01T07:00:00Z' },
 ];
 
-/** A pod in service whose containers run what the spec says, unless it is said otherwise. */
+/** A pod in service whose containers run with the current spec by default. */
 export function inPlacePod(
   containers: readonly Container[],
   {
@@ -59,14 +60,10 @@ export function inPlacePod(
     readonly statuses?: Readonly<Record<string, Partial<ContainerStatus>>>;
   } = {},
 ): Pod {
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name: 'web-1',
       uid: 'u-1',
-      resourceVersion: '1',
       creationTimestamp: '2026-07-01T07:00:00Z',
       labels: { app: 'web', ...revisionLabels(revision, { CloneSetShortHash: false }), ...labels },
       annotations,
@@ -84,10 +81,10 @@ export function inPlacePod(
         ...statuses[name],
       })),
     },
-  };
+  });
 }
 
-/** The record of an update on a pod, from its text. */
+/** The parsed in-place record of a pod. */
 export function recordOf(pod: Pod): unknown {
   return JSON.parse(pod.metadata.annotations?.[inPlaceAnnotation.state] ?? 'null');
 }

@@ -6,11 +6,11 @@ import type { Windlass } from './windlass.ts';
 export interface InTheMiddle {
   readonly request: TestRequest;
   readonly pod: PlayedPod;
-  /** Lets the first container become ready. */
+  /** Makes the first container ready. */
   readonly ready: () => void;
 }
 
-/** A pod and an ordered request for it whose first container has been stopped, and is not ready before `ready`. */
+/** A pod and an ordered request for it whose first container has been stopped, and becomes ready with `ready`. */
 export async function inTheMiddle(
   windlass: Windlass,
   {

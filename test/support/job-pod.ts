@@ -1,19 +1,20 @@
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
 import { terminationRequest } from '../../api/job-sidecar-termination.ts';
-import { createdAt } from './recreate-requests.ts';
+import { createdAt } from './objects/metadata.ts';
+import { aPod } from './objects/pod.ts';
 
-/** How one container of a job's pod is. */
+/** The state of one container of a job's pod. */
 export type JobContainerNow = 'running' | 'backingOff' | 'unstarted' | { readonly exitCode: number };
 
-/** What marks a container; `main` is marked by nothing. */
+/** The mark of a container; `main` has none. */
 export type Mark = 'main' | 'sidecar' | 'image' | 'both' | 'ignored';
 
 export interface JobPod {
   /** Container names with their marks, in the order of the pod. */
   readonly marks: Readonly<Record<string, Mark>>;
   readonly now?: Readonly<Record<string, JobContainerNow>>;
-  /** Instance numbers of containers that were started again. */
+  /** Restart counts of containers that were restarted. */
   readonly instances?: Readonly<Record<string, number>>;
   readonly restartPolicy?: 'Always' | 'OnFailure' | 'Never';
   readonly phase?: string;
@@ -28,20 +29,11 @@ const image = { name: `${prefix}_WHEN_JOB_EXIT_WITH_IMAGE`, value: 'quick-exit:1
 const ignores = { name: `${prefix}_IGNORE_EXIT_CODE`, value: 'true' };
 const envOf = { main: [], sidecar: [stops], image: [image], both: [stops, image], ignored: [stops, ignores] };
 
-/** The pod of a job on `node-1`, of which all containers run unless told otherwise. */
+/** The pod of a job on `node-1`, with all containers running by default. */
 export function jobPod(given: JobPod): Pod {
   const { marks, now = {}, restartPolicy = 'Never', phase = 'Running', images = {}, instances = {} } = given;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'job-1',
-      uid: 'pod-1',
-      resourceVersion: '1',
-      creationTimestamp: createdAt,
-      ...given.metadata,
-    },
+  return aPod({
+    metadata: { name: 'job-1', ...given.metadata },
     spec: {
       nodeName: 'node-1',
       restartPolicy,
@@ -56,10 +48,10 @@ export function jobPod(given: JobPod): Pod {
       phase,
       containerStatuses: Object.keys(marks).map((name) => statusOf(name, now[name] ?? 'running', instances[name] ?? 0)),
     },
-  };
+  });
 }
 
-/** The ID of an instance of a container, the first one unless told otherwise. */
+/** The ID of an instance of a container, by default the first one. */
 export function instanceId(name: string, number = 0): string {
   return `containerd://${name}-${number}`;
 }
@@ -71,7 +63,7 @@ function statusOf(name: string, now: JobContainerNow, number: number): Container
   return { ...status, state: now === 'running' ? { running: {} } : { terminated: now } };
 }
 
-/** The request that stops these sidecars, as admission leaves it. */
+/** The request that stops these sidecars, after admission. */
 export function stopRequest(
   containers: readonly string[],
   overrides: { readonly status?: ContainerRecreateRequest['status']; readonly instance?: number } = {},
@@ -93,7 +85,7 @@ export function stopRequest(
   };
 }
 
-/** Such a request once it has ended with these containers stopped. */
+/** The status of such a request after these containers were stopped. */
 export function stoppedStatus(...containers: readonly string[]): NonNullable<ContainerRecreateRequest['status']> {
   return {
     phase: 'Completed',

@@ -13,7 +13,7 @@ import type { NodePlayer, PlayedPod } from './kubelet-player.ts';
 import { waitFor } from './wait.ts';
 import type { Windlass } from './windlass.ts';
 
-/** Marks of sidecars, as users write them. */
+/** The variables that mark sidecars. */
 export const marks = {
   stops: { name: terminationMark.env, value: 'true' },
   ignored: { name: terminationMark.ignoreExitCodeEnv, value: 'true' },
@@ -28,7 +28,7 @@ export interface JobOptions {
   readonly node?: NodePlayer;
 }
 
-/** A pod with a container `main` and sidecars, and the operation that ends these. */
+/** A pod with a container `main` and sidecars, and the operation that terminates these. */
 export class TestJob {
   readonly pod: PlayedPod;
   readonly #windlass: Windlass;
@@ -38,7 +38,7 @@ export class TestJob {
     this.#windlass = windlass;
   }
 
-  /** The workflow, whichever run it is in. */
+  /** The workflow, in any run. */
   get operation(): WorkflowHandle {
     return this.#windlass.client.workflow.getHandle(terminateSidecarsId(this.pod.ref.uid));
   }
@@ -49,7 +49,7 @@ export class TestJob {
     return await this.#windlass.cluster.find<ContainerRecreateRequest>(crr, ref);
   }
 
-  /** Waits until the pod fulfils something. */
+  /** Waits until the pod fulfils a condition. */
   async until(what: string, holds: (pod: Pod) => boolean): Promise<Pod> {
     return await waitFor(`pod ${this.pod.ref.name} to be ${what}`, async (see) => {
       const pod = await this.pod.read();
@@ -58,7 +58,7 @@ export class TestJob {
     });
   }
 
-  /** Waits until the pod says that the end of its sidecars waits for this. */
+  /** Waits until the pod reports that the termination of its sidecars waits for this. */
   async waitsFor(reason: string): Promise<TerminationStatus> {
     const pod = await this.until(
       `waiting for ${reason}`,
@@ -67,13 +67,13 @@ export class TestJob {
     return terminationStatusOf(pod);
   }
 
-  /** Leaves a command on the pod. */
+  /** Writes a command to the pod's annotation. */
   async command(text: string): Promise<void> {
     const metadata = { annotations: { [windlassAnnotation.command]: text } };
     await this.#windlass.cluster.kube.patch(kubeResource.pods, this.pod.ref, 'merge', { metadata });
   }
 
-  /** Waits until the command has been taken off. */
+  /** Waits until the annotation has been removed. */
   async obeyed(): Promise<Pod> {
     return await this.until('free of commands', ({ metadata }) => !metadata.annotations?.[windlassAnnotation.command]);
   }
@@ -82,7 +82,7 @@ export class TestJob {
     return await this.until(phase, ({ status }) => status?.phase === phase);
   }
 
-  /** Waits until the operation has ended by itself. */
+  /** Waits until the operation has completed. */
   async ended(): Promise<void> {
     await waitFor(`the operation of pod ${this.pod.ref.name} to end`, async (see) => {
       return see((await this.operation.describe()).status.name) === 'COMPLETED';
@@ -90,7 +90,7 @@ export class TestJob {
   }
 }
 
-/** Starts a job whose containers all run. */
+/** Starts a job with all containers running. */
 export async function startJob(windlass: Windlass, options: JobOptions = {}): Promise<TestJob> {
   const { sidecars = { proxy: [marks.stops] }, restartPolicy = 'Never', node = windlass.node } = options;
   const namespace = await windlass.cluster.newNamespace();

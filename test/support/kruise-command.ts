@@ -4,7 +4,7 @@ import type { OperationEngine } from '../../cli/operation.ts';
 import { runKruise } from '../../cli/program.ts';
 import { nowMs } from './cloneset-world.ts';
 
-/** What a command has said, and how it ended. */
+/** The output of a command, and its exit code. */
 export interface Said {
   readonly code: number;
   readonly out: string;

@@ -1,7 +1,7 @@
 /**
- * A node that does not exist: the test plays its container runtime, its kubelet and its daemon. Containers are records
- * in memory; a stopped one exits, the next instance starts at once, and the pod's status says so through the real API
- * server. What a test wants to go wrong or to take its time, it writes into the script of a container.
+ * A simulated node: the test plays its container runtime, its kubelet and its daemon. Containers are records in memory;
+ * a stopped one exits, the next instance starts at once, and the pod's status is written to the real API server.
+ * Failures and delays are configured by the script of a container.
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
@@ -24,21 +24,21 @@ import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';
 
-/** What is to happen when a container is restarted. Absent: everything works, at once. */
+/** What happens when a container is restarted. Absent: everything succeeds at once. */
 export interface Script {
   /** The stop takes until this resolves. */
   readonly stopTakes?: Promise<unknown>;
-  /** The runtime refuses to stop it, in these words. */
+  /** The runtime fails to stop it, with this error. */
   readonly stopFails?: string;
   /** The kubelet starts the next instance when this resolves. */
   readonly startTakes?: Promise<unknown>;
   /** The next instance is ready when this resolves. */
   readonly readyTakes?: Promise<unknown>;
-  /** What it exits with. Absent: 0. */
+  /** The exit code. Absent: 0. */
   readonly exitCode?: number;
 }
 
-/** One stop that was begun. */
+/** One stop that has begun. */
 export interface SeenStop {
   readonly pod: string;
   readonly container: string;
@@ -50,19 +50,19 @@ export interface SeenStop {
 export interface PodOptions {
   readonly namespace: string;
   readonly containers: readonly string[];
-  /** With the readiness gate that all operations share. */
+  /** Whether the pod has the shared readiness gate. */
   readonly gate?: boolean;
   readonly graceSeconds?: number;
   /** The prefix of its container IDs; the node has `containerd` only. */
   readonly runtime?: string;
-  /** `Never`: what has ended is not started again. */
+  /** `Never`: exited containers are not restarted. */
   readonly restartPolicy?: 'Always' | 'OnFailure' | 'Never';
   /** Field paths that these containers have in their environment, as the variable SEEN. */
   readonly follows?: Readonly<Record<string, string>>;
   /** Variables of containers, by name. */
   readonly env?: Readonly<Record<string, readonly EnvVar[]>>;
   readonly labels?: Readonly<Record<string, string>>;
-  /** How far the clock of the node is ahead of the cluster's, for times that it reports. */
+  /** How far the clock of the node is ahead of the cluster's. */
   readonly clockAheadMs?: number;
 }
 
@@ -70,7 +70,7 @@ interface Instance {
   readonly id: string;
   readonly restartCount: number;
   startedAtMs: number;
-  /** Of the environment that it was started with. */
+  /** The hash of the environment that it was started with. */
   envHash: number;
   running: boolean;
   ready: boolean;
@@ -80,7 +80,7 @@ interface Instance {
 const nodeRuntime = 'containerd';
 const tickMs = 250;
 
-/** A pod of a played node. */
+/** A pod of a simulated node. */
 export class PlayedPod {
   readonly ref: PodRef;
   readonly #options: PodOptions;
@@ -88,7 +88,7 @@ export class PlayedPod {
   readonly #changed: EventEmitter;
   readonly #containers = new Map<string, Instance[]>();
   readonly #scripts = new Map<string, Script>();
-  /** The pod is finished, whoever has written that: a kubelet starts nothing in it any more. */
+  /** The phase of the pod is final, whoever has written it: a kubelet starts nothing in it any more. */
   #isOver = false;
   readonly #restarts = new Set<Promise<void>>();
   #writes: Promise<unknown> = Promise.resolve();
@@ -101,12 +101,12 @@ export class PlayedPod {
     for (const name of options.containers) this.#containers.set(name, [newInstance(0, true)]);
   }
 
-  /** What happens at the next restarts of this container. */
+  /** Sets what happens at the next restarts of this container. */
   script(container: string, script: Script): void {
     this.#scripts.set(container, script);
   }
 
-  /** The instance that was made last. */
+  /** The newest instance. */
   newest(container: string): Readonly<Instance> | undefined {
     return this.#containers.get(container)?.at(-1);
   }
@@ -116,12 +116,14 @@ export class PlayedPod {
     return this.newest(container)?.restartCount ?? -1;
   }
 
-  /** Waits until this container has been restarted so often: what stops it hears of that before its next instance is there. */
+  /** Waits until this container has been restarted this often: the stop that caused it may end a moment later. */
   async restarted(container: string, times: number): Promise<void> {
     await waitFor(`${container} to be restarted ${times} times`, (see) => see(this.restartsOf(container)) === times);
   }
 
-  /** Waits until the status of the pod shows that this container has been restarted so often; nodes know it before. */
+  /**
+   * Waits until the status of the pod shows that this container has been restarted this often; nodes know it before.
+   */
   async reportedRestarts(container: string, times: number): Promise<void> {
     await waitFor(`the status to show ${times} restarts of ${container}`, async (see) => {
       const statuses = (await this.read())?.status?.containerStatuses ?? [];
@@ -129,12 +131,12 @@ export class PlayedPod {
     });
   }
 
-  /** The pod as the API server has it. */
+  /** The pod in the API server. */
   read(): Promise<Pod | undefined> {
     return this.#cluster.find<Pod>(kubeResource.pods, this.ref);
   }
 
-  /** Deletes the pod as a person does; it is gone once the kubelet, played by `finishDeletion`, has said so. */
+  /** Deletes the pod like a person; it is gone after `finishDeletion`, which plays the kubelet. */
   async delete(): Promise<void> {
     await this.#cluster.kube.delete(kubeResource.pods, this.ref, { preconditions: { uid: this.ref.uid } });
   }
@@ -143,19 +145,19 @@ export class PlayedPod {
     await this.#cluster.kube.delete(kubeResource.pods, this.ref, { gracePeriodSeconds: 0 });
   }
 
-  /** Ends the newest instance as a crash or somebody else would. The kubelet starts the next. */
+  /** Ends the newest instance like a crash. The kubelet starts the next one. */
   async crash(container: string): Promise<void> {
     this.exit(container);
     await Promise.all(this.#restarts);
   }
 
-  /** Has the newest instance run for so much longer. */
+  /** Makes the newest instance this much older. */
   age(container: string, ms: number): void {
     const instance = this.#containers.get(container)?.at(-1);
     if (instance) instance.startedAtMs -= ms;
   }
 
-  /** For the node: the newest instance is over, and what the kubelet does about it begins. */
+  /** For the node: the newest instance has exited, and the kubelet reacts. */
   exit(container: string, exitCode = this.scriptOf(container).exitCode ?? 0): void {
     const instance = this.#containers.get(container)?.at(-1);
     if (!instance?.running) return;
@@ -164,14 +166,14 @@ export class PlayedPod {
     this.#restarts.add(restart);
   }
 
-  /** For the node: what the script says now. */
+  /** For the node: the current script. */
   scriptOf(container: string): Script {
     return this.#scripts.get(container) ?? {};
   }
 
   /**
-   * Writes the status of the pod as a kubelet does: its own conditions only, and all container statuses. While the API
-   * server is away it tries again.
+   * Writes the status of the pod like a kubelet: its own conditions only, and all container statuses. While the API
+   * server is away it retries.
    */
   async report(): Promise<void> {
     const write = this.#writes.then(() =>
@@ -208,7 +210,7 @@ export class PlayedPod {
     return restartPolicy === 'Always';
   }
 
-  /** As a kubelet computes it; a phase that is final stays. */
+  /** Like a kubelet's; a final phase stays. */
   #phase(known: string | undefined): string {
     if (isFinal(known)) return known;
     const names = [...this.#containers.keys()];
@@ -243,7 +245,7 @@ export class PlayedPod {
     return { name, image: 'busybox:1.36', env };
   }
 
-  /** The daemon's report, which comes with the status here. */
+  /** The daemon's report, which is written with the status here. */
   #daemonReport(): Readonly<Record<string, string>> {
     const { runtime = nodeRuntime, labels = {} } = this.#options;
     const metas = [...this.#containers].map(([name, instances]) => {
@@ -267,14 +269,14 @@ export class PlayedPod {
   }
 }
 
-/** A node of which everything but its Node object is played. */
+/** A node of which only the Node object is real. */
 export class NodePlayer {
   readonly ref: NodeRef;
   /** Every stop that was begun, in order. */
   readonly stops: SeenStop[] = [];
-  /** Every pull that was begun, in order. Attempts that join one, or come when it has succeeded, begin none. */
+  /** Every pull that has begun, in order. Attempts that join one, or come after it has succeeded, begin none. */
   readonly pulls: PullInput[] = [];
-  /** What becomes of a pull; all succeed unless the test says otherwise. */
+  /** The result of a pull; by default all succeed. */
   pull: (input: PullInput) => Promise<PullResult> = async ({ image }) => ({
     kind: 'succeeded',
     imageId: `${image.name}@sha256:${image.tag}`,
@@ -306,7 +308,7 @@ export class NodePlayer {
       dataConverter,
       activities: this.#activities(),
       activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
-      // a machine that stalls for seconds must not make an attempt look dead
+      // a machine that stalls for seconds must not make an attempt time out
       maxHeartbeatThrottleInterval: '1s',
       defaultHeartbeatThrottleInterval: '1s',
       shutdownGraceTime: 0,
@@ -315,14 +317,14 @@ export class NodePlayer {
     this.#daemon = { worker, ended: worker.run().catch(() => undefined) };
   }
 
-  /** Ends the daemon; steps that it had begun are tried again when it is back. Containers run on. */
+  /** Stops the daemon; steps in progress are retried when it is back. Containers keep running. */
   async stopDaemon(): Promise<void> {
     this.#daemon?.worker.shutdown();
     await this.#daemon?.ended;
     this.#daemon = undefined;
   }
 
-  /** Creates a pod on this node and runs all of its containers. */
+  /** Creates a pod on this node and starts all of its containers. */
   async runPod(options: PodOptions): Promise<PlayedPod> {
     const { namespace, containers, gate = false, graceSeconds = 5, restartPolicy = 'Always' } = options;
     const { follows, labels = {} } = options;
@@ -332,7 +334,7 @@ export class NodePlayer {
       restartPolicy,
       terminationGracePeriodSeconds: graceSeconds,
       automountServiceAccountToken: false,
-      // nobody renews the lease of such a node, and in a long run its pods would be taken off it
+      // the lease of such a node is not renewed, and in a long run its pods would be evicted
       tolerations: [{ operator: 'Exists' }],
       containers: containers.map((container) => {
         const fieldPath = follows?.[container];
@@ -353,12 +355,12 @@ export class NodePlayer {
     return pod;
   }
 
-  /** Waits until the stop of a container has begun: from then on nothing calls it off. */
+  /** Waits until the stop of a container has begun: from then on it cannot be cancelled. */
   async begunToStop(pod: PlayedPod, container: string): Promise<void> {
     await waitFor(`the stop of container ${container} to begin`, (see) => see(this.stopsOf(pod)).includes(container));
   }
 
-  /** The stops of one pod's containers, in the order in which they began. */
+  /** The stops of one pod's containers, in order. */
   stopsOf(pod: PlayedPod): readonly string[] {
     return this.stops.filter((stop) => stop.pod === pod.ref.uid).map(({ container }) => container);
   }
@@ -370,7 +372,7 @@ export class NodePlayer {
         const begun = this.#pulling.get(key) ?? this.#pull(input);
         this.#pulling.set(key, begun);
         const forget = () => this.#pulling.delete(key);
-        // the image is there from then on, should the answer be lost on its way
+        // from then on the image exists, even if the answer is lost
         void begun.then(({ kind }) => kind === 'succeeded' || forget(), forget);
         return await beating(begun);
       },
@@ -438,7 +440,7 @@ export class NodePlayer {
     return await this.pull(input);
   }
 
-  /** As the daemon does it: reads the request anew, and stops this very instance or nothing. */
+  /** Like the daemon: reads the request, and stops this very instance or nothing. */
   async #stop(input: Parameters<NodeActivities['node.v1.stopContainer']>[0]): Promise<StopResult> {
     const { pod, container, containerId, request, graceSeconds, restartCount, runtime } = input;
     if (runtime !== nodeRuntime) return { kind: 'noRuntime', message: noRuntimeMessage(runtime) };
@@ -460,7 +462,7 @@ export class NodePlayer {
     return await this.#end(played, container);
   }
 
-  /** As the daemon does it, without the patience that a real kubelet needs: this one reads the pod when it starts. */
+  /** Like the daemon, without the delays for a real kubelet: this one reads the pod when it starts a container. */
   async #refresh(input: Parameters<NodeActivities['node.v1.refreshContainer']>[0]): Promise<StopResult> {
     const { pod, runtime, container, containerId } = input;
     const played = this.#pods.get(pod.uid);
@@ -488,12 +490,12 @@ function noRuntimeMessage(name: string): string {
   return `this node has no ${name}, only ${nodeRuntime}`;
 }
 
-/** Nothing is started in a pod that has finished. */
+/** Nothing is started in a completed pod. */
 function isFinal(phase: string | undefined): phase is 'Succeeded' | 'Failed' {
   return phase === 'Succeeded' || phase === 'Failed';
 }
 
-/** Waits with heartbeats. A daemon that ends leaves the stop to itself and lets the next attempt join it. */
+/** Waits with heartbeats. A daemon that stops does not cancel the stop, and the next attempt joins it. */
 async function beating<T>(outcome: Promise<T>): Promise<T> {
   const { cancellationSignal: signal } = Context.current();
   const beats = beat();
@@ -512,7 +514,7 @@ function beat(): NodeJS.Timeout {
   return setInterval(() => context.heartbeat(), 500);
 }
 
-/** What an attempt ends with that nobody waits for any more, or whose daemon ends. */
+/** The failure of a cancelled attempt, or of one whose daemon stops. */
 function interrupted({ reason }: AbortSignal): Error {
   const ends = reason instanceof CancelledFailure && reason.message === 'WORKER_SHUTDOWN';
   return ends ? ApplicationFailure.create({ type: 'Unreachable', message: 'the daemon ends' }) : reason;

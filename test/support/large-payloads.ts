@@ -8,12 +8,12 @@ const { sendBack } = proxyActivities<{ sendBack(bytes: number, heartbeatBytes: n
 
 const { receive } = proxyActivities<{ receive(text: string): Promise<void> }>({ startToCloseTimeout: '1 minute' });
 
-/** Has an activity answer and heartbeat with so many bytes. */
+/** Calls an activity whose result and heartbeat have this many bytes. */
 export async function askForBytes(bytes: number, heartbeatBytes: number): Promise<number> {
   return (await sendBack(bytes, heartbeatBytes)).length;
 }
 
-/** Sends an activity so many bytes: a bug, above the limit. */
+/** Sends this many bytes to an activity: a bug, above the limit. */
 export async function sendBytes(bytes: number): Promise<void> {
   await receive('x'.repeat(bytes));
 }

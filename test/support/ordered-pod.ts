@@ -1,8 +1,8 @@
 import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { ContainerStatus, Pod } from '../../api/core/pod.ts';
-import { createdAt } from './recreate-requests.ts';
+import { aPod } from './objects/pod.ts';
 
-/** How one container of an ordered pod is. Absent: it has not started. */
+/** The state of one container of an ordered pod. Absent: it has not started. */
 export type ContainerNow = 'ready' | 'running' | { readonly exitCode: number } | undefined;
 
 export interface OrderedPod {
@@ -17,21 +17,11 @@ export interface OrderedPod {
   readonly phase?: string;
 }
 
-/** A pod as admission leaves it that launches its containers in order. */
+/** A pod with a launch order, after admission. */
 export function orderedPod(given: OrderedPod): Pod {
   const { name = 'web', uid = 'pod-1', order, now = {}, restartPolicy = 'Always', annotations } = given;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid,
-      resourceVersion: '1',
-      creationTimestamp: createdAt,
-      ...(annotations && { annotations }),
-      ...given.metadata,
-    },
+  return aPod({
+    metadata: { name, uid, ...(annotations && { annotations }), ...given.metadata },
     spec: {
       restartPolicy,
       containers: Object.entries(order).map(([container, priority]) => ({
@@ -43,7 +33,7 @@ export function orderedPod(given: OrderedPod): Pod {
       phase: given.phase ?? 'Pending',
       containerStatuses: Object.entries(now).map(([container, is]) => statusOf(container, is)),
     },
-  };
+  });
 }
 
 function statusOf(name: string, now: ContainerNow): ContainerStatus {

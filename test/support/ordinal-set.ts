@@ -1,7 +1,8 @@
 /**
- * A kind of workload that is in no way like a CloneSet, for tests of the fleet engine: a pod for each node of its spec, named
- * by the ordinal of the node. A pod that is being deleted holds its place until it is gone, and a pod of the right name that
- * nobody controls is adopted. Updates begin at the highest ordinal; those below the partition stay old.
+ * A workload kind that differs from CloneSet in every way, for tests of the fleet engine: a pod for each node of its
+ * spec, named by the ordinal of the node. A pod that is being deleted keeps its place until it is gone, and a pod of
+ * the right name without a controller is adopted. Updates begin at the highest ordinal; those below the partition stay
+ * old.
  */
 
 import { cloneSetEvent, cloneSetWaits } from '../../api/cloneset/types.ts';
@@ -123,7 +124,7 @@ const planner: FleetPlanner<OrdinalSet> = {
 
 export const ordinalSetPlanner = workloadPlanner(planner);
 
-/** Keeps the pods of OrdinalSets. */
+/** Maintains the pods of OrdinalSets. */
 export const ordinalSetController: ControllerOf = (context) =>
   new FleetController<OrdinalSet, FleetInput<OrdinalSet>>(context, {
     planner: ordinalSetPlanner,
@@ -134,7 +135,7 @@ export const ordinalSetController: ControllerOf = (context) =>
     input: (input) => input,
   }).controller;
 
-/** Which places are empty, and which pods have none. Whoever is still terminating holds its place. */
+/** Which places are empty, and which pods have none. A terminating pod keeps its place. */
 function planScale(scene: Scene): ScalePlan {
   const { input, owner, counted, resource, scheme, now } = scene;
   const { gates, claims } = input;

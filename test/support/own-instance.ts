@@ -1,6 +1,6 @@
 import { instancesVariable } from '../runner/groups.ts';
 
-/** Where each worker of Jest has an instance of the local platform, the tests of this worker find their own. */
+/** If each worker of Jest has an instance of the local platform, the tests of this worker find their own. */
 const { [instancesVariable]: instances = '', JEST_WORKER_ID: worker = '1' } = process.env;
 const own = instances.split(',')[Number(worker) - 1];
 

@@ -2,19 +2,19 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { KubeClient, NameRef } from '../../kube/client.ts';
 import { isAlreadyExists, isGone, KubeError } from '../../kube/failures.ts';
 
-/** Whether an answer says that somebody took too long, as everybody may on a machine that stalls. */
+/** Whether an answer reports a timeout, which is possible for any component on a machine that stalls. */
 export function isLate(answer: string): boolean {
   return /deadline exceeded|request timed out|TooManyRequests|Client\.Timeout exceeded|handshake timeout|no answer within/i.test(
     answer,
   );
 }
 
-/** How long it is asked again. */
+/** How long it is retried. */
 const patienceMs = 300_000;
 
 /**
- * Asks until the answer is another one than that somebody was late: the API server gives a webhook ten seconds, and a
- * stall takes longer. `ask` hears whether the answer before was late, and may have been obeyed nevertheless.
+ * Retries while the answer is a timeout: the API server gives a webhook ten seconds, and a stall takes longer. `ask` is
+ * told whether the previous answer was a timeout, after which the call may have taken effect.
  */
 export async function unlessLate<Answer>(
   ask: (wasLate: boolean) => Promise<Answer>,
@@ -28,7 +28,7 @@ export async function unlessLate<Answer>(
   }
 }
 
-/** The same client, with patience for servers that are late; reads, creations, patches and deletions are asked again. */
+/** The same client, which retries reads, creations, patches and deletions after timeouts. */
 export function patient(kube: KubeClient): KubeClient {
   async function ask<Value>(call: (wasLate: boolean) => Promise<Value>): Promise<Value> {
     const answer = await unlessLate(

@@ -8,33 +8,36 @@ import { status, withApi } from '../../deploy/local/platform.ts';
 import { type Role, writeRoleAccess } from '../../deploy/local/roles.ts';
 import { waitFor } from './wait.ts';
 
-/** The instance of the local platform that this run of tests was given: API server, controllers, Temporal. */
+/** The instance of the local platform for this test run: API server, controllers, Temporal. */
 export interface TestPlatform {
-  /** The administrator's. */
+  /** The administrator's kubeconfig. */
   readonly kubeconfig: string;
   readonly temporalAddress: string;
-  /** Where a process of this machine has to listen to be reached by the API server. */
+  /** The address at which the API server reaches processes of this machine. */
   readonly machine: string;
-  /** Where logs are kept, also after the instance was taken down. */
+  /** The folder of logs, which stays after the instance was taken down. */
   readonly logs: string;
-  /** The authority of the certificate that the API server shows to webhooks. */
+  /** The CA of the certificate that the API server presents to webhooks. */
   readonly webhookClientCa: string;
-  /** One JSON object a line for each call of Windlass's roles. */
+  /** One JSON object per line for each call of Windlass's roles. */
   readonly auditLog: string;
   /**
-   * Applies everything below `deploy/` that a cluster needs with these feature gates; admission is then expected at this
-   * machine. Absent: the defaults.
+   * Applies the manifests in `deploy/` for these feature gates; admission is expected at this machine. Absent: the
+   * defaults.
    */
   install(featureGates?: string): Promise<void>;
-  /** Writes a kubeconfig with a token of the role's own ServiceAccount, bound to a node if one is given, and answers where. */
+  /**
+   * Writes a kubeconfig with a token of the role's ServiceAccount, bound to a node if one is given, and returns its
+   * path.
+   */
   accessOf(role: Role, node?: { readonly name: string }): Promise<string>;
-  /** Ends a part with KILL. */
+  /** Kills a part. */
   kill(part: string): Promise<void>;
-  /** Starts a part again and waits until it answers. */
+  /** Restarts a part and waits until it is ready. */
   start(part: string): Promise<void>;
 }
 
-/** The platform of this name, or the one that WINDLASS_INSTANCE names. It has to be up. */
+/** The platform of this name, or of WINDLASS_INSTANCE. It has to be up. */
 export function testPlatform(name: string = instanceName(process.env)): TestPlatform {
   const instance = findInstance(name);
   const now = status(name);
@@ -50,7 +53,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     logs: join(now.folder, 'logs'),
     webhookClientCa: webhookClientAuthority(instance),
     auditLog: join(now.folder, 'audit.log'),
-    // nobody listens on this port: the webhook of a test writes its own as soon as it runs
+    // nothing listens on this port: the webhook of a test writes its own address when it starts
     install: (featureGates = '') =>
       withApi(instance, (api) =>
         applyManifests({
@@ -65,7 +68,7 @@ export function testPlatform(name: string = instanceName(process.env)): TestPlat
     accessOf: (role, node) => accessOf(instance, role, node),
     kill: (part) => killPart(instance, part),
     async start(part) {
-      // threads of the one that was killed may hold its port for a moment
+      // threads of the killed process may hold its port for a moment
       await waitFor(`part ${part} to run again`, async () => {
         await startPart(instance, part);
         await partReady(instance, part);

@@ -20,12 +20,15 @@ import { connectToTemporal, connectWorkersToTemporal } from './temporal-connecti
 import { startTemporal } from './temporal-server.ts';
 import { type Treatment, treatmentOf } from './treatments.ts';
 
-/** Every activity as one that has a short and uneventful life, for operations that are played without a cluster. */
+/**
+ * A result of every activity with which an operation runs briefly and without incidents, for operations that run
+ * without a cluster.
+ */
 type Answers = { readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>> };
 
 interface Call<Name extends ActivityName> {
   readonly input: Parameters<Activities[Name]>[0];
-  /** Of this activity in this operation, from 1. */
+  /** The number of this call of the activity in this operation, from 1. */
   readonly nth: number;
   readonly workflowId: string;
 }
@@ -44,7 +47,7 @@ export type OperationType = keyof typeof operationTypes;
 const node = { name: 'node-1', uid: 'node-uid' };
 const at = '2026-11-22T10:00:00Z';
 
-/** What an operation of this type is started with, for what has this UID. */
+/** The input of an operation of this type for an object with this UID. */
 export function inputOf(type: OperationType, uid: string): object {
   const named = { namespace: 'shop', name: 'web', uid };
   switch (type) {
@@ -157,18 +160,18 @@ export const uneventful: Answers = {
   'node.v1.pullImage': () => ({ kind: 'succeeded', imageId: 'nginx@sha256:1', pulled: true }),
 };
 
-/** A call that an operation has made. */
+/** A call of an activity. */
 export interface SeenCall {
   readonly workflowId: string;
   readonly activity: ActivityName;
   readonly input: unknown;
 }
 
-/** Operations on a Temporal of their own, whose activities are played. */
+/** Operations on a Temporal server of their own, whose activities are simulated. */
 export interface PlayedOperations {
   readonly client: Client;
   readonly calls: readonly SeenCall[];
-  /** Starts the operation of this type on what has this UID, with a signal if one is given. */
+  /** Starts the operation of this type on the object with this UID, with a signal if one is given. */
   begin(
     type: OperationType,
     uid: string,
@@ -178,14 +181,14 @@ export interface PlayedOperations {
   startClusterWorker(options: ClusterWorkerOptions): Promise<{ stop(): Promise<void> }>;
   /** Whether the treatment of this operation has been applied. */
   isTreated(workflowId: string): boolean;
-  /** All that the operation says of itself for people. */
+  /** The operation's texts for people: its details and activity summaries. */
   detailsOf(handle: WorkflowHandle): Promise<string>;
   stop(): Promise<void>;
 }
 
 type ClusterWorkerOptions = Pick<WorkerOptions, 'workflowBundle' | 'workerDeploymentOptions' | 'identity'>;
 
-/** Starts Temporal with these dynamic settings, and workers whose activities answer so where that is not uneventful. */
+/** Starts Temporal with these dynamic settings, and workers with these answers in place of the usual ones. */
 export async function startPlayedOperations({
   settings = [],
   answers = {},
@@ -193,7 +196,7 @@ export async function startPlayedOperations({
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
-  /** False: the test starts those of queue `cluster` itself. */
+  /** False: the test starts the workers of queue `cluster` itself. */
   readonly hasClusterWorker?: boolean;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
@@ -210,7 +213,7 @@ export async function startPlayedOperations({
   const treated = new Set<string>();
   const counts = new Map<string, number>();
 
-  /** What an operator does with `temporal activity fail` and `complete`. */
+  /** Like an operator with `temporal activity fail` and `complete`. */
   async function byHand(workflowId: string, activityId: string, treatment: Treatment): Promise<never> {
     const about = { namespace: 'default', workflowId, activityId, identity: 'operator@test' };
     if (treatment === 'failed') {

@@ -6,7 +6,7 @@ import { plainHash } from '../../api/in-place/containers-meta.ts';
 import { hasSwapped, isOpeningDue, openingPatch } from '../../daemon/in-place-gate/opening.ts';
 import { trimPod } from '../../daemon/pod-view.ts';
 
-/** Something that a node may do about a pod: what it writes, given the pod as it is then. */
+/** A possible step of a node for a pod: what it writes, given the pod at that time. */
 export interface NodeStep {
   readonly what: string;
   readonly take: (live: Pod, nowMs: number) => JsonObject | undefined;
@@ -18,21 +18,21 @@ interface Instance {
   readonly restartCount: number;
 }
 
-/** A container was stopped in a pod that its Services still send requests to. */
+/** A container was stopped in a pod to which Services still send requests. */
 export class StoppedInService extends Error {}
 
 /**
- * What a node has of a pod with one container: the runtime, the kubelet with its passes, and the daemon.
+ * The state of a node for a pod with one container: the runtime, the syncs of the kubelet, and the daemon.
  *
- * A pass of the kubelet tells what the runtime had before the pass, and swaps the container after that if the spec that the
- * kubelet has seen wants another one. What it has swapped is told by the next pass.
+ * A sync of the kubelet reports the runtime's state before the sync, and then replaces the container if the spec that
+ * the kubelet knows has another image. The next sync reports the replacement.
  */
 export class PodOnNode {
   isCrashed = false;
   #instance: Instance | undefined;
-  /** The pod of the last pass. */
+  /** The pod of the last sync. */
   #seen: Pod | undefined;
-  /** What the daemon is about to put into service. */
+  /** The pod that the daemon is about to put into service. */
   #opening: Pod | undefined;
 
   steps(pod: Pod, hasDaemon: boolean): readonly NodeStep[] {
@@ -94,7 +94,7 @@ export class PodOnNode {
     return undefined;
   }
 
-  /** What a pass for this pod would write; undefined if all of it is told already. */
+  /** The status that a sync for this pod would write; undefined if it is up to date. */
   #news(pod: Pod, now: string): JsonObject | undefined {
     const { metadata, spec, status } = pod;
     const ready = this.#instance !== undefined && !this.isCrashed;

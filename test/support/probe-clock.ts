@@ -1,6 +1,6 @@
 import type { ProbeClock } from '../../daemon/probes/schedule.ts';
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that advances only on request. */
 export class FakeClock implements ProbeClock {
   /** 1 January 2026. */
   static readonly startMs = 1_767_225_600_000;
@@ -24,7 +24,7 @@ export class FakeClock implements ProbeClock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Lets so much time pass: every timer in its turn, and what follows from it before the next. */
+  /** Advances the time: runs every timer in order, with everything that follows from it before the next one. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.#ms + ms;
     for (;;) {
@@ -39,13 +39,13 @@ export class FakeClock implements ProbeClock {
     await settle();
   }
 
-  /** Time passes, and nobody gets to do anything meanwhile: what a stalled machine looks like. */
+  /** Advances the time without running timers: a stalled machine. */
   stall(ms: number): void {
     this.#ms += ms;
   }
 }
 
-/** Everything that follows without any waiting has happened. */
+/** Resolves when all pending microtasks and immediates have run. */
 async function settle(): Promise<void> {
   for (let round = 0; round < 5; round += 1) await new Promise((resolve) => setImmediate(resolve));
 }

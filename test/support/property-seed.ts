@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
 /**
- * The seed of every property test. Fixed, so that a red run is about the change at hand and can be repeated by anybody;
- * `PROPERTY_SEED=random` looks where nobody has looked yet, and a number repeats what that found.
+ * The seed of every property test. It is fixed, so that a failure is about the change at hand and can be reproduced;
+ * `PROPERTY_SEED=random` explores new cases, and a number reproduces a run.
  */
 const { PROPERTY_SEED: wish = '20261121' } = process.env;
 

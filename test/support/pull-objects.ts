@@ -1,7 +1,8 @@
 import type { ImageListPullJob, ImagePullJob, ImagePullJobSpec } from '../../api/image-pull-job/types.ts';
 import type { ImageTag, ImageTagStatus, NodeImage } from '../../api/node-image/types.ts';
+import { metadataOf } from './objects/metadata.ts';
 
-/** When everything in these tests was created. */
+/** The creation time of all objects in these tests. */
 export const bornAt = '2026-11-21T10:00:00Z';
 export const bornMs = Date.parse(bornAt);
 
@@ -10,14 +11,10 @@ export function pullJob(spec: Partial<ImagePullJobSpec> = {}, more: Partial<Imag
   return {
     apiVersion: 'apps.kruise.io/v1beta1',
     kind: 'ImagePullJob',
-    metadata: {
-      namespace: 'shop',
-      name: 'warm',
-      uid: 'job-1',
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: bornAt,
-    },
+    metadata: metadataOf(
+      { namespace: 'shop', name: 'warm', uid: 'job-1' },
+      { generation: 1, creationTimestamp: bornAt },
+    ),
     spec: {
       image: 'nginx:1.27',
       imagePullPolicy: 'IfNotPresent',
@@ -42,7 +39,7 @@ export function listJob(images: readonly string[], more: Partial<ImageListPullJo
   };
 }
 
-/** The images of a node; `tags` by image. */
+/** A NodeImage; `tags` by image. */
 export function nodeImage(
   name: string,
   tags: Readonly<Record<string, readonly ImageTag[]>> = {},
@@ -54,20 +51,16 @@ export function nodeImage(
   return {
     apiVersion: 'apps.kruise.io/v1beta1',
     kind: 'NodeImage',
-    metadata: {
-      name,
-      uid: `uid-${name}`,
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: bornAt,
-      ...(labels && { labels }),
-    },
+    metadata: metadataOf(
+      { name, uid: `uid-${name}` },
+      { generation: 1, creationTimestamp: bornAt, ...(labels && { labels }) },
+    ),
     spec: { images },
     status: { desired: 0, succeeded: 0, failed: 0, pulling: 0, imageStatuses },
   };
 }
 
-/** A tag that a job wants. */
+/** A tag that a job owns. */
 export function tagOf(tag: string, more: Partial<ImageTag> = {}): ImageTag {
   return {
     tag,
@@ -80,7 +73,7 @@ export function tagOf(tag: string, more: Partial<ImageTag> = {}): ImageTag {
   };
 }
 
-/** What the status says of a tag that has ended. */
+/** The status of a completed tag. */
 export function endedTag(tag: string, phase: 'Succeeded' | 'Failed', version = 0): ImageTagStatus {
   return { tag, phase, version, startTime: bornAt, completionTime: bornAt };
 }

@@ -11,12 +11,12 @@ import { NodePlayer } from './kubelet-player.ts';
 import { waitFor as waitForShortly } from './wait.ts';
 import { startWindlass, type Windlass } from './windlass.ts';
 
-/** Windlass for jobs that no watcher looks after: the scenarios steer their operations themselves. */
+/** Windlass without a controller of jobs: the scenarios signal the operations themselves. */
 export function startPullJobs(instance: string): Promise<Windlass> {
   return startWindlass({ instance, watcher: false });
 }
 
-/** Many scenarios begin at once, on a machine that may have other things to do. */
+/** Many scenarios start at the same time, on a machine that may be busy. */
 function waitFor(...[what, probe]: Parameters<typeof waitForShortly>): ReturnType<typeof waitForShortly> {
   return waitForShortly(what, probe, { deadlineMs: 600_000 });
 }
@@ -30,7 +30,7 @@ const refused: PullResult = {
   message: 'connection refused',
 };
 
-/** A node of its own with these tags of image `app`, and what its pulls are answered. */
+/** A node with these tags of image `app`, and the answers to its pulls. */
 async function play(
   windlass: Windlass,
   tags: readonly (string | ImageTag)[],
@@ -67,7 +67,7 @@ async function play(
   };
 }
 
-/** Answers attempts when the gate opens, and until then shows how many there are. */
+/** Answers attempts when the gate opens, and until then counts them. */
 function held(gate: Gate): (input: PullInput) => Promise<PullResult> {
   return async ({ image }) => {
     await gate.opened;
@@ -77,7 +77,7 @@ function held(gate: Gate): (input: PullInput) => Promise<PullResult> {
 
 /** One scenario for each branch of `pullImages`. */
 export const pullImagesScenarios: Readonly<Record<string, Scenario>> = {
-  // these take their time, so they begin first
+  // these take long, so they start first
   async silent(windlass) {
     const { player, ended, read } = await play(windlass, ['1'], { daemon: false });
     await waitFor(
@@ -181,7 +181,7 @@ export const pullImagesScenarios: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** A job that nobody looks after, and its operation. */
+/** A job without a controller, and its operation. */
 async function playJob(windlass: Windlass) {
   const namespace = await windlass.cluster.newNamespace();
   const created = await windlass.cluster.kube.create<ImagePullJob>(imagePullJobs, {

@@ -2,7 +2,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import type { RollOuts, TrivialRollOut } from './trivial-roll-outs.ts';
 import { waitFor } from './wait.ts';
 
-/** Plays one scenario to its end, and answers the runs to keep, by branch. */
+/** Plays one scenario to its end, and returns the runs to record, by branch. */
 type Scenario = (rollOuts: RollOuts) => Promise<Readonly<Record<string, WorkflowHandle>>>;
 
 async function toTheMiddle(rollOuts: RollOuts): Promise<TrivialRollOut> {

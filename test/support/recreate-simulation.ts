@@ -1,7 +1,7 @@
 /**
- * A request that is played to its end: the real plan and the real activities on an API server in memory, a node and a
- * kubelet that are records, and a run of the operation that can be thrown away at any moment. Every step checks the
- * promises; what a step finds broken, it throws.
+ * Simulates a request to its end: the real plan and the real activities with an API server in memory, a simulated node
+ * and kubelet, and a run of the operation that can be lost at any moment. Every step checks the invariants, and throws
+ * when one is violated.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { type RequestLook, requestActivities } from '../../activities/kube/requests.ts';
@@ -25,8 +25,9 @@ import {
 } from '../../workflows/plan/recreate/report.ts';
 import { recreateStatus } from '../../workflows/plan/recreate/status.ts';
 import { waitingOnBlockersSince } from '../../workflows/plan/waiting-since.ts';
-import { MemoryCluster } from './memory-kube-client.ts';
-import { createdAt, gatedPod, operationFor, originalId, plainClient } from './recreate-requests.ts';
+import { MemoryCluster } from './fake-api/memory-cluster.ts';
+import { createdAt } from './objects/metadata.ts';
+import { gatedPod, operationFor, originalId } from './recreate-requests.ts';
 
 interface Instance {
   readonly id: string;
@@ -37,23 +38,23 @@ interface Instance {
 
 type StopOutcome = Extract<RecreateEvent, { kind: 'stopEnded' }>['result'];
 
-/** The stop of one instance on the node. Whoever asks for it while it goes on joins it. */
+/** The stop of one instance on the node. Later callers join it. */
 interface Act {
   readonly container: string;
   readonly id: string;
   outcome?: StopOutcome;
 }
 
-/** Something that is under way. Attempts of a run that was thrown away may still have their effect. */
+/** An attempt in progress. Attempts of a lost run may still take effect. */
 interface Attempt {
   readonly what: 'look' | 'drain' | 'record' | 'stop' | 'await' | 'report' | 'identify' | 'moment';
   readonly container?: string;
-  /** Of a stop: its container is on its way down, and nothing can end that. */
+  /** For a stop: its container is stopping, which cannot be cancelled. */
   act?: Act;
-  /** False: nothing can be heard of it at this moment. */
+  /** False: its result cannot arrive now. */
   readonly canEnd: () => boolean;
   readonly end: (fails: boolean) => Promise<RecreateEvent | undefined>;
-  /** What is heard when the node stays silent. */
+  /** The event when the node stays silent. */
   readonly silence?: RecreateEvent;
 }
 
@@ -65,13 +66,13 @@ interface Run {
   readonly runtime: string;
   readonly attempts: Set<Attempt>;
   lastCommand: number;
-  /** The status said so when this run began, and nobody has resumed it. */
+  /** The status showed a pause when this run began, and nobody has resumed it. */
   foundPaused: boolean;
-  /** Containers that the status called skipped when this run began. */
+  /** Containers that the status showed as skipped when this run began. */
   readonly skipped: ReadonlySet<string>;
 }
 
-/** One step that the player may choose. */
+/** One step that the test may choose. */
 export interface Step {
   readonly what: string;
   readonly take: () => Promise<void>;
@@ -93,15 +94,15 @@ const payloadLimit = 4 * 1024;
 const longMessage = 'the runtime says: "no"\n'.repeat(60);
 const phaseRank = ['', 'Pending', 'Recreating', 'Completed'];
 
-/** A history that is not as it was promised. */
+/** A violated invariant. */
 export class BrokenPromise extends Error {
   override readonly name = 'BrokenPromise';
 }
 
 export class Simulation {
-  /** What has happened, to be printed when a promise is broken. */
+  /** The history, to be printed when an invariant is violated. */
   readonly story: string[] = [];
-  /** Stops that really took an instance down or began to. */
+  /** Stops that have taken an instance down or began to. */
   readonly stops: { readonly container: string; readonly id: string }[] = [];
   readonly #cluster = new MemoryCluster();
   readonly #request: ContainerRecreateRequest;
@@ -122,14 +123,14 @@ export class Simulation {
     this.#cluster.put(crr, request);
     this.#cluster.put(kubeResource.pods, gatedPod());
     this.#cluster.put(kubeResource.nodes, { metadata: { name: 'node-1', uid: 'uid-of-node-1' } });
-    const kube = plainClient(this.#cluster);
+    const kube = this.#cluster.client();
     this.#activities = requestActivities({ kube, now: () => new Date(this.#now()) });
     for (const { name } of request.spec.containers) {
       this.#containers.set(name, [{ id: originalId(name), restartCount: 0, running: true, ready: true }]);
     }
   }
 
-  /** The request as it is now; undefined when it was deleted. */
+  /** The current request; undefined when it was deleted. */
   get live(): ContainerRecreateRequest | undefined {
     return this.#cluster.look(crr, this.#request.metadata) as ContainerRecreateRequest | undefined;
   }
@@ -142,7 +143,7 @@ export class Simulation {
     );
   }
 
-  /** Everything that may happen next. */
+  /** All possible next steps. */
   steps(): Steps {
     return {
       course: [...this.#runSteps(), ...this.#kubeletSteps()],
@@ -156,7 +157,7 @@ export class Simulation {
     };
   }
 
-  /** Nothing outside holds the request up any more, and what was left over has its effect. */
+  /** Ends all disturbances from outside, and lets left-over attempts take effect. */
   async calmDown(): Promise<void> {
     const [late] = this.#leftOverSteps();
     if (late) await this.take(late);
@@ -171,7 +172,7 @@ export class Simulation {
     this.#hear(this.#command('resume'));
   }
 
-  /** Takes one step and looks whether all promises are kept. */
+  /** Takes one step and checks all invariants. */
   async take(step: Step): Promise<void> {
     this.#seconds += 1;
     this.story.push(step.what);
@@ -228,7 +229,7 @@ export class Simulation {
     return look;
   }
 
-  /** Ends one attempt, and lets the run hear of it. */
+  /** Ends one attempt, and delivers the result to the run. */
   async #end(run: Run, attempt: Attempt, fails: boolean): Promise<void> {
     const news = await attempt.end(fails);
     if (attempt.what === 'stop' && news === undefined) return; // it has only begun
@@ -246,7 +247,7 @@ export class Simulation {
     this.#advance(run);
   }
 
-  /** What the workflow does after each piece of news. */
+  /** What the workflow does after each event. */
   #advance(run: Run): void {
     for (let actions = nextActions(run.progress); actions.length > 0; actions = nextActions(run.progress)) {
       for (const action of actions) {
@@ -351,7 +352,7 @@ export class Simulation {
           silence: { kind: 'nodeSilent', during: 'await', container },
           end: async () => {
             const newest = ready();
-            // whoever asks hears first that it is ready, and of its end when it has been so for long enough
+            // callers receive first that it is ready, and its end when it has been ready for long enough
             if (!this.#isPodGone && isYoung !== undefined && isYoung !== (newest !== undefined)) {
               return { kind: 'awaitEnded', container, result: { kind: 'changed', isYoung: newest !== undefined } };
             }
@@ -367,7 +368,7 @@ export class Simulation {
     }
   }
 
-  /** As the daemon does it: checks, begins, and sees it to its end, whoever still waits. */
+  /** Like the daemon: checks, begins, and completes it, whoever still waits. */
   #stopAttempt({ container, containerId }: Extract<Action, { kind: 'stop' }>): Attempt {
     const interrupted: RecreateEvent = { kind: 'interrupted', during: 'stop', container };
     const ended = (result: StopOutcome): RecreateEvent => ({ kind: 'stopEnded', container, result });
@@ -403,7 +404,7 @@ export class Simulation {
     return attempt;
   }
 
-  /** What the workflow does when a step came to nothing: it looks whether there is still anything to do. */
+  /** Like the workflow after a superseded step: it looks whether there is still anything to do. */
   async #lookAgain(then: RecreateEvent): Promise<RecreateEvent> {
     await this.#lookForEnd();
     return then;
@@ -434,7 +435,7 @@ export class Simulation {
       take: async () => {
         if (news.kind !== 'command') return;
         if (news.command.name === 'resume') run.foundPaused = false;
-        // the number is given when it comes
+        // the number is assigned on delivery
         const id = ++run.lastCommand;
         const { by, ...command } = news.command;
         if (id % 2 === 1) {
@@ -462,7 +463,7 @@ export class Simulation {
       if (this.#isNodeUp || !silence || !run) return [];
       const take = async () => {
         run.attempts.delete(attempt);
-        if (attempt.act) this.#leftOver.add(attempt); // goes on all the same
+        if (attempt.act) this.#leftOver.add(attempt); // continues nevertheless
         this.#hear(await this.#lookAgain(silence));
       };
       return [{ what: `silence during ${nameOf(attempt)}`, take }];
@@ -482,7 +483,7 @@ export class Simulation {
     return [{ what: this.#isNodeUp ? 'the node goes down' : 'the node is back', take: toggle }, ...silent, ...away];
   }
 
-  /** What containers do on their own. */
+  /** What containers do by themselves. */
   #containerSteps(): Step[] {
     return [...this.#containers].flatMap(([name, instances]) => {
       const newest = instances.at(-1);
@@ -502,7 +503,7 @@ export class Simulation {
     });
   }
 
-  /** What goes wrong with the operation itself. */
+  /** Failures of the operation itself. */
   #failureSteps(): Step[] {
     const run = this.#run;
     if (!run) return [];
@@ -524,7 +525,7 @@ export class Simulation {
     return [...refused, ...failed];
   }
 
-  /** The end of a run by `terminate`, or with all of Temporal. What it began may go on. */
+  /** The end of a run by `terminate`, or the loss of Temporal. Its attempts may continue. */
   #crashSteps(): Step[] {
     const run = this.#run;
     if (!run) return [];
@@ -535,14 +536,14 @@ export class Simulation {
     return [{ what: 'the run is thrown away', take }];
   }
 
-  /** Attempts of runs that were thrown away have their effect late, or never. */
+  /** Attempts of lost runs take effect late, or never. */
   #leftOverSteps(): Step[] {
     return [...this.#leftOver].flatMap((attempt): Step[] => {
       const { act } = attempt;
       const late = async () => {
         this.#leftOver.delete(attempt);
         await attempt.end(false);
-        // one that had not begun may do so now; it then goes on to its end
+        // one that had not begun may begin now; it then completes
         if (attempt.act && !attempt.act.outcome) this.#leftOver.add(attempt);
       };
       const never = async () => {
@@ -553,7 +554,7 @@ export class Simulation {
     });
   }
 
-  /** What ends a request from outside; rare, or nothing else would ever be seen. */
+  /** Events outside that end a request; rare, or other cases would hardly occur. */
   #endSteps(): Step[] {
     const run = this.#run;
     if (!run) return [];
@@ -638,7 +639,7 @@ export class Simulation {
     }
   }
 
-  /** The daemon begins a stop once no other of the pod is under way, whoever has asked for that. */
+  /** The daemon begins a stop when no other one of the pod is in progress, whoever has requested that. */
   #hasTurn({ what, container, act }: Attempt): boolean {
     return act !== undefined || what !== 'stop' || container === undefined || this.#otherStop(container) === undefined;
   }
@@ -691,7 +692,7 @@ function assert(holds: boolean, what: string): void {
   if (!holds) throw new BrokenPromise(what);
 }
 
-/** Ends with its run, whatever that ended by. */
+/** Whether it always ends with its run. */
 function isOfRunAlone({ what }: Attempt): boolean {
   return what === 'identify' || what === 'moment';
 }

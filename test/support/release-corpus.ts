@@ -1,13 +1,13 @@
-// The histories that releases leave: `test/replay/releases/<version>/<workflow>/<branch>.json`, frozen by a SHA256SUMS beside
-// them. Runs of a release whose history replays go on in the present version; those of one that does not have to drain. Such
-// a history lies under the same path in `test/replay/drains`, with a line in `drains.json` there.
+// The histories of releases: `test/replay/releases/<version>/<workflow>/<branch>.json`, frozen by a SHA256SUMS file.
+// Runs of a release whose history replays continue in the present version; those of one that does not have to drain.
+// Such a history has the same path in `test/replay/drains`, with a line in `drains.json` there.
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { readJson } from '../../deploy/local/files.ts';
 import { repository } from '../../deploy/local/instance.ts';
 
-/** A history of a release, and what becomes of runs such as this one in the present version. */
+/** A history of a release, and what happens to such runs in the present version. */
 export interface ReleasedHistory {
   readonly release: string;
   readonly workflow: string;
@@ -16,7 +16,7 @@ export interface ReleasedHistory {
   readonly kind: HistoryClass;
 }
 
-/** Whether runs go on in the present version of the workflows. */
+/** Whether runs continue in the present version of the workflows. */
 export type HistoryClass = 'replays' | 'drains';
 
 /** A line of `drains.json`. */
@@ -31,7 +31,7 @@ export interface Drain {
 /** All histories of all releases. */
 export interface Corpus {
   readonly histories: readonly ReleasedHistory[];
-  /** Everything that is not as it was frozen, or not as it should be recorded. */
+  /** Files that differ from their frozen state, or are not recorded correctly. */
   readonly problems: readonly string[];
 }
 
@@ -39,7 +39,7 @@ const replayFolder = join(repository, 'test/replay');
 const sumsName = 'SHA256SUMS';
 const drainsName = 'drains.json';
 
-/** What lies in a folder such as `test/replay`. */
+/** Reads a folder such as `test/replay`. */
 export function readCorpus(folder = replayFolder): Corpus {
   const found = foldersIn(join(folder, 'releases')).map((release) => readRelease(folder, release));
   const strangers = foldersIn(join(folder, 'drains'))
@@ -51,7 +51,7 @@ export function readCorpus(folder = replayFolder): Corpus {
   };
 }
 
-/** Takes over the histories of a release as they are in its sources; those that are there already stay. */
+/** Copies the histories of a release from its sources; existing ones stay. */
 export function freezeCorpus(release: string, histories: string, folder = replayFolder): void {
   const target = join(folder, 'releases', release);
   const sums = new Map(historiesIn(histories).map((file) => [file, digestOf(join(histories, file))]));
@@ -110,7 +110,7 @@ function readRelease(folder: string, release: string): Corpus {
   return { histories, problems };
 }
 
-/** Digests by path, from a file as `sha256sum` writes it. */
+/** Digests by path, from a file in the format of `sha256sum`. */
 function readSums(file: string): ReadonlyMap<string, string> {
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   return new Map(
@@ -137,7 +137,7 @@ function digestOf(file: string): string {
   return createHash('sha256').update(readFileSync(file)).digest('hex');
 }
 
-/** What is wrong when a history has come to the other class; undefined when it is where it belongs. */
+/** The problem of a history that has changed its class; undefined when it has not. */
 export function misplaced({ release, workflow, branch, kind }: ReleasedHistory, now: HistoryClass): string | undefined {
   if (kind === now) return undefined;
   const history = `history ${workflow}/${branch} of release ${release}`;

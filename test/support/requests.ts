@@ -15,7 +15,7 @@ import type { Cluster, SeenEvent } from './cluster.ts';
 import type { PlayedPod } from './kubelet-player.ts';
 import { type See, type WaitOptions, waitFor } from './wait.ts';
 
-/** What of a request is given; the rest is as a user would leave it: all containers of nothing, no strategy. */
+/** The given fields of a request; the others have a user's defaults: no containers, no strategy. */
 export interface RequestOptions extends Partial<Omit<ContainerRecreateRequestSpec, 'containers' | 'podName'>> {
   readonly pod: PlayedPod;
   readonly containers: readonly string[];
@@ -37,12 +37,12 @@ export class TestRequest {
     this.#client = client;
   }
 
-  /** The workflow of the pod, whichever run it is in. */
+  /** The workflow of the pod, in any run. */
   get operation(): WorkflowHandle {
     return this.#client.workflow.getHandle(this.workflowId);
   }
 
-  /** Resets the current run to its first task, as `temporal workflow reset` does. Answers which run that was. */
+  /** Resets the current run to its first task, like `temporal workflow reset`. Returns the ID of that run. */
   async resetToStart(): Promise<string> {
     const { runId } = await this.operation.describe();
     const { events = [] } = await this.operation.fetchHistory();
@@ -58,13 +58,13 @@ export class TestRequest {
     return runId;
   }
 
-  /** The request as v1beta1 shows it now; undefined when it is gone. */
+  /** The current request as v1beta1; undefined when it is gone. */
   async read(): Promise<ContainerRecreateRequest | undefined> {
     const found = await this.#cluster.find<ContainerRecreateRequest>(crr, this.ref);
     return found?.metadata.uid === this.ref.uid ? found : undefined;
   }
 
-  /** Waits until the status fulfils something, and answers the whole object. */
+  /** Waits until the status fulfils a condition, and returns the whole object. */
   async until(
     what: string,
     holds: (status: ContainerRecreateRequestStatus, request: ContainerRecreateRequest) => boolean,
@@ -78,7 +78,7 @@ export class TestRequest {
     return await waitFor(`request ${this.ref.name} to be ${what}`, look, options);
   }
 
-  /** Waits until the request has ended, and answers its last status. */
+  /** Waits until the request is completed, and returns its last status. */
   async ended(options?: WaitOptions): Promise<ContainerRecreateRequestStatus> {
     const { status } = await this.until('completed', ({ phase }) => phase === 'Completed', options);
     if (!status) throw new Error('a completed request has a status');
@@ -95,12 +95,12 @@ export class TestRequest {
     return await this.until(`${phase} in container ${name}`, (status) => phaseOf(status, name) === phase);
   }
 
-  /** Waits until there is no such request any more. */
+  /** Waits until the request is gone. */
   async gone(): Promise<void> {
     await waitFor(`request ${this.ref.name} to be gone`, async (see) => see(await this.read()) === undefined);
   }
 
-  /** Deletes it as a person does. */
+  /** Deletes it like a person. */
   async delete(): Promise<void> {
     await this.#cluster.kube.delete(crr, this.ref, { preconditions: { uid: this.ref.uid } });
   }
@@ -115,22 +115,22 @@ export class TestRequest {
   }
 }
 
-/** The phase of one container; empty while nothing is said about it. */
+/** The phase of one container; empty while there is no state. */
 export function phaseOf(status: ContainerRecreateRequestStatus | undefined, name: string): string {
   return status?.containerRecreateStates?.find((state) => state.name === name)?.phase ?? '';
 }
 
-/** The condition that says how a request ended. */
+/** The condition of the request's end. */
 export function outcomeOf(status: ContainerRecreateRequestStatus): Condition | undefined {
   return findCondition(status.conditions, 'Complete') ?? findCondition(status.conditions, 'Failed');
 }
 
-/** Whether nothing is left to do for it, not even to give something back. */
+/** Whether nothing is left to do for it, including releases. */
 export function isAtRest(request: ContainerRecreateRequest): boolean {
   return isCompleted(request) && (request.metadata.finalizers ?? []).length === 0;
 }
 
-/** Creates a request through the API server, and so through admission. */
+/** Creates a request through the API server, with admission. */
 export async function createRequest(
   { cluster, client }: { readonly cluster: Cluster; readonly client: Client },
   { pod, containers, version = 'v1beta1', ...rest }: RequestOptions,

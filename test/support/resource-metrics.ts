@@ -10,11 +10,11 @@ import { ensureAuthority, ensureCertificate } from '../../deploy/local/certifica
 import type { KubeClient } from '../../kube/client.ts';
 import { isServing } from './fleet-watch.ts';
 
-/** The resource metrics API of a cluster, which says what a test wants it to say. */
+/** The resource metrics API of a cluster, with values set by a test. */
 export interface ResourceMetrics {
-  /** All pods of this namespace together use so many thousandths of a core, in equal parts. */
+  /** Sets the CPU usage of all pods of this namespace together, in millicores, in equal parts. */
   use(namespace: string, millicores: number): void;
-  /** Takes the API off the cluster. */
+  /** Removes the API from the cluster. */
   stop(): Promise<void>;
 }
 
@@ -30,8 +30,8 @@ const groupVersion = 'metrics.k8s.io/v1beta1';
 const service = 'resource-metrics';
 
 /**
- * Serves metrics.k8s.io as a metrics server does: behind an APIService and a Service, whose only endpoint is this process
- * at `address`, where the API server reaches it.
+ * Serves metrics.k8s.io like a metrics server: behind an APIService and a Service, whose only endpoint is this process
+ * at `address`, which the API server can reach.
  */
 export async function serveResourceMetrics(
   kube: KubeClient,

@@ -1,4 +1,4 @@
-/** Rights of Windlass that an administrator takes away by mistake, and gives back. */
+/** Takes rights away from Windlass, like an administrator by mistake, and gives them back. */
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Cluster } from './cluster.ts';
 import { waitFor } from './wait.ts';
@@ -35,7 +35,7 @@ export interface Right {
   readonly resource: string;
 }
 
-/** Lets something happen while a role lacks a right, from when the API server denies it until it allows it again. */
+/** Runs a function while a role lacks a right, from when the API server denies it until it allows it again. */
 export async function withoutRight(cluster: Cluster, right: Right, during: () => Promise<void>): Promise<void> {
   const { kube } = cluster;
   const { role, verb, group, resource } = right;

@@ -1,4 +1,4 @@
-/** Windlass's own processes, each with the rights of its own ServiceAccount: in this process. */
+/** Runs Windlass's roles in this process, each with the rights of its own ServiceAccount. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,9 +21,9 @@ import { workflowBuildId } from '../../workers/workflow-bundle.ts';
 import { makeCurrent } from './current-version.ts';
 import type { TestPlatform } from './platform.ts';
 
-/** Something of Windlass that runs. */
+/** A running role. */
 export interface RunningRole {
-  /** Ends it in order. */
+  /** Stops it gracefully. */
   stop(): Promise<void>;
 }
 
@@ -34,15 +34,15 @@ export interface RoleMeans {
   readonly connection: NativeConnection;
 }
 
-/** Shorter than in production, because a test waits for them. */
+/** Shorter than in production, because tests wait for them. */
 const periods = ['--full-pass-period=2s', '--engine-silent-after=3s'];
 const gates = '--feature-gates=SidecarTerminator=true,ImagePullJobGate=true';
 
 /** How a watcher is started. */
 export interface WatcherMeans {
-  /** After those that all watchers of tests have. */
+  /** Added to those of all watchers in tests. */
   readonly options?: readonly string[];
-  /** Of the workflow code; absent: of the sources as they are. */
+  /** The build ID of the workflow code; absent: that of the sources. */
   readonly build?: string;
 }
 
@@ -104,11 +104,11 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
     isVersioned: (await describeDeployment(client)).kind !== 'unsupported',
   });
   const running = worker.run();
-  await makeCurrent(client, await workflowBuildId()); // also where no watcher leads
+  await makeCurrent(client, await workflowBuildId()); // also when no watcher leads
   return {
     async stop() {
       worker.shutdown();
-      // what a machine under load does not end in time is cut off, which is an error for the SDK
+      // on a loaded machine a task may be cut off, which the SDK reports as an error
       await running.catch(() => undefined);
       await kube.close();
     },
@@ -117,11 +117,11 @@ export async function startWorker({ platform, client, connection }: RoleMeans): 
 
 /** How a webhook is started. */
 export interface WebhookMeans {
-  /** False: as with an API server that shows no certificate. Absent: it knows who calls it. */
+  /** False: like with an API server that presents no certificate. Absent: clients are authenticated. */
   readonly knowsCaller?: boolean;
 }
 
-/** Starts admission in this process and waits until the API server asks it. */
+/** Starts admission in this process and waits until the API server calls it. */
 export async function startWebhook(
   { platform }: Pick<RoleMeans, 'platform'>,
   options: readonly string[] = [],
@@ -153,7 +153,7 @@ async function prepare(name: 'watcher' | 'webhook' | 'worker', platform: TestPla
   return { config, kube, log };
 }
 
-/** What the role says goes to a file beside the logs of the platform's parts. */
+/** The role's log goes to a file beside the logs of the platform's parts. */
 function testLogger(name: 'watcher' | 'webhook' | 'worker', { logs }: TestPlatform): Logger {
   const destination = pino.destination({ dest: join(logs, `test-${name}.log`), mkdir: true, sync: true });
   return createLogger(name, { logLevel: 'debug', ignoredFlags: [] }, destination);
@@ -161,7 +161,7 @@ function testLogger(name: 'watcher' | 'webhook' | 'worker', { logs }: TestPlatfo
 
 let prepared = false;
 
-/** To be called before the first connection: the SDK takes one logger, and takes it only before anything else. */
+/** To be called before the first connection: the SDK accepts a logger only once, before anything else. */
 export function prepareRoles(platform: TestPlatform): void {
   if (!prepared) installTemporalLogger(testLogger('worker', platform));
   prepared = true;

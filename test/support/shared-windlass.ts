@@ -1,5 +1,5 @@
-// Watcher, worker and webhook with their defaults in a process of their own, for files of tests that share them. It sends a
-// message once they run, and ends in order when it is told to.
+// Watcher, worker and webhook with their defaults in a process of their own, for test files that share them. It sends a
+// message when they run, and stops gracefully on request.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -10,7 +10,7 @@ export interface SharedWindlass {
   stop(): Promise<void>;
 }
 
-/** Starts them on an instance of the local platform. They end with this process, however that ends. */
+/** Starts them with an instance of the local platform. They end with this process, however that ends. */
 export async function startSharedWindlass(instance: string): Promise<SharedWindlass> {
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, fileURLToPath(import.meta.url)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,7 +1,7 @@
 import { type WorkflowInterceptorsFactory, workflowInfo } from '@temporalio/workflow';
 import { treatmentOf } from './treatments.ts';
 
-/** Lets the activity under test time out for good, and soon, where that is its treatment. */
+/** Makes the activity under test time out for good, and soon, if that is its treatment. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   const { activity, treatment } = treatmentOf(workflowInfo().workflowId);
   let isFirst = true;

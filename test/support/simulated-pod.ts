@@ -1,4 +1,4 @@
-import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../api/base/json.ts';
+import { isJsonObject, type JsonObject } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import type { Container, ContainerStatus, Pod, PodCondition, ResourceRequirements } from '../../api/core/pod.ts';
 import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
@@ -6,8 +6,9 @@ import { type ContainerMeta, formatContainersMeta, plainHash } from '../../api/i
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
 import { staleContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
+import { strategicMerge } from './fake-api/strategic-merge.ts';
 
-/** One running instance of a container: what it was started with, whatever the pod says by now. */
+/** One running instance of a container: what it was started with, even if the pod has changed. */
 export interface Instance {
   readonly containerID: string;
   readonly restartCount: number;
@@ -22,8 +23,8 @@ export interface Instance {
 export class ConflictError extends Error {}
 
 /**
- * One pod between an API server, a kubelet and a daemon that all take their time: what runs, what the kubelet says about
- * it, and what the daemon says about it are three things, and each is brought up to date by a step of its own.
+ * One pod between an API server, a kubelet and a daemon that all lag behind: the running containers, the kubelet's
+ * status and the daemon's report are three states, each updated by a step of its own.
  */
 export class SimulatedPod {
   pod: Pod;
@@ -40,12 +41,12 @@ export class SimulatedPod {
     this.postStatus();
   }
 
-  /** What somebody reads now; later writes do not change it. */
+  /** The pod as read now; later writes do not change it. */
   get snapshot(): Pod {
     return structuredClone(this.pod);
   }
 
-  /** Carries out one write against the version that it was computed from. */
+  /** Applies one write to the version that it was computed from. */
   write(write: PodWrite, resourceVersion: string): Pod {
     if (resourceVersion !== this.pod.metadata.resourceVersion) throw new ConflictError(resourceVersion);
     const allowed = { pod: ['metadata', 'spec'], status: ['status'], resize: ['spec'] }[write.kind];
@@ -55,7 +56,7 @@ export class SimulatedPod {
     return this.pod;
   }
 
-  /** The kubelet replaces the instance whose image is not that of the spec; its status is as old as before. */
+  /** The kubelet replaces the instance whose image differs from the spec; the status is not updated yet. */
   swapImage(name: string): boolean {
     const container = this.#container(name);
     const before = this.#instance(name);
@@ -64,7 +65,7 @@ export class SimulatedPod {
     return true;
   }
 
-  /** The instance ends by itself, and the kubelet starts the next one. */
+  /** The instance crashes, and the kubelet starts the next one. */
   crash(name: string): void {
     this.#start(this.#container(name), this.#instance(name).restartCount + 1);
   }
@@ -75,7 +76,7 @@ export class SimulatedPod {
     return !instance.ready;
   }
 
-  /** The kubelet gives the instance the amounts of the spec. */
+  /** The kubelet resizes the instance to the spec. */
   resize(name: string): boolean {
     const { resources = {} } = this.#container(name);
     const instance = this.#instance(name);
@@ -83,7 +84,7 @@ export class SimulatedPod {
     return JSON.stringify(instance.resources) !== JSON.stringify(resources);
   }
 
-  /** The kubelet writes what it sees, and from that and the gates whether the pod is ready. */
+  /** The kubelet writes the status, and derives the readiness of the pod from it and the gates. */
   postStatus(): boolean {
     const containerStatuses = this.pod.spec.containers.map(({ name }): ContainerStatus => {
       const { containerID, restartCount, image, ready, resources } = this.#instance(name);
@@ -103,7 +104,7 @@ export class SimulatedPod {
     });
   }
 
-  /** The daemon writes what it sees. */
+  /** The daemon writes its report. */
   report(): boolean {
     const meta = this.pod.spec.containers.map(({ name }): ContainerMeta => {
       const { containerID, restartCount, plainHash, envHash } = this.#instance(name);
@@ -113,7 +114,7 @@ export class SimulatedPod {
     return this.#store(strategicMerge(asJson(this.pod), { metadata: { annotations } }));
   }
 
-  /** What was started with other metadata is stopped, if it is still the instance that the pod tells of. */
+  /** An instance that was started with other metadata is stopped, if the pod still reports it. */
   refreshEnvironment(name: string): boolean {
     const stale = staleContainers(this.pod).find((candidate) => candidate.name === name);
     const isDue = stale?.containerID === this.#instance(name).containerID;
@@ -159,7 +160,7 @@ export class SimulatedPod {
     return [...others, { type, status, lastTransitionTime: timestamp(this.nowMs) }];
   }
 
-  /** Answers whether anything has changed; as with an API server, nothing has a new version otherwise. */
+  /** Returns whether anything has changed; only then, as in an API server, there is a new version. */
   #store(next: JsonObject): boolean {
     if (JSON.stringify(next) === JSON.stringify(this.pod)) return false;
     this.#version++;
@@ -170,33 +171,6 @@ export class SimulatedPod {
     this.pod = { ...stored, metadata: { ...stored.metadata, ...versions } };
     return true;
   }
-}
-
-/** A strategic merge patch of a pod, as far as those of this project go: lists are merged by name or type. */
-export function strategicMerge(object: JsonObject, patch: JsonObject): JsonObject {
-  const result: Record<string, Json | undefined> = { ...object };
-  for (const [key, value] of Object.entries(patch)) {
-    const before = result[key];
-    if (value === null || value === undefined) delete result[key];
-    else if (isJsonList(value) && isJsonList(before)) result[key] = mergeLists(before, value);
-    else if (isJsonObject(value)) result[key] = strategicMerge(isJsonObject(before) ? before : {}, value);
-    else result[key] = isJsonList(value) ? mergeLists([], value) : value;
-  }
-  return result;
-}
-
-function mergeLists(all: readonly Json[], changes: readonly Json[]): readonly Json[] {
-  const isRemoval = (item: Json) => isJsonObject(item) && item.$patch === 'delete';
-  const gone = changes.filter(isRemoval).flatMap((item) => (isJsonObject(item) ? [item.uid] : []));
-  const before = all.filter((item) => !isJsonObject(item) || item.uid === undefined || !gone.includes(item.uid));
-  const patch = changes.filter((item) => !isRemoval(item));
-  const keyOf = (item: Json) => (isJsonObject(item) ? (item.name ?? item.type) : item);
-  const merged = before.map((item) => {
-    const change = patch.find((candidate) => keyOf(candidate) === keyOf(item));
-    return isJsonObject(item) && isJsonObject(change) ? strategicMerge(item, change) : item;
-  });
-  const added = patch.filter((item) => !before.some((existing) => keyOf(existing) === keyOf(item)));
-  return [...merged, ...added.map((item) => (isJsonObject(item) ? strategicMerge({}, item) : item))];
 }
 
 function asJson(value: object): JsonObject {

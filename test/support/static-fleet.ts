@@ -1,4 +1,4 @@
-// A CloneSet with its revisions and pods in a real API server, all of them just objects: nobody keeps them.
+// A CloneSet with its revisions and pods in a real API server, without a controller.
 
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
@@ -20,7 +20,7 @@ export const controllerRevisions: Resource = {
   namespaced: true,
 };
 
-/** Makes the pods of a set as they are once it has settled: of its template, ready, with status and revision. */
+/** Creates the pods of a settled CloneSet: of its template, ready, with status and revision. */
 export async function settle({ kube }: Cluster, set: CloneSet): Promise<readonly Pod[]> {
   const { namespace = '', name } = set.metadata;
   const revision = newRevision(cloneSetRevisions.ownerOf(set), 1);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** What became of all requests. */
+/** The results of all requests. */
 export interface LoadReport {
   readonly asked: number;
   readonly failures: readonly { readonly at: string; readonly why: string }[];
@@ -12,15 +12,15 @@ export interface LoadReport {
   readonly slowestMs: number;
 }
 
-/** A line that the process of a load prints. */
+/** A line in the output of the load process. */
 export type LoadLine =
   | { readonly kind: 'begun' }
-  /** A request has no connection after some seconds; it comes from this port. */
+  /** A request is not connected after some seconds; it comes from this port. */
   | { readonly kind: 'stuck'; readonly at: string; readonly port: number }
   | { readonly kind: 'ended'; readonly report: LoadReport };
 
 export interface SteadyLoad {
-  /** Lets what is under way end. */
+  /** Waits for the requests in progress. */
   stop(): Promise<LoadReport>;
 }
 
@@ -29,13 +29,16 @@ export interface LoadOptions {
   readonly atOnce: number;
   /** Between an answer and the next request. */
   readonly pauseMs: number;
-  /** Puts a command line to where the requests are to come from. */
+  /** The command line that runs another one where the requests are to come from. */
   readonly commandIn: (argv: readonly string[]) => readonly string[];
-  /** Called while a request waits for its connection, so that its reason can still be seen. */
+  /** Called while a request waits for its connection, so that the reason can still be found. */
   readonly onStuck?: (port: number) => Promise<void>;
 }
 
-/** Asks a URL all the time, each time over a new connection, from a process of its own. Resolves with the first answer. */
+/**
+ * Requests a URL continuously, each time over a new connection, from a process of its own. Resolves with the first
+ * answer.
+ */
 export async function steadyLoad({ url, atOnce, pauseMs, commandIn, onStuck }: LoadOptions): Promise<SteadyLoad> {
   const script = fileURLToPath(new URL('./http-load.ts', import.meta.url));
   const argv = commandIn([process.execPath, script, url, String(atOnce), String(pauseMs)]);

@@ -6,8 +6,8 @@ interface CpuTimes {
 }
 
 /**
- * Measures from now on; the returned function says which share of this machine's CPU time, in percent, its hypervisor gave
- * to others since. Undefined where the kernel does not tell.
+ * Starts measuring; the returned function returns the percentage of this machine's CPU time that its hypervisor gave to
+ * others since then. Undefined where the kernel does not report it.
  */
 export function measureStolen(read: () => string = () => readFileSync('/proc/stat', 'utf8')): () => number | undefined {
   const before = cpuTimes(read);

@@ -1,4 +1,4 @@
-// Why a connection to a Service is not made: what the kernel and kube-proxy know of it while it is tried.
+// Why a connection to a Service is not established: what the kernel and kube-proxy know about it meanwhile.
 
 import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -11,9 +11,9 @@ export interface ServiceConnection {
   readonly namespace: string;
   readonly node: string;
   readonly clusterIP: string;
-  /** That it comes from. */
+  /** The local port. */
   readonly port: number;
-  /** Runs a shell script in the network of a node, and gives what it printed. */
+  /** Runs a shell script in the network of a node, and returns its output. */
   readonly inNode: (node: string, script: string) => Promise<string>;
 }
 
@@ -72,7 +72,7 @@ function conditionsLine({ metadata, status }: Pod): string {
   return `${metadata.name} ${status?.podIP} ${conditions.join(' ')}`;
 }
 
-/** A process of the pod is found by the address that its network has. `0A` is a socket that listens, with its queues. */
+/** A process of the pod is found by its IP address. `0A` is a listening socket, with its queues. */
 function socketsOf(podIP: string, port: string): string {
   const hex = Number(port).toString(16).toUpperCase().padStart(4, '0');
   return `for process in /proc/[0-9]*; do

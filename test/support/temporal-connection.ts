@@ -2,7 +2,7 @@ import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { waitFor } from './wait.ts';
 
-/** A connection for clients, once Temporal answers: by itself the SDK gives up after ten seconds. */
+/** A connection for clients, once Temporal answers: by default the SDK gives up after ten seconds. */
 export async function connectToTemporal(address: string): Promise<Connection> {
   return await waitFor('Temporal to answer a client', () => Connection.connect({ address, connectTimeout: '60s' }));
 }

@@ -4,13 +4,16 @@ import { Connection } from '@temporalio/client';
 import { toolPath } from '../../deploy/local/tools.ts';
 import { waitFor } from './wait.ts';
 
-/** A Temporal of a test's own, in memory. */
+/** An in-memory Temporal server for one test. */
 export interface TemporalServer {
   readonly address: string;
   stop(): Promise<void>;
 }
 
-/** Starts Temporal's development server with these dynamic settings, as `limit.historyCount.suggestContinueAsNew=30`. */
+/**
+ * Starts Temporal's development server with these dynamic settings, such as
+ * `limit.historyCount.suggestContinueAsNew=30`.
+ */
 export async function startTemporal(settings: readonly string[]): Promise<TemporalServer> {
   const port = await freePort();
   const argv = [
@@ -18,7 +21,7 @@ export async function startTemporal(settings: readonly string[]): Promise<Tempor
     ...['server', 'start-dev', '--headless', '--ip', '127.0.0.1', '--port', String(port), '--log-level', 'error'],
     ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),
   ];
-  // it ends with this process, however that ends
+  // it is killed with this process, however that ends
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...argv], { stdio: 'ignore' });
   const address = `127.0.0.1:${port}`;
   await waitFor('Temporal to answer', async () => {

@@ -2,34 +2,34 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type LayerEntry, tarFile } from '../../deploy/local/images.ts';
 
-/** How a registry treats one of its repositories. */
+/** How a registry behaves for one of its repositories. */
 export interface RepositoryScript {
-  /** Of each layer. Absent: 64 KiB. */
+  /** The size of each layer. Absent: 64 KiB. */
   readonly bytes?: number;
   /** How many layers there are. Absent: one. */
   readonly layers?: number;
-  /** What is in the image beside that, so that containers can run it. */
+  /** Other files in the image, so that containers can run it. */
   readonly files?: readonly LayerEntry[];
-  /** Whoever asks has to be this one. */
+  /** The only user who may pull. */
   readonly user?: { readonly name: string; readonly password: string };
-  /** Answers so many questions for the manifest with this status first; absent `times`: all of them. */
+  /** Answers this many requests for the manifest with this status first; absent `times`: all of them. */
   readonly answers?: { readonly status: number; readonly times?: number };
-  /** Breaks the connection in the middle of a layer, so often. */
+  /** Breaks the connection in the middle of a layer this many times. */
   readonly cuts?: number;
-  /** Each layer takes so long. */
+  /** The time that each layer takes. */
   readonly takesMs?: number;
   /** All layers are held back until this resolves. */
   readonly until?: Promise<void>;
 }
 
-/** What somebody asked a repository for. */
+/** A request to a repository. */
 export interface RegistryCall {
   readonly repository: string;
   readonly what: 'manifest' | 'layer';
-  /** By the address of who asked. */
+  /** The client's address. */
   readonly from: string;
   readonly beganAtMs: number;
-  /** When the answer was over, and whether all of it was sent; absent while it lasts. */
+  /** When the answer ended, and whether it was complete; absent while it lasts. */
   readonly end?: { readonly atMs: number; readonly whole: boolean };
 }
 
@@ -45,12 +45,12 @@ interface Repository {
 }
 
 /**
- * A registry that can be slow, forbidding, busy and broken, as it is told for each repository. It serves one image in
- * each, under any tag, and keeps who asked for what, and how many layers were under way at once.
+ * A registry that can be slow, deny access, be overloaded and break connections, as configured for each repository. It
+ * serves one image in each, under any tag, and records requests and the number of concurrent layer downloads.
  */
 export class TestRegistry {
   readonly #calls: Mutable<RegistryCall>[] = [];
-  /** How often one client had one layer of a repository under way at once, at most; by all three of them. */
+  /** The maximum number of concurrent downloads of a layer; by client, layer and repository. */
   readonly mostAtOnce = new Map<string, number>();
   readonly #underWay = new Map<string, number>();
   readonly #repositories = new Map<string, Promise<Repository>>();
@@ -59,7 +59,7 @@ export class TestRegistry {
   });
   #port = 0;
 
-  /** All that was asked for, in the order in which it was. */
+  /** All requests, in order. */
   get calls(): readonly RegistryCall[] {
     return this.#calls;
   }
@@ -79,17 +79,17 @@ export class TestRegistry {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  /** Has a repository from now on, with a fresh image in it. */
+  /** Adds a repository with a new image. */
   serve(repository: string, script: RepositoryScript = {}): void {
     this.#repositories.set(repository, newRepository(script));
   }
 
-  /** The digest by which the image of a repository can be asked for. */
+  /** The digest of the image of a repository. */
   async digest(repository: string): Promise<string> {
     return digestOf((await this.#repositories.get(repository))?.manifest ?? Buffer.alloc(0));
   }
 
-  /** How often, and by how many, something of a repository was asked for. */
+  /** The requests for something of a repository. */
   callsFor(repository: string, what: RegistryCall['what']): readonly RegistryCall[] {
     return this.#calls.filter((call) => call.repository === repository && call.what === what);
   }

@@ -1,5 +1,5 @@
-// Versions of Windlass that run one after the other on one cluster: the present one, and that of a commit, with its sources
-// in a folder of their own and its roles bundled by its own code.
+// Versions of Windlass that run one after the other on one cluster: the present one, and that of a commit, with its
+// sources in a folder of their own and its roles bundled by its own code.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { repository } from '../../deploy/local/instance.ts';
@@ -7,13 +7,13 @@ import type { RoleSource } from '../../deploy/local/platform.ts';
 import type { Progress } from '../../deploy/local/progress.ts';
 import { run } from '../../deploy/local/run.ts';
 
-/** A version that roles can be run of. */
+/** A version whose roles can be run. */
 export interface Version extends RoleSource {
-  /** Short hash of the commit, or version of the release; `this` for the sources as they are now. */
+  /** Short hash of the commit, or version of the release; `this` for the current sources. */
   readonly name: string;
 }
 
-/** The sources as they are now. */
+/** The current sources. */
 export async function presentVersion(progress: Progress): Promise<Version> {
   return await versionIn(repository, 'this', progress);
 }
@@ -31,15 +31,15 @@ export async function hashOf(commit: string): Promise<string> {
   return (await git('rev-parse', '--verify', '--end-of-options', `${commit}^{commit}`)).trim();
 }
 
-/** What git says. */
+/** The output of git. */
 export function git(...args: readonly string[]): Promise<string> {
   return run('git', args, { cwd: repository });
 }
 
 /**
- * Writes the sources of a commit into a folder, with its npm packages. Where they are those of this checkout they are
- * shared: by a link to their folder, or `copied` as hard links, because bundlers name modules by the folder where they are
- * really found. Whoever looks sees the whole folder or none.
+ * Writes the sources of a commit into a folder atomically, with its npm packages. If they are those of this checkout
+ * they are shared: by a link to their folder, or `copied` as hard links, because bundlers name modules by their real
+ * path.
  */
 export async function unpackSources(commit: string, folder: string, packages: 'shared' | 'copied'): Promise<void> {
   const part = `${folder}.part`;
@@ -58,7 +58,7 @@ export async function unpackSources(commit: string, folder: string, packages: 's
 }
 
 async function versionIn(root: string, name: string, progress: Progress): Promise<Version> {
-  // Each version brings its own code for this: flags and manifests of its roles belong to it.
+  // Each version uses its own code for this, as it knows the flags and manifests of its roles.
   const local = (file: string): string => join(root, 'deploy/local', file);
   const roles: typeof import('../../deploy/local/roles.ts') & EarlierRoles = await import(local('roles.ts'));
   const { applyManifests: earlier } = roles;
@@ -68,7 +68,7 @@ async function versionIn(root: string, name: string, progress: Progress): Promis
   return { name, bundles: await roles.roleBundles(progress), applyManifests, rolePart: roles.rolePart };
 }
 
-/** What versions before manifests.ts had there. */
+/** The exports of versions before manifests.ts. */
 interface EarlierRoles {
   readonly applyManifests?: (kubeconfig: string, webhookUrl: string, cacheFolder: string) => Promise<void>;
 }

@@ -1,21 +1,22 @@
 import { inspect } from 'node:util';
 import { measureStolen } from './stolen.ts';
 
-/** Machines are known to stall for minutes; a correct program is then only slow. */
+/** Machines may stall for minutes; a correct program is then only slow. */
 const patienceMs = 300_000;
 
 export interface WaitOptions {
   readonly deadlineMs?: number;
 }
 
-/** Remembers a value, to be printed should the wait fail, and returns it. */
+/** Remembers a value, to be printed if the wait fails, and returns it. */
 export type See = <Value>(value: Value) => Value;
 
 type Nothing = undefined | null | false | 0 | '';
 
 /**
- * Asks until the answer is neither empty nor false, quickly at first, and returns it. A probe that throws, as `expect`
- * does, is asked again. Fails at the deadline with what was last seen and the share of CPU time that was stolen.
+ * Repeats the probe until its result is neither empty nor false, quickly at first, and returns the result. A probe that
+ * throws, like `expect`, is repeated. Fails at the deadline with the value last seen and the share of CPU time that was
+ * stolen.
  */
 export async function waitFor<Value>(
   what: string,

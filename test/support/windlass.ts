@@ -9,43 +9,43 @@ import { createRequest, type RequestOptions, type TestRequest } from './requests
 import { prepareRoles, type RunningRole, startWatcher, startWebhook, startWorker, type WebhookMeans } from './roles.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 
-/** Windlass on a real API server and a real Temporal, with one node that is played. */
+/** Windlass with a real API server and a real Temporal server, and one simulated node. */
 export interface Windlass {
   readonly platform: TestPlatform;
   readonly cluster: Cluster;
   readonly client: Client;
-  /** Of workers: those of roles and of played nodes. */
+  /** The connection of workers: those of roles and of simulated nodes. */
   readonly connection: NativeConnection;
   readonly node: NodePlayer;
-  /** A pod in a namespace of its own unless one is given, all of its containers running and ready. */
+  /** A pod in a new namespace by default, with all containers running and ready. */
   runPod(containers: readonly string[], options?: Partial<PodOptions>): Promise<PlayedPod>;
   /** A request that has passed admission. */
   request(options: RequestOptions): Promise<TestRequest>;
-  /** Ends admission, and starts it again with these options. */
+  /** Restarts admission with these options. */
   restartWebhook(options: readonly string[], means?: WebhookMeans): Promise<void>;
   stopWebhook(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Roles that run in this process; a test that starts and kills them itself leaves them out. */
+/** The roles in this process; a test that starts and stops them itself leaves them out. */
 export interface WindlassOptions {
   readonly watcher?: boolean;
   readonly worker?: boolean;
   readonly webhook?: boolean;
-  /** Absent: true. False: somebody else has installed it. */
+  /** Absent: true. False: it is installed already. */
   readonly install?: boolean;
-  /** Absent: the instance that WINDLASS_INSTANCE names. */
+  /** Absent: the instance of WINDLASS_INSTANCE. */
   readonly instance?: string;
   /** Absent: the Temporal of the instance. */
   readonly temporalAddress?: string;
 }
 
-/** A Windlass whose roles run elsewhere, on the platform that this run was given. The played node is the caller's own. */
+/** Windlass whose roles run elsewhere, on the platform of this run. The simulated node belongs to the caller. */
 export function joinWindlass(): Promise<Windlass> {
   return startWindlass({ watcher: false, worker: false, webhook: false, install: false });
 }
 
-/** Installs Windlass into the platform that this run was given, and starts it. */
+/** Installs Windlass on the platform of this run, and starts it. */
 export async function startWindlass({
   watcher = true,
   worker = true,

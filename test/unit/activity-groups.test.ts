@@ -5,7 +5,7 @@ const look = async () => 'look';
 const report = async () => 'report';
 
 describe('joinActivities', () => {
-  it('has every activity of every group under its name', async () => {
+  it('registers every activity of every group under its own name', async () => {
     const activities = joinActivities({ requests: { look }, sidecars: { report } });
     expect(Object.keys(activities)).toEqual(['look', 'report']);
     expect(await activities.look()).toBe('look');

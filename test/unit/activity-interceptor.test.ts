@@ -11,7 +11,7 @@ const info = {
   workflowExecution: { workflowId: 'restart-containers/1', runId: 'run' },
 };
 
-/** Runs one attempt through the interceptor, and gives what it was counted and logged as. */
+/** Runs one attempt through the interceptor, and returns what was counted and logged. */
 async function observed(act: () => Promise<unknown>) {
   const counted: unknown[] = [];
   const lines: Record<string, unknown>[] = [];

@@ -77,7 +77,7 @@ describe('the reason of a step that has failed', () => {
     new ActivityFailure('Activity task failed', 'stop', '1', 'NON_RETRYABLE_FAILURE', '', cause);
   const timedOut = (type: TimeoutType) => reasonOf(failed(new TimeoutFailure('activity timeout', undefined, type)));
 
-  it('F5: is a silent node only where nobody has begun, or nobody reports any more', () => {
+  it('F5: is a silent node only when the task was not started, or its heartbeats have stopped', () => {
     expect(timedOut('SCHEDULE_TO_START')).toEqual({ kind: 'nodeSilent' });
     expect(timedOut('HEARTBEAT')).toEqual({ kind: 'nodeSilent' });
     expect(timedOut('START_TO_CLOSE')).toEqual({
@@ -86,14 +86,14 @@ describe('the reason of a step that has failed', () => {
     });
   });
 
-  it('F5: is a refusal when nobody has foreseen it', () => {
+  it('F5: is a refusal when its type is unknown', () => {
     const refused = { kind: 'refused', reason: 'Invalid' };
     expect(reasonOf(failed(ApplicationFailure.nonRetryable('by hand')))).toEqual({ ...refused, message: 'by hand' });
     expect(reasonOf(failed(ApplicationFailure.nonRetryable('x', 'TypeError')))).toMatchObject(refused);
     expect(reasonOf(failed())).toEqual({ ...refused, message: 'Activity task failed' });
   });
 
-  it('is none for an error of the workflow itself, which is a bug', () => {
+  it('is not classified for an error of the workflow itself, which is a bug', () => {
     const bug = new TypeError('x is undefined');
     expect(() => reasonOf(bug)).toThrow(bug);
   });

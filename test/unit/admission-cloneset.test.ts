@@ -14,21 +14,13 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { type PodTrials, podTrialsIn, type Trial } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, LookUpFailed, type Review } from '../../watcher/admission/review/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const noSignal = new AbortController().signal;
 
 function set(version: string, spec: object = {}, metadata: object = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', ...metadata },
-    spec: {
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
-      ...spec,
-    },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid', ...metadata }, spec });
 }
 
 interface Reviewed {
@@ -72,7 +64,7 @@ async function ask(review: Review, given: Given): Promise<Reviewed['response']> 
   return answer.body.response;
 }
 
-/** Trials that say one thing, and what they were asked. */
+/** Trials with a fixed result, and the pods that they received. */
 function trials(trial: Trial = { kind: 'accepted' }): PodTrials & { readonly asked: JsonObject[] } {
   const asked: JsonObject[] = [];
   return {
@@ -98,7 +90,7 @@ function judge(options: { trials?: PodTrials; gates?: string; cluster?: MemoryCl
 const defaults = reviewCloneSetDefaults(parseFeatureGates());
 
 describe('mutating admission of CloneSets', () => {
-  it('has the path that registrations know', () => {
+  it('is served at the path of the registrations', () => {
     expect(webhooks.CloneSet.mutating.path).toBe('/mutate-apps-kruise-io-cloneset');
   });
 
@@ -127,7 +119,7 @@ describe('mutating admission of CloneSets', () => {
     expect(patch).not.toContain('/spec/template');
   });
 
-  it('does not touch a set that is on its way out, nor deletions', async () => {
+  it('does not change a CloneSet that is being deleted, nor deletions', async () => {
     const going = set('v1beta1', {}, { deletionTimestamp: '2026-11-21T06:00:00Z' });
     expect(await ask(defaults, { operation: 'UPDATE', object: going, oldObject: going })).toEqual({
       uid: 'review-1',
@@ -136,7 +128,7 @@ describe('mutating admission of CloneSets', () => {
     expect(await ask(defaults, { operation: 'DELETE', oldObject: set('v1beta1') })).toMatchObject({ allowed: true });
   });
 
-  it('refuses to read what is no CloneSet', async () => {
+  it('rejects an object that is not a CloneSet', async () => {
     await expect(ask(defaults, { object: { apiVersion: 'apps/v1', kind: 'Deployment' } })).rejects.toThrow(
       MalformedBody,
     );
@@ -145,7 +137,7 @@ describe('mutating admission of CloneSets', () => {
 });
 
 describe('validating admission of CloneSets', () => {
-  it('has the path that registrations know', () => {
+  it('is served at the path of the registrations', () => {
     expect(webhooks.CloneSet.validating.path).toBe('/validate-apps-kruise-io-cloneset');
   });
 
@@ -170,7 +162,7 @@ describe('validating admission of CloneSets', () => {
     });
   });
 
-  it('asks the API server what it thinks of the pods, and says where in the set the mistake is', async () => {
+  it('validates the pods by a dry run, and reports the field path in the CloneSet', async () => {
     const causes = [{ field: 'spec.containers[0].image', message: 'Required value', reason: 'FieldValueRequired' }];
     const refusing = trials({ kind: 'refused', causes });
     const { status } = await ask(judge({ trials: refusing }), { object: set('v1beta1') });
@@ -178,7 +170,7 @@ describe('validating admission of CloneSets', () => {
     expect(refusing.asked).toMatchObject([{ kind: 'Pod', metadata: { namespace: installation.dryRunNamespace } }]);
   });
 
-  it('asks again only when pods would become others', async () => {
+  it('makes another dry run only when the pods would change', async () => {
     const asking = trials();
     const review = judge({ trials: asking });
     const before = set('v1beta1');
@@ -189,7 +181,7 @@ describe('validating admission of CloneSets', () => {
     expect(asking.asked).toHaveLength(1);
   });
 
-  it('shows the API server nothing that is above a limit', async () => {
+  it('makes no dry run of a template above a limit', async () => {
     const asking = trials();
     const volumeClaimTemplates = Array.from({ length: 20_000 }, () => ({}));
     const { status } = await ask(judge({ trials: asking }), { object: set('v1beta1', { volumeClaimTemplates }) });
@@ -197,7 +189,7 @@ describe('validating admission of CloneSets', () => {
     expect(asking.asked).toEqual([]);
   });
 
-  it('allows with a warning what the API server would not look at', async () => {
+  it('allows with a warning a template that the API server did not validate', async () => {
     const silent = trials({ kind: 'unanswered', why: 'a policy forbids it' });
     const response = await ask(judge({ trials: silent }), { object: set('v1beta1') });
     expect(response).toMatchObject({
@@ -214,14 +206,14 @@ describe('validating admission of CloneSets', () => {
     expect(status).toMatchObject({ code: 500, message: 'Cannot check the pod template by a dry run: away' });
   });
 
-  it('warns in v1beta1 that claims are not kept', async () => {
+  it('warns in v1beta1 that PVCs are not kept', async () => {
     const object = set('v1beta1', { volumeClaimTemplates: [{ metadata: { name: 'data' } }] });
     const { allowed, warnings } = await ask(judge(), { object });
     expect(allowed).toBe(true);
     expect(warnings?.[0]).toContain('enablePVCReuse');
   });
 
-  it('refuses another selector, and takes any change of a set on its way out', async () => {
+  it('rejects another selector, and accepts any change of a CloneSet that is being deleted', async () => {
     const after = set('v1beta1', { selector: { matchLabels: { app: 'api' } } });
     const update = (object: JsonObject) => ask(judge(), { operation: 'UPDATE', object, oldObject: set('v1beta1') });
     expect((await update(after)).status?.details.causes).toMatchObject([
@@ -306,7 +298,7 @@ describe('validating admission of CloneSets', () => {
     },
   );
 
-  it('refuses to read what is no CloneSet, or an update without what was', async () => {
+  it('rejects an object that is not a CloneSet, or an update without the old object', async () => {
     await expect(ask(judge(), { object: { apiVersion: 'apps/v1' } })).rejects.toThrow(MalformedBody);
     await expect(ask(judge(), { operation: 'UPDATE', object: set('v1beta1') })).rejects.toThrow(MalformedBody);
   });
@@ -315,7 +307,7 @@ describe('validating admission of CloneSets', () => {
 describe('trials of pods', () => {
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { namespace: installation.dryRunNamespace }, spec: {} };
 
-  /** An API server that answers so, once after the other. */
+  /** An API server with these answers, one after the other. */
   function client(...answers: readonly (object | undefined)[]) {
     const calls: { resource: string; object: object; options: object }[] = [];
     const left = [...answers];
@@ -343,13 +335,13 @@ describe('trials of pods', () => {
     expect(await attempt(client({ status: 422, reason: 'Invalid', causes }))).toEqual({ kind: 'refused', causes });
   });
 
-  it('say nothing when somebody else refused first, or when they may not be made', async () => {
+  it('are inconclusive when another webhook refused first, or when the right to them is missing', async () => {
     for (const status of [403, 404, 422]) {
       expect(await attempt(client({ status, message: 'not today' }))).toEqual({ kind: 'unanswered', why: 'not today' });
     }
   });
 
-  it('refuse what cannot be read as a pod, which another pod shows', async () => {
+  it('reject a template that cannot be decoded as a pod, after a valid pod was accepted', async () => {
     const unreadable = client({ status: 400, message: 'cannot be handled as a Pod' });
     expect(await attempt(unreadable)).toEqual({ kind: 'refused', causes: [{ message: 'cannot be handled as a Pod' }] });
     expect(unreadable.calls).toHaveLength(2);
@@ -357,7 +349,7 @@ describe('trials of pods', () => {
     expect(await attempt(noDryRuns)).toEqual({ kind: 'unanswered', why: 'no dry runs' });
   });
 
-  it('are made once more without an answer, and then fail', async () => {
+  it('are repeated once when there is no answer, and then fail', async () => {
     expect(await attempt(client({ status: 0 }))).toEqual({ kind: 'accepted' });
     await expect(attempt(client({ status: 0 }, { status: 0 }))).rejects.toThrow(LookUpFailed);
     await expect(attempt(client({ status: 503, message: 'busy' }))).rejects.toThrow(

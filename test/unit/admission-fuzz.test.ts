@@ -18,10 +18,10 @@ import { admissionRoute } from '../../watcher/admission/review/review.ts';
 import { carryOut, certificatePolicy } from '../../watcher/admission/server/certificates.ts';
 import { type AdmissionServer, createAdmissionServer } from '../../watcher/admission/server/server.ts';
 import { bundleOf } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
-// Reviews as the API server sends them, then bent: a field or a whole branch is replaced by something else, or goes.
-// Each is refused with a reason, or allowed and then harmless. Nothing makes the server fall over or answer 5xx.
+// Valid reviews, then mutated: a field or a whole branch is replaced or removed. Each is rejected with a reason, or
+// allowed and then harmless. Nothing makes the server crash or answer 5xx.
 
 const recreateRequestPath = webhooks.ContainerRecreateRequest.mutating.path;
 const cloneSetDefaultsPath = webhooks.CloneSet.mutating.path;
@@ -165,7 +165,7 @@ function pathsIn(value: unknown, path: Path = []): readonly Path[] {
   return [path, ...Object.entries(value).flatMap(([key, inner]) => pathsIn(inner, [...path, key]))];
 }
 
-/** A copy with something else at that place; undefined takes the place away. */
+/** A copy with another value at this path; undefined removes the path. */
 function bent(value: unknown, [key, ...rest]: Path, other: unknown): unknown {
   if (key === undefined || typeof value !== 'object' || value === null) return other;
   if (Array.isArray(value))
@@ -328,7 +328,7 @@ async function check(path: string, text: string): Promise<void> {
   const after = structuredClone(request.object) as unknown as typeof recreateRequest;
   expect(applyPatch(after, patch).filter((failure) => failure !== null)).toEqual([]);
   if (path !== recreateRequestPath || request.operation !== 'CREATE') return;
-  // What is let in can be carried out: it knows its pod, its node and each container as it was.
+  // An accepted request can be carried out: it knows its pod, its node and each container at its creation.
   expect(after.spec.podName).toBe('web-7');
   expect(['Fail', 'Ignore']).toContain(after.spec.strategy.failurePolicy);
   expect(after.metadata.labels).toMatchObject({
@@ -342,7 +342,7 @@ async function check(path: string, text: string): Promise<void> {
 }
 
 describe('admission under malformed input', () => {
-  it('answers 2,000 bent reviews with a reason or lets them in complete', async () => {
+  it('rejects 2,000 mutated reviews with a reason, or admits them complete', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(bentReview, { minLength: 40, maxLength: 40 }), async (reviews) => {
         await Promise.all(reviews.map(({ path, text }) => check(path, text)));

@@ -13,10 +13,11 @@ import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import type { PodTrials } from '../../watcher/admission/review/pod-trial.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
 import type { Answer } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
-// What a request may cost is judged in CPU time of this process, several times what it takes: linear work of a few
-// megabytes takes some tens of milliseconds, quadratic work seconds or hours.
+// The cost of a request is measured in CPU time of this process, with a limit several times the usual value: linear
+// work on a few megabytes takes some tens of milliseconds, quadratic work seconds or hours.
 const mostCpuMs = 1_500;
 
 const signal = new AbortController().signal;
@@ -72,16 +73,7 @@ function variables(count: number): JsonObject[] {
 }
 
 function set(spec: object, version = 'v1beta1'): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid' },
-    spec: {
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'app', image: 'app:1' }] } },
-      ...spec,
-    },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid' }, spec });
 }
 
 describe('the cost of a review', () => {
@@ -145,7 +137,7 @@ describe('the cost of a review', () => {
     expect(judged.response.allowed).toBe(true);
   });
 
-  it('H1: what a mutator leaves alone is not in the patch', async () => {
+  it('H1: the patch contains no field that a mutator has not changed', async () => {
     const object = set({ revisionHistoryLimit: 3, template: { metadata: { labels: { app: 'web' } } } });
     const { response } = await answerTo(reviewCloneSetDefaults(gates), {
       operation: 'UPDATE',
@@ -159,7 +151,7 @@ describe('the cost of a review', () => {
   });
 });
 
-describe('text and lists of a tenant meet only linear work', () => {
+describe('texts and lists of users are processed in linear time', () => {
   const digits = '1'.repeat(1_000_000);
 
   it.each([
@@ -216,7 +208,7 @@ describe('text and lists of a tenant meet only linear work', () => {
       expect(defaulted.cpuMs).toBeLessThan(mostCpuMs);
       const judged = await answerTo(judge, request);
       expect(judged.cpuMs).toBeLessThan(mostCpuMs);
-      // an answer names what is wrong, not everything that is
+      // an answer names problems, but not all of them
       expect(judged.bytes).toBeLessThan(bodyBytes + 100_000);
     }
     expect(await cpuMsOf(() => validateCloneSetUpdate(object, object))).toBeLessThan(mostCpuMs);

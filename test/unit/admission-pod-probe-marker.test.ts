@@ -7,7 +7,8 @@ import { podChain, reviewPod } from '../../watcher/admission/pod.ts';
 import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
 import { type FollowedMarkers, followMarkers } from '../../watcher/admission/review/followed-markers.ts';
 import type { AdmissionRequest, Verdict } from '../../watcher/admission/review/review.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { podDraft } from '../support/objects/pod.ts';
 import { execProbe, marker, probe } from '../support/pod-probes.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -68,14 +69,7 @@ describe('admission of a marker', () => {
 
 describe('a new pod', () => {
   const pod = (overrides: { metadata?: object; spec?: object } = {}): JsonObject =>
-    JSON.parse(
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name: 'web', labels: { app: 'web' }, ...overrides.metadata },
-        spec: { containers: [{ name: 'app' }], ...overrides.spec },
-      }),
-    ) as JsonObject;
+    podDraft({ ...overrides, metadata: { name: 'web', labels: { app: 'web' }, ...overrides.metadata } });
 
   async function admitted(
     given: JsonObject,

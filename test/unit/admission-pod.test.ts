@@ -6,18 +6,15 @@ import { type PodSurroundings, podChain, reviewPod } from '../../watcher/admissi
 import { type ChainStep, runChain } from '../../watcher/admission/review/chain.ts';
 import { admissionRoute } from '../../watcher/admission/review/review.ts';
 import type { Answer } from '../../watcher/admission/server/server.ts';
+import { podDraft } from '../support/objects/pod.ts';
 
 const signal = new AbortController().signal;
 const ours = { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'u', controller: true };
 
 function newPod(owners: readonly object[] = [], spec: object = {}): JsonObject {
   const ownerReferences = owners as JsonObject[];
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { generateName: 'web-', ownerReferences, newerThanUs: 'stays' },
-    spec: { containers: [{ name: 'app', image: 'busybox' }], ...spec },
-  };
+  const metadata = { generateName: 'web-', ownerReferences, newerThanUs: 'stays' };
+  return podDraft({ metadata, spec: { containers: [{ name: 'app', image: 'busybox' }], ...spec } });
 }
 
 interface Given {
@@ -132,12 +129,7 @@ describe('admission of a pod that asks for an order', () => {
   const priority = (value: string) => ({ name: 'KRUISE_CONTAINER_PRIORITY', value });
 
   function pod(containers: readonly object[], metadata: object = { name: 'web' }): JsonObject {
-    return {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: metadata as JsonObject,
-      spec: { containers: containers as JsonObject[] },
-    };
+    return podDraft({ metadata, spec: { containers } });
   }
 
   function barriersOf(made: JsonObject): readonly unknown[] {
@@ -149,7 +141,7 @@ describe('admission of a pod that asks for an order', () => {
     { name: 'KRUISE_CONTAINER_BARRIER', valueFrom: { configMapKeyRef: { name, key } } },
   ];
 
-  it('CLP-5: holds every container, also those without a priority, by a variable that comes last', async () => {
+  it('CLP-5: holds every container, also those without a priority, by a variable at the end of its list', async () => {
     const mine = { name: 'MINE', value: 'x' };
     const before = pod([
       { name: 'app' },

@@ -7,7 +7,8 @@ import { reviewRecreateRequest } from '../../watcher/admission/container-recreat
 import { type LookUps, lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute } from '../../watcher/admission/review/review.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { recreateRequestDraft } from '../support/objects/recreate-request.ts';
 
 const noSignal = new AbortController().signal;
 
@@ -43,12 +44,8 @@ function cluster(): MemoryCluster {
 }
 
 function draft(version: string, spec: object = {}, metadata: object = {}): object {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'ContainerRecreateRequest',
-    metadata: { name: 'again', namespace: 'shop', ...metadata },
-    spec: { podName: 'web-7', containers: [{ name: 'app' }, { name: 'side' }], ...spec },
-  };
+  const containers = [{ name: 'app' }, { name: 'side' }];
+  return recreateRequestDraft({ version, metadata, spec: { podName: 'web-7', containers, ...spec } });
 }
 
 interface Reviewed {

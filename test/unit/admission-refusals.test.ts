@@ -12,9 +12,9 @@ import { reviewPod } from '../../watcher/admission/pod.ts';
 import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
 import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
-// A refusal has one form whatever the kind: every problem at once, each with its path, once as causes and once in one line.
+// Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.
 
 const gates = parseFeatureGates('ImagePullJobGate=true');
 const off = parseFeatureGates('KruiseDaemon=false');
@@ -146,7 +146,7 @@ const cases: PerKind<Case> = {
     change: { selector: { matchLabels: { app: 'shop' } }, probes: [{ name: 'a', containerName: 'app', probe }] },
     changed: ['spec.selector', 'spec.probes[0].markerPolicy'],
   },
-  // the watcher makes them; nobody else may
+  // only the watcher creates them
   NodePodProbe: 'none',
 };
 
@@ -204,7 +204,7 @@ function expectForm({ status, code, reason, message, details }: Status, kind: st
 const sorted = (paths: readonly string[]) => paths.toSorted();
 
 describe('a refusal by admission', () => {
-  it('is looked at for every kind', () => {
+  it('is tested for every kind', () => {
     expect(sorted(Object.keys(cases))).toEqual(sorted(kindDefinitions.map(({ kind }) => kind)));
   });
 

@@ -16,7 +16,7 @@ import {
   syncRegistrations,
   type WebhookConfiguration,
 } from '../../watcher/admission/server/registrations.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const manifest = parseAllDocuments(readFileSync('deploy/webhooks/webhooks.yaml', 'utf8')).map(
   (document) => document.toJS() as { kind: string } & Record<string, unknown>,
@@ -90,7 +90,7 @@ describe('registrations', () => {
   it('L2, M8: every webhook of a kind of ours lets through what is deleted, and what the suite writes beside the spec', () => {
     const names = deletionOnlyKinds.map(({ webhook }) => webhook);
     const all = [...(shipped.webhooks ?? []).slice(1), ...(validating.webhooks ?? [])];
-    // Those that judge deletions alone see no update; each is compared as a whole further down.
+    // Webhooks that review deletions only see no updates; each is compared as a whole below.
     const ofKinds = all.filter(({ name }) => !names.includes(name));
     expect(ofKinds.length).toBeGreaterThan(6);
     for (const { name, matchConditions = [] } of ofKinds) {
@@ -288,7 +288,7 @@ describe('a pass over the registrations', () => {
       resource: of,
       name: which,
       required: true,
-      seen: () => cluster.look(of, { name: which }) as unknown as WebhookConfiguration | undefined,
+      seen: () => cluster.look<WebhookConfiguration>(of, { name: which }),
     });
     return [
       look(resource, name),

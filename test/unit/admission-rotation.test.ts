@@ -9,7 +9,7 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { podWebhook } from '../../api/webhooks.ts';
 import { type Admission, type AdmissionOptions, startAdmission } from '../../watcher/admission/admission.ts';
 import { certificatesIn, hasIssued } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { waitFor } from '../support/wait.ts';
 
 type Document = { readonly kind: string; readonly metadata: { readonly name: string } };
@@ -90,7 +90,7 @@ function review(): string {
   return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
 }
 
-/** As the API server does it: by the URL of the registration, over a new connection, trusting its caBundle alone. */
+/** Like the API server: by the URL in the registration, over a new connection, trusting only its caBundle. */
 function call({ url = '', ...config }: ClientConfig): Promise<number> {
   return new Promise((resolve, reject) => {
     const request = httpsRequest(url, { method: 'POST', ca: bundleIn(config), agent: false }, (response) => {
@@ -131,7 +131,7 @@ describe('admission as a whole', () => {
       JSON.stringify(cluster.look(kubeResource.customResourceDefinitions, crd.metadata)).includes('caBundle'),
     );
     const patches = () => cluster.calls.filter((made) => made.startsWith('patch')).length;
-    // Its own writes come back through the watch and must not lead to further ones.
+    // Its own writes are seen in the watch and must not lead to further ones.
     const settled = patches();
     cluster.put(kubeResource.secrets, {
       ...cluster.look(kubeResource.secrets, secret),
@@ -183,14 +183,15 @@ describe('admission as a whole', () => {
   it('FG-19: two authorities follow each other under requests, and not one request fails', async () => {
     const cluster = new MemoryCluster();
     install(cluster);
-    // The clock of the certificates runs from long ago until now, so that to TLS each of them is valid: they last four hours.
-    // An authority follows another after one; a turn of the clock that a pass under way does not see may cost a third of that.
+    // The clock of the certificates starts hours ago and advances until now, so that each of them is valid for TLS:
+    // they last four hours. CAs follow each other after one hour each; an advance of the clock during a pass may use a
+    // third of that.
     let nowMs = Date.now() - 3.75 * 3_600_000;
     const port = await freePort();
     const admissions = [start(cluster, { now: () => nowMs }, port)];
     await admissions[0]?.ready;
 
-    // The API server hears of a change of its registrations 20 s later.
+    // The API server applies a change of its registrations 20 s later.
     const heard: { readonly atMs: number; readonly config: ClientConfig }[] = [];
     const listen = () => heard.push({ atMs: nowMs, config: podRegistration(cluster) });
     const known = () => heard.findLast(({ atMs }) => atMs <= nowMs - 20_000) ?? heard[0];
@@ -218,9 +219,9 @@ describe('admission as a whole', () => {
       const { authority, certificate } = served();
       authorities.add(authority.serialNumber);
       certificates.add(certificate.serialNumber);
-      // Slowly through a change of authorities, fast in between.
+      // Slowly during a change of CAs, fast in between.
       nowMs += hasIssued(authority, certificate) ? 1_200_000 : 8_000;
-      // Each turn of the clock is followed by a pass, which the change of the Secret wakes, and by some requests.
+      // Each advance of the clock is followed by a pass, which the change of the Secret triggers, and by some requests.
       const [readsBefore, resultsBefore] = [reads(), results.length];
       const kept = cluster.look(kubeResource.secrets, secret);
       const labels = { turn: String(nowMs) };

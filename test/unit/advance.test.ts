@@ -18,7 +18,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** An attempt with a heartbeat timeout of 8 s, and the queue that it hands its permit to. */
+/** An attempt with a heartbeat timeout of 8 s, and the queue to which it submits its permit. */
 function attempt() {
   const sdk = new AbortController();
   let answer: () => Promise<Confirmation> = async () => 'counts';
@@ -69,7 +69,7 @@ describe('advanceActivity', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('hands in nothing before Temporal has confirmed that the attempt counts', async () => {
+  it('submits no permit before Temporal has confirmed the attempt', async () => {
     const { run, handed, answerWith } = attempt();
     answerWith(async () => 'gone');
     await expect(run()).rejects.toMatchObject({
@@ -81,7 +81,7 @@ describe('advanceActivity', () => {
     expect(handed).toEqual([]);
   });
 
-  it('is left to another watcher while this one does not lead', async () => {
+  it('fails while this watcher does not lead, so that another one takes the task', async () => {
     const { run } = attempt();
     await expect(run(() => undefined)).rejects.toMatchObject({
       type: 'Unreachable',
@@ -99,7 +99,7 @@ describe('advanceActivity', () => {
     await failed;
   });
 
-  it('ends the permit at the first word of Temporal, and as cancelled once the SDK has heard it', async () => {
+  it('ends the permit as soon as Temporal reports the cancellation, and ends as cancelled when the SDK does', async () => {
     const { run, handed, answerWith, cancel } = attempt();
     const failed = expect(run()).rejects.toBeInstanceOf(CancelledFailure);
     await pass();

@@ -39,7 +39,7 @@ function errorsOf(): { readonly errors: unknown[]; readonly onError: (error: unk
   return { errors, onError: (error) => errors.push(error) };
 }
 
-/** A cache with what its listener was told, as `+a@1`, `a@1>2`, `-a@2`. */
+/** A cache and a log of its listener's calls, as `+a@1`, `a@1>2`, `-a@2`. */
 function cacheWithDiary(): { cache: WritableCache<Thing>; diary: string[] } {
   const cache = createCache<Thing>({
     indexes: { owner: (object) => (object.owner ? [object.owner] : []) },
@@ -56,7 +56,7 @@ function cacheWithDiary(): { cache: WritableCache<Thing>; diary: string[] } {
   return { cache, diary };
 }
 
-/** Whether a promise is settled, once all that is ready has run. */
+/** Whether a promise is settled, after all pending microtasks. */
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol('pending');
   await new Promise(setImmediate);
@@ -100,7 +100,7 @@ describe('the cache', () => {
     cache.apply('ADDED', thing('b', 2));
     expect(cache.byIndex('name', 'a').length).toBe(1);
     expect(cache.byIndex('name', 'b').length).toBe(1);
-    cache.addIndex('name', byName); // somebody else who follows the same
+    cache.addIndex('name', byName); // another controller that uses the same index
     expect(cache.byIndex('name', 'a').length).toBe(1);
     expect(() => cache.addIndex('name', () => [])).toThrow('There is an index "name" already');
   });
@@ -137,7 +137,7 @@ describe('the cache', () => {
     expect(diary).toEqual(['+a@1', 'a@1>2', '-a@2']);
   });
 
-  it('takes an event although a bookmark has gone before it', () => {
+  it('applies an event although a bookmark of a later version came first', () => {
     const { cache, diary } = cacheWithDiary();
     cache.replace([], '1');
     cache.advance('9');
@@ -146,7 +146,7 @@ describe('the cache', () => {
     expect(cache.reached).toBe('9');
   });
 
-  it('is not set back by a bookmark that comes late or again', () => {
+  it('ignores a bookmark that is late or repeated', () => {
     const { cache } = cacheWithDiary();
     cache.replace([], '10');
     for (const version of ['9', '12', '12', '11', '9']) cache.advance(version);
@@ -161,7 +161,7 @@ describe('the cache', () => {
     expect(cache.byName('shop', 'a')?.metadata.uid).toBe('new');
   });
 
-  it('tells of the end of the old one when an object was made anew under its name', () => {
+  it('reports the deletion of the old object when another one with its name appears', () => {
     const { cache, diary } = cacheWithDiary();
     cache.replace([thing('a', 10, { uid: 'old' })], '10');
     cache.apply('ADDED', thing('a', 12, { uid: 'new' }));
@@ -171,7 +171,7 @@ describe('the cache', () => {
     expect(cache.sizes).toMatchObject({ objects: 1, names: 1 });
   });
 
-  it('takes over a list: what it lacks is gone, what is unchanged is not told', () => {
+  it('applies a list: missing objects are removed, unchanged ones are not reported', () => {
     const { cache, diary } = cacheWithDiary();
     const kept = thing('kept', 2);
     cache.replace([thing('gone', 1), kept, thing('changed', 3)], '5');
@@ -181,7 +181,7 @@ describe('the cache', () => {
     expect(cache.byName('shop', 'kept')).toBe(kept);
   });
 
-  it('believes a list that is older than itself, as after a restored backup', () => {
+  it('accepts a list of an older version, as after a restored backup', () => {
     const { cache, diary } = cacheWithDiary();
     cache.replace([thing('a', 900)], '1000');
     cache.replace([thing('a', 90)], '100');
@@ -252,7 +252,7 @@ describe('listeners', () => {
 });
 
 describe('seen', () => {
-  it('waits for the version of a write, and is content with anything newer', async () => {
+  it('waits for the version of a write, or for a newer one', async () => {
     const { cache } = cacheWithDiary();
     const early = cache.seen('uid-a', '5', never);
     expect(await isPending(early)).toBe(true);
@@ -295,7 +295,7 @@ describe('seen, when the versions begin again from an earlier number', () => {
 });
 
 describe('deletionSeen', () => {
-  it('is content with a deletion mark, and with absence once there is a list', async () => {
+  it('resolves when the object is marked for deletion, or missing after the first list', async () => {
     const { cache } = cacheWithDiary();
     const first = cache.deletionSeen('uid-a', never);
     const unlisted = cache.deletionSeen('uid-of-yesterday', never);
@@ -355,7 +355,7 @@ describe('until', () => {
     expect(cache.sizes.waits).toBe(0);
   });
 
-  it('gives a predicate that throws to the one who waits, and to nobody else', async () => {
+  it('rejects only the wait whose predicate throws', async () => {
     const { cache } = cacheWithDiary();
     const broken = cache.until(() => (cache.size > 0 ? fail('broken') : false), { signal: never, what: 'x' });
     const sound = cache.until(() => cache.size > 0, { signal: never, what: 'y' });
@@ -388,7 +388,7 @@ describe('memory', () => {
     }
     const { size } = cache;
     expect(size).toBeLessThanOrEqual(500);
-    // One value and one object under it for each object, because every owner is another.
+    // One value with one object for each, because every owner is different.
     expect(cache.sizes).toMatchObject({ objects: size, names: size, indexed: 2 * size });
     cache.replace([], '100001');
     await Promise.all(waits);

@@ -25,7 +25,7 @@ import {
   keyFits,
   speaksFor,
 } from '../../watcher/admission/server/x509.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 
 const day = 86_400_000;
 const year = 365 * day;
@@ -81,7 +81,7 @@ describe('certificates that Windlass makes', () => {
     expect(stepAt(kept, longLived, start + 9 * year - day)).toMatchObject({ kind: 'keep', untilMs: start + 9 * year });
     expect(stepAt(kept, longLived, start + 9 * year)).toMatchObject({ kind: 'addAuthority' });
 
-    // An authority that lives on, as after an earlier renewal.
+    // A CA that is still valid, as after an earlier renewal.
     const [authority] = (await made(longLived, start + 3 * year)).authorities;
     const younger = await made(longLived, start + 3 * year);
     expect(authority).toBeDefined();
@@ -120,7 +120,7 @@ describe('certificates that Windlass makes', () => {
   });
 
   it('changes the authority without a moment in which what is served is not trusted everywhere', async () => {
-    // Played to the end: 20 lifetimes, looking every second, with registrations that lag behind by three looks.
+    // 20 lifetimes with a look every second, and registrations that lag behind by three looks.
     let kept = await made(shortLived);
     let seen: string | undefined;
     const lagging: string[] = [];
@@ -261,11 +261,11 @@ describe('the Secret that replicas share', () => {
 
   it('FG-19: of two processes that start at once both serve what one of them has made', async () => {
     const cluster = new MemoryCluster();
-    // Both have read before either creates.
+    // Both have read before either of them creates.
     let readers = 0;
     const bothHaveRead = Promise.withResolvers<void>();
-    const delay = async (call: string) => {
-      if (!call.startsWith('get')) return await bothHaveRead.promise;
+    const delay = async ({ verb }: SeenCall) => {
+      if (verb !== 'get') return await bothHaveRead.promise;
       readers += 1;
       if (readers >= 2) bothHaveRead.resolve();
     };
@@ -290,7 +290,7 @@ describe('the Secret that replicas share', () => {
     await Promise.all(keepers.map((keeper) => keeper.refresh(undefined, signal)));
     const served = await Promise.all(keepers.map((keeper) => keeper.refresh(undefined, signal)));
     expect(new Set(served.map(({ bundle }) => bundle)).size).toBe(1);
-    // One new authority came, not eight.
+    // One new CA was created, not eight.
     expect(certificatesIn(served[0]?.bundle ?? '')).toHaveLength(2);
   });
 
@@ -322,7 +322,7 @@ describe('the Secret that replicas share', () => {
     expect(cluster.look(kubeResource.secrets, secret)?.metadata.labels).toEqual({ mine: 'yes' });
   });
 
-  it('gives up with a sentence when others always write first', async () => {
+  it('fails with a clear message when other writers are always faster', async () => {
     const store = { name: 'Secret "a/b"', read: async () => ({ files: {}, changedAtMs: 0 }), write: async () => false };
     const keeper = ownCertificates({ store, policy: longLived, now: () => start });
     await expect(keeper.refresh(undefined, signal)).rejects.toThrow(
@@ -330,7 +330,7 @@ describe('the Secret that replicas share', () => {
     );
   });
 
-  it('FG-22: external certificates are only read, whatever they are worth', async () => {
+  it('FG-22: external certificates are only read, whether or not they are valid', async () => {
     const cluster = new MemoryCluster();
     const keeper = externalCertificates({ store: secretStore(cluster.client(), secret) });
     await expect(keeper.refresh(undefined, signal)).rejects.toThrow(

@@ -64,7 +64,7 @@ const inOrder = [
   version(6, container('first', 1), container('second', 1)),
 ];
 
-/** An ordered request for two containers, of which everything went well. */
+/** The evidence of an ordered request for two containers that succeeded. */
 function good(more: Partial<Evidence> = {}): Evidence {
   return {
     subject: 'shop/web',

@@ -5,7 +5,7 @@ import { type LaunchEvidence, launchViolations } from '../chaos/launch-judge.ts'
 
 type Now = 'held' | 'running' | 'ready';
 
-/** A version of the pod, by how its containers are. */
+/** A version of the pod, by the states of its containers. */
 function version(now: Readonly<Record<string, Now>>, annotations: Readonly<Record<string, string>> = {}): Pod {
   const containerStatuses = Object.entries(now).map(([name, is]) => ({
     name,
@@ -38,7 +38,7 @@ function evidence(more: Partial<LaunchEvidence> = {}): LaunchEvidence {
 describe('what speaks against a launch', () => {
   it('is nothing when each container started once, after those before it', () => {
     expect(launchViolations(evidence())).toEqual([]);
-    // the kubelet tells of several changes at once
+    // the kubelet may report several changes at once
     expect(launchViolations(evidence({ versions: [end] }))).toEqual([]);
   });
 

@@ -17,7 +17,7 @@ function state(verdict: ContainerProbeState['state']): ContainerProbeState {
   return { name: 'chaos#up', state: verdict };
 }
 
-/** What was the case changed once, and so did what is shown. */
+/** The facts changed once, and so did the reported state. */
 function evidence(more: Partial<ProbeEvidence> = {}): ProbeEvidence {
   return {
     subject: 'shop/web',

@@ -8,7 +8,7 @@ function call(what: RegistryCall['what'], beganAtMs: number, end?: RegistryCall[
   return { repository: 'app', what, from: '10.0.0.1', beganAtMs, ...(end && { end }) };
 }
 
-/** A question, which is answered in the same moment. */
+/** A request that is answered immediately. */
 function manifest(beganAtMs: number): RegistryCall {
   return call('manifest', beganAtMs, { atMs: beganAtMs, whole: true });
 }
@@ -18,7 +18,7 @@ function status(phase: ImageTagStatus['phase'], more: Partial<ImageTagStatus> = 
   return { tag: '1', phase, ...(hasEnded && { completionTime: '2026-01-01T00:00:00Z' }), ...more };
 }
 
-/** One that was broken off in its middle, and then went well. */
+/** A pull that was interrupted, and then succeeded. */
 function evidence(more: Partial<PullEvidence> = {}): PullEvidence {
   return {
     subject: 'app:1@node-1',

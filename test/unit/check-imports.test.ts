@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { importProblems } from '../check/import-rules.ts';
 import { projectOf } from '../check/project.ts';
 
-/** A tree of files, each with the statements in it. */
+/** A tree of files with these statements. */
 function tree(files: Readonly<Record<string, string>>) {
   return projectOf(Object.entries(files).map(([path, text]) => ({ path, text }))).sources;
 }

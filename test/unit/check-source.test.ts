@@ -20,7 +20,7 @@ describe('readSource', () => {
     expect(imports).toEqual([
       { specifier: 'node:fs', typeOnly: false, line: 2 },
       { specifier: '../../api/pod.ts', path: 'api/pod.ts', typeOnly: true, line: 3 },
-      // Node strips the type and loads the module all the same.
+      // Node strips the type but loads the module.
       { specifier: '../../api/pod.ts', path: 'api/pod.ts', typeOnly: false, line: 4 },
       { specifier: './node.ts', path: 'watcher/kinds/node.ts', typeOnly: false, line: 5 },
       { specifier: './node.ts', path: 'watcher/kinds/node.ts', typeOnly: true, line: 6 },

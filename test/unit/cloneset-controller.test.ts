@@ -17,8 +17,8 @@ import {
   pod,
 } from '../support/cloneset-world.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import { type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const drain = 'example.com/drain';
@@ -28,23 +28,23 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((controller) => controller.stop()));
 });
 
-/** A set of these pods, all of its present revision, and the controller that keeps it. */
+/** A CloneSet with these pods, all of its present revision, and its controller. */
 async function run(
   set: CloneSet,
   pods: readonly Pod[],
   options: Omit<ControllerContextOptions, 'now'> = {},
 ): Promise<RunningController> {
   const { cluster = new MemoryCluster() } = options;
-  cluster.put(cloneSets, set as never);
-  cluster.put(kubeResource.controllerRevisions, newRevisionOfSet as never);
-  for (const pod of pods) cluster.put(kubeResource.pods, pod as never);
+  cluster.put(cloneSets, set);
+  cluster.put(kubeResource.controllerRevisions, newRevisionOfSet);
+  for (const pod of pods) cluster.put(kubeResource.pods, pod);
   const controller = await runController(cloneSetController, { ...options, cluster, now: () => nowMs });
   running.push(controller);
   return controller;
 }
 
 function statusIn({ cluster }: RunningController): CloneSet['status'] {
-  const set = cluster.look(cloneSets, { namespace: 'shop', name: 'web' }) as unknown as CloneSet;
+  const set = cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' }) as CloneSet;
   return set.status;
 }
 
@@ -55,7 +55,7 @@ describe('the controller of CloneSets', () => {
       trouble: (id) => (id === 'roll-out/set-uid' ? stuck : undefined),
     };
     const cluster = new MemoryCluster();
-    cluster.put(kubeResource.controllerRevisions, oldRevision as never);
+    cluster.put(kubeResource.controllerRevisions, oldRevision);
     const controller = await run(cloneSet({ replicas: 1 }), [pod('web-a')], { cluster, starter });
     await waitFor('the wait', () => statusIn(controller)?.waitingFor?.reason === 'EngineStuck');
     expect(statusIn(controller)?.waitingFor).toMatchObject({
@@ -64,7 +64,7 @@ describe('the controller of CloneSets', () => {
     });
   });
 
-  it('CS-89: decides when it has seen all that is there, and so makes no pod twice', async () => {
+  it('CS-89: decides only after its caches are filled, and so creates no pod twice', async () => {
     const pods = ['web-a', 'web-b', 'web-c', 'web-d'].map((name) => newPodOf(name));
     const controller = await run(cloneSet(), pods);
     await waitFor('the missing pod', () => controller.cluster.calls.some((call) => call.startsWith('create pods')));
@@ -89,10 +89,10 @@ describe('the controller of CloneSets', () => {
       );
       await waitFor('its readiness to be seen', () => statusIn(controller)?.readyReplicas === 0);
       const named = { state: 'Normal', finalizers: [drain], ready: false, specified: true } as const;
-      cluster.put(kubeResource.pods, newPodOf('web-a', named) as never);
+      cluster.put(kubeResource.pods, newPodOf('web-a', named));
       await waitFor('its label to be seen', () => statusIn(controller)?.waitingFor?.reason === 'HookBeforeDelete');
       const free = { ...named, finalizers: [], state: 'PreparingDelete' } as const;
-      cluster.put(kubeResource.pods, newPodOf('web-a', free) as never);
+      cluster.put(kubeResource.pods, newPodOf('web-a', free));
       await waitFor('its mark to be seen gone', () => controller.writes.some(({ verb }) => verb === 'delete'));
     },
   );
@@ -100,15 +100,15 @@ describe('the controller of CloneSets', () => {
 
 const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
-/** A cluster with the set's old revision, and a claim of nobody. */
+/** A cluster with the old revision of the CloneSet, and PVCs without a pod. */
 function clusterWith(...claims: readonly string[]): MemoryCluster {
   const cluster = new MemoryCluster();
-  cluster.put(kubeResource.controllerRevisions, oldRevision as never);
-  for (const id of claims) cluster.put(kubeResource.persistentVolumeClaims, claim('data', id) as never);
+  cluster.put(kubeResource.controllerRevisions, oldRevision);
+  for (const id of claims) cluster.put(kubeResource.persistentVolumeClaims, claim('data', id));
   return cluster;
 }
 
-/** Fails the calls that are asked about, for so often. */
+/** Fails the matching calls, this many times. */
 function failing(times: number, error: () => KubeError, isMeant: (call: SeenCall) => boolean) {
   const met: SeenCall[] = [];
   const meet = (call: SeenCall) => {
@@ -212,7 +212,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     for (const { body } of lists) expect(body).toMatchObject({ limit: expect.any(Number) });
   });
 
-  it('H8: a pod that somebody has relabelled holds up nothing', async () => {
+  it('H8: a relabelled pod does not block the controller', async () => {
     const isRelease = (call: SeenCall) => calls('patch', 'pods')(call) && call.name === 'web-stray';
     const { met, meet } = failing(1_000, unavailable, isRelease);
     const controller = await run(cloneSet({}, stable), [...five, stray], { meet });
@@ -229,7 +229,7 @@ describe('a step of the controller of CloneSets that fails', () => {
       meet: (call) => {
         if (!calls('create', 'pods')(call) || lost > 0) return;
         lost += 1;
-        cluster.put(kubeResource.pods, call.body as never);
+        cluster.put(kubeResource.pods, call.body as Pod);
         throw new KubeError({ status: 0, message: 'no answer within 30 s' });
       },
     });
@@ -245,7 +245,7 @@ describe('a step of the controller of CloneSets that fails', () => {
     const cluster = clusterWith('aaaaa');
     const { meet } = failing(1, unavailable, (call) => {
       if (!fails(call)) return false;
-      // carried out, though it is not answered
+      // carried out, but not answered
       if (call.plural === 'pods') cluster.remove(kubeResource.pods, { namespace: 'shop', name: call.name });
       return true;
     });
@@ -268,12 +268,12 @@ describe('a step of the controller of CloneSets that fails', () => {
     const pod = newPodOf('web-aaaaa', { specified: true });
     const { met, meet } = failing(1, unavailable, (call) => {
       if (!calls('delete', 'pods')(call)) return false;
-      cluster.put(kubeResource.pods, newPodOf('web-aaaaa') as never);
+      cluster.put(kubeResource.pods, newPodOf('web-aaaaa'));
       return true;
     });
     const controller = await run(cloneSet({ replicas: 1, volumeClaimTemplates }, stable), [pod], { cluster, meet });
     await waitFor('the deletion to fail', () => met.length === 1);
-    cluster.put(kubeResource.pods, newPodOf('web-aaaaa', { ready: false }) as never);
+    cluster.put(kubeResource.pods, newPodOf('web-aaaaa', { ready: false }));
     await waitFor('another look', () => statusIn(controller)?.readyReplicas === 0);
     cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'web-aaaaa' });
     await waitFor('the pod to come back', () => controller.writes.some(calls('create', 'pods')));
@@ -337,9 +337,9 @@ describe('a step of the controller of CloneSets that fails', () => {
 
         isRefused = false;
         // somebody asks for another try
-        const set = controller.cluster.look(cloneSets, { namespace: 'shop', name: 'web' });
+        const set = controller.cluster.look<CloneSet>(cloneSets, { namespace: 'shop', name: 'web' });
         const metadata = { ...set?.metadata, annotations: { again: 'please' } };
-        controller.cluster.put(cloneSets, { ...set, metadata } as never);
+        controller.cluster.put(cloneSets, { ...set, metadata } as CloneSet);
         await waitFor('the set to go on', () => {
           const { replicas, waitingFor, conditions = [] } = statusIn(controller) ?? {};
           return replicas === 5 && waitingFor?.reason !== 'CannotCreate' && conditions.length === 0;

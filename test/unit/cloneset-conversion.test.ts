@@ -4,17 +4,13 @@ import fc from 'fast-check';
 import { isJsonObject, type Json, type JsonObject, objectOr } from '../../api/base/json.ts';
 import { convertCloneSet } from '../../api/cloneset/convert.ts';
 import type { CloneSetVersion } from '../../api/cloneset/types.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
 const beta = 'apps.kruise.io/v1beta1';
 
 function set(version: CloneSetVersion, spec: JsonObject = {}, metadata: JsonObject = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', ...metadata },
-    spec: { selector: { matchLabels: { app: 'web' } }, template: { metadata: { labels: { app: 'web' } } }, ...spec },
-  };
+  return cloneSetDraft({ version, metadata, spec });
 }
 
 function convert(object: JsonObject, apiVersion: string) {
@@ -207,56 +203,47 @@ describe('conversion of any CloneSet with defaults', () => {
   const metadata = fc.record({ annotations: fc.dictionary(fc.string(), fc.string(), { minKeys: 1 }) });
   const some: { requiredKeys: never[] } = { requiredKeys: [] };
 
-  const betaSets = fc
-    .record({
-      metadata,
-      common: fc.record(common, some),
-      scaleStrategy: fc.tuple(fc.record(scale, some), fc.boolean()),
-      updateStrategy: fc.oneof(
-        fc.constant({ type: 'OnDelete' }),
-        fc
-          .tuple(
-            policy,
-            fc.record(pace, some),
-            fc.option(fc.record({ gracePeriodSeconds: fc.nat(60), ...preDownload }, some), { nil: undefined }),
-          )
-          .map(([podUpdatePolicy, fields, inPlaceUpdateStrategy]) => ({
-            type: 'RollingUpdate',
-            rollingUpdate: { podUpdatePolicy, ...fields, ...(inPlaceUpdateStrategy && { inPlaceUpdateStrategy }) },
-          })),
-      ),
-    })
-    .map(({ metadata: meta, common: fields, scaleStrategy: [limits, enablePVCReuse], updateStrategy }) =>
-      set('v1beta1', { ...fields, scaleStrategy: { ...limits, enablePVCReuse }, updateStrategy }, meta),
-    );
+  /** CloneSets of one version: `inPlace` are further fields of its inPlaceUpdateStrategy. */
+  function setsOf(
+    version: CloneSetVersion,
+    inPlace: Readonly<Record<string, fc.Arbitrary<number>>>,
+    shape: {
+      readonly reuse: (flag: boolean) => JsonObject;
+      readonly update: (podUpdatePolicy: string, fields: JsonObject) => JsonObject;
+    },
+  ) {
+    const inPlaceUpdateStrategies = fc.record({ gracePeriodSeconds: fc.nat(60), ...inPlace }, some);
+    return fc
+      .record({
+        metadata,
+        common: fc.record(common, some),
+        scaleStrategy: fc.tuple(fc.record(scale, some), fc.boolean()),
+        updateStrategy: fc.oneof(
+          fc.constant({ type: 'OnDelete' }),
+          fc
+            .tuple(policy, fc.record(pace, some), fc.option(inPlaceUpdateStrategies, { nil: undefined }))
+            .map(([podUpdatePolicy, fields, inPlaceUpdateStrategy]) =>
+              shape.update(podUpdatePolicy, { ...fields, ...(inPlaceUpdateStrategy && { inPlaceUpdateStrategy }) }),
+            ),
+        ),
+      })
+      .map(({ metadata: meta, common: fields, scaleStrategy: [limits, flag], updateStrategy }) =>
+        set(version, { ...fields, scaleStrategy: { ...limits, ...shape.reuse(flag) }, updateStrategy }, meta),
+      );
+  }
 
-  const alphaSets = fc
-    .record({
-      metadata,
-      common: fc.record(common, some),
-      scaleStrategy: fc.tuple(fc.record(scale, some), fc.boolean()),
-      updateStrategy: fc.oneof(
-        fc.constant({ type: 'OnDelete' }),
-        fc
-          .tuple(
-            policy,
-            fc.record(pace, some),
-            fc.option(fc.record({ gracePeriodSeconds: fc.nat(60) }, some), { nil: undefined }),
-          )
-          .map(([type, fields, inPlaceUpdateStrategy]) => ({
-            type,
-            ...fields,
-            ...(inPlaceUpdateStrategy && { inPlaceUpdateStrategy }),
-          })),
-      ),
-    })
-    .map(({ metadata: meta, common: fields, scaleStrategy: [limits, disablePVCReuse], updateStrategy }) =>
-      set(
-        'v1alpha1',
-        { ...fields, scaleStrategy: { ...limits, ...(disablePVCReuse && { disablePVCReuse }) }, updateStrategy },
-        meta,
-      ),
-    );
+  const betaSets = setsOf('v1beta1', preDownload, {
+    reuse: (enablePVCReuse) => ({ enablePVCReuse }),
+    update: (podUpdatePolicy, fields) => ({ type: 'RollingUpdate', rollingUpdate: { podUpdatePolicy, ...fields } }),
+  });
+  const alphaSets = setsOf(
+    'v1alpha1',
+    {},
+    {
+      reuse: (disablePVCReuse) => (disablePVCReuse ? { disablePVCReuse } : {}),
+      update: (type, fields) => ({ type, ...fields }),
+    },
+  );
 
   it('loses nothing from v1beta1 to v1alpha1 and back', () => {
     fc.assert(fc.property(betaSets, (object) => expect(toBeta(toAlpha(object))).toEqual(object)));

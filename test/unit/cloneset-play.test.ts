@@ -76,7 +76,10 @@ const choices = fc.array(fc.nat({ max: 100_000 }), { minLength: 20, maxLength: 2
 
 const runs = Number(process.env.PLAYS ?? 100);
 
-/** Whatever happens to such a set: it ends or names what it waits for, and ends once nothing is in the way. */
+/**
+ * Whatever happens to such a CloneSet: the roll-out completes or names what it waits for, and completes when nothing
+ * blocks it.
+ */
 function endsWhateverHappens(casts: fc.Arbitrary<Cast>, numRuns: number): void {
   fc.assert(
     fc.property(casts, choices, (given, steps) => {
@@ -94,7 +97,7 @@ function endsWhateverHappens(casts: fc.Arbitrary<Cast>, numRuns: number): void {
   );
 }
 
-/** A roll-out of such a set keeps the budget, which the play checks at each step. */
+/** A roll-out of such a CloneSet keeps the budget, which the simulation checks at each step. */
 function keepsItsBudget(casts: fc.Arbitrary<Cast>): void {
   fc.assert(
     fc.property(casts, fc.integer({ min: 1, max: 2 }), choices, (given, image, steps) => {
@@ -107,7 +110,7 @@ function keepsItsBudget(casts: fc.Arbitrary<Cast>): void {
   );
 }
 
-/** Wherever a roll-out of such a set stands, all of it can be taken back. */
+/** A roll-out of such a CloneSet can be undone completely at any point. */
 function canBeUndone(casts: fc.Arbitrary<Cast>): void {
   fc.assert(
     fc.property(casts, choices, (given, steps) => {
@@ -147,7 +150,7 @@ describe('a CloneSet, played to the end', () => {
   });
 });
 
-/** Sets whose images are pulled ahead, and most of which wait for that. */
+/** CloneSets whose images are pre-downloaded, most of which wait for that. */
 const pullingCast: fc.Arbitrary<Cast> = fc
   .record({
     given: cast,
@@ -181,7 +184,7 @@ const pullingCast: fc.Arbitrary<Cast> = fc
 
 describe('a CloneSet whose images are pulled ahead, played to the end', () => {
   it('disturbs no pod before they are where it wants them, names what it waits for, and leaves no job', () => {
-    // what fails, is mended and goes on is rare
+    // failures that are fixed and continue are rare, so there are more runs
     endsWhateverHappens(pullingCast, 2 * runs);
   });
 

@@ -152,7 +152,7 @@ describe('newPod', () => {
       name,
       generateName,
       ownerReferences,
-      // since then the state has moved on, and the daemon has reported
+      // the state has changed since then, and the daemon has reported
       labels: { ...(labels as JsonObject), 'lifecycle.apps.kruise.io/state': 'PreparingNormal' },
       annotations: { ...(annotations as JsonObject), 'apps.kruise.io/runtime-containers-meta': undefined },
     });

@@ -30,7 +30,7 @@ import {
   type WorldFacts,
   world,
 } from '../support/cloneset-world.ts';
-import { endedTag, nodeImage, tagOf } from '../support/pull-objects.ts';
+import { endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const gates: readonly FeatureGate[] = ['PreDownloadImageForInPlaceUpdate', 'ImagePullJobGate'];
 const created = { metadata: { labels: { 'apps.kruise.io/pre-predownload-created': 'true' } } };
@@ -40,13 +40,13 @@ function plan(facts: WorldFacts) {
   return planCloneSet(world({ gates, pods: pods('o', 5), ...facts }));
 }
 
-/** What is wanted of jobs and marks. */
+/** The steps about jobs and marks. */
 function wanted(facts: WorldFacts): readonly Intention[] {
   const kinds = ['preDownload', 'deletePullJob', 'patchRevision'];
   return plan(facts).upkeep.filter(({ kind }) => kinds.includes(kind));
 }
 
-/** The jobs that are wanted, as they would be sent. */
+/** The jobs to be created. */
 function jobs(facts: WorldFacts): readonly ImagePullJob[] {
   return wanted(facts).flatMap((step) =>
     step.kind === 'preDownload' ? (JSON.parse(JSON.stringify(step.jobs)) as ImagePullJob[]) : [],
@@ -62,21 +62,11 @@ function inPlace(inPlaceUpdateStrategy: InPlaceUpdateStrategy): CloneSet {
   return cloneSet({ rollingUpdate: { inPlaceUpdateStrategy } });
 }
 
-/** A job of the set as the API server has it. */
+/** A job of the CloneSet, as stored. */
 function known(name: string, deleting = false): ImagePullJob {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ImagePullJob',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid: `${name}-uid`,
-      resourceVersion: '7',
-      creationTimestamp: now,
-      ...(deleting && { deletionTimestamp: now }),
-    },
-    spec: { image: newImage, completionPolicy: { type: 'Always' } },
-  };
+  const { metadata, ...job } = pullJob({ image: newImage });
+  const identity = { name, uid: `${name}-uid`, resourceVersion: '7', creationTimestamp: now };
+  return { ...job, metadata: { ...metadata, ...identity, ...(deleting && { deletionTimestamp: now }) } };
 }
 
 describe('images pulled ahead', () => {
@@ -259,7 +249,7 @@ describe('images pulled ahead', () => {
 describe('a roll-out that waits for its images', () => {
   const threeNodes = ['a', 'b', 'c'].map((node, index) => pod(`web-o${index}`, { node: `node-${node}` }));
 
-  /** A set of three pods on three nodes, for which new images are to be on this share of them. */
+  /** A CloneSet of three pods on three nodes, whose new images must be on this share of them. */
   function waiting(share: string, more: { readonly change?: SpecChange; readonly metadata?: object } = {}): CloneSet {
     const annotations = { [windlassAnnotation.prefetch]: share };
     const status = { currentRevision: oldName };

@@ -77,7 +77,7 @@ describe('previewUpdate', () => {
 });
 
 describe('previewSet', () => {
-  /** How often the templates of the revisions are read while this set is previewed. */
+  /** How often the templates of the revisions are read during a preview. */
   function readsFor(replicas: number) {
     let reads = 0;
     const revisions = [oldRevision, newRevisionOfSet].map((revision) => ({

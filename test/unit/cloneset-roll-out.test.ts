@@ -31,7 +31,7 @@ function plan(facts: WorldFacts) {
   return { ...made, situation: made.situation };
 }
 
-/** What the plan makes of the annotation; undefined when it leaves it. */
+/** The annotation after the plan; undefined when it is unchanged. */
 function annotationAfter(facts: WorldFacts) {
   const [step] = plan(facts).upkeep.filter(({ kind }) => kind === 'writeOwner');
   return step?.kind === 'writeOwner' ? step.patch : undefined;

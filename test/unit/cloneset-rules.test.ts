@@ -1,4 +1,4 @@
-// Rules of CloneSets that several decisions together keep.
+// Rules of CloneSets that result from several decisions.
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import type { Lifecycle } from '../../api/fleet/lifecycle.ts';
@@ -36,7 +36,7 @@ function plan(facts: WorldFacts) {
   return planCloneSet(world({ permit: permit(), ...facts }));
 }
 
-/** What is done to pods: `writePod web-a`. */
+/** The steps for pods: `writePod web-a`. */
 function said(steps: readonly Intention[]): readonly string[] {
   return steps.flatMap((step) => {
     if ('pod' in step && 'uid' in step.pod) return [`${step.kind} ${String(step.pod.name)}`];
@@ -118,7 +118,7 @@ describe('rules of CloneSets', () => {
     const set = cloneSet({ lifecycle, scaleStrategy: { maxUnavailable: 1 } });
     const { status, upkeep } = plan({ set, pods: [...fresh(3), newPodOf('web-a', { state: 'PreparingNormal' })] });
     expect(status).toMatchObject({ readyReplicas: 4, availableReplicas: 3 });
-    expect(said(upkeep)).toEqual([]); // the pod that is missing has to wait
+    expect(said(upkeep)).toEqual([]); // the missing pod has to wait
   });
 
   it('LC-42: a pod that somebody else deletes is not held, and is replaced at once', () => {

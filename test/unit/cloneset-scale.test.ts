@@ -34,7 +34,7 @@ function plan(facts: WorldFacts) {
   return planScale(scene(world(facts)));
 }
 
-/** What is done, as short as can be: `create new`, `delete web-a`, `prepareDelete web-b`. */
+/** The steps in short form: `create new`, `delete web-a`, `prepareDelete web-b`. */
 function said(steps: readonly Intention[]): readonly string[] {
   return steps.map((step) => {
     switch (step.kind) {
@@ -107,7 +107,7 @@ describe('creating', () => {
     expect(steps({ replicas: 4, lifecycle: hooks }, [named, freed])).toEqual(['create new', 'create new']);
   });
 
-  it('CS-31, CS-32: where no pod may be created, one that is free to go is let go, since it may be what is in the way', () => {
+  it('CS-31, CS-32: while no pod can be created, a held pod that may be deleted is deleted, since it may be what blocks the creation', () => {
     const freed = newPodOf('web-c', { state: 'PreparingDelete', specified: true });
     const spec = { replicas: 4, scaleStrategy: { maxUnavailable: 1 } };
     expect(steps(spec, [...fresh(2), freed])).toEqual(['delete web-c']);
@@ -148,7 +148,7 @@ describe('creating', () => {
 });
 
 describe('L5: a revision without data', () => {
-  it('stops nothing that the set does', () => {
+  it('does not stop the controller of the CloneSet', () => {
     const { data: _, ...bare } = revisionOf(cloneSet(), 9);
     const revisions = [oldRevision, revisionOf(cloneSet(), 2), bare as ControllerRevision];
     const handMade = { ...bare, metadata: { ...bare.metadata, name: 'hand-made', uid: 'hand-made' } };
@@ -176,7 +176,7 @@ describe('C3: asking for more pods than anybody can have', () => {
     expect(found.standing).toEqual({ kind: 'working' });
   });
 
-  it('says that there are no free instance IDs, and stops drawing them', () => {
+  it('reports that there are no free instance IDs, and stops generating them', () => {
     let asked = 0;
     const isSpent = () => {
       asked += 1;
@@ -265,7 +265,7 @@ describe('CS-46, CS-73: pods that others have deleted', () => {
   });
 });
 
-describe('calling deletions off', () => {
+describe('cancelled deletions', () => {
   const lifecycle = hooks;
 
   it('CS-30, LC-43: pods that are held go back to work while pods are missing, in their order', () => {
@@ -397,7 +397,7 @@ describe('deleting', () => {
     expect(steps({ replicas: 0 }, given)).toEqual(['delete web-n1', 'delete web-n2']);
   });
 
-  it('LC-41: a pod that is held is left in peace', () => {
+  it('LC-41: a pod that is held is not changed', () => {
     expect(steps({ replicas: 0, lifecycle: hooks }, fresh(1, held))).toEqual([]);
   });
 

@@ -9,7 +9,7 @@ import { recorded } from '../support/recorded.ts';
 
 const newName = 'web-8b47cf55';
 
-/** What OpenKruise left behind at one moment of a roll-out, as a planner of ours finds it. */
+/** What OpenKruise left at one moment of a roll-out, as input of the planner. */
 function found(moment: '1-created' | '2-grace-period' | '3-updating' | '4-updated', at: string): CloneSetInput {
   const set = recorded<CloneSet>(`cloneset-${moment === '1-created' ? '1-created-v1beta1' : moment}`);
   const revisions = moment === '1-created' ? 'cloneset-1-created-revisions' : 'cloneset-3-updating-revisions';

@@ -24,7 +24,7 @@ function painted(red: string): Readonly<Record<string, PodFacts>> {
 
 const byRed: Strategy = { scatterStrategy: [{ key: 'color', value: 'red' }] };
 
-/** Where the red ones stand. */
+/** The positions of the red pods. */
 function places(red: string, strategy = byRed): string {
   const facts = painted(red);
   return order(facts, strategy)

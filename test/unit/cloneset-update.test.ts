@@ -86,7 +86,7 @@ const recreate = (change: Parameters<typeof cloneSet>[0] = {}) =>
 
 const state = imageUpdate({ updateTimestamp: now });
 
-/** A pod in the middle of its update: its image is set, and its container runs the old or the new one. */
+/** A pod in the middle of its update: its spec has the new image, and its container runs the old or the new one. */
 function updating(name: string, isSwapped: boolean, facts: Parameters<typeof newPodOf>[1] = {}): Pod {
   const last = isSwapped ? 'other' : 'docker.io/library/nginx:1.1@sha256:0';
   const made = newPodOf(name, {
@@ -110,7 +110,7 @@ function updating(name: string, isSwapped: boolean, facts: Parameters<typeof new
   return { ...made, status: { ...made.status, containerStatuses } };
 }
 
-/** A new pod with what its node has said of it. */
+/** A new pod with these conditions from its node. */
 function born(conditions: readonly string[], facts: Parameters<typeof pod>[1] = {}): Pod {
   return newPodOf('web-a', {
     state: 'PreparingNormal',

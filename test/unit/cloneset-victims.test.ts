@@ -9,7 +9,7 @@ function cost(value: string): PodFacts {
   return { annotations: { 'controller.kubernetes.io/pod-deletion-cost': value } };
 }
 
-/** The names of the pods in the order in which they go. */
+/** The names of the pods in deletion order. */
 function order(facts: Readonly<Record<string, PodFacts>>, place: Parameters<typeof victimOrder>[1] = nowhere) {
   const pods = Object.entries(facts).map(([name, fact]) => pod(name, { node: name, ...fact }));
   return victimOrder(fleet(...pods), place).map(({ name }) => name);
@@ -99,7 +99,7 @@ describe('victimOrder', () => {
 
     it('ignores crowds on a node when the domain is the node, and counts them otherwise', () => {
       const hosts = new Map([...zones].map(([name, labels]) => [name, { ...labels, 'kubernetes.io/hostname': name }]));
-      // within its zone the crowded pod goes first although the other one is worth less
+      // within its zone the crowded pod goes first although the other one is less valuable
       const facts = { crowded: { node: 'n1' }, beside: { node: 'n1' }, lonely: { node: 'n2', restarts: 1 } };
       expect(order(facts, { ...spread('zone'), nodes: hosts })).toEqual(['beside', 'lonely', 'crowded']);
       expect(order(facts, { ...spread('kubernetes.io/hostname'), nodes: hosts })[0]).toBe('beside');

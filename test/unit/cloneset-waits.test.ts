@@ -144,7 +144,7 @@ describe('what a CloneSet waits for', () => {
     expect(reasons({ pods: pods('o', 5), permit: permit(), more: { engine } })).not.toContain('EngineStuck');
   });
 
-  it('NoPermit: is not told of the moment between two permits, and told when it is due', () => {
+  it('NoPermit: is not reported between two permits, and reported when it has lasted too long', () => {
     const seen = (agoMs: number) => plan({ pods: pods('o', 5), more: { withoutPermitSinceMs: nowMs - agoMs } });
     expect(seen(0).status?.waitingFor).toBeUndefined();
     expect(seen(0).againInMs).toBe(5000);
@@ -172,7 +172,7 @@ describe('what a CloneSet waits for', () => {
     const given = { pods: [...pods('o', 1), ...fresh(4)], permit: permit({ skip: ['web-o1'] }) };
     expect(wait(given)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
     expect(plan(given).standing).toMatchObject({ kind: 'allDone' });
-    // and is told of when nothing is rolled out any more
+    // and is reported when nothing is rolled out any more
     const over = { pods: given.pods, set: ordered({ version: 1, revision: newName, skip: ['web-o1'] }) };
     expect(wait(over)).toMatchObject({ reason: 'Skipped', blockedBy: ['pod/web-o1'] });
   });

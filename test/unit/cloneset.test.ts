@@ -26,6 +26,7 @@ import {
 import { causeOf, describeErrors, messageOf } from '../../api/core/field-error.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeDeletion, protectedKinds } from '../../api/deletion-protection.ts';
+import { cloneSetDraft } from '../support/objects/cloneset.ts';
 
 const versions = ['v1alpha1', 'v1beta1'] as const satisfies readonly CloneSetVersion[];
 const protection = { ResourcesDeletionProtection: true, DeletionProtectionForCRDCascadingGate: false };
@@ -38,15 +39,10 @@ function template(spec: JsonObject = {}, labels: JsonObject = { app: 'web' }): J
 }
 
 function set(version: CloneSetVersion = 'v1beta1', spec: JsonObject = {}, metadata: JsonObject = {}): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'CloneSet',
-    metadata: { name: 'web', namespace: 'shop', uid: 'set-uid', ...metadata },
-    spec: { replicas: 3, selector: { matchLabels: { app: 'web' } }, template: template(), ...spec },
-  };
+  return cloneSetDraft({ version, metadata: { uid: 'set-uid', ...metadata }, spec: { replicas: 3, ...spec } });
 }
 
-/** A set whose update has this pace, wherever its version has it. */
+/** A CloneSet with these fields for the pace, at the path of its version. */
 function paced(version: CloneSetVersion, pace: JsonObject, policy?: string, spec: JsonObject = {}): JsonObject {
   if (version === 'v1alpha1') {
     return set(version, { ...spec, updateStrategy: { ...(policy && { type: policy }), ...pace } });
@@ -58,7 +54,7 @@ function paced(version: CloneSetVersion, pace: JsonObject, policy?: string, spec
 const paceAt = (version: CloneSetVersion) =>
   version === 'v1alpha1' ? 'spec.updateStrategy' : 'spec.updateStrategy.rollingUpdate';
 
-/** What a user who typed this set is told. */
+/** The messages that a user gets for this CloneSet. */
 function told(object: JsonObject): string {
   return describeErrors(validateCloneSet(object));
 }
@@ -811,6 +807,6 @@ describe('the deletion of a set', () => {
   });
 });
 
-// The types of the schema are what the code inside reads.
+// The types of the schema are those that the code uses.
 const typed: CloneSetSpec = { selector: { matchLabels: {} }, template: { metadata: {}, spec: {} } };
 void typed;

@@ -21,6 +21,8 @@ import { type CriClient, createCriClient } from '../../daemon/cri/client.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 import { answers, FakeCri, held } from '../support/fake-cri.ts';
 import '../support/property-seed.ts';
+import { aPod } from '../support/objects/pod.ts';
+import { aRecreateRequest } from '../support/objects/recreate-request.ts';
 
 const podRef = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const requestRef = { namespace: 'shop', name: 'restart-web', uid: 'request-1' };
@@ -33,16 +35,8 @@ function request(
   containers: readonly ListedContainer[] = [{ name: 'app' }],
   overrides: { metadata?: object; phase?: 'Recreating' | 'Completed'; graceSeconds?: number } = {},
 ): ContainerRecreateRequest {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ContainerRecreateRequest',
-    metadata: {
-      ...requestRef,
-      resourceVersion: '1',
-      creationTimestamp: '2026-01-01T00:00:00Z',
-      labels: { 'crr.apps.kruise.io/pod-uid': podRef.uid, 'crr.apps.kruise.io/node-name': 'node-1' },
-      ...overrides.metadata,
-    },
+  return aRecreateRequest({
+    metadata: { ...requestRef, ...overrides.metadata },
     spec: {
       podName: podRef.name,
       containers: [...containers],
@@ -51,10 +45,10 @@ function request(
       }),
     },
     status: { phase: overrides.phase ?? 'Recreating' },
-  };
+  });
 }
 
-/** Time that moves only when a test says so. */
+/** A clock that advances only on request. */
 class ManualClock implements Clock {
   #ms = 1_767_225_600_000;
   readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
@@ -76,7 +70,7 @@ class ManualClock implements Clock {
     this.#sleepers.delete(sleeper);
   }
 
-  /** What is waited for, in milliseconds from now. */
+  /** The pending sleeps, in milliseconds from now. */
   get sleeps(): readonly number[] {
     return [...this.#sleepers].map(({ atMs }) => atMs - this.#ms);
   }
@@ -87,7 +81,7 @@ class ManualClock implements Clock {
   }
 }
 
-/** One attempt of Temporal's, and what it told Temporal. */
+/** One attempt of a Temporal activity, and its heartbeats. */
 function attempt(operation = 'restart-containers/pod-1 stop app-0') {
   const abort = new AbortController();
   const heartbeats: NodeProgress[] = [];
@@ -101,7 +95,7 @@ function attempt(operation = 'restart-containers/pod-1 stop app-0') {
   return { made, heartbeats, cancel };
 }
 
-/** Ends what a test has left waiting. */
+/** Cancels what a test has left waiting. */
 let cancelAll: (() => void)[] = [];
 
 /** A slow machine is no slow runtime. */
@@ -115,10 +109,10 @@ let said: (EventText & { readonly container: string; readonly component: string 
 let got: HookRequest[];
 let stored: ContainerRecreateRequest | undefined;
 let pod: Pod | undefined;
-/** What the API server says; `pod` is what the node's own watch shows. */
+/** The pod in the API server; `pod` is what the node's own watch shows. */
 let livePod: Pod | undefined;
 let podListeners: Set<() => void>;
-/** When the API server was away last, as the node's own watch has seen it. */
+/** The last outage of the API server, as the node's own watch has seen it. */
 let lastOutage: PodView['lastOutage'];
 let stopping: AbortController;
 
@@ -329,7 +323,7 @@ describe('stopContainer', () => {
       await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nonRetryable: false });
     });
 
-    it('decides anew when the request is gone, goes, has completed, or another one has its name', async () => {
+    it('is superseded when the request is gone, being deleted or completed, or another one has its name', async () => {
       const none: readonly (ContainerRecreateRequest | undefined)[] = [
         undefined,
         request(undefined, { metadata: { uid: 'request-2' } }),
@@ -365,7 +359,7 @@ describe('stopContainer', () => {
       await expect(failureOf(stop())).resolves.toMatchObject({ type: 'Unreachable', nextRetryDelay: 1_000 });
     });
 
-    it('is not begun when it was called off while it looked', async () => {
+    it('does not begin when it was cancelled during its checks', async () => {
       const first = attempt();
       const reading = Promise.withResolvers<ContainerRecreateRequest>();
       const called = stop({ attempt: () => first.made, readRequest: () => reading.promise });
@@ -379,7 +373,7 @@ describe('stopContainer', () => {
     it('looks again after it was frozen, and stops nothing if the request has ended meanwhile', async () => {
       const readRequest = async () => {
         const seen = stored;
-        // The process stands still for longer than its checks are good for.
+        // The process stalls for longer than the results of its checks are valid.
         clock.advance(11_000);
         stored = request(undefined, { phase: 'Completed' });
         return seen;
@@ -508,9 +502,9 @@ describe('stopContainer', () => {
     expect(fake.state('app-0')).toBe('running');
   });
 
-  it('believes the runtime rather than the clock: a late call whose container has ended is a stop', async () => {
+  it('trusts the status of the container more than the deadline: an expired call whose container has exited is a stop', async () => {
     fake.script('StopContainer', held());
-    // It has ended by the time the runtime is asked, however late that is.
+    // It has exited by the time the runtime is asked, however late that is.
     fake.script('ContainerStatus', (_made, usual) => {
       fake.exit('app-0');
       return usual();
@@ -518,7 +512,7 @@ describe('stopContainer', () => {
     await expect(stop({ runtimes: hastyStops() })).resolves.toEqual({ kind: 'stopped' });
   });
 
-  /** The runtime under test, which has next to no time for a stop. */
+  /** The runtime under test, with a very short deadline for stops. */
   function hastyStops(): ContainerActivityMeans['runtimes'] {
     const stopContainer = async (id: string) => {
       const hasty = createCriClient(fake.socketPath, { ...patient, call: 20 });
@@ -566,10 +560,10 @@ describe('stopContainer', () => {
       gate.release();
       await stops.idle();
       expect(fake.state('app-0')).toBe('exited');
-      // The next attempt at the same activity, as after `temporal activity reset`.
+      // The next attempt of the same activity, as after `temporal activity reset`.
       await expect(stop()).resolves.toEqual({ kind: 'stopped' });
       expect(fake.count('StopContainer')).toBe(1);
-      // Another activity finds what every daemon would find.
+      // Another activity finds the state that any daemon would find.
       await expect(stop({ attempt: () => attempt('retry').made })).resolves.toEqual({ kind: 'alreadyGone' });
     });
 
@@ -636,7 +630,7 @@ describe('stopContainer', () => {
       });
       stop().catch(() => undefined);
       await until(() => fake.state('app-0') === 'exited', 'the container has ended');
-      // A new daemon knows nothing about the stop of the old one.
+      // A new daemon knows nothing about the old one's stop.
       stops = new InFlight();
       await expect(stop()).resolves.toEqual({ kind: 'alreadyGone' });
       expect(fake.count('StopContainer')).toBe(1);
@@ -657,7 +651,7 @@ describe('stopContainer', () => {
     async function comeBack(): Promise<void> {
       await fake.up();
       const calls = fake.calls.length;
-      // Each advance lets it try once more; the connection dials on its own time.
+      // Each advance allows one more attempt; the connection dials at its own pace.
       while (fake.calls.length === calls) {
         clock.advance(1_000);
         await new Promise((resolve) => setTimeout(resolve, 1));
@@ -679,7 +673,7 @@ describe('stopContainer', () => {
       expect(said).toHaveLength(1);
     });
 
-    it('waits for a runtime that goes away, and is content if the container has ended', async () => {
+    it('waits for a runtime that goes away, and succeeds if the container has exited meanwhile', async () => {
       fake.script('StopContainer', () => new Promise<never>(() => undefined));
       const stopped = stop();
       await fake.called('StopContainer');
@@ -712,24 +706,17 @@ function podWith(
   overrides: { podIP?: string; deletionTimestamp?: string } = {},
 ): Pod {
   const { podIP, deletionTimestamp } = overrides;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      ...podRef,
-      resourceVersion: '1',
-      creationTimestamp: '2026-01-01T00:00:00Z',
-      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
-    },
+  return aPod({
+    metadata: { ...podRef, ...(deletionTimestamp !== undefined && { deletionTimestamp }) },
     spec: { containers: [{ name: 'app' }] },
     status: { containerStatuses, ...(podIP !== undefined && { podIP }) },
-  };
+  });
 }
 
 describe('awaitContainer', () => {
   const wait = { ...target, container: 'app', notContainerId: 'app-0', minStartedSeconds: 0 };
 
-  /** A wait that is under way, with what it has last told Temporal. */
+  /** A wait in progress, with its last heartbeat. */
   function awaiting(
     input: Partial<typeof wait & { readonly isYoung: boolean }> = {},
     overrides: Partial<ContainerActivityMeans> = {},
@@ -779,7 +766,7 @@ describe('awaitContainer', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
-  it('CRR-33: is not content with readiness of another instance than the newest', async () => {
+  it('CRR-33: does not accept the readiness of another instance than the newest', async () => {
     kubeletStarts('app-1');
     podReports('app-1', true);
     kubeletStarts('app-2', 2);
@@ -835,7 +822,7 @@ describe('awaitContainer', () => {
     await expect(outcome).resolves.toMatchObject({ containerId: 'app-2', restartCount: 2 });
   });
 
-  it('CRR-55: does not care how the times of instance and request compare', async () => {
+  it('CRR-55: does not compare the times of instance and request', async () => {
     fake.put({ id: 'app-1', podUid: 'pod-1', name: 'app', createdAtMs: clock.nowMs() + 1, startedAtMs: 1_000 });
     podReports('app-1', true);
     await expect(awaiting().outcome).resolves.toMatchObject({ kind: 'ready', containerId: 'app-1' });
@@ -882,7 +869,7 @@ describe('awaitContainer', () => {
     await expect(outcome).resolves.toEqual({ kind: 'podGone' });
   });
 
-  it('thinks nothing of a pod that it does not see before all pods are listed', async () => {
+  it('draws no conclusion from a missing pod before all pods are listed', async () => {
     const pods = {
       synced: () => false,
       pod: () => undefined,
@@ -1039,7 +1026,7 @@ describe('refreshContainer', () => {
     expect(stopsSent()).toEqual([]);
   });
 
-  /** Of two generations the kubelet has seen so many. */
+  /** The kubelet has observed this many of two generations. */
   function behind(observedGeneration: number, annotations: Readonly<Record<string, string>> = {}): Pod {
     const { metadata, status, ...rest } = outdated();
     return {
@@ -1175,7 +1162,7 @@ describe('refreshContainer', () => {
 
   it('ND-27, IPU-48: stops a container once, however late its kubelet is back after the API server was away', async () => {
     let plays = 0;
-    /** Of one change of a label alone, which comes as soon as the API server is back. */
+    /** For one change of a label alone, which arrives as soon as the API server is back. */
     const stopsUntilRefreshed = async (
       kubeletBackMs: number,
       awayMs: number,
@@ -1207,7 +1194,7 @@ describe('refreshContainer', () => {
         isGold = clock.nowMs() - backAtMs >= kubeletBackMs;
       }
     };
-    /** How long after the API server a kubelet is back that makes its pauses longer by these shares. */
+    /** When a kubelet reconnects after the API server is back, if its pauses are longer by these shares. */
     const backAfterMs = (awayMs: number, shares: readonly number[]): number => {
       let triedAtMs = 0;
       for (let attempt = 0; triedAtMs < awayMs; attempt++) {

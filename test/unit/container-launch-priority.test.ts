@@ -191,7 +191,7 @@ describe('nextLaunch', () => {
           }
           expect(due.completed).toBe(given.every((priority) => published.has(barrierKey(priority))));
           expect(due.completed).toBe(due.waitingFor === undefined);
-          // asked again at once there is nothing left to do
+          // a second call has nothing left to do
           expect(nextLaunch({ containers, published }).publish).toEqual([]);
           return published.size > before.size;
         };

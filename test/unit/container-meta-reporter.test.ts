@@ -17,7 +17,8 @@ import { trimPod } from '../../daemon/pod-view.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { recorded } from '../support/recorded.ts';
 
 const meta = inPlaceAnnotation.containersMeta;
@@ -36,27 +37,16 @@ function podWith(
   overrides: { readonly metadata?: Partial<Pod['metadata']>; readonly statuses?: readonly string[] } = {},
 ): Pod {
   const { metadata, statuses = ['app/a0', 'logger/l0'] } = overrides;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web',
-      uid: 'pod-1',
-      resourceVersion: '1',
-      creationTimestamp: '2026-01-01T00:00:00Z',
-      labels: { tier: 'gold' },
-      annotations: { [sidecarSetHashAnnotation]: '{}' },
-      ...metadata,
-    },
+  return aPod({
+    metadata: { labels: { tier: 'gold' }, annotations: { [sidecarSetHashAnnotation]: '{}' }, ...metadata },
     spec: { containers: [follows, plain] },
     status: {
       containerStatuses: statuses.map((status) => statusOf(...(status.split('/') as [string, string]))),
     },
-  };
+  });
 }
 
-/** An instance as the kubelet has marked it. */
+/** An instance with the kubelet's annotations. */
 function instance(
   name: string,
   id: string,
@@ -74,7 +64,7 @@ function instance(
   } satisfies RuntimeContainer;
 }
 
-/** A node whose pods, runtime and time are in the hands of the test. */
+/** A simulated node: the test controls its pods, runtime and time. */
 class Node {
   readonly cluster = new MemoryCluster();
   readonly cache: WritableCache<Pod> = createCache<Pod>({
@@ -83,7 +73,7 @@ class Node {
     },
   });
   readonly instances = new Map<string, RuntimeContainer>();
-  /** What each instance was started with; absent: nobody can tell. */
+  /** The environment of each instance; absent: unknown. */
   readonly started = new Map<string, Readonly<Record<string, string>>>();
   readonly asked: string[] = [];
   readonly wishes: string[] = [];
@@ -136,13 +126,13 @@ class Node {
     });
   }
 
-  /** The pod is stored, and the watch shows it. */
+  /** Stores the pod, and shows it in the watch. */
   show(pod: Pod): void {
     this.cluster.put(kubeResource.pods, pod);
     this.sync();
   }
 
-  /** The watch shows what is stored. */
+  /** Shows the stored pods in the watch. */
   sync(): void {
     const live = this.live();
     if (live) this.cache.apply('MODIFIED', trimPod(live, { DaemonWatchingPod: true }));
@@ -191,7 +181,7 @@ describe('which pods are reported on', () => {
     for (const [index, metadata] of ownerships.entries()) {
       node.show(podWith({ metadata: { ...metadata, uid: `pod-${index}`, name: `web-${index}` } }));
       const name = { namespace: 'shop', name: `web-${index}` };
-      const live = node.cluster.look(kubeResource.pods, name) as unknown as Pod;
+      const live = node.cluster.look<Pod>(kubeResource.pods, name) as Pod;
       node.cache.apply('MODIFIED', trimPod(live, { DaemonWatchingPod: true }));
     }
     expect(node.wishes).toEqual(['pod-0', 'pod-1']);
@@ -204,7 +194,7 @@ describe('which pods are reported on', () => {
     const stale = { [sidecarSetHashAnnotation]: '', [meta]: '{"containers":[]}' };
     node.cache.apply(
       'ADDED',
-      podWith({ metadata: { uid: 'pod-2', name: 'other', annotations: stale, resourceVersion: '50' } }),
+      podWith({ metadata: { uid: 'pod-2', name: 'other', annotations: stale, resourceVersion: '500' } }),
     );
     expect(node.wishes).toEqual(['pod-2']);
     node.isSynced = true;

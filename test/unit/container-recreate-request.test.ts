@@ -29,18 +29,16 @@ import {
 import { describeErrors } from '../../api/core/field-error.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Container, ContainerStatus, Pod, PodStatus } from '../../api/core/pod.ts';
+import { aNode } from '../support/objects/node.ts';
+import { aPod } from '../support/objects/pod.ts';
+import { recreateRequestDraft } from '../support/objects/recreate-request.ts';
 
 const versions: readonly RecreateVersion[] = ['v1alpha1', 'v1beta1'];
 
 // ------------------------------------------------------------------------------------------------------------ builders
 
 function request(spec: JsonObject = {}, metadata: JsonObject = {}, version: RecreateVersion = 'v1beta1'): JsonObject {
-  return {
-    apiVersion: `apps.kruise.io/${version}`,
-    kind: 'ContainerRecreateRequest',
-    metadata: { name: 'restart', namespace: 'shop', ...metadata },
-    spec: { podName: 'web', containers: [{ name: 'app' }], ...spec },
-  };
+  return recreateRequestDraft({ version, metadata: { name: 'restart', ...metadata }, spec });
 }
 
 interface PodOverrides {
@@ -56,17 +54,8 @@ function pod(overrides: PodOverrides = {}): Pod {
   const containers = overrides.containers ?? [{ name: 'app' }, { name: 'side' }];
   const statuses = overrides.statuses ?? containers.map(({ name }, index) => status(name, index));
   const nodeName = overrides.nodeName ?? 'node-1';
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web',
-      uid: 'pod-uid',
-      resourceVersion: '1',
-      creationTimestamp: '2026-11-21T06:00:00Z',
-      ...(overrides.deleting && { deletionTimestamp: '2026-11-21T06:10:00Z' }),
-    },
+  return aPod({
+    metadata: { uid: 'pod-uid', ...(overrides.deleting && { deletionTimestamp: '2026-11-21T06:10:00Z' }) },
     spec: {
       ...(nodeName !== '' && { nodeName }),
       terminationGracePeriodSeconds: overrides.terminationGracePeriodSeconds ?? 30,
@@ -74,7 +63,7 @@ function pod(overrides: PodOverrides = {}): Pod {
       initContainers: [{ name: 'setup' }],
     },
     status: { phase: 'Running', containerStatuses: statuses, ...overrides.status },
-  };
+  });
 }
 
 function status(name: string, restartCount = 0, containerID = `containerd://${name}`): ContainerStatus {
@@ -82,11 +71,7 @@ function status(name: string, restartCount = 0, containerID = `containerd://${na
 }
 
 function node(labels: Readonly<Record<string, string>> = {}, name = 'node-1'): Node {
-  return {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name, uid: 'node-uid', resourceVersion: '1', creationTimestamp: '2026-11-21T06:00:00Z', labels },
-  };
+  return aNode({ metadata: { name, labels } });
 }
 
 interface Surroundings {
@@ -110,7 +95,7 @@ function refused(object: JsonObject, surroundings: Surroundings = {}): Refusal {
   return result;
 }
 
-/** What a user who typed this spec is told. */
+/** The messages that a user gets for this spec. */
 function problems(spec: unknown, version: RecreateVersion = 'v1beta1'): string {
   return describeErrors(validateRecreateSpec(spec, version));
 }
@@ -659,7 +644,7 @@ const anyStatus = fc.record(
   },
   { requiredKeys: [] },
 );
-/** An object of v1beta1, valid or not, with fields that nobody knows yet. */
+/** An object of v1beta1, valid or not, with unknown fields. */
 const anyBeta: fc.Arbitrary<JsonObject> = fc
   .record(
     {
@@ -694,7 +679,7 @@ const anyObject: fc.Arbitrary<JsonObject> = fc
   )
   .map((object) => toObject(plain(object)));
 
-/** A good spec with one place changed into anything. */
+/** A valid spec with one path set to any value. */
 const mutatedSpec = fc
   .tuple(
     fc.constantFrom(
@@ -724,7 +709,7 @@ const mutatedSpec = fc
       fc.constant(undefined),
     ),
   )
-  // The API server reads larger numbers as fractions; JavaScript cannot tell them apart.
+  // The API server parses larger numbers as floats; JavaScript cannot distinguish them.
   .filter(([, value]) => typeof value !== 'number' || Math.abs(value) < 2 ** 63)
   .map(([path, value]) => changed(goodSpec, path, value));
 

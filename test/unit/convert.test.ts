@@ -5,19 +5,14 @@ import { definitionName } from '../../api/schema/kind.ts';
 import { conversions, conversionsOfKinds } from '../../watcher/admission/conversions.ts';
 import { conversionRoute } from '../../watcher/admission/convert.ts';
 import { type Answer, MalformedBody } from '../../watcher/admission/server/server.ts';
+import { recreateRequestDraft } from '../support/objects/recreate-request.ts';
 
 const alpha = 'apps.kruise.io/v1alpha1';
 const beta = 'apps.kruise.io/v1beta1';
 const signal = new AbortController().signal;
 
 function request(name: string, apiVersion: string, more: object = {}): object {
-  return {
-    apiVersion,
-    kind: 'ContainerRecreateRequest',
-    metadata: { name, namespace: 'shop', uid: `uid-${name}` },
-    spec: { podName: 'web-7', containers: [{ name: 'app' }] },
-    ...more,
-  };
+  return { ...recreateRequestDraft({ metadata: { name, uid: `uid-${name}` } }), apiVersion, ...more };
 }
 
 function review(objects: readonly unknown[], desiredAPIVersion = beta, apiVersion = 'apiextensions.k8s.io/v1'): object {

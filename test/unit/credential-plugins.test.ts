@@ -15,7 +15,7 @@ const apiVersion = 'credentialprovider.kubelet.k8s.io/v1';
 beforeEach(() => writeFileSync(log, ''));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** A program that notes what it is told, and then does this. */
+/** A program that records its input, and then does this. */
 function script(name: string, does: string): void {
   const file = join(folder, name);
   writeFileSync(file, `#!/bin/sh\nread -r request\necho "$request $* $TEAM" >> '${log}'\n${does}\n`);
@@ -38,7 +38,7 @@ function world(plugins: readonly CredentialPlugin[], answerMs?: number) {
   return { asked, clock, calls: () => readFileSync(log, 'utf8').split('\n').filter(Boolean) };
 }
 
-/** One that has ended and waits for its parent counts as ended. */
+/** A zombie counts as exited. */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

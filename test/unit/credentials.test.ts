@@ -96,7 +96,7 @@ describe('loadCredentials', () => {
     expect(second.headers).toEqual({ authorization: 'Bearer second' });
 
     writeFileSync(join(folder, 'token'), 'third\n');
-    credentials.renew(first); // refused long ago: tells nothing about the second
+    credentials.renew(first); // refused long ago: says nothing about the second one
     expect(await credentials.current()).toBe(second);
     nowMs = 70_000;
     jest.useFakeTimers({ now: Date.now() + nowMs });

@@ -42,7 +42,7 @@ async function onceReachable<Value>(call: () => Promise<Value>): Promise<Value> 
 }
 
 describe('the CRI client', () => {
-  it('NP-5: knows nothing of bytes where the runtime is not containerd', async () => {
+  it('NP-5: reports no bytes when the runtime is not containerd', async () => {
     const watch = client.watchPull('r.io/app:1');
     expect(await watch.look()).toBeUndefined();
     expect(await watch.look()).toBeUndefined();
@@ -64,7 +64,7 @@ describe('the CRI client', () => {
     expect(container?.createdAtNs).toBe(1_767_225_600_123_000_000n);
   });
 
-  it('takes an ID for the whole ID, although runtimes take it for a prefix', async () => {
+  it('matches an ID exactly, although runtimes match it as a prefix', async () => {
     fake.put({ id: 'abc', podUid: 'pod-1', name: 'app' });
     fake.put({ id: 'abcdef', podUid: 'pod-1', name: 'app' });
 
@@ -122,7 +122,7 @@ describe('the CRI client', () => {
     expect(fake.requests('StopContainer')).toMatchObject([{ timeout: 9_000_000_000 }]);
   });
 
-  it('tells an answer that is an error, in the words of the runtime, from silence', async () => {
+  it('distinguishes an error answer, with the text of the runtime, from no answer', async () => {
     fake.script('StopContainer', answers(status.UNKNOWN, 'failed to kill container: permission denied'));
     await expect(failureOf(client.stopContainer('a', 0))).resolves.toMatchObject({
       failure: 'answer',

@@ -7,7 +7,7 @@ import { KubeError, noAnswer } from '../../kube/failures.ts';
 const pod = { namespace: 'shop', name: 'web-7', uid: 'pod-1' };
 const killing = { type: 'Normal', reason: 'Killing', message: 'Stopping container app' } as const;
 
-/** An API server that answers as it is told, and then well. */
+/** An API server with these answers first, and successful ones afterwards. */
 function apiServer(...answers: readonly (() => never)[]) {
   const left = [...answers];
   const created: Event[] = [];
@@ -95,7 +95,7 @@ describe('the sender of Events', () => {
     expect(warnings).toEqual(['Cannot send an Event']);
   });
 
-  it('holds up nobody while the API server is silent, keeps the newest, and ends when told to', async () => {
+  it('never blocks while the API server is silent, keeps the newest Events, and ends on request', async () => {
     const created: string[] = [];
     const create = <T extends KubeObject>(
       _resource: Resource,

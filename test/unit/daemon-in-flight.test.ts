@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ActRun } from '../../activities/cri/single-act.ts';
 import { InFlight } from '../../daemon/in-flight.ts';
 
-/** An act that ends when it is told to. */
+/** An act that the test ends. */
 function act() {
   const end = Promise.withResolvers<string>();
   const runs: ActRun<string>[] = [];
@@ -13,14 +13,14 @@ function act() {
   return { end, runs, begin };
 }
 
-/** Whoever asks as this operation; each has a lane of its own unless told otherwise. */
+/** The caller of this operation; each has a lane of its own by default. */
 const who = (operation: string, lane = operation) => ({ operation, lane });
 
-/** Lets everything happen that only waits for its turn. */
+/** Resolves after everything that only waits for a turn of the event loop. */
 const turns = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('acts in flight', () => {
-  it('are one for all who come while it is under way', async () => {
+  it('are shared by all callers that join while one is in progress', async () => {
     const inFlight = new InFlight<string, string>();
     const { end, runs, begin } = act();
     const first = inFlight.join('c1', who('attempt of workflow 1'), begin);
@@ -65,7 +65,7 @@ describe('acts in flight', () => {
     await expect(inFlight.join('c3', who('o3', 'pod'), async () => 'at once').outcome).resolves.toBe('at once');
   });
 
-  it('go on when everybody has left, and know it', async () => {
+  it('continue when all callers have left, and can tell', async () => {
     const inFlight = new InFlight<string, string>();
     const { end, runs, begin } = act();
     const first = inFlight.join('c1', who('o1'), begin);
@@ -101,7 +101,7 @@ describe('acts in flight', () => {
     await expect(inFlight.join('c1', who('o1'), async () => 'stopped').outcome).resolves.toBe('stopped');
   });
 
-  it('are forgotten in the end', async () => {
+  it('are forgotten after many later ones', async () => {
     const inFlight = new InFlight<string, string>();
     await inFlight.join('c0', who('o1'), async () => 'failed').outcome;
     for (let n = 1; n <= 1_000; n += 1) await inFlight.join(`c${n}`, who('o1'), async () => 'stopped').outcome;

@@ -5,20 +5,19 @@ import { inPlaceAnnotation } from '../../api/in-place/annotations.ts';
 import { podView, trimPod } from '../../daemon/pod-view.ts';
 import { createCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { aPod } from '../support/objects/pod.ts';
 
 function pod(uid: string, overrides: { resourceVersion?: string; ready?: boolean } = {}): Pod {
   const { resourceVersion = '1', ready = false } = overrides;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { namespace: 'shop', name: 'web-7', uid, resourceVersion, creationTimestamp: '2026-01-01T00:00:00Z' },
+  return aPod({
+    metadata: { name: 'web-7', uid, resourceVersion },
     spec: { nodeName: 'node-1', containers: [{ name: 'app', image: 'shop:1' }] },
     status: {
       podIP: '10.0.0.7',
       phase: 'Running',
       containerStatuses: [{ name: 'app', ready, restartCount: 2, containerID: 'containerd://app-2', image: 'shop:1' }],
     },
-  };
+  });
 }
 
 function view(get: () => Promise<KubeObject> = async () => pod('pod-1')) {

@@ -13,7 +13,7 @@ import { FakeClock } from '../support/probe-clock.ts';
 
 const second = 1_000;
 
-/** What a command does, by what it was given. */
+/** The result of a command, by its arguments. */
 type Play = (command: string) => { readonly exitCode: number; readonly stdout?: string; readonly stderr?: string };
 
 /** A runtime in memory whose containers are `<pod UID>/<name>`. */
@@ -25,7 +25,7 @@ class FakeRuntime implements ProbeRuntime {
   failure: CriError | undefined;
   #created = 0n;
 
-  /** Starts the next instance of a container, and answers its ID. */
+  /** Starts the next instance of a container, and returns its ID. */
   start(podUid: string, name: string, startedAtMs = 0, state: RuntimeContainer['state'] = 'running'): string {
     this.#created += 1n;
     const id = `${podUid}/${name}/${this.#created}`;
@@ -78,7 +78,7 @@ interface Given {
   readonly options?: Partial<ProberOptions>;
 }
 
-/** A daemon that has been up for a day, so that first runs are at once. */
+/** A daemon that has been running for a day, so that first runs are at once. */
 async function probing({
   runtime = new FakeRuntime(),
   list = nodeList([podEntry()]),
@@ -172,7 +172,7 @@ describe('turns', () => {
 });
 
 describe('H6: turns are shared by namespaces', () => {
-  /** Namespaces that want turns, and give them back when the test says so. */
+  /** Namespaces that take slots, and free them when the test says so. */
   function wanting(limit: number) {
     const turns = new Turns(limit);
     const running: { readonly namespace: string; readonly end: () => void }[] = [];
@@ -680,7 +680,7 @@ describe('H6: probes of one namespace', () => {
     probes: [{ name: 'slow#never', containerName: 'app', probe: { exec: { command: ['never'] }, timeoutSeconds } }],
   });
 
-  /** A hundred pods whose commands never end, and one of somebody else. */
+  /** A hundred pods whose commands never end, and one pod of another namespace. */
   async function besideSlow(timeoutSeconds: number) {
     const runtime = new FakeRuntime();
     const pods = Array.from({ length: 100 }, (_, index) => slow(index, timeoutSeconds));

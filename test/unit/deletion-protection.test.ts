@@ -54,12 +54,12 @@ interface Page {
   readonly continue: string;
 }
 
-/** A list call, as the API server got it. */
+/** A list call, as the API server received it. */
 interface Call extends ListOptions {
   readonly path: string;
 }
 
-/** An API server with these objects of the cluster, and lists by `plural`; one that it does not have is an error. */
+/** An API server with these cluster-scoped objects, and lists by `plural`; other lists are an error. */
 function apiServer(
   stored: readonly JsonObject[],
   lists: Readonly<Record<string, readonly Listed[] | KubeError>> = {},
@@ -81,7 +81,7 @@ function apiServer(
       if (limit > mostAPage) {
         return Promise.reject(new KubeError({ status: 0, reason: 'AnswerTooLarge', message: 'too large' }));
       }
-      // The field selector of pods is the API server's business.
+      // The API server evaluates the field selector of pods.
       const kept = options.fieldSelector
         ? all.filter(({ phase = '' }) => !options.fieldSelector?.includes(`status.phase!=${phase}`))
         : all;
@@ -108,7 +108,7 @@ interface Answer {
   };
 }
 
-/** Deletes an object as the API server would ask, of an API server that has it. */
+/** Reviews the deletion of an object that the API server has. */
 async function remove(
   kind: ProtectedKind,
   oldObject: JsonObject,

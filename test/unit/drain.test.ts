@@ -8,53 +8,37 @@ import {
   podsOfSlice,
   respectsReadiness,
   type Service,
-  serviceLabel,
   servicesShowing,
 } from '../../workflows/plan/drain.ts';
-
-const metadata = { namespace: 'shop', name: 'web', uid: 'uid-web', resourceVersion: '1', creationTimestamp: '' };
-
-function slice(service: string, endpoints: EndpointSlice['endpoints']): EndpointSlice {
-  const labels = service === '' ? {} : { [serviceLabel]: service };
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { ...metadata, labels },
-    ...(endpoints !== undefined && { endpoints }),
-  };
-}
+import { anEndpointSlice, aService } from '../support/objects/endpoint-slice.ts';
 
 const at = (uid: string, ready?: boolean) => ({
   targetRef: { uid },
   conditions: ready === undefined ? {} : { ready },
 });
 
-function service(spec: Service['spec']): Service {
-  return { apiVersion: 'v1', kind: 'Service', metadata, spec };
-}
-
 describe('which Services route to a pod', () => {
   it('are those whose slices show it as ready, or do not say', () => {
     const slices = [
-      slice('ready', [at('other', false), at('pod', true)]),
-      slice('unsaid', [at('pod')]),
-      slice('unready', [at('pod', false)]),
-      slice('others', [at('other', true)]),
-      slice('empty', null),
-      slice('none', undefined),
+      anEndpointSlice('ready', [at('other', false), at('pod', true)]),
+      anEndpointSlice('unsaid', [at('pod')]),
+      anEndpointSlice('unready', [at('pod', false)]),
+      anEndpointSlice('others', [at('other', true)]),
+      anEndpointSlice('empty', null),
+      anEndpointSlice('none', undefined),
     ];
     expect(servicesShowing('pod', slices)).toEqual(['ready', 'unsaid']);
   });
 
   it('knows the pods that a slice names, be they ready or not', () => {
-    expect(podsOfSlice(slice('web', [at('a', true), at('b', false), {}]))).toEqual(['a', 'b']);
-    expect(podsOfSlice(slice('web', null))).toEqual([]);
+    expect(podsOfSlice(anEndpointSlice('web', [at('a', true), at('b', false), {}]))).toEqual(['a', 'b']);
+    expect(podsOfSlice(anEndpointSlice('web', null))).toEqual([]);
   });
 
   it('leaves out those that publish unready addresses, and those that do not exist', () => {
-    expect(respectsReadiness(service({}))).toBe(true);
-    expect(respectsReadiness(service({ publishNotReadyAddresses: false }))).toBe(true);
-    expect(respectsReadiness(service({ publishNotReadyAddresses: true }))).toBe(false);
+    expect(respectsReadiness(aService({}))).toBe(true);
+    expect(respectsReadiness(aService({ publishNotReadyAddresses: false }))).toBe(true);
+    expect(respectsReadiness(aService({ publishNotReadyAddresses: true }))).toBe(false);
     expect(respectsReadiness(undefined)).toBe(false);
   });
 });
@@ -62,7 +46,7 @@ describe('which Services route to a pod', () => {
 describe('the activity that waits until a pod is drained', () => {
   const pod = { namespace: 'shop', name: 'web-0', uid: 'pod' };
 
-  /** An API server that shows other slices at each list. */
+  /** An API server with other slices at each list. */
   function cluster(lists: readonly (readonly EndpointSlice[])[], services: Readonly<Record<string, Service['spec']>>) {
     const left = [...lists];
     const asked: string[] = [];
@@ -75,7 +59,7 @@ describe('the activity that waits until a pod is drained', () => {
         asked.push(name);
         const spec = services[name];
         if (spec === undefined) throw new KubeError({ status: 404, reason: 'NotFound', message: 'not found' });
-        return service(spec) as KubeObject as T;
+        return aService(spec) as KubeObject as T;
       },
       async create(): Promise<never> {
         throw new Error('nothing is to be written');
@@ -86,16 +70,24 @@ describe('the activity that waits until a pod is drained', () => {
   }
 
   it('looks again until no Service shows the pod as ready', async () => {
-    const { drain, asked } = cluster([[slice('web', [at('pod', true)])], [slice('web', [at('pod', false)])]], {
-      web: {},
-    });
+    const { drain, asked } = cluster(
+      [[anEndpointSlice('web', [at('pod', true)])], [anEndpointSlice('web', [at('pod', false)])]],
+      {
+        web: {},
+      },
+    );
     expect(await drain.awaitDrained(pod)).toBe(true);
     expect(asked).toEqual(['web']);
   });
 
   it('does not wait for Services that do not respect readiness, are gone, or are not named', async () => {
     const ready = [at('pod', true)];
-    const slices = [slice('open', ready), slice('open', ready), slice('gone', ready), slice('', ready)];
+    const slices = [
+      anEndpointSlice('open', ready),
+      anEndpointSlice('open', ready),
+      anEndpointSlice('gone', ready),
+      anEndpointSlice('', ready),
+    ];
     const { drain, asked } = cluster([slices], { open: { publishNotReadyAddresses: true } });
     expect(await drain.awaitDrained(pod)).toBe(true);
     expect(asked).toEqual(['open', 'gone']);

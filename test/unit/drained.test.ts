@@ -1,42 +1,33 @@
 import { describe, expect, it } from '@jest/globals';
-import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import type { ControllerContext } from '../../watcher/controller.ts';
 import { Drains } from '../../watcher/drained.ts';
-import { type EndpointSlice, type Service, serviceLabel } from '../../workflows/plan/drain.ts';
+import type { EndpointSlice, Service } from '../../workflows/plan/drain.ts';
+import { anEndpointSlice, aService } from '../support/objects/endpoint-slice.ts';
+import { aPod } from '../support/objects/pod.ts';
 
 const never = new AbortController().signal;
 
-function meta(name: string, version: string, labels: Record<string, string> = {}): KubeObject['metadata'] {
-  return { namespace: 'shop', name, uid: `uid-${name}`, resourceVersion: version, creationTimestamp: '', labels };
-}
-
 function slice(version: string, ready: boolean, service = 'web'): EndpointSlice {
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: meta('web-1', version, { [serviceLabel]: service }),
-    endpoints: [{ conditions: { ready }, targetRef: { uid: 'uid-pod' } }],
-  };
+  const endpoints = [{ conditions: { ready }, targetRef: { uid: 'uid-pod' } }];
+  return anEndpointSlice(service, endpoints, { uid: 'uid-web-1', resourceVersion: version });
 }
 
 function pod(version: string, isReady: boolean): Pod {
   const conditions = [{ type: 'Ready', status: isReady ? 'True' : 'False' }];
-  const metadata = meta('pod', version);
-  return { apiVersion: 'v1', kind: 'Pod', metadata, spec: { containers: [] }, status: { conditions } };
+  return aPod({ metadata: { uid: 'uid-pod', resourceVersion: version }, status: { conditions } });
 }
 
-/** Caches that a test fills, with a Service that minds readiness or not. */
+/** Caches that a test fills, with a Service that respects readiness or not. */
 function cluster({ publishNotReadyAddresses = false } = {}) {
   const onError = (error: unknown) => {
     throw error;
   };
   const slices = createCache<EndpointSlice>({ onError });
   const services = createCache<Service>({ onError });
-  const service = { apiVersion: 'v1', kind: 'Service', metadata: meta('web', '1'), spec: { publishNotReadyAddresses } };
-  services.replace([service], '1');
+  services.replace([aService({ publishNotReadyAddresses })], '1');
   const cache: ControllerContext['cache'] = (resource, indexes = {}) => {
     const found = resource === kubeResource.services ? services : slices;
     const asked = found as unknown as WritableCache<never>;
@@ -63,7 +54,7 @@ describe('a pod that was made unready is drained', () => {
     expect(await drained).toEqual([]);
   });
 
-  it('not by what a cache shows that is behind the drain', async () => {
+  it('not by a cache that lags behind the drain', async () => {
     const { slices, drains } = cluster();
     slices.replace([slice('3', false)], '3'); // from before it was ready
     const drained = drains.until(pod('6', true), pod('7', false), never);

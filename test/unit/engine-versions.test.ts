@@ -116,9 +116,9 @@ describe('F1: nextVersionSteps', () => {
     const early = run({ behavior: '', build: '' });
     const unpinned = run({ behavior: '' });
     const others = [
-      run({ behavior: '', build: own }), // begun by this release, its first task has yet to be taken
-      run({ behavior: 'AutoUpgrade' }), // handed over, on its way to the current version
-      run({ behavior: '', startedAtMs: becameCurrentMs + 1 }), // the same, before Temporal knows
+      run({ behavior: '', build: own }), // started by this release, its first task is still pending
+      run({ behavior: 'AutoUpgrade' }), // handed over, about to move to the current version
+      run({ behavior: '', startedAtMs: becameCurrentMs + 1 }), // the same, before Temporal knows it
     ];
     const { terminate } = stepsFor({ runs: [early, unpinned, ...others] });
     expect(terminate.map(({ run: { runId } }) => runId)).toEqual([early.runId, unpinned.runId]);
@@ -140,7 +140,7 @@ describe('F1: nextVersionSteps', () => {
 
   it('without versions, begins runs of other builds anew when only its own workers are left', () => {
     const early = run({ behavior: '', build: '' });
-    const pinned = run({ build: own }); // of a time when the server had versions
+    const pinned = run({ build: own }); // from when the server had versioning
     const seen = { deployment: unsupported, runs: [early, pinned, run({ behavior: '', build: own })] };
     expect(stepsFor({ ...seen, pollers: [] })).toMatchObject({ ...idle, waitsFor: 'no worker of build new polls' });
     const mixed = stepsFor({ ...seen, pollers: [unversioned(own), unversioned('old'), unversioned('')] });
@@ -157,7 +157,7 @@ describe('F1: nextVersionSteps', () => {
   });
 });
 
-/** A Temporal whose workers and runs are as a test says. */
+/** A Temporal server with these workers and runs. */
 class FakeVersions implements WorkerVersions {
   deployment: Deployment = deployment('old');
   polling: Poller[] = [versioned('old'), versioned(own)];
@@ -283,7 +283,7 @@ describe('F1: keepVersions', () => {
     await waitFor('the version to be current', () => versions.acts.length > 0);
     await waitFor('another look', () => looks > 9);
     await end();
-    expect(versions.acts).toEqual(['current new']); // the run is begun anew after four looks that follow each other slowly
+    expect(versions.acts).toEqual(['current new']); // the run is restarted after four looks at the slow interval
   });
 
   it('tries again to delete what Temporal wants to keep', async () => {

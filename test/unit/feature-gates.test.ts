@@ -8,7 +8,7 @@ import {
   parseFeatureGates,
 } from '../../api/feature-gates.ts';
 
-/** The gates that are off although the text would switch everything on. */
+/** The gates that are off although the text would turn everything on. */
 function offWith(text: string): readonly FeatureGate[] {
   const everything = featureGateNames.map((gate) => `${gate}=true`).join(',');
   const gates = parseFeatureGates(`${everything},${text}`);

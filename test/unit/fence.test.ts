@@ -4,7 +4,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { createKubeClient, type Fence, type KubeClient } from '../../kube/client.ts';
 import { fenced, inTerm, type KubeWriter, NotLeading } from '../../kube/fence.ts';
 import type { Term } from '../../kube/leader.ts';
-import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 
 interface TestTerm extends Term {

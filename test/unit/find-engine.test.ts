@@ -8,7 +8,7 @@ import type { TemporalPlace } from '../../api/engine/temporal-place.ts';
 import { type EngineSources, findEngine, serviceOf } from '../../cli/find-engine.ts';
 import { forwardPort } from '../../cli/port-forward.ts';
 import { parseConfig } from '../../workers/config.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 const record = { namespace: 'kruise-system', name: 'windlass-installation' };
 

@@ -6,6 +6,7 @@ import { type ControllerRevision, newRevision } from '../../api/fleet/revision.t
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
 import { fleetConformance } from '../support/fleet-conformance.ts';
+import { aPod } from '../support/objects/pod.ts';
 import {
   type OrdinalSet,
   ordinalSetController,
@@ -71,17 +72,10 @@ function pod(ordinal: number, of = old, more: { readonly going?: boolean; readon
   const name = `web-${ordinal}`;
   const types = ['InPlaceUpdateReady', 'KruisePodReady', 'ContainersReady', 'Ready'];
   const controller = { apiVersion: 'apps.kruise.io/v1', kind: 'OrdinalSet', name: 'web', uid: 'uid', controller: true };
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      ...{
-        namespace: 'shop',
-        name,
-        uid: `${name}-uid`,
-        resourceVersion: '1',
-        creationTimestamp: '2026-01-01T00:00:00Z',
-      },
+      name,
+      uid: `${name}-uid`,
       labels: { app: 'web', 'controller-revision-hash': of.metadata.name },
       ownerReferences: [controller],
       ...(more.going && { deletionTimestamp: '2026-01-01T00:00:00Z' }),
@@ -95,7 +89,7 @@ function pod(ordinal: number, of = old, more: { readonly going?: boolean; readon
       phase: 'Running',
       conditions: types.map((type) => ({ type, status: more.ready === false && type === 'Ready' ? 'False' : 'True' })),
     },
-  };
+  });
 }
 
 function plan(owner: OrdinalSet, pods: readonly Pod[], more: Partial<FleetInput<OrdinalSet>> = {}) {

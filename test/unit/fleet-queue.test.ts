@@ -163,7 +163,7 @@ describe('upkeep', () => {
     await expect(verdict).resolves.toMatchObject({ kind: 'allDone' });
   });
 
-  it('takes writes that only tell for no reason to look again', async () => {
+  it('does not look again after writes that only report', async () => {
     const cluster = new TrivialCluster();
     let looks = 0;
     const { look } = cluster.fleet();
@@ -237,7 +237,7 @@ describe('upkeep', () => {
     expect([cluster.pods(uid).length, most.slice(0, 3)]).toEqual([16, [1, 1, 2]]);
   });
 
-  it('of pods that have nothing to do with each other goes side by side, and past one that fails', async () => {
+  it('of independent pods runs in parallel, and continues after one that fails', async () => {
     const cluster = new TrivialCluster();
     let isFirst = true;
     cluster.beforeWrite = ({ name }) => {
@@ -357,7 +357,7 @@ describe('a permit', () => {
     });
   });
 
-  it('dies with its activity: the step in flight finishes, no other begins', async () => {
+  it('ends with its activity: the step in progress completes, no other begins', async () => {
     const { cluster, queue } = await fleetOfOldPods({ maxUnavailable: 5 });
     const { life, end } = breath();
     cluster.beforeWrite = () => {
@@ -371,7 +371,7 @@ describe('a permit', () => {
     expect(restarts(cluster)).toBe(2);
   });
 
-  it('dies with its activity while it only waits', async () => {
+  it('ends with its activity while it only waits', async () => {
     const { queue } = await fleetOfOldPods({ maxUnavailable: 1 });
     const { life, end } = breath();
     const verdict = queue.hand(uid, permit(), life);
@@ -409,7 +409,7 @@ describe('a permit', () => {
     await expect(queue.hand(uid, permit(), life)).rejects.toThrow('heartbeats are not answered');
   });
 
-  it('is not used when its death is known only by asking, as after a freeze', async () => {
+  it('is not used when its end is only detected by the check before a step, as after a freeze', async () => {
     const { cluster, queue } = await fleetOfOldPods();
     const ended = new AbortController();
     const life: PermitLife = {

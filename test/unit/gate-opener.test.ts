@@ -17,6 +17,7 @@ import { trimPod } from '../../daemon/pod-view.ts';
 import { createCache, type WritableCache } from '../../kube/cache.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { PassResult } from '../../kube/keyed-queue.ts';
+import { aPod } from '../support/objects/pod.ts';
 
 const drainedAt = '2026-01-01T00:00:10Z';
 const app: Container = { name: 'app', image: 'shop:2' };
@@ -29,7 +30,7 @@ const held: PodCondition = {
 };
 const unready: PodCondition = { type: 'Ready', status: 'False' };
 
-/** An update of the image of `app` that has been written, and that the kubelet has begun with. */
+/** A written update of the image of `app`, which the kubelet has begun to apply. */
 const swapping: InPlaceState = {
   revision: 'web-2',
   updateTimestamp: drainedAt,
@@ -51,21 +52,17 @@ interface Facts {
   readonly observedGeneration?: number | undefined;
 }
 
-/** As the daemon keeps it. */
+/** The pod as trimmed by the daemon. */
 function podWith(facts: Facts = {}): Pod {
   const { name = 'web', conditions = [held, unready] } = facts;
   const observedGeneration = 'observedGeneration' in facts ? facts.observedGeneration : 2;
   const state = 'state' in facts ? facts.state : {};
-  const pod: Pod = {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  const pod = aPod({
     metadata: {
-      namespace: 'shop',
       name,
       uid: `${name}-uid`,
       resourceVersion: '7',
       generation: 2,
-      creationTimestamp: '2026-01-01T00:00:00Z',
       ownerReferences: [
         { apiVersion: 'apps.kruise.io/v1beta1', kind: 'CloneSet', name: 'web', uid: 'set', controller: true },
       ],
@@ -86,7 +83,7 @@ function podWith(facts: Facts = {}): Pod {
         containerID: `containerd://${name}-${container}-0`,
       })),
     },
-  };
+  });
   return trimPod(pod, { DaemonWatchingPod: true });
 }
 
@@ -147,7 +144,7 @@ describe('a pod whose gate is for the daemon to open', () => {
   });
 });
 
-/** A node whose pods, runtime and time are in the hands of the test. */
+/** A simulated node: the test controls its pods, runtime and time. */
 class Node {
   readonly cache: WritableCache<Pod> = createCache<Pod>({
     onError: (error) => {
@@ -284,7 +281,7 @@ describe('the gates that a daemon opens', () => {
     await node.look();
     expect(node.writes).toHaveLength(1);
 
-    // the news comes while the write is on its way
+    // the change arrives during the write
     node.onWrite = () => {
       node.show(podWith({ metadata: { resourceVersion: '9' } }));
       throw refusal(409, 'Conflict');
@@ -309,7 +306,7 @@ describe('the gates that a daemon opens', () => {
     expect(node.writes).toHaveLength(2);
   });
 
-  it('are nobody’s after the end', async () => {
+  it('are left alone after stop', async () => {
     await node.opener.stop();
     node.show(web);
     expect(node.looks).toEqual([]);

@@ -157,7 +157,7 @@ describe('the CustomResourceDefinition of ContainerRecreateRequest', () => {
     for (const version of ['v1alpha1', 'v1beta1']) {
       const properties = schema(version).properties;
       const spec = isJsonObject(properties) ? properties.spec : undefined;
-      // H3: but for what the watcher fills in once
+      // H3: except for the fields that the watcher fills in once
       const rule = expect.stringMatching(/^self == oldSelf \|\| \(self\.podName == oldSelf\.podName && /);
       expect(spec).toMatchObject({ 'x-kubernetes-validations': [{ rule }] });
     }

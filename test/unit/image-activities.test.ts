@@ -52,9 +52,9 @@ interface World {
   readonly pull?: (pull: ImagePull) => Promise<string>;
   readonly secret?: object | 'denied' | undefined;
   readonly free?: number;
-  /** How far the pull is. */
+  /** The progress of the pull. */
   readonly bytes?: () => PullBytes;
-  /** What the node itself has for registries. */
+  /** The node's own credentials for registries. */
   readonly own?: () => Promise<Partial<FoundCredentials>>;
   readonly nodeImage?: NodeImage | undefined;
   readonly imageId?: (reference: string) => Promise<string | undefined>;
@@ -220,7 +220,7 @@ describe('node.v1.pullImage', () => {
       expect(none.looked).toEqual(['find r.io/app', 'forget r.io/app']);
     });
 
-    it('may be others the next time, where they came from memory', async () => {
+    it('may be different the next time, if they came from the cache', async () => {
       const own = async () => ({ keyrings: [ring('ecr')], remembered: true });
       expect(await play({ own, pull: nobodyBut() }).pull()).toMatchObject({ final: false });
     });
@@ -277,7 +277,7 @@ describe('node.v1.pullImage', () => {
     });
   });
 
-  it('tells what no further attempt can mend', async () => {
+  it('reports as final what a retry cannot fix', async () => {
     for (const [failure, final] of [
       ['notFound', true],
       ['invalid', true],
@@ -297,7 +297,7 @@ describe('node.v1.pullImage', () => {
     }
   });
 
-  it('does not begin on a disk that is full, and begins where nobody can tell', async () => {
+  it('does not begin on a full disk, and begins where free space is unknown', async () => {
     const full = play({ free: leastFreeBytes - 1 });
     expect(await full.pull()).toMatchObject({ failure: 'diskFull', final: false });
     expect(full.asked).toEqual([]);

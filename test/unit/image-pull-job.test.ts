@@ -28,6 +28,7 @@ import {
   standings,
 } from '../../workflows/plan/images/image-pull-job.ts';
 import { pruned, takesWish, withoutWish, withRetry, withWish } from '../../workflows/plan/images/node-image.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { bornAt, bornMs, endedTag, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 
 const nginx = { name: 'nginx', tag: '1.27' };
@@ -210,17 +211,7 @@ describe('the nodes that are meant', () => {
     nodeImage('c', {}, {}, { zone: 'one' }),
   ];
   const pod = (name: string, nodeName: string | undefined, more: Partial<Pod> = {}): Pod => ({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name,
-      uid: name,
-      resourceVersion: '1',
-      creationTimestamp: bornAt,
-      labels: { app: 'web' },
-    },
-    spec: { containers: [], ...(nodeName && { nodeName }) },
+    ...aPod({ metadata: { name, uid: name, labels: { app: 'web' } }, spec: { ...(nodeName && { nodeName }) } }),
     ...more,
   });
   const named = (spec: Partial<ImagePullJobSpec>, pods: readonly Pod[] = []) =>
@@ -261,7 +252,7 @@ describe('the nodes that are meant', () => {
   });
 });
 
-/** Nodes a, b, c … as the job stands to them. */
+/** Nodes a, b, c … with these states for the job. */
 function nodesAs(...states: readonly ('unasked' | 'active' | 'succeeded' | 'failed')[]): readonly NodeImage[] {
   return states.map((state, index) => {
     const name = String.fromCharCode(97 + index);
@@ -379,7 +370,7 @@ describe('what a job writes for a node', () => {
       const image = { name: `${namespace}/app-${index}`, tag: '1' };
       return { ...live, spec: withWish(live, { ...wish(job), image, ...(isEnded && { isEnded }) }) };
     };
-    /** As many wishes of this namespace as the node takes. */
+    /** A NodeImage filled with requests of this namespace. */
     const filledBy = (live: NodeImage, namespace: string, most = 1_000) => {
       let now = live;
       let count = 0;
@@ -428,7 +419,7 @@ describe('what a job writes for a node', () => {
       expect(findTag(after, 'first/app-0', '1')).toBeUndefined();
       // it has not been pulled yet
       expect(findTag(after, 'first/app-1', '1')).toBeDefined();
-      // with room enough every record stays as long as it is to
+      // with enough room every tag is kept for its full time
       const few = nodeImage(
         'b',
         { 'first/app-0': [tagOf('1', { ownerReferences: [owner('first', 'first-0')] })] },
@@ -468,7 +459,7 @@ describe('what a job writes for a node', () => {
     const secret = { namespace: 'n', name: 's', mode: 'batch' };
     const after = withWish(own, { ...wish(), secrets: [secret] });
     expect(after.images?.nginx).toEqual({ tags: own.spec.images?.nginx?.tags, pullSecrets: [secret] });
-    // but not one for which the image has no room
+    // but not one for which there is no room
     const many = Array.from({ length: 256 }, (_, index) => ({ ...secret, name: `s${index}` }));
     const full = { ...own, spec: { images: { nginx: { ...own.spec.images?.nginx, pullSecrets: many } } } };
     expect(withWish(full, { ...wish(), secrets: [secret] })).toBe(full.spec);

@@ -25,7 +25,7 @@ describe('normalizedImage', () => {
 });
 
 describe('sameImage', () => {
-  it('compares what is meant', () => {
+  it('compares normalized references', () => {
     expect(sameImage('docker.io/library/nginx:alpine', 'nginx:alpine')).toBe(true);
     expect(sameImage('nginx', 'nginx:latest')).toBe(true);
     expect(sameImage('nginx:1', 'nginx:2')).toBe(false);

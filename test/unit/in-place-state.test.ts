@@ -17,6 +17,7 @@ import { envHash, envReferences, expectedEnvHash, startedEnvHash } from '../../a
 import { formatGrace, graceOf, isInGrace, parseGrace } from '../../api/in-place/grace.ts';
 import { formatState, type InPlaceState, parseState, stateOf } from '../../api/in-place/state.ts';
 import { isInPlaceComplete, unfinishedContainers } from '../../workflows/plan/fleet/in-place/completion.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { recorded } from '../support/recorded.ts';
 
 const gates = parseFeatureGates();
@@ -212,7 +213,7 @@ describe('reading annotations', () => {
 });
 
 describe('base64', () => {
-  it('is that of everybody else', () => {
+  it('is the standard encoding', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         expect(toBase64(text)).toBe(Buffer.from(text).toString('base64'));
@@ -343,22 +344,11 @@ function podWith(
     restartCount: 0,
     ...status,
   }));
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web-1',
-      uid: 'u',
-      resourceVersion: '1',
-      creationTimestamp: '2026-07-01T07:00:00Z',
-      annotations,
-      labels: { team: 'a' },
-      ...(generation !== undefined && { generation }),
-    },
+  return aPod({
+    metadata: { name: 'web-1', annotations, labels: { team: 'a' }, ...(generation !== undefined && { generation }) },
     spec: { containers },
     status: { containerStatuses, ...(observedGeneration !== undefined && { observedGeneration }) },
-  };
+  });
 }
 
 function reportOf(...entries: readonly { name: string; id: string; plainHash?: number; envHash?: number }[]) {
@@ -412,8 +402,8 @@ describe('unfinishedContainers', () => {
     });
   });
 
-  it('is not deceived by the image of an update that has been overtaken', () => {
-    // The image ID is no longer the recorded one, but the hash proves that what runs is neither.
+  it('does not accept the image of an update that was superseded', () => {
+    // The image ID is no longer the recorded one, but the hash proves that neither image is running.
     const statuses = [{ containerID: 'c://1', imageID: 'id-1b', image: 'docker.io/library/app:1b' }];
     const annotations = reportOf({
       name: 'main',

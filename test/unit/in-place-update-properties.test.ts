@@ -16,13 +16,14 @@ import {
   refreshInPlace,
   startInPlace,
 } from '../../workflows/plan/fleet/in-place/update.ts';
+import { aPod } from '../support/objects/pod.ts';
 import { ConflictError, SimulatedPod } from '../support/simulated-pod.ts';
 
 const gates = { ...parseFeatureGates(), InPlaceWorkloadVerticalScaling: true };
 const names = ['a', 'b'];
 const startMs = Date.parse('2026-11-21T06:00:00Z');
 
-/** A template by what can be changed in place: numbers stand for images, values and amounts. */
+/** A template by what can be changed in place: numbers stand for images, values and quantities. */
 interface Look {
   readonly images: readonly number[];
   /** Values of the annotations x and y, and of the label z. */
@@ -30,24 +31,24 @@ interface Look {
   readonly cpu: readonly number[];
 }
 
-/** How the pod is made, which no update changes. */
+/** The fixed properties of the pod, which no update changes. */
 interface Make {
   readonly priorities: readonly (number | undefined)[];
-  /** Which container sees which piece of metadata. */
+  /** Which container refers to which piece of metadata. */
   readonly sees: readonly (readonly string[])[];
   readonly graceSeconds: number;
   readonly canResize: boolean;
-  /** Without one nobody reports hashes. */
+  /** Without one no hashes are reported. */
   readonly daemon: boolean;
   /**
-   * Whether the kubelet's status may be old. Then the template changes between updates only: which of two images a
-   * container has come to, nobody could tell.
+   * Whether the kubelet's status may be outdated. Then the template changes between updates only: otherwise it would be
+   * unknown which of two images a container has.
    */
   readonly lags: boolean;
 }
 
 type Event =
-  /** The controller looks and acts; it may look at an old copy, be overtaken, or die after some writes. */
+  /** The controller makes a pass; it may read an old copy, get a conflict, or crash after some writes. */
   | { readonly kind: 'pass'; readonly staleBy: number; readonly overtakenAfter: number; readonly diesAfter: number }
   | { readonly kind: 'swap' | 'ready' | 'resize' | 'refresh' | 'crash'; readonly container: number }
   | { readonly kind: 'status' | 'report' }
@@ -123,14 +124,10 @@ function revisionOf(shape: Look, made: Make, number: number): NewRevision {
 /** The pod as it was created from a revision, with the barriers that admission adds. */
 function podOf(revision: NewRevision, made: Make): Pod {
   const { metadata, spec } = JSON.parse(JSON.stringify(templateOf(revision))) as Pod;
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
+  return aPod({
     metadata: {
-      namespace: 'shop',
       name: 'web-1',
       uid: 'u-1',
-      resourceVersion: '1',
       creationTimestamp: '2026-11-21T05:00:00Z',
       labels: { ...metadata.labels, ...revisionLabels(revision.metadata.name, gates) },
       annotations: { ...metadata.annotations },
@@ -143,7 +140,7 @@ function podOf(revision: NewRevision, made: Make): Pod {
         env: [...(container.env ?? []), ...barrier(made.priorities[index])],
       })),
     },
-  };
+  });
 }
 
 function barrier(priority: number | undefined): readonly EnvVar[] {
@@ -152,7 +149,7 @@ function barrier(priority: number | undefined): readonly EnvVar[] {
   return [{ name: launchBarrierEnv, valueFrom: { configMapKeyRef } }];
 }
 
-/** A pod, those who work on it, and what is promised about it, which is checked at each write. */
+/** A pod, its writers, and the invariants, which are checked at each write. */
 class Play {
   readonly world: SimulatedPod;
   readonly #made: Make;
@@ -204,7 +201,7 @@ class Play {
     if (!this.#made.lags) this.world.postStatus();
   }
 
-  /** From now on all goes well. Answers whether the pod got there. */
+  /** From now on there are no failures. Returns whether the pod reached its goal. */
   settle(): boolean {
     for (let round = 0; round < 120 && !this.isSettled(); round++) {
       this.happen({ kind: 'pass', staleBy: 0, overtakenAfter: 9, diesAfter: 9 });
@@ -231,7 +228,7 @@ class Play {
     );
   }
 
-  /** What keeps the pod from being what its record says, as somebody sees it who looks into the containers. */
+  /** Why the pod differs from its record, by looking into the containers. */
   #openWork(): readonly string[] {
     const { pod } = this.world;
     const state = stateOf(pod);
@@ -329,7 +326,7 @@ class Play {
     return state.kind === 'value' ? state.value.batches.flatMap(({ containers }) => containers) : [];
   }
 
-  /** Those of earlier batches run what was patched, and were seen ready. */
+  /** Containers of earlier batches run what was patched, and were seen ready. */
   #checkDone(containers: readonly string[], seen: Pod): void {
     const notReady = seen.status?.containerStatuses?.filter(({ name, ready }) => containers.includes(name) && !ready);
     expect(notReady).toEqual([]);
@@ -354,7 +351,7 @@ class Play {
   }
 }
 
-/** Somebody else's change, which makes the next write of the controller come too late. */
+/** Another client's change, which makes the controller's next write conflict. */
 function touch(version: string): PodWrite {
   return { kind: 'pod', patch: { metadata: { annotations: { 'example.com/touched': version } } } };
 }

@@ -19,9 +19,9 @@ import {
   refreshInPlace,
   startInPlace,
 } from '../../workflows/plan/fleet/in-place/update.ts';
+import { strategicMerge } from '../support/fake-api/strategic-merge.ts';
 import { inPlacePod, inService, withPriority } from '../support/in-place-pod.ts';
 import { recorded } from '../support/recorded.ts';
-import { strategicMerge } from '../support/simulated-pod.ts';
 
 const gates = parseFeatureGates();
 const resizing = { ...gates, InPlaceWorkloadVerticalScaling: true };
@@ -54,7 +54,7 @@ function refresh(pod: Pod, overrides: Partial<RefreshInput> = {}) {
   return refreshInPlace({ pod, nowMs, gates, canResize: true, ...overrides });
 }
 
-/** The pod after these writes, as the API server would have it. */
+/** The pod after these writes, as stored by the API server. */
 function written(pod: Pod, writes: readonly PodWrite[]): Pod {
   const json: JsonObject = JSON.parse(JSON.stringify(pod));
   return JSON.parse(JSON.stringify(writes.reduce((object, { patch }) => strategicMerge(object, patch), json)));
@@ -72,7 +72,7 @@ function conditionOf(pod: Pod, type: string): PodCondition | undefined {
   return pod.status?.conditions?.find((condition) => condition.type === type);
 }
 
-/** The pod once its containers are what the spec says. */
+/** The pod when its containers match the spec. */
 function swapped(pod: Pod, ready = true): Pod {
   const { annotations = {}, labels = {} } = pod.metadata;
   const conditions = pod.status?.conditions ?? [];
@@ -257,11 +257,11 @@ describe('startInPlace', () => {
         `"containerBatchesRecord":[{"timestamp":"${now}","containers":["main"]}]}`,
     });
     expect(imagesOf(patched)).toEqual(['app:2', 'side:1']);
-    // Nobody else's containers are in the patch.
+    // The patch contains only this container.
     expect(writes[0]?.patch.spec).toEqual({ containers: [{ name: 'main', image: 'app:2' }] });
   });
 
-  it('IPU-25: takes the same road for metadata alone, with nobody in the batch', () => {
+  it('IPU-25: takes the same path for metadata alone, with no container in the batch', () => {
     const pod = inPlacePod([main]);
     const metadataPatch = { metadata: { labels: { a: 'b', gone: null } } };
     const { drain, writes } = start({ pod, change: change({ metadataPatch }) });
@@ -589,7 +589,7 @@ describe('refreshInPlace', () => {
     expect(refresh(pod)).toMatchObject({ step: 'intoService' });
   });
 
-  it('does not wait for ever after a drain in the future of its own clock', () => {
+  it('does not wait for ever after a drain whose time is in the future', () => {
     const pod = inPlacePod([main], { conditions: outOfService });
     expect(refresh(pod, { nowMs: nowMs - 3_600_000 })).toMatchObject({ againInMs: 30_000 });
   });
@@ -614,7 +614,7 @@ describe('refreshInPlace', () => {
     });
   });
 
-  it('IPU-51: takes a restart by somebody else for what it is: nothing', () => {
+  it('IPU-51: ignores a restart by another cause', () => {
     const pod = podWithState([{ ...main, image: 'app:2' }], running);
     const restarted = {
       ...pod,

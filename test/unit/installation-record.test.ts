@@ -9,7 +9,7 @@ import { parseFeatureGates } from '../../api/feature-gates.ts';
 import { installationRecord } from '../../watcher/installation-record.ts';
 import { compareFeatureGates } from '../../workers/gate-comparison.ts';
 import { type RunningController, runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { waitFor } from '../support/wait.ts';
 
 const ref = { namespace: 'kruise-system', name: 'windlass-installation' };
@@ -135,8 +135,8 @@ describe('compareFeatureGates', () => {
     const restarted = new MemoryCluster();
     publish(restarted, 'SidecarTerminator=true');
     let first = true;
-    const kube = restarted.client(async (call) => {
-      if (call.startsWith('get') && !first) publish(restarted, '');
+    const kube = restarted.client(async ({ verb }) => {
+      if (verb === 'get' && !first) publish(restarted, '');
       first = false;
     });
     const stop = new AbortController();

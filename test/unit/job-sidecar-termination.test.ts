@@ -10,7 +10,7 @@ import {
 import { trimPod } from '../../watcher/trim.ts';
 import { nextTermination, type SidecarWorld } from '../../workflows/plan/terminate-sidecars.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { createdAt } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
 
 const one = { marks: { main: 'main', proxy: 'sidecar' } } as const;
 const done = { exitCode: 0 };
@@ -285,7 +285,7 @@ describe('nextTermination', () => {
   });
 });
 
-describe('the words', () => {
+describe('the texts', () => {
   it('JST-12: Events say what OpenKruise says', () => {
     expect(terminatingEvent(['b', 'a'], 'crr')).toEqual({
       type: 'Normal',

@@ -29,7 +29,7 @@ describe('diffJson', () => {
     fc.assert(
       fc.property(documents, documents, (from, to) => {
         const [before, after] = [JSON.parse(JSON.stringify(from)), JSON.parse(JSON.stringify(to))];
-        // What a list loses goes from its end, or the indexes would move meanwhile.
+        // Removals are made from the end of a list, or indexes would shift.
         const operations = diffJson(before, after);
         const removals = operations.filter(({ op }) => op === 'remove').toReversed();
         applyPatch(before, [...operations.filter(({ op }) => op !== 'remove'), ...removals].map(asPatch));

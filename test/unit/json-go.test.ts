@@ -39,7 +39,7 @@ describe('goJsonSorted', () => {
   });
 
   it('says the same as the JSON that went in', () => {
-    // Keys of one character that has to be escaped are beyond the JSON.parse of some releases of Node.
+    // Some releases of Node cannot parse keys of one character that has to be escaped.
     const key = fc.string({ unit: 'grapheme' }).map((text) => `key ${text}`);
     const { json } = fc.letrec((tie) => ({
       json: fc.oneof(

@@ -5,7 +5,7 @@ import { jsonPointer } from '../../api/base/json.ts';
 import '../support/property-seed.ts';
 
 describe('jsonPointer', () => {
-  it('spells out what a path would take for its own signs', () => {
+  it('escapes the special characters of a path', () => {
     expect(jsonPointer('metadata', 'annotations', 'windlass.io/command')).toBe(
       '/metadata/annotations/windlass.io~1command',
     );
@@ -14,7 +14,7 @@ describe('jsonPointer', () => {
   });
 
   it('is read as the very keys that it was made from', () => {
-    // keys that no object can have are refused by the reader
+    // the parser rejects keys that no object can have
     const key = fc.string().filter((text) => text !== '__proto__');
     fc.assert(
       fc.property(key, key, (outer, inner) => {

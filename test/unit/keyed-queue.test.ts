@@ -11,7 +11,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Lets everything happen that needs no more time, or needs that much. */
+/** Advances the time, and runs everything that is due. */
 async function elapse(ms = 0): Promise<void> {
   await jest.advanceTimersByTimeAsync(ms);
 }
@@ -21,7 +21,7 @@ interface Pass {
   readonly end: (result?: PassResult | Error) => void;
 }
 
-/** A queue whose passes end when the test says so, and which notices every promise that is broken. */
+/** A queue whose reconciles end when the test says so, and which checks all invariants. */
 function queueOf(concurrency = 2, shareOf?: (key: string) => string) {
   const running: Pass[] = [];
   const begun: string[] = [];
@@ -51,7 +51,7 @@ function queueOf(concurrency = 2, shareOf?: (key: string) => string) {
 }
 
 describe('KeyedQueue', () => {
-  it('makes one pass of any number of wishes, and keeps a wish that comes during a pass', async () => {
+  it('combines requests into one reconcile, and keeps a request that arrives during a reconcile', async () => {
     const { queue, running, begun } = queueOf();
     for (let wish = 0; wish < 3; wish++) queue.add('a');
     await elapse();
@@ -68,7 +68,7 @@ describe('KeyedQueue', () => {
     expect(begun).toHaveLength(2);
   });
 
-  it('works on keys in the order of their wishes, as many at once as there is room for', async () => {
+  it('reconciles keys in the order of their requests, up to the limit of concurrency', async () => {
     const { queue, running, begun } = queueOf(2);
     for (const key of ['a', 'b', 'c', 'd']) queue.add(key);
     await elapse();
@@ -166,7 +166,7 @@ describe('KeyedQueue', () => {
     for (let index = 0; index < 1000; index++) queue.add(`busy/${index}`);
     for (const key of ['quiet/1', 'quiet/2', 'calm/1']) queue.add(key);
     await elapse();
-    // one of eight places is kept from the busy one
+    // one of eight workers is not available to the busy share
     expect(begun.filter((key) => key.startsWith('busy/'))).toHaveLength(7);
     expect(begun).toContain('quiet/1');
     running[0]?.end(new Error('no'));
@@ -191,7 +191,7 @@ describe('KeyedQueue', () => {
     expect(queue.depth).toBe(43);
   });
 
-  it('bears a pass that throws at once, and one that wants its own key before it first waits', async () => {
+  it('handles a reconcile that throws synchronously, and one that requests its own key before its first await', async () => {
     const seen: string[] = [];
     const queue: KeyedQueue = new KeyedQueue({
       concurrency: 4,
@@ -233,7 +233,7 @@ describe('KeyedQueue', () => {
     expect(begun).toEqual(['a']);
   });
 
-  it('never makes two passes of one key at once and loses no wish, in any order of events', async () => {
+  it('never reconciles a key twice at the same time and loses no request, in any order of events', async () => {
     const key = fc.constantFrom('a', 'b', 'c');
     const event = fc.oneof(
       fc.record({ kind: fc.constant('add' as const), key }),
@@ -251,7 +251,7 @@ describe('KeyedQueue', () => {
         fc.integer({ min: 1, max: 3 }),
         async (events, concurrency) => {
           const { queue, running, begun, errors } = queueOf(concurrency);
-          /** How many passes of a key had begun when it was last wished for. */
+          /** How many reconciles of a key had begun at its last request. */
           const wished = new Map<string, number>();
           const passesOf = (of: string) => begun.filter((each) => each === of).length;
           for (const each of events) {

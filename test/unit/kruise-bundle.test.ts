@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The Nodes that a user of this machine may have in the PATH, this one first. */
+/** The versions of Node in the PATH of this machine, this one first. */
 function nodes(): readonly string[] {
   const found = (process.env.PATH ?? '').split(delimiter).map((place) => join(place, 'node'));
   return [...new Set([process.execPath, ...found.filter(existsSync).map((file) => realpathSync(file))])];

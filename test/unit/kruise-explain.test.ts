@@ -23,6 +23,7 @@ import {
   type SpecChange,
 } from '../support/cloneset-world.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
+import { aRecreateRequest } from '../support/objects/recreate-request.ts';
 import { smallCluster } from '../support/small-cluster.ts';
 
 const status: Partial<CloneSetStatus> = {
@@ -283,7 +284,7 @@ describe('kubectl kruise explain cloneset', () => {
       ['explain', 'deploy/web'],
       '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr',
     ],
-    [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets "none" not found'],
+    [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found'],
   ])('%j is an error with exit code 1', async (args, message) => {
     expect(await kubectlKruise(args, { cluster: shop() })).toEqual({ code: 1, out: '', err: `error: ${message}\n` });
   });
@@ -350,28 +351,19 @@ describe('KK-2a: kubectl kruise explain', () => {
       'error: Cannot read CloneSet "shop/web": 404 page not found (HTTP 404)\n',
     );
     expect((await explained(['clone/none'], [older(set, convertCloneSet)])).err).toBe(
-      'error: Cannot read CloneSet "shop/none": clonesets "none" not found\n',
+      'error: Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found\n',
     );
     expect((await explained(['clonesets.v2.apps.kruise.io/web'], [set])).err).toContain('cannot be explained');
   });
 });
 
 function request(status: ContainerRecreateRequestStatus | undefined): ContainerRecreateRequest {
-  return {
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'ContainerRecreateRequest',
-    metadata: {
-      namespace: 'shop',
-      name: 'restart-web',
-      uid: 'crr-uid',
-      resourceVersion: '1',
-      generation: 1,
-      creationTimestamp: now,
-      labels: { 'crr.apps.kruise.io/pod-uid': 'pod-uid', 'crr.apps.kruise.io/node-name': 'node-1' },
-    },
-    spec: { podName: 'web', containers: [{ name: 'app' }, { name: 'proxy' }] },
+  const labels = { 'crr.apps.kruise.io/pod-uid': 'pod-uid', 'crr.apps.kruise.io/node-name': 'node-1' };
+  return aRecreateRequest({
+    metadata: { name: 'restart-web', uid: 'crr-uid', creationTimestamp: now, labels },
+    spec: { containers: [{ name: 'app' }, { name: 'proxy' }] },
     ...(status && { status }),
-  };
+  });
 }
 
 describe('kubectl kruise explain crr', () => {

@@ -166,7 +166,7 @@ describe('kubectl kruise plan', () => {
     expect(said.err).toBe('note: skipped Service "s": only CloneSets are planned\n');
     expect(said.code).toBe(0);
     expect(said.out).toContain('path: spec.template.spec.containers[0].image');
-    expect(cluster.calls).toContain('try to patch clonesets/web');
+    expect(cluster.calls).toContain('patch clonesets/web');
   });
 
   it('merges as apply does: what the manifest does not say stays, and what it no longer says goes', async () => {

@@ -3,7 +3,8 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import { createKubeClient, type KubeClient, type KubeClientOptions, pathOf } from '../../kube/client.ts';
 import { CredentialsError } from '../../kube/credentials.ts';
 import { KubeError } from '../../kube/failures.ts';
-import { eventLine, FakeApiServer, refusal } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
+import { eventLine } from '../support/fake-api/fake-watch.ts';
 import { waitFor } from '../support/wait.ts';
 
 const pods: Resource = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
@@ -107,6 +108,7 @@ describe('a call', () => {
   it('patches with the content type of the patch, and says who writes', async () => {
     const server = await serve();
     const client = connect(server);
+    server.fault = () => ({ kind: 'answer', status: 200, body: {} });
     await client.create(pods, { metadata: web });
     for (const type of ['merge', 'json', 'strategic', 'apply'] as const) {
       const options = { fieldManager: 'windlass', force: type === 'apply', subresource: 'status', dryRun: true };
@@ -145,7 +147,8 @@ describe('a call', () => {
   it('lists in pages of one version, and fills in the kind that lists leave out', async () => {
     const server = await serve();
     const client = connect(server);
-    for (const name of ['a', 'b', 'c']) server.put('/api/v1/pods', { metadata: { namespace: 'shop', name } });
+    const labels = { app: 'web', tier: 'x' };
+    for (const name of ['a', 'b', 'c']) server.put('/api/v1/pods', { metadata: { namespace: 'shop', name, labels } });
     const first = await client.list(pods, { namespace: 'shop', limit: 2, labelSelector: 'app=web,tier in (x)' });
     expect(first.items.map((pod) => [pod.kind, pod.metadata.name])).toEqual([
       ['Pod', 'a'],
@@ -443,7 +446,9 @@ describe('a watch', () => {
     const server = await serve();
     const client = connect(server);
     server.put('/api/v1/pods', { metadata: { namespace: 'shop', name: 'a' } });
-    const seen = namesOf(client.watch(pods, { resourceVersion: '100', namespace: 'shop', fieldSelector: 'x=y' }));
+    const seen = namesOf(
+      client.watch(pods, { resourceVersion: '100', namespace: 'shop', fieldSelector: 'status.phase=' }),
+    );
     await waitFor('the watch', () => server.watches.length === 1);
     server.put('/api/v1/pods', { metadata: { namespace: 'other', name: 'b' } });
     server.bookmark();
@@ -456,7 +461,7 @@ describe('a watch', () => {
       watch: 'true',
       allowWatchBookmarks: 'true',
       resourceVersion: '100',
-      fieldSelector: 'x=y',
+      fieldSelector: 'status.phase=',
     });
     expect(Number(query.timeoutSeconds)).toBeGreaterThanOrEqual(300);
     expect(Number(query.timeoutSeconds)).toBeLessThan(600);

@@ -29,7 +29,7 @@ describe('isSelected', () => {
     ]);
   });
 
-  it('takes no labels for none, and not what every object has for a label', () => {
+  it('treats absent labels as none, and inherited properties as no labels', () => {
     expect(isSelected(by('DoesNotExist'), undefined)).toBe(true);
     expect(isSelected({ matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, {})).toBe(false);
   });

@@ -3,16 +3,17 @@ import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { KubeWriter } from '../../kube/fence.ts';
+import { barrierIndexes } from '../../watcher/kinds/pod/container-launch-priority/barrier.ts';
 import {
-  barrierIndexes,
   isOrdered,
   type LaunchPassDependencies,
   passOverLaunch,
-} from '../../watcher/kinds/pod/container-launch-priority.ts';
+} from '../../watcher/kinds/pod/container-launch-priority/pass.ts';
 import { trimPod } from '../../watcher/trim.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
 import { orderedPod } from '../support/ordered-pod.ts';
-import { cacheOf, conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { cacheOf, conflict, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'web' };
 const barrierRef = { namespace: 'shop', name: 'web-barrier' };
@@ -41,15 +42,15 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
   if (pod) cluster.put(kubeResource.pods, pod);
   if (barrier) cluster.put(kubeResource.configMaps, barrier);
   const calls: SeenCall[] = [];
-  const told = new Set<string>();
+  const reportedMissed = new Set<string>();
   let meet: (call: SeenCall) => void = () => undefined;
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     calls.push(call);
     meet(call);
   }) as KubeWriter;
 
-  const livePod = () => cluster.look(kubeResource.pods, ref) as unknown as Pod | undefined;
-  const liveBarrier = () => cluster.look(kubeResource.configMaps, barrierRef) as unknown as LaunchBarrier | undefined;
+  const livePod = () => cluster.look<Pod>(kubeResource.pods, ref);
+  const liveBarrier = () => cluster.look<LaunchBarrier>(kubeResource.configMaps, barrierRef);
   return {
     cluster,
     calls,
@@ -73,7 +74,7 @@ function watcher({ pod, barrier }: { readonly pod?: Pod; readonly barrier?: Laun
           seen: async () => {},
         },
         now: () => Date.parse(createdAt),
-        told,
+        reportedMissed,
       };
       return await passOverLaunch(uid, world);
     },

@@ -13,10 +13,10 @@ interface StoredLease {
   };
 }
 
-/** The leases of a cluster. Calls take no time, and can be made to fail or to hang. */
+/** The leases of a cluster. Calls take no time, and can fail or hang. */
 class Leases {
   readonly stored = new Map<string, StoredLease>();
-  /** Asked before each call, by whom and what. */
+  /** Called before each call, with its client and verb. */
   fault: (who: string, verb: string, name: string) => undefined | 'hang' | Error = () => undefined;
   writes = 0;
   #version = 0;
@@ -32,7 +32,7 @@ class Leases {
       if (fault instanceof Error) throw fault;
       return act();
     };
-    // The election reads and writes leases alone, so the types of the client say more than is needed here.
+    // The election only reads and writes leases, so the client's types are wider than needed.
     return {
       get: (_resource, { name }, options) =>
         call('get', name, options?.signal, () => this.stored.get(name) ?? refuse(404, 'NotFound')),
@@ -61,7 +61,7 @@ class Leases {
     return lease;
   }
 
-  /** As a holder does that we know nothing of. */
+  /** Renews a lease like a holder outside of the test. */
   renew(name: string, holderIdentity: string, leaseDurationSeconds = 15): void {
     const times = { acquireTime: 'x', renewTime: `renewal ${this.writes}`, leaseTransitions: 0 };
     this.put(name, { holderIdentity, leaseDurationSeconds, ...times });
@@ -76,7 +76,7 @@ function refuse(status: number, reason: string): never {
   throw Object.assign(new Error(reason), { status, reason });
 }
 
-/** Time that goes on when a test says so. What sleeps is woken in the order of its times. */
+/** A clock that advances on request. Sleepers are woken in order. */
 class ManualClock implements Clock {
   #nowMs = 1_000_000;
   readonly #sleepers = new Set<{ readonly atMs: number; readonly wake: () => void }>();
@@ -109,7 +109,7 @@ class ManualClock implements Clock {
     return this.#sleepers.size;
   }
 
-  /** Lets that many seconds pass, everything in its order. `each` is called whenever something has happened. */
+  /** Advances the time by this many seconds, in order. `each` is called after each event. */
   async pass(seconds: number, each: () => void = () => undefined): Promise<void> {
     const endMs = this.#nowMs + seconds * 1000;
     await settled();
@@ -126,13 +126,13 @@ class ManualClock implements Clock {
     each();
   }
 
-  /** The process was stopped that long: time went on, and nobody was woken yet. */
+  /** The process was frozen for this long: time has passed, and nothing has been woken yet. */
   freeze(seconds: number): void {
     this.#nowMs += seconds * 1000;
   }
 }
 
-/** Everything that is ready has run. */
+/** Resolves after everything that is pending has run. */
 async function settled(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
 }
@@ -264,7 +264,7 @@ describe('the election', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  it('goes by what it sees change, never by the times in the lease', async () => {
+  it('relies on observed changes, never on the times in the lease', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const past = { acquireTime: '1999-01-01T00:00:00.000000Z', renewTime: '1999-01-01T00:00:00.000000Z' };
@@ -278,7 +278,7 @@ describe('the election', () => {
     expect(leases.stored.get('windlass-watcher')?.spec.leaseTransitions).toBe(8);
   });
 
-  it('is not impressed by changes of the lease that are not renewals', async () => {
+  it('ignores changes of the lease that are not renewals', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     leases.renew('windlass-watcher', 'dead', 12);
@@ -286,7 +286,7 @@ describe('the election', () => {
     void leader.campaign(forever);
     for (let second = 0; second < 13; second++) {
       const held = leases.stored.get('windlass-watcher');
-      if (held && leases.holder === 'dead') leases.put('windlass-watcher', held.spec); // a label, say
+      if (held && leases.holder === 'dead') leases.put('windlass-watcher', held.spec); // for example a label
       await clock.pass(1);
     }
     expect(leader.isLeading()).toBe(true);
@@ -344,7 +344,7 @@ describe('the election', () => {
 });
 
 describe('the fence', () => {
-  it('falls the moment a frozen process wakes up, before any timer has fired, and for good', async () => {
+  it('closes as soon as a frozen process resumes, before any timer has fired, and for good', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock);
@@ -408,7 +408,7 @@ describe('the fence', () => {
     expect(term.isLeading()).toBe(true);
   });
 
-  it('falls at once when another one is found to hold the lease', async () => {
+  it('closes at once when another holder of the lease is found', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock);
@@ -435,7 +435,7 @@ describe('the fence', () => {
     expect(leases.holder).toBe('one');
   });
 
-  it('never stands for two at once, whatever fails and freezes', async () => {
+  it('is never open for two processes at once, whatever fails and freezes', async () => {
     const whom = fc.constantFrom(undefined, 0, 1, 2);
     const spell = fc.record({ frozen: whom, cutOff: whom, seconds: fc.integer({ min: 1, max: 20 }) });
     let changes = 0;
@@ -469,7 +469,7 @@ describe('the fence', () => {
   });
 });
 
-/** Campaigns again after each term, as the watcher does. */
+/** Competes again after each term, like the watcher. */
 async function campaignAlways(leader: Leader, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const term = await leader.campaign(signal).catch(() => undefined);
@@ -509,7 +509,7 @@ describe('a lease to yield to', () => {
     expect(second.leader.isLeading()).toBe(true);
   });
 
-  it('ends our term when it comes to life while we lead, but not by being unreadable', async () => {
+  it('ends our term when it is renewed while we lead, but not when it cannot be read', async () => {
     const leases = new Leases();
     const clock = new ManualClock();
     const { leader } = candidate(leases, 'one', clock, { yieldTo: [openKruise] });

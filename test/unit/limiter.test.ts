@@ -29,7 +29,7 @@ describe('Limiter', () => {
     expect(performance.now() - startedAt).toBeGreaterThanOrEqual(28);
   });
 
-  it('does not let a newcomer overtake those who wait, even when there is a token', async () => {
+  it('does not let a new caller overtake waiting ones, even when there is a token', async () => {
     let nowMs = 0;
     const limiter = new Limiter({ qps: 1000, burst: 1, now: () => nowMs });
     const { admitted, done } = admitAll(limiter, ['first', 'second']);
@@ -101,7 +101,7 @@ describe('Limiter', () => {
 describe('Places', () => {
   const { signal } = new AbortController();
 
-  /** Takes a place for each share, and tells who has one, in the order of their coming. */
+  /** Takes a place for each share, and returns the shares that have one, in order. */
   function takeEach(places: Places, shares: readonly string[]) {
     const taken: string[] = [];
     const leave: (() => void)[] = [];
@@ -118,7 +118,7 @@ describe('Places', () => {
     const places = new Places(8);
     const { taken, leave } = takeEach(places, [...Array.from({ length: 1000 }, () => 'busy'), 'quiet', 'quiet']);
     await new Promise(setImmediate);
-    // one place is kept from the busy one
+    // one place is not available to the busy share
     expect(taken.filter((name) => name.startsWith('busy'))).toHaveLength(7);
     expect(taken).toContain('quiet1000');
     for (const giveBack of leave.slice(0, 2)) giveBack();

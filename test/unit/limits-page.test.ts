@@ -4,8 +4,8 @@ import { longestPodName } from '../../api/container-launch-priority.ts';
 import { kindDefinitions } from '../../api/kinds.ts';
 import { fieldsOf, schemaOf } from '../../deploy/generate/crd.ts';
 
-// The page of limits says what the code does: each row that names a constant has its value, and no limit of a value that
-// enters is missing.
+// The page of limits matches the code: each row that names a constant has its value, and no limit of an input is
+// missing.
 
 const root = new URL('../../', import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8');

@@ -112,7 +112,7 @@ describe('processes', () => {
     return ref;
   }
 
-  it('leave no name to namespaces of others while theirs are held', async () => {
+  it('prevent the reuse of their namespace identifiers while these are held', async () => {
     const ours = [await unshared(), await unshared()];
     const held = holdMountNamespaces(ours);
     expect([...held.names]).toEqual(ours.map(({ pid }) => namespaceOf(pid, 'mnt')));
@@ -130,7 +130,7 @@ describe('waitFor', () => {
     await expect(wait).rejects.toThrow('the door: not within 0.05 s: it is shut');
   });
 
-  it('gives up at once when there is no hope', async () => {
+  it('fails at once on a HopelessError', async () => {
     const looks: number[] = [];
     const wait = waitFor('the door', async () => {
       looks.push(1);
@@ -143,7 +143,7 @@ describe('waitFor', () => {
 
 describe('tarFile', () => {
   const deep = `${'folder/'.repeat(20)}file.txt`;
-  const tooLong = 'x'.repeat(150); // for the header of an entry, so that it needs a second one
+  const tooLong = 'x'.repeat(150); // for the header of an entry, so that it needs a second header
   const entries: readonly LayerEntry[] = [
     { kind: 'file', path: 'bin/tool', content: Buffer.from('#!/bin/sh\n'), mode: 0o755 },
     { kind: 'link', path: 'bin/alias', target: 'tool' },

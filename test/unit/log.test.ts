@@ -35,7 +35,7 @@ describe('createLogger', () => {
     expect(lines[0]).toMatchObject({ self: { name: 'kept' } });
   });
 
-  it('writes of an error its message, code and cause, and nothing that a client hung on it', () => {
+  it('writes the message, code and cause of an error, and no other properties', () => {
     const { lines, log } = logged();
     const cause = Object.assign(new Error('connect refused'), { code: 'ECONNREFUSED' });
     const error = Object.assign(new Error('Cannot list pods', { cause }), { request: { headers: ['secret'] } });

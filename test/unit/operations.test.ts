@@ -20,7 +20,7 @@ describe('parseCommandPayload', () => {
     expect(parseCommandPayload(payload)).toEqual({ by: 'ann', target: 'app', id: '7' });
   });
 
-  it('takes anything else for nothing said', () => {
+  it('treats anything else as an empty payload', () => {
     for (const payload of [undefined, null, 'ann', 7, [], { by: 7, target: null }, { by: '' }]) {
       expect(parseCommandPayload(payload)).toEqual({});
     }

@@ -17,7 +17,7 @@ const operation: WantedOperation = {
   about: { kind: 'CloneSet', namespace: 'shop', name: 'web', node: '' },
 };
 
-/** A pass over a set with a command in its annotation. */
+/** A pass over a CloneSet with a command in its annotation. */
 async function passOn(text: string, commanded: Commanded, sent = false) {
   const calls: unknown[] = [];
   const events: unknown[] = [];

@@ -54,13 +54,13 @@ describe('what workloads own', () => {
     expect([pods.native, pods.ofOtherGroup, pods.uncontrolled, pods.orphan].some(isOfFleet)).toBe(false);
   });
 
-  it('and what nobody controls is found by its namespace', () => {
+  it('and objects without a controller are found by their namespace', () => {
     const cache = filled(orphanIndex);
     expect(names(orphansIn(cache, 'shop'))).toEqual(['orphan', 'uncontrolled']);
     expect(orphansIn(cache, 'bank')).toEqual([]);
   });
 
-  it('is no orphan though its controller is not kept', () => {
+  it('is no orphan although its owner references are trimmed', () => {
     const foreign = object('foreign', { apiVersion: 'apps/v1', kind: 'ReplicaSet' });
     const trimmed = trimPod({ ...foreign, spec: { containers: [] } });
     const cache = createCache<KubeObject>({ indexes: { ...orphanIndex, ...ownedIndex }, onError: () => undefined });

@@ -8,7 +8,7 @@ const late = new KubeError({ status: 500, message: 'failed calling webhook: cont
 const there = new KubeError({ status: 409, reason: 'AlreadyExists', message: 'pods "web" already exists' });
 const pod = { metadata: { namespace: 'shop', name: 'web' } };
 
-/** A client whose creations are answered so, one after the other. */
+/** A client with these answers to creations, one after the other. */
 function answering(...answers: readonly unknown[]): KubeClient {
   const left = [...answers];
   const next = async () => {
@@ -20,7 +20,7 @@ function answering(...answers: readonly unknown[]): KubeClient {
 }
 
 describe('patience', () => {
-  it('is had with who is late, and not with who refuses or is away', () => {
+  it('covers timeouts, but not refusals or outages', () => {
     expect(isLate('Internal error occurred: failed calling webhook "a.b": context deadline exceeded')).toBe(true);
     expect(isLate('Error from server: etcdserver: request timed out')).toBe(true);
     expect(isLate('no answer within 30 s')).toBe(true);

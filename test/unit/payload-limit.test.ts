@@ -29,7 +29,7 @@ function observed() {
 }
 
 describe('payloadLimit', () => {
-  it('lets exactly the limit pass, unchanged and without a word', async () => {
+  it('accepts exactly the limit, unchanged and without a report', async () => {
     const { codec, warnings } = observed();
     const payloads = [text(payloadLimitBytes), text(10)];
     await expect(codec.encode(payloads, workflow)).resolves.toBe(payloads);

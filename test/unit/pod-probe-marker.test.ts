@@ -31,7 +31,7 @@ describe('the numbers of a probe', () => {
     });
   });
 
-  it('are no part of what a handler is known by, and neither is the order of fields', () => {
+  it('do not affect the hash of a handler, and neither does the order of fields', () => {
     const one = handlerHash({ httpGet: { path: '/', port: 80, scheme: 'HTTP' }, periodSeconds: 1 });
     expect(handlerHash({ periodSeconds: 9, httpGet: { scheme: 'HTTP', port: 80, path: '/' } })).toBe(one);
     expect(handlerHash({ httpGet: { path: '/', port: 81, scheme: 'HTTP' } })).not.toBe(one);

@@ -7,10 +7,11 @@ import { nodePodProbeFinalizer, type PodProbeMarker, podProbeMarker } from '../.
 import { KubeError } from '../../kube/failures.ts';
 import { podProbes } from '../../watcher/kinds/pod-probe-marker/controller.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { newGate } from '../support/gate.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { aNode } from '../support/objects/node.ts';
 import { marker, nodeList, probe, probedPod } from '../support/pod-probes.ts';
-import { conflict, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { conflict, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const started: RunningController[] = [];
@@ -20,12 +21,7 @@ afterEach(async () => {
 });
 
 function node(name = 'node-1', ready = 'True', labels: Readonly<Record<string, string>> = {}): Node {
-  return {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name, uid: `uid-${name}`, resourceVersion: '', creationTimestamp: '2026-01-01T00:00:00Z', labels },
-    status: { conditions: [{ type: 'Ready', status: ready }] },
-  };
+  return aNode({ metadata: { name, labels }, status: { conditions: [{ type: 'Ready', status: ready }] } });
 }
 
 interface World {
@@ -48,10 +44,9 @@ async function run(world: World = {}, options: ControllerContextOptions = {}) {
   const running = await runController(podProbes, { cluster: worldOf(world), ...options });
   started.push(running);
   const { cluster } = running;
-  const list = (name = 'node-1') => cluster.look(nodePodProbe, { name }) as unknown as NodePodProbe | undefined;
-  const pod = (name = 'web-1') => cluster.look(kubeResource.pods, { namespace: 'shop', name }) as unknown as Pod;
-  const mark = (name = 'game') =>
-    cluster.look(podProbeMarker, { namespace: 'shop', name }) as unknown as PodProbeMarker | undefined;
+  const list = (name = 'node-1') => cluster.look<NodePodProbe>(nodePodProbe, { name });
+  const pod = (name = 'web-1') => cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name }) as Pod;
+  const mark = (name = 'game') => cluster.look<PodProbeMarker>(podProbeMarker, { namespace: 'shop', name });
   const probesOf = (name = 'node-1') =>
     (list(name)?.spec.podProbes ?? []).flatMap(({ uid, probes = [] }) => probes.map((one) => `${uid} ${one.name}`));
   /** The daemon of the node reports. */
@@ -73,7 +68,7 @@ function writesTo(writes: readonly SeenCall[], plural: string): readonly SeenCal
   return writes.filter((call) => call.plural === plural);
 }
 
-/** Long enough for passes that must not write anything to have been made. */
+/** Long enough for a pass that must not write anything. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 50));
 
 describe('the list of a node', () => {
@@ -158,7 +153,7 @@ describe('the list of a node', () => {
       if (verb !== 'patch') return;
       const { status } = body as Partial<PodProbeMarker>;
       if (plural === 'podprobemarkers' && status?.observedGeneration === 2) {
-        const { spec } = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+        const { spec } = cluster.look<NodePodProbe>(nodePodProbe, { name: 'node-1' }) as NodePodProbe;
         listed.push(...(spec.podProbes ?? []).flatMap(({ probes = [] }) => probes.map(({ name }) => name)));
       }
       if (plural === 'podprobemarkers' && status && hasChanged) isSpreading.open();
@@ -179,7 +174,7 @@ describe('the list of a node', () => {
     let reports = 0;
     const meet = ({ verb, plural, body }: SeenCall) => {
       if (verb !== 'patch' || plural !== 'nodepodprobes' || !(body as Partial<NodePodProbe>).spec) return;
-      const list = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+      const list = cluster.look<NodePodProbe>(nodePodProbe, { name: 'node-1' }) as NodePodProbe;
       reports += 1;
       if (reports > 2) return;
       const podProbeStatuses = [{ name: `report-${reports}`, namespace: 'shop', uid: 'other' }];
@@ -285,7 +280,7 @@ describe('a marker', () => {
       ...going,
       metadata: { ...going.metadata, deletionTimestamp: '2026-01-01T00:00:30Z' },
     });
-    await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
+    await waitFor('the finalizer to be taken off', () => mark() === undefined);
     expect(probesOf()).toEqual(['uid-web-1 pregame#idle']);
   });
 
@@ -296,7 +291,7 @@ describe('a marker', () => {
       if (verb === 'patch' && plural === 'podprobemarkers') await finalizer.opened;
     };
     const { probesOf, mark } = await run({}, { cluster, meet });
-    // What happens to the pod has the node looked at meanwhile.
+    // The change of the pod triggers a pass over its node.
     cluster.put(kubeResource.pods, probedPod('web-1', { status: { podIP: '10.0.0.9' } }));
     await settled();
     expect([probesOf(), mark()?.metadata.finalizers]).toEqual([[], undefined]);
@@ -311,7 +306,7 @@ describe('a marker', () => {
     const left: string[][] = [];
     let writes = 0;
     const listed = () => {
-      const { spec } = cluster.look(nodePodProbe, { name: 'node-1' }) as unknown as NodePodProbe;
+      const { spec } = cluster.look<NodePodProbe>(nodePodProbe, { name: 'node-1' }) as NodePodProbe;
       return (spec.podProbes ?? []).flatMap(({ probes = [] }) => probes.map(({ name }) => name));
     };
     const meet = async ({ verb, plural, body }: SeenCall) => {
@@ -332,7 +327,7 @@ describe('a marker', () => {
     await settled();
     expect(mark()?.metadata.finalizers).toEqual([nodePodProbeFinalizer]);
     isGoing.open();
-    await waitFor('the finalizer to be taken off', () => mark()?.metadata.finalizers?.length === 0);
+    await waitFor('the finalizer to be taken off', () => mark() === undefined);
     expect(left).toEqual([[]]);
     await settled();
     expect(listed()).toEqual([]);
@@ -352,9 +347,7 @@ describe('a marker', () => {
       const deletionTimestamp = '2026-01-01T00:00:30Z';
       cluster.put(podProbeMarker, { ...marked, metadata: { ...marked.metadata, deletionTimestamp } });
     }
-    await waitFor('all finalizers to be taken off', () =>
-      names.every((name) => mark(name)?.metadata.finalizers?.length === 0),
-    );
+    await waitFor('all finalizers to be taken off', () => names.every((name) => mark(name) === undefined));
     expect(nodes.flatMap((name) => probesOf(name))).toEqual([]);
   });
 

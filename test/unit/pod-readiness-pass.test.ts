@@ -7,21 +7,15 @@ import {
 } from '../../watcher/kinds/container-recreate-request/pod-readiness.ts';
 import { readinessGates } from '../../watcher/kinds/pod/readiness-gates.ts';
 import { runController } from '../support/controller-context.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import {
-  conflict,
-  createdAt,
-  gatedPod,
-  type PodOverrides,
-  plainClient,
-  type SeenCall,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import type { PodOverrides } from '../support/objects/pod.ts';
+import { conflict, gatedPod, unavailable } from '../support/recreate-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 
-/** A new pod with the gate, which nobody has answered for. */
+/** A new pod with the gate and without its condition. */
 function newPod(overrides: PodOverrides = {}): Pod {
   return gatedPod({ status: { conditions: [ready] }, ...overrides });
 }
@@ -30,12 +24,11 @@ function serverWith(live: Pod | undefined, meet?: (call: SeenCall) => void) {
   const cluster = new MemoryCluster();
   if (live) cluster.put(kubeResource.pods, live);
   const writes: SeenCall[] = [];
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet?.(call);
     if (call.verb !== 'get') writes.push(call);
   });
-  const conditions = () =>
-    (cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined)?.status?.conditions;
+  const conditions = () => cluster.look<Pod>(kubeResource.pods, gatedPod().metadata)?.status?.conditions;
   const answer = (pod: Pod) => answerReadinessGate(pod, { kube, now: () => Date.parse(createdAt) });
   return { kube, writes, conditions, answer };
 }

@@ -15,6 +15,7 @@ import {
   withoutReadinessKey,
   withReadinessKey,
 } from '../../api/core/pod-readiness.ts';
+import { aPod } from '../support/objects/pod.ts';
 
 const now = '2026-11-21T06:13:44Z';
 const before = '2026-11-21T06:00:00Z';
@@ -27,20 +28,11 @@ function pod(
   gates: readonly string[] = ['KruisePodReady'],
   deleting = false,
 ): Pod {
-  return {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: {
-      namespace: 'shop',
-      name: 'web',
-      uid: 'u',
-      resourceVersion: '1',
-      creationTimestamp: before,
-      ...(deleting && { deletionTimestamp: now }),
-    },
-    spec: { containers: [], readinessGates: gates.map((conditionType) => ({ conditionType })) },
+  return aPod({
+    metadata: { ...(deleting && { deletionTimestamp: now }) },
+    spec: { readinessGates: gates.map((conditionType) => ({ conditionType })) },
     status: { conditions },
-  };
+  });
 }
 
 function own(status: string, keys?: readonly ReadinessKey[]): PodCondition {

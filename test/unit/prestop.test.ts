@@ -7,7 +7,7 @@ import type { ContainerPort, LifecycleHandler } from '../../api/core/pod.ts';
 import { getHook } from '../../daemon/http-hook.ts';
 import { createAuthority } from '../../watcher/admission/server/x509.ts';
 
-/** Means that note what a hook did. */
+/** Hook functions that record their calls. */
 function means(overrides: Partial<HookMeans> = {}) {
   const done: unknown[] = [];
   const noting: HookMeans = {
@@ -107,7 +107,7 @@ describe('the GET of a hook', () => {
     return (server.address() as AddressInfo).port;
   }
 
-  /** A server that notes what it was asked. */
+  /** A server that records its requests. */
   async function serve(answer: RequestListener, tls?: { key: string; cert: string }) {
     const asked: Pick<IncomingMessage, 'url' | 'headers'>[] = [];
     const listener: RequestListener = (request, response) => {
@@ -120,7 +120,7 @@ describe('the GET of a hook', () => {
   const get = (port: number, overrides: Partial<HookRequest> = {}) =>
     getHook({ scheme: 'http', host: '127.0.0.1', port, path: '/stop?now', headers: [], ...overrides });
 
-  it('is content with any answer', async () => {
+  it('accepts any answer', async () => {
     const { asked, port } = await serve((_request, response) => response.writeHead(500).end('no'));
     await get(port);
     expect(asked).toMatchObject([{ url: '/stop?now', headers: { 'user-agent': 'kruise-daemon', accept: '*/*' } }]);

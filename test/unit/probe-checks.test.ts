@@ -20,7 +20,7 @@ afterEach(async () => {
 const check = (probe: Probe, overrides: { ip?: string; timeoutSeconds?: number } = {}) =>
   runCheck({ probe, containerId: 'app-1', ip: '127.0.0.1', timeoutSeconds: 30, ...overrides }, undefined);
 
-/** This process does not get to run, as when its machine stalls. */
+/** Blocks this process, like a machine that stalls. */
 function stall(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

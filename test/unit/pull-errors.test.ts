@@ -6,7 +6,7 @@ const prefix =
   'failed to pull and unpack image "r.example.com/app:404": failed to resolve reference "r.example.com/app:404": ';
 
 describe('failureIn', () => {
-  // what containerd 1.6 and CRI-O were seen to say
+  // real texts of containerd 1.6 and CRI-O
   const texts: readonly (readonly [string, string])[] = [
     ['notFound', `${prefix}r.example.com/app: not found`],
     ['notFound', 'reading manifest 9 in r.example.com/app: manifest unknown: manifest unknown'],

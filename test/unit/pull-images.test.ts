@@ -31,7 +31,7 @@ const tag: OpenTag = {
 const failed: PullNews = { kind: 'failed', final: false, message: 'connection refused' };
 const silence = 60_000;
 
-/** Lets a pull fail again and again, and answers the pauses in between. */
+/** Lets a pull fail repeatedly, and returns the pauses in between. */
 function pausesOf(pull: Pull): { readonly pauses: readonly number[]; readonly pull: Pull } {
   const pauses: number[] = [];
   let nowMs = bornMs;

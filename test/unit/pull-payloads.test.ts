@@ -27,7 +27,7 @@ import {
   reportOf,
 } from '../../workflows/plan/images/pull-images.ts';
 import { payloadBytes } from '../../workflows/plan/text-size.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { bornAt, bornMs, nodeImage, tagOf } from '../support/pull-objects.ts';
 
 const nodeRef = { name: 'n'.repeat(253), uid: '00000000-0000-4000-8000-000000000000' };
@@ -41,7 +41,7 @@ function activitiesOn(live: NodeImage) {
   const operation = { nodeImage: ref, node: ref };
   return {
     ref,
-    read: () => cluster.look(nodeImages, { name }) as unknown as NodeImage,
+    read: () => cluster.look<NodeImage>(nodeImages, { name }) as NodeImage,
     /** Every part of a look, as the workflow asks for them. */
     async look(): Promise<readonly Extract<NodeImageLook, { kind: 'open' }>[]> {
       const parts: Extract<NodeImageLook, { kind: 'open' }>[] = [];
@@ -58,7 +58,7 @@ function activitiesOn(live: NodeImage) {
   };
 }
 
-/** All that is written when all pulls have something to say, in the order of the writes. */
+/** All reports when all pulls have something to report, in the order of the writes. */
 function reportsOf(ref: typeof nodeRef, open: readonly OpenTag[], news: PullNews | undefined, before?: WaitingFor) {
   const pulls = open.map((tag) => {
     const pull = begun(newPull(tag), bornMs);

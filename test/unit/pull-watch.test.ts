@@ -3,7 +3,7 @@ import { type ContentStore, fromPlace, layerDigest, PullWatches } from '../../da
 
 const digest = (letter: string) => `sha256:${letter.repeat(64)}`;
 
-/** A store of content that pulls go into. */
+/** A content store with pulls. */
 function store() {
   const blobs = new Map<string, { readonly size: number; readonly text: string; readonly repository: string }>();
   const underWay = new Map<string, number>();

@@ -9,7 +9,7 @@ import {
 } from '../../api/base/quantity.ts';
 
 describe('canonicalQuantity', () => {
-  // What k8s.io/apimachinery 0.34 makes of these.
+  // The results of k8s.io/apimachinery 0.34.
   it.each([
     ['0.1', '100m'],
     ['0.03125Gi', '32Mi'],

@@ -54,12 +54,12 @@ function progressOf({ containers, phase = '', waitingFor, ...rest }: Setting): P
   });
 }
 
-/** The instance that runs in a container, the original one unless told otherwise. */
+/** The running instance of a container, by default the original one. */
 function instance(name: string, overrides: Partial<SeenInstance> = {}): SeenInstance {
   return { name, id: `${name}-0`, state: 'running', restartCount: 0, ...overrides };
 }
 
-/** Starts everything that is due. */
+/** Starts all due actions. */
 function begun(progress: Progress): { readonly progress: Progress; readonly actions: readonly Action[] } {
   const actions: Action[] = [];
   let now = progress;
@@ -70,7 +70,7 @@ function begun(progress: Progress): { readonly progress: Progress; readonly acti
   return { progress: now, actions };
 }
 
-/** The progress after this news, with everything started that is due between and afterwards. */
+/** The progress after these events, with all due actions started in between and afterwards. */
 function played(progress: Progress, ...news: readonly RecreateEvent[]): Progress {
   return news.reduce((now, each) => begun(applyEvent(now, each)).progress, begun(progress).progress);
 }
@@ -94,7 +94,7 @@ function stopFailed(name: string, message = 'runtime says no'): RecreateEvent {
   return { kind: 'stopEnded', container: name, result: { kind: 'failed', message } };
 }
 
-/** The instance that was to be stopped is not there. */
+/** The instance that was to be stopped does not exist. */
 function gone(name: string): RecreateEvent {
   return { kind: 'stopEnded', container: name, result: { kind: 'alreadyGone' } };
 }
@@ -547,7 +547,7 @@ describe('the end of a request', () => {
     expect(done.end).toEqual({ kind: 'deadline' });
   });
 
-  it('CRR-53: comes without a word when the request itself is gone', () => {
+  it('CRR-53: comes without a report when the request itself is gone', () => {
     const withdrawn = played(inStop({ containers: ['app', 'proxy'] }), { kind: 'withdrawn' });
     expect(status(withdrawn).phase).toBe('Recreating');
     expect(isOver(withdrawn)).toBe(false);
@@ -566,7 +566,7 @@ describe('the end of a request', () => {
     });
   });
 
-  it('stands, whatever comes later', () => {
+  it('is final, whatever comes later', () => {
     const aborted = played(inStop({ containers: ['app'] }), command('abort'));
     const before = status(aborted);
     const ends: readonly RecreateEvent[] = [
@@ -679,7 +679,7 @@ describe('commands', () => {
   it('skip passes the container that holds the request, which is the one being stopped', () => {
     const skipped = played(inStop({ containers: ['app', 'proxy'] }), stopped('app'), command('skip'));
     expect(stateOf(skipped, 'proxy')).toMatchObject({ phase: 'Pending', message: 'skipped by ann' });
-    expect(skipped.inFlight.stopping).toBe('proxy'); // what has begun is seen to its end
+    expect(skipped.inFlight.stopping).toBe('proxy'); // what has begun is completed
     const done = played(skipped, stopped('proxy'), ready('app'));
     expect(status(done).condition).toMatchObject({ type: 'Complete', message: expect.stringContaining('not "proxy"') });
   });
@@ -712,7 +712,7 @@ describe('commands', () => {
     const both = looked(instance('app'), instance('proxy'));
     const again = played(progressOf(forced), both, recorded('app'), stopFailed('app'), command('retry'));
     expect(due(applyEvent(again, looked(instance('app'), instance('proxy'))))).toEqual(['stop app']);
-    // CRR-44: a stop that was given up may have succeeded later
+    // CRR-44: a stop that has timed out may have succeeded later
     const gone = played(again, looked(instance('app', { id: 'app-1' }), instance('proxy')));
     expect(stateOf(gone, 'app')).toMatchObject({ phase: 'Recreating', isKilled: true, targetContainerID: 'app-0' });
   });
@@ -794,7 +794,7 @@ describe('a node that is silent', () => {
 });
 
 describe('interrupted steps', () => {
-  it('are simply due again', () => {
+  it('are due again', () => {
     const stopping = inStop({ containers: ['app'] });
     const interrupted: RecreateEvent = { kind: 'interrupted', during: 'stop', container: 'app' };
     expect(due(applyEvent(stopping, interrupted))).toEqual(['stop app']);

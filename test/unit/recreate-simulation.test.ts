@@ -26,7 +26,7 @@ const anyRequest = fc
   })
   .map(({ containers, strategy: chosen }) => request({ containers, spec: { strategy: chosen } }));
 
-/** Who acts next. */
+/** The actor of the next step. */
 const actor = fc.oneof(
   { weight: 60, arbitrary: fc.constant<keyof Steps>('course') },
   { weight: 10, arbitrary: fc.constant<keyof Steps>('commands') },
@@ -39,7 +39,7 @@ const actor = fc.oneof(
 );
 interface Choice {
   readonly actor: keyof Steps;
-  /** Which of the steps of this actor, counted round. */
+  /** The index of the actor's step, modulo their number. */
   readonly pick: number;
 }
 const choices = fc.array<Choice>(fc.record({ actor, pick: fc.nat(999) }), { minLength: 20, maxLength: 100 });

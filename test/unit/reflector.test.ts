@@ -5,7 +5,9 @@ import { type Change, compareVersions, createCache, type WritableCache } from '.
 import { createKubeClient, type ListOptions, type WatchOptions } from '../../kube/client.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { Reflector, type ReflectorOptions } from '../../kube/reflector.ts';
-import { eventLine, FakeApiServer, refusal, type SeenRequest } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
+import { eventLine } from '../support/fake-api/fake-watch.ts';
+import type { SeenRequest } from '../support/fake-api/http-requests.ts';
 import { waitFor } from '../support/wait.ts';
 
 const things: Resource = { group: 'test.io', version: 'v1', plural: 'things', kind: 'Thing', namespaced: true };
@@ -16,7 +18,7 @@ interface Thing extends KubeObject {
   readonly ballast?: string;
 }
 
-/** A reflector of things on a server of its own, with a mirror that is built from what the listener hears alone. */
+/** A reflector with a server of its own, and a mirror that is built from the listener's calls alone. */
 interface Following {
   readonly server: FakeApiServer;
   readonly cache: WritableCache<Thing>;
@@ -65,7 +67,7 @@ async function follow(options: Partial<ReflectorOptions<Thing>> = {}, server?: F
   return following;
 }
 
-/** What a listener knows, and everything that it should never have been told. */
+/** The state from the listener's calls, and all wrong calls. */
 class Mirror {
   readonly objects = new Map<string, Thing>();
   readonly wrongs: string[] = [];
@@ -103,7 +105,7 @@ function byName(objects: Iterable<KubeObject>): readonly string[] {
     .toSorted(inOrder);
 }
 
-/** Waits until the cache has what the server has, and checks that the listener was told the same, and nothing wrong. */
+/** Waits until the cache equals the server, and checks that the listener's calls led to the same state. */
 async function expectEqual({ server, cache, mirror, log, reflector }: Following): Promise<void> {
   await waitFor('the cache to equal the server', (see) => {
     see({ reached: cache.reached, version: server.version, trouble: reflector.trouble, log: log.slice(-3) });
@@ -167,7 +169,7 @@ describe('the reflector', () => {
     expect(following.mirror.changes).toBe(2);
   });
 
-  it('is as old as the last it heard', async () => {
+  it('has the age of its last data', async () => {
     let nowMs = 1000;
     const following = await follow({ now: () => nowMs });
     expect(following.reflector.ageMs).toBe(Number.POSITIVE_INFINITY);
@@ -215,7 +217,7 @@ describe('the reflector', () => {
       await following.stop();
       expect(following.cache.sizes.waits).toBe(0);
       await waitFor('the sockets to close', () => server.openConnections === 0);
-      // Not by waitFor, which has a timer itself. The timers of 60 s, of the back-off, would still be there.
+      // Not with waitFor, which has a timer itself. The timers of 60 s, of the back-off, would still exist.
       const deadline = performance.now() + 60_000;
       while (activeTimers() > timers && performance.now() < deadline) await new Promise(setImmediate);
       expect(activeTimers()).toBeLessThanOrEqual(timers);
@@ -294,7 +296,7 @@ describe('when a watch breaks', () => {
     server.fault = () => undefined;
     await expectEqual(following);
     expect(reflector.counts.lists).toBe(2);
-    // Four came; one went, one changed, one went and came as another. The one that was kept is not told again.
+    // Four appeared; one went away, one changed, one was recreated. The unchanged one is not reported again.
     expect(mirror.changes).toBe(4 + 4);
   });
 
@@ -327,7 +329,7 @@ describe('when a watch breaks', () => {
     await waitFor('the change', () => cache.size === 2);
   });
 
-  it('and somebody wants to be sure, it lists at once, whatever the watch has not said', async () => {
+  it('and relist is called, it lists at once, whatever the watch has not delivered', async () => {
     const following = await follow();
     await whenWatching(following);
     const { server, reflector, cache } = following;
@@ -365,7 +367,7 @@ describe('when a watch breaks', () => {
     await expect(reflector.relist()).rejects.toThrow('no longer kept up to date');
   });
 
-  it('because the server was restored from a backup, it believes the server', async () => {
+  it('because the server was restored from a backup, it accepts the older state', async () => {
     const following = await follow({ silenceMs: 50 });
     await whenWatching(following);
     const { server } = following;
@@ -423,7 +425,7 @@ describe('when a watch breaks', () => {
     nowMs += 30_000;
     expect(following.reflector.lastOutage).toEqual({ lastedMs: 20_000, endedMs: 30_000 });
 
-    // others go on with the pauses that they had come to
+    // other clients keep their present back-off
     following.server.watches[0]?.drop();
     await waitFor('another outage', () => following.reflector.lastOutage?.lastedMs === 50_000);
     following.server.put(path, { metadata: { name: 'later' } });
@@ -465,7 +467,7 @@ describe('when a watch breaks', () => {
     expect(log.at(-1)).toContain('"pauseMs":60000');
   });
 
-  it('at once each time without a word, it does not ask without pause', async () => {
+  it('at once each time without an event, it pauses between attempts', async () => {
     const server = await FakeApiServer.start();
     server.fault = (request) => (isWatch(request) ? { kind: 'answer', status: 200, body: '' } : undefined);
     const following = await follow({}, server);
@@ -523,7 +525,7 @@ describe('when a list breaks', () => {
 describe('H7: objects that are too large', () => {
   const large = new KubeError({ status: 0, message: 'the answer is longer than it may be', reason: 'AnswerTooLarge' });
 
-  /** A server of so many things, of which only so many fit into an answer. Those of `tooLarge` never do. */
+  /** A server with this many objects, of which only some fit into an answer. Those of `tooLarge` never do. */
   function serverOf(count: number, fitting: number, tooLarge: readonly string[] = []) {
     const asked: (number | undefined)[] = [];
     const all = Array.from({ length: count }, (_, index): Thing => {
@@ -637,7 +639,7 @@ describe('odd events', () => {
   });
 });
 
-/** One thing that happens to the server, to its objects or to the connection. */
+/** A change of the server, its objects or the connection. */
 type Happening =
   | { readonly kind: 'put' | 'remove' | 'remake'; readonly name: string }
   | { readonly kind: 'bookmark' | 'staleBookmark' | 'repeat' | 'compact' | 'tick' }
@@ -687,7 +689,7 @@ async function happen(what: Happening, server: FakeApiServer, past: string[]): P
   const watch = server.watches[0];
   switch (what.kind) {
     case 'put':
-      past.push(eventLine('MODIFIED', server.put(path, { metadata: { name: what.name } })));
+      past.push(eventLine('MODIFIED', server.put(path, { metadata: { name: what.name }, size: past.length })));
       return;
     case 'remove':
       server.remove(path, undefined, what.name);
@@ -744,7 +746,7 @@ describe('whatever happens, in whatever order', () => {
         await waitFor('the connections to close', () => following.server.openConnections === 0);
         running.splice(0);
       }),
-      // Each further run of a failure would wait for its deadline again.
+      // Repeating a failed run would wait for its deadline again.
       { numRuns: 60, endOnFailure: true },
     );
   });

@@ -20,6 +20,7 @@ import {
   type StaleInstance,
 } from '../../workflows/plan/refresh-environment.ts';
 import { inPlacePod } from '../support/in-place-pod.ts';
+import { aNode } from '../support/objects/node.ts';
 
 const follows = (name: string, image = 'docker.io/library/shop:1'): Container => ({
   name,
@@ -38,7 +39,7 @@ interface Setting {
   readonly recordedIds?: Readonly<Record<string, string>>;
 }
 
-/** A pod out of service, whose containers were started with `tier: silver` and are to have `tier: gold`. */
+/** A pod out of service, whose containers were started with `tier: silver` and should have `tier: gold`. */
 function pod(setting: Setting = {}): Pod {
   const { containers = [follows('app'), { name: 'logger', image: 'log:1' }], statuses = {}, gate = 'False' } = setting;
   const running = (name: string): Partial<ContainerStatus> => ({
@@ -126,7 +127,7 @@ describe('the containers with an old environment', () => {
     for (const startedFrom of ['shop:1', 'docker.io/library/shop:1']) {
       expect(namesOf(pod({ ...swapped, startedFrom, statuses: { app: old } }))).toEqual([]);
     }
-    // a kubelet whose hash we cannot compute: then the record of the update tells
+    // a kubelet whose hash cannot be computed: then the record of the update decides
     const recorded = { ...swapped, plainHash: 1, recordedIds: { app: 'id-1' } };
     expect(namesOf(pod({ ...recorded, statuses: { app: old } }))).toEqual([]);
     expect(namesOf(pod({ ...recorded, statuses: { app: { image, imageID: 'id-2' } } }))).toEqual(['app']);
@@ -225,11 +226,7 @@ describe('lookAtEnvironment', () => {
     pod: { namespace: 'shop', name: 'web-1', uid: 'u-1' },
     node: { name: 'node-1', uid: 'gone-node-1' },
   };
-  const node = {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'node-1', uid: 'n-1', resourceVersion: '1', creationTimestamp: '' },
-  };
+  const node = aNode({ metadata: { uid: 'n-1' } });
 
   function lookAt(live: Pod | KubeError) {
     const get = async (resource: { readonly kind: string }): Promise<KubeObject> => {

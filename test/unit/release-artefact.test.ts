@@ -77,7 +77,7 @@ interface Started {
   readonly argv: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Jest loads no modules from where releases are unpacked. */
+/** Jest cannot load modules from the folder of unpacked releases. */
 async function inOwnProcess(version: string): Promise<string> {
   const script = `
     import { releaseVersion } from './test/upgrade/artefact.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { newReporter } from '../../workflows/shared/reporter.ts';
 import { type Gate, newGate } from '../support/gate.ts';
 
-/** A reporter of texts whose writes end when the test lets them. */
+/** A reporter of strings whose writes end when the test says so. */
 function reporterOf(initial: string) {
   const writes: string[] = [];
   const gates: Gate[] = [];

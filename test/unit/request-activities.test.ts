@@ -13,18 +13,9 @@ import {
   sidecarTerminatedCondition,
 } from '../../api/core/well-known.ts';
 import type { StatusDelta } from '../../workflows/plan/recreate/report.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import {
-  conflict,
-  createdAt,
-  gatedPod,
-  operationFor,
-  originalId,
-  plainClient,
-  request,
-  type SeenCall,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { conflict, gatedPod, operationFor, originalId, request, unavailable } from '../support/recreate-requests.ts';
 
 const noon = '2026-01-01T12:00:00Z';
 
@@ -34,7 +25,7 @@ interface Setting {
   readonly meet?: (call: SeenCall) => void;
 }
 
-/** The activities on an API server that holds a request, its pod and its node. */
+/** The activities with an API server that has a request, its pod and its node. */
 function activitiesOn(setting: Setting = {}) {
   const { request: made = request(), pod = gatedPod(), meet } = setting;
   const cluster = new MemoryCluster();
@@ -42,7 +33,7 @@ function activitiesOn(setting: Setting = {}) {
   if (!('pod' in setting) || setting.pod) cluster.put(kubeResource.pods, pod);
   cluster.put(kubeResource.nodes, { metadata: { name: 'node-1', uid: 'uid-of-node-1' } });
   const calls: SeenCall[] = [];
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet?.(call);
     calls.push(call);
   });
@@ -54,8 +45,8 @@ function activitiesOn(setting: Setting = {}) {
     ref: operation.request,
     cluster,
     look: (skip = 0) => activities.lookAtRequest({ operation, skip }),
-    live: () => cluster.look(crr, made.metadata) as unknown as ContainerRecreateRequest | undefined,
-    livePod: () => cluster.look(kubeResource.pods, gatedPod().metadata) as unknown as Pod | undefined,
+    live: () => cluster.look<ContainerRecreateRequest>(crr, made.metadata),
+    livePod: () => cluster.look<Pod>(kubeResource.pods, gatedPod().metadata),
     reads: () => calls.filter(({ verb, plural }) => verb === 'get' && plural === crr.plural).length,
     writes: () => calls.filter(({ verb }) => verb !== 'get'),
     events: () => calls.filter(({ verb }) => verb === 'create').map(({ body }) => body as Event),
@@ -294,7 +285,7 @@ describe('reportRequest', () => {
     expect(live()?.status?.phase).toBe('Recreating');
   });
 
-  it('has nobody to tell when the request goes after it was seen, or another comes under its name', async () => {
+  it('writes nothing when the request is deleted after it was seen, or another one gets its name', async () => {
     for (const then of [undefined, request({ uid: 'younger' })]) {
       const { look, reportRequest, ref, cluster, live } = activitiesOn();
       await look();
@@ -305,7 +296,7 @@ describe('reportRequest', () => {
     }
   });
 
-  it('has nobody to tell when the request is gone or another stands under its name', async () => {
+  it('writes nothing when the request is gone or another one has its name', async () => {
     for (const made of [undefined, request({ uid: 'younger' })]) {
       const { reportRequest, writes } = activitiesOn({ request: made });
       await reportRequest({ request: operationFor(request()).request, delta: delta(ended) });
@@ -407,7 +398,7 @@ describe('takeOutOfService', () => {
 
   it('CRR-22: marks the beginning once, whoever comes twice', async () => {
     const { operation, cluster, writes } = activitiesOn();
-    const at = (iso: string) => requestActivities({ kube: plainClient(cluster), now: () => new Date(iso) });
+    const at = (iso: string) => requestActivities({ kube: cluster.client(), now: () => new Date(iso) });
     await at(noon).takeOutOfService(operation);
     expect(await at('2026-01-01T13:00:00Z').takeOutOfService(operation)).toEqual({ since: noon, isHeld: true });
     expect(writes()).toEqual([]);

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { recreateWait } from '../../api/container-recreate-request/texts.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
 import {
@@ -24,37 +25,30 @@ import {
 import { releaseDeadKeys } from '../../watcher/kinds/container-recreate-request/release.ts';
 import { podUidOf } from '../../watcher/kinds/container-recreate-request/request.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import {
-  cacheOf,
-  conflict,
-  createdAt,
-  gatedPod,
-  plainClient,
-  request,
-  type SeenCall,
-  unavailable,
-} from '../support/recreate-requests.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { aNode } from '../support/objects/node.ts';
+import { cacheOf, conflict, gatedPod, request, unavailable } from '../support/recreate-requests.ts';
 
 interface Setting {
   readonly requests: readonly ContainerRecreateRequest[];
   readonly pods?: readonly Pod[];
   /** Seconds since the requests were made. */
   readonly seconds?: number;
-  /** Why Temporal does not go on with the operation of the pod. */
+  /** Why Temporal does not continue the operation of the pod. */
   readonly trouble?: EngineTrouble;
-  /** IDs of operations that Temporal knows of in their present form. */
+  /** IDs of operations whose current inputs Temporal knows. */
   readonly sent?: readonly string[];
   readonly meet?: (call: SeenCall) => void;
   readonly commandFails?: boolean;
-  /** Whether the daemons report what runs. */
+  /** Whether the daemons report containers. */
   readonly gate?: boolean;
 }
 
 const workflowId = restartContainersId('pod-1');
 const stuck = engineStuck({ workflowId, temporalNamespace: 'default', wasBegunAnew: false });
 
-/** A watcher at one moment: what its caches hold is what the API server holds. */
+/** A watcher whose caches equal the API server. */
 function watcherAt({
   requests,
   pods = [gatedPod()],
@@ -68,10 +62,10 @@ function watcherAt({
   const cluster = new MemoryCluster();
   for (const each of requests) cluster.put(crr, each);
   for (const pod of pods) cluster.put(kubeResource.pods, pod);
-  const live = <T>(
+  const live = <T extends KubeObject>(
     resource: typeof crr | typeof kubeResource.pods,
     of: { metadata: { name: string; namespace?: string } },
-  ) => cluster.look(resource, of.metadata) as unknown as T;
+  ) => cluster.look<T>(resource, of.metadata) as T;
 
   const wanted: WantedOperation[] = [];
   const forgotten: string[] = [];
@@ -79,7 +73,7 @@ function watcherAt({
   const commands: (readonly [string, string, unknown])[] = [];
   const writes: SeenCall[] = [];
   const world: RequestPassDependencies = {
-    kube: plainClient(cluster, (call) => {
+    kube: cluster.client((call) => {
       meet?.(call);
       if (call.verb !== 'get') writes.push(call);
     }),
@@ -88,13 +82,7 @@ function watcherAt({
       requestIndexes,
     ),
     pods: cacheOf(pods.map((pod) => live<Pod>(kubeResource.pods, pod))),
-    nodes: cacheOf([
-      {
-        apiVersion: 'v1',
-        kind: 'Node',
-        metadata: { name: 'node-1', uid: 'uid-of-node-1', resourceVersion: '1', creationTimestamp: createdAt },
-      },
-    ]),
+    nodes: cacheOf([aNode()]),
     starter: {
       trouble: (id) => (id === workflowId ? trouble : undefined),
       want: (operation) => void wanted.push(operation),
@@ -117,9 +105,8 @@ function watcherAt({
     commands,
     writes,
     pass: () => passOverRequests('pod-1', world),
-    read: (name: string) =>
-      cluster.look(crr, { namespace: 'shop', name }) as unknown as ContainerRecreateRequest | undefined,
-    pod: () => cluster.look(kubeResource.pods, { namespace: 'shop', name: 'web' }) as unknown as Pod,
+    read: (name: string) => cluster.look<ContainerRecreateRequest>(crr, { namespace: 'shop', name }),
+    pod: () => cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name: 'web' }) as Pod,
   };
 }
 
@@ -143,7 +130,7 @@ function gateOf(pod: Pod) {
   return pod.status?.conditions?.find(({ type }) => type === podReadinessGate);
 }
 
-/** A request of a caller that admission did not know. */
+/** A request from a client that admission did not authenticate. */
 function unfilled(name: string, containers: readonly string[]): ContainerRecreateRequest {
   return request({ name, spec: { containers: containers.map((container) => ({ name: container })) } });
 }
@@ -379,7 +366,7 @@ describe('those who wait', () => {
     expect(read('crr-c')?.status).toMatchObject({ phase: 'Recreating', waitingFor: { blockedBy: ['crr/crr-b'] } });
   });
 
-  it('take a conflict for news that is on its way', async () => {
+  it('ignore a conflict, since the watch event of the change will follow', async () => {
     const { pass } = watcherAt({
       requests: behind,
       meet: ({ verb }) => {

@@ -13,7 +13,7 @@ let dist: string;
 let before: string | undefined;
 let bundles: readonly string[];
 
-/** Folders of other sources, the first one used last; and one that a process which was killed has left. */
+/** Folders of other sources, the first one used last; and one that a killed process has left. */
 const others = Array.from({ length: 6 }, (_, index) => `roles-${index}`);
 const abandoned = 'roles-7.part';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { groupedFiles, groupsIn } from '../runner/groups.ts';
 
-// put together, so that this file is not taken for one of them
+// concatenated, so that this file does not count as one of them
 const alone = `describe${'Alone'}`;
 const together = `describe${'Together'}`;
 

@@ -7,7 +7,7 @@ const done: PullResult = { kind: 'succeeded', imageId: 'a@1', pulled: true };
 const refused: PullResult = { kind: 'failed', failure: 'authentication', final: true, message: '401' };
 const cancelled: PullResult = { kind: 'failed', failure: 'cancelled', final: false, message: 'abandoned' };
 
-/** Pulls that end when they are told to. */
+/** Pulls that the test ends. */
 class Played {
   readonly begun: { readonly end: (result?: PullResult) => void; readonly signal: AbortSignal }[] = [];
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { pino } from 'pino';
 import { shutdownOnSignals } from '../../workers/shutdown.ts';
 
-/** A process that signals can be sent to and that remembers how it exited. */
+/** A process that receives signals and records its exit code. */
 function fakeProcess() {
   const emitter = new EventEmitter();
   const exits: (number | string | null | undefined)[] = [];

@@ -8,9 +8,10 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { terminationMark } from '../../api/job-sidecar-termination.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { payloadBytes } from '../../workflows/plan/text-size.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
 import { type JobPod, jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { MemoryCluster } from '../support/memory-kube-client.ts';
-import { conflict, createdAt, plainClient, type SeenCall, unavailable } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { conflict, unavailable } from '../support/recreate-requests.ts';
 
 const ref = { namespace: 'shop', name: 'job-1', uid: 'pod-1' };
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;
@@ -28,7 +29,7 @@ function on(
   if (request) cluster.put(crr, request);
   const calls: SeenCall[] = [];
   let meet: (call: SeenCall) => void = () => undefined;
-  const kube = plainClient(cluster, (call) => {
+  const kube = cluster.client((call) => {
     meet(call);
     calls.push(call);
   });
@@ -38,8 +39,8 @@ function on(
     meeting: (hook: typeof meet) => {
       meet = hook;
     },
-    pod: () => cluster.look(kubeResource.pods, ref) as unknown as Pod,
-    request: () => cluster.look(crr, requestName) as unknown as ContainerRecreateRequest | undefined,
+    pod: () => cluster.look<Pod>(kubeResource.pods, ref) as Pod,
+    request: () => cluster.look<ContainerRecreateRequest>(crr, requestName),
     writes: () =>
       calls
         .filter(({ verb, plural }) => verb !== 'get' && plural !== 'events')
@@ -166,7 +167,7 @@ describe('endSidecars', () => {
       conditions: [ready, { type: 'SidecarTerminated', status: 'True', message: 'Terminated by Sidecar Terminator' }],
     });
     expect(context.pod().status?.conditions?.[1]).not.toHaveProperty('reason');
-    // without it the kubelet would not look, and set the phase back
+    // without it the kubelet would not sync the pod, and would reset the phase
     expect(context.pod().metadata.annotations).toEqual({ 'windlass.io/sidecars-left-behind': createdAt });
     expect(context.writes()).toEqual(['patch pods']);
   });

@@ -2,11 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
-import { passOverSidecars } from '../../watcher/kinds/pod/job-sidecar-termination.ts';
+import { passOverSidecars } from '../../watcher/kinds/pod/job-sidecar-termination/pass.ts';
 import type { WantedOperation } from '../../watcher/starter.ts';
 import { trimPod } from '../../watcher/trim.ts';
 import { jobPod, stoppedStatus, stopRequest } from '../support/job-pod.ts';
-import { cacheOf, createdAt } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { cacheOf } from '../support/recreate-requests.ts';
 
 const workflowId = 'terminate-sidecars/pod-1';
 const due = { marks: { main: 'main', proxy: 'sidecar' }, now: { main: { exitCode: 0 } } } as const;

@@ -34,14 +34,14 @@ function wanted(overrides: Partial<WantedOperation> = {}): WantedOperation {
 /** How Temporal behaves: it answers, it fails, or it does not answer until the gate opens. */
 type Behaviour = 'answers' | 'fails' | Gate;
 
-/** A Temporal that writes down what it is asked. */
+/** A Temporal client that records its calls. */
 class FakeTemporal {
   readonly starts: { readonly type: string; readonly options: Record<string, unknown> }[] = [];
   readonly signals: (readonly [string, string, unknown])[] = [];
   readonly terminated: (readonly [string, string | undefined, string])[] = [];
   readonly running = new Set<string>();
   behaviour: Behaviour = 'answers';
-  /** Of the visibility store alone. */
+  /** Only of the visibility store. */
   visibility: 'answers' | 'fails' = 'answers';
   lists = 0;
 
@@ -355,7 +355,7 @@ describe('Starter', () => {
     expect(temporal.signals).toEqual([]);
     for (let look = 0; look < 5; look++) {
       await starter.restartMissing('restartContainers');
-      // a look for another type finds others
+      // a look for another type finds other operations
       temporal.running.delete('restart-containers/stray');
       await starter.restartMissing('pullImages');
       temporal.running.add('restart-containers/stray');
@@ -382,7 +382,7 @@ describe('Starter', () => {
         signal: changedSignal,
         memo: { name: 'crr-a', build: 'test', begunAnew: 'test' },
       });
-      // the memo is that of this beginning alone
+      // only this start has the memo
       starter.want(wanted({ inputs: 'second' }));
       await elapse();
       expect(temporal.starts[2]?.options.memo).not.toHaveProperty('begunAnew');
@@ -405,7 +405,7 @@ describe('Starter', () => {
       expect(temporal.starts).toHaveLength(2);
     });
 
-    it('that was being told of a change at that moment', async () => {
+    it('that was being signalled at that moment', async () => {
       const { temporal, starter, gate } = await startingBehindGate();
       starter.beginAnew(again);
       gate.open();
@@ -469,7 +469,7 @@ describe('Starter', () => {
     expect([starter.trouble('a'), starter.trouble('b')]).toEqual([engineSilent, engineSilent]);
   });
 
-  it('tells an operation that runs, and bears that there is none', async () => {
+  it('signals a running operation, and does nothing when there is none', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
     await starter.tell('restart-containers/pod-1', { withdrawn: true });
@@ -484,7 +484,7 @@ describe('Starter', () => {
     expect(silence).toEqual([true]);
   });
 
-  it('hears of a silence though there is nothing to tell, and not of one in which it did not lead', async () => {
+  it('detects silence by probes when there is nothing to send, and none while it does not lead', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
     temporal.behaviour = newGate();

@@ -180,7 +180,7 @@ describe('StuckRuns', () => {
   it('believes an operation that writes over EngineStuck, until the next look', async () => {
     const { runs, pass, count } = stuckRuns();
     await pass(0, run());
-    // what stood there before it was said
+    // the reason from before it was reported
     expect(runs.trouble(workflowId, 'Stopping')?.reason).toBe('EngineStuck');
     expect(runs.trouble(workflowId, '')?.reason).toBe('EngineStuck');
     expect(runs.trouble(workflowId, 'EngineStuck')?.reason).toBe('EngineStuck');

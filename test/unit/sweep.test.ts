@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Sweeper } from '../../workers/sweep.ts';
 
-/** Plays how long the event loop works between one look and the next; tells after which looks garbage was collected. */
+/** Simulates the activity of the event loop between looks; returns after which looks garbage was collected. */
 function sweeps(work: readonly number[]): readonly number[] {
   let activeMs = 0;
   const after: number[] = [];
   let look = 0;
   const collect = () => {
     after.push(look);
-    activeMs += 50; // collecting is work, too
+    activeMs += 50; // collecting is activity, too
   };
   const sweeper = new Sweeper({ activeMs: () => activeMs, collect });
   for (const ms of work) {

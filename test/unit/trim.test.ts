@@ -3,7 +3,8 @@ import { barrierEnv } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
 import { trimOf, trimPod } from '../../watcher/trim.ts';
-import { createdAt, gatedPod } from '../support/recreate-requests.ts';
+import { createdAt } from '../support/objects/metadata.ts';
+import { gatedPod } from '../support/recreate-requests.ts';
 
 const ready = { type: 'Ready', status: 'False' };
 
@@ -114,7 +115,7 @@ describe('trimPod', () => {
     expect(ended.spec).not.toHaveProperty('nodeName');
   });
 
-  it('says no more of a pod without the gate than that it is there, or goes', () => {
+  it('keeps only the identity and the deletion of a pod without the gate', () => {
     const plain = trimPod(
       gatedPod({
         metadata: { deletionTimestamp: createdAt },

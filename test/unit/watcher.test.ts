@@ -7,7 +7,7 @@ import type { Term } from '../../kube/leader.ts';
 import type { ControllerContext, ControllerOf } from '../../watcher/controller.ts';
 import { Watcher, type WatcherDependencies } from '../../watcher/watcher.ts';
 import { createMetrics } from '../../workers/metrics.ts';
-import { FakeApiServer, refusal } from '../support/fake-api-server.ts';
+import { FakeApiServer, refusal } from '../support/fake-api/fake-api-server.ts';
 import { waitFor } from '../support/wait.ts';
 
 function resource(plural: string): Resource {
@@ -30,7 +30,7 @@ function newTerm(): TestTerm {
   return { isLeading: () => !lost.signal.aborted, lost: lost.signal, end: () => lost.abort(new Error('lost')) };
 }
 
-/** Looks at one resource, and does to each object what it is given. */
+/** A controller of one resource that runs this function for each object. */
 function controllerOf(of: Resource, pass: (uid: string, context: ControllerContext) => Promise<void>): ControllerOf {
   return (context) => {
     const cache = context.cache(of);
@@ -161,7 +161,7 @@ describe('the watcher', () => {
     await waitFor('the end of the term', async () => (await stuckNow()).length === 0);
   });
 
-  it('M3: leaves the lease to others while it can list nothing, also with a controller that needs nothing', async () => {
+  it('M3: gives up the lease while it can list nothing, even with a controller that needs nothing', async () => {
     const { server, watcher } = await watcherOf([
       controllerOf(apples, async () => undefined),
       () => ({ wantAll: () => undefined }),

@@ -79,9 +79,9 @@ interface Ask {
   readonly path?: string;
   readonly body?: string | Buffer;
   readonly ca?: string;
-  /** What the caller shows of itself. */
+  /** The client certificate. */
   readonly client?: KeyPairPem;
-  /** From which of the machine's own addresses it calls. */
+  /** The local address of the client. */
   readonly from?: string;
 }
 
@@ -107,7 +107,7 @@ function ask(
   });
 }
 
-/** A connection on which a test writes HTTP by hand; everything that comes back is kept. */
+/** A connection for handwritten HTTP, which records everything that it receives. */
 async function dial({ address }: Served): Promise<{ socket: TLSSocket; heard: () => string; closed: () => boolean }> {
   const socket = connect({ host: '127.0.0.1', port: address.port, ca: bundle, servername: 'localhost' });
   let text = '';
@@ -137,7 +137,7 @@ describe('the admission server', () => {
     expect([reply.status, reply.text]).toEqual([200, 'ok']);
   });
 
-  it('is not believed by somebody who trusts another authority', async () => {
+  it('is not trusted by a client that trusts another CA', async () => {
     const other = await newCertificates();
     await expect(ask(await serve(), { ca: other.bundle })).rejects.toThrow('unable to verify');
   });
@@ -227,7 +227,7 @@ describe('the admission server', () => {
     await waitFor('the server to hang up', () => silent.closed());
   });
 
-  it('hangs up on clients that are slow with headers, with the body or with the handshake', async () => {
+  it('disconnects clients that are slow with headers, with the body or with the handshake', async () => {
     const served = await serve(undefined, { headersMs: 200, requestMs: 400, handshakeMs: 200 });
     const headers = await dial(served);
     headers.socket.write('POST /echo HTTP/1.1\r\nHost:');

@@ -40,7 +40,7 @@ import {
 } from './server/server.ts';
 import { Upkeep } from './server/upkeep.ts';
 
-/** Admission and conversion, put together. Everything that it needs from outside comes in here. */
+/** The admission and conversion webhooks as a whole, with all their dependencies as options. */
 
 export interface AdmissionOptions {
   readonly client: KubeClient;
@@ -48,7 +48,7 @@ export interface AdmissionOptions {
   /** The namespace of the Secret and the Service. */
   readonly podNamespace: string;
   readonly webhook: {
-    /** Absent: the API server goes through the Service. An IP address is also the one to listen on. */
+    /** Absent: the API server uses the Service. An IP address is also the address to listen on. */
     readonly host?: string;
     readonly port: number;
     readonly secretName: string;
@@ -58,31 +58,34 @@ export interface AdmissionOptions {
     readonly initializeTimeoutSeconds: number;
   };
   /**
-   * PEM text of the authorities of callers. Absent: whoever reaches the port is answered, so answers tell of a pod only its
-   * UID and its node.
+   * PEM of the authorities of client certificates. Absent: every client is answered, so an answer contains only the UID
+   * and the node of a pod.
    */
   readonly clientCa?: string;
   readonly log: Logger;
   readonly observe?: (path: string, outcome: Outcome, seconds: number) => void;
-  /** Told of each deletion that protection has refused. */
+  /** Called for each deletion that protection has rejected. */
   readonly onDeletionRefused?: (refused: RefusedDeletion) => void;
   readonly limits?: Partial<ServerLimits>;
-  /** Told of each watch that is followed, and of how long ago it was heard last. */
+  /** Called for each watch, to report its age. */
   readonly trackReflector?: FollowOptions['trackReflector'];
-  /** Milliseconds since 1970, by which certificates are judged; the machine's clock unless given. */
+  /** Milliseconds since 1970, for the validity of certificates; the machine's clock by default. */
   readonly now?: () => number;
 }
 
 export interface Admission {
-  /** Resolves when the API server knows how to reach admission and it answers; rejects when that took too long. */
+  /** Resolves when the registrations are written and admission answers; rejects after a deadline. */
   readonly ready: Promise<void>;
-  /** Throws unless the API server knows how to reach admission, and a request of our own to it succeeds (FG-15). */
+  /** Throws unless the registrations are written and our own request to admission succeeds (FG-15). */
   checkReady(signal: AbortSignal): Promise<void>;
-  /** Lets requests finish; by Service it first goes on for a moment, as the API server may still be sent here. */
+  /**
+   * Waits for requests in flight; behind a Service it first continues for a moment, as the API server may still send
+   * requests here.
+   */
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** Starts to serve admission and to keep its certificates and registrations. */
+/** Starts to serve admission, and to maintain its certificates and registrations. */
 export function startAdmission(options: AdmissionOptions): Admission {
   const { client, webhook, featureGates, log, trackReflector, now = Date.now } = options;
   const markers = featureGates.EnablePodProbeMarkerOnServerless
@@ -119,7 +122,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
   const watching = { client, log, onChange: () => upkeep.wake(), ...(trackReflector && { trackReflector }) };
   const objects = new FollowedObjects(watching);
   const registrations = followRegistrations(objects);
-  // Only that it has changed is of interest; keys of certificates do not belong into a cache.
+  // Only the change itself matters; private keys do not belong in a cache.
   objects.follow<KubeObject>(
     kubeResource.secrets,
     { namespace: options.podNamespace, name: webhook.secretName },
@@ -149,7 +152,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
   };
 }
 
-/** The two configurations and the CRDs of every kind that is converted. */
+/** The two webhook configurations, and the CRD of every kind that is converted. */
 function followRegistrations(objects: FollowedObjects): readonly Registration[] {
   const configurations: readonly (readonly [resource: Resource, name: string])[] = [
     [kubeResource.mutatingWebhookConfigurations, installation.mutatingWebhookConfiguration],
@@ -185,7 +188,7 @@ async function serveRoutes(
   return { server, address };
 }
 
-/** Logs each path once that somebody has registered and that would be answered by 404. */
+/** Logs once each registered path that would be answered by 404. */
 function unknownPathReporter(
   routes: AdmissionServerOptions['routes'],
   log: Logger,
@@ -200,7 +203,7 @@ function unknownPathReporter(
   };
 }
 
-/** How long kube-proxy takes, about, to hear that this process is no longer ready. */
+/** About how long kube-proxy takes to remove an endpoint that is no longer ready. */
 const lingerMs = 2_000;
 
 function addressOf({ webhook, podNamespace }: AdmissionOptions, listening?: AddressInfo): AdmissionAddress {
@@ -234,7 +237,7 @@ function keeperOf({
   });
 }
 
-/** What reviews need, and what is logged of them. */
+/** Dependencies of reviews, and what is logged about them. */
 function servedRoutes(
   { client, featureGates, log, clientCa, podNamespace, onDeletionRefused }: AdmissionOptions,
   markers: FollowedMarkers | undefined,
@@ -271,7 +274,7 @@ function servedRoutes(
   );
 }
 
-/** Asks again and again until the check passes; rejects with its last complaint after the time given. */
+/** Repeats the check until it passes; rejects with its last error after this time. */
 async function untilReady(ms: number, check: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const endsAtMs = performance.now() + ms;
   for (;;) {
@@ -290,7 +293,7 @@ async function untilReady(ms: number, check: (signal: AbortSignal) => Promise<vo
 const checkMs = 5_000;
 const checkPauseMs = 100;
 
-/** Asks our own /healthz as the API server would reach us, trusting only what the API server was told to trust. */
+/** Calls our own /healthz the way the API server would, trusting only the CA bundle that the API server was given. */
 export async function askHealth(address: AddressInfo, bundle: string, signal: AbortSignal): Promise<void> {
   const everywhere = address.address === '::' || address.address === '0.0.0.0';
   const host = everywhere ? 'localhost' : address.address;
@@ -311,7 +314,7 @@ function withoutManagedFields<T extends KubeObject>(object: T): T {
   return { ...object, metadata: { ...object.metadata, managedFields: undefined, annotations: undefined } };
 }
 
-/** Schemas are large, and nothing here reads them. */
+/** Schemas are large, and are not read here. */
 function conversionAlone(definition: CustomResourceDefinition): CustomResourceDefinition {
   const { conversion } = definition.spec;
   return { ...metadataAlone(definition), spec: { ...(conversion && { conversion }) } };

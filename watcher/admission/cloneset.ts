@@ -24,11 +24,11 @@ export interface CloneSetJudge {
   readonly gates: ProtectionGates;
   readonly lookUps: Pick<LookUps, 'pod'>;
   readonly trials: PodTrials;
-  /** Judges deletions: `reviewDeletion` of the kind. */
+  /** The review of deletions: `reviewDeletion` of the kind. */
   readonly deletion: Review;
 }
 
-/** Fills the defaults into sets. Objects stay in the version in which they came. */
+/** Sets defaults in CloneSets. Objects stay in the version of the request. */
 export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
   return (request) => {
     switch (request.operation) {
@@ -47,7 +47,7 @@ export function reviewCloneSetDefaults(gates: DefaultingGates): Review {
   };
 }
 
-/** Checks new and changed sets, and keeps protected ones from being deleted. */
+/** Validates new and changed CloneSets, and rejects the deletion of protected ones. */
 export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJudge): Review {
   return async (request, signal) => {
     switch (request.operation) {
@@ -71,7 +71,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
         throw new MalformedBody('request.object is not a CloneSet of apps.kruise.io');
       if (isBeingDeleted(request)) return { kind: 'allowed' };
       const seen = before === undefined ? validateCloneSet(after) : validateCloneSetUpdate(before, after);
-      // The API server takes more than ten seconds to try a pod of 20,000 volumes.
+      // The API server needs more than ten seconds for a dry run of a pod with 20,000 volumes.
       const isTooLarge = seen.length > 0 && cloneSetLimitProblems(after, before).length > 0;
       if (isTooLarge) return { kind: 'refused', code: 422, errors: seen };
       const [named, tried] = await Promise.all([
@@ -87,7 +87,7 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
     async function namedPods(namespace: string, after: JsonObject, before: JsonObject | undefined) {
       const names = newlyNamedPods(after, before);
       const problems: FieldError[] = [];
-      // One after the other: a list of thousands must not take all connections for itself.
+      // One after the other: a list of thousands must not occupy all connections.
       for (const name of names) {
         const problem = namedPodProblem(after, name, await lookUps.pod(namespace, name, signal));
         if (problem !== undefined) problems.push(problem);
@@ -111,5 +111,5 @@ export function reviewCloneSet({ gates, lookUps, trials, deletion }: CloneSetJud
   };
 }
 
-/** So many names are enough to see what is wrong. */
+/** The number of names that a message lists. */
 const reportedPods = 10;

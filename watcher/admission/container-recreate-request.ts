@@ -12,15 +12,20 @@ import type { LookUps } from './review/look-ups.ts';
 import { type AdmissionRequest, isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-/** Who is told what about pods. */
+/** Who may receive details of pods. */
 export interface RecreateTrust {
-  /** Only the API server gets an answer. Without it an answer tells of a pod its UID and its node, and the watcher does the rest. */
+  /**
+   * Whether only the API server gets an answer. Otherwise an answer contains only the UID and the node of a pod, and
+   * the watcher fills in the rest.
+   */
   readonly knowsCaller: boolean;
-  /** The namespace of the suite's own ServiceAccounts, which may fill in a request after its creation. */
+  /** The namespace of Windlass's own ServiceAccounts, which may fill in a request after its creation. */
   readonly suiteNamespace: string;
 }
 
-/** Fills in and checks new requests, and keeps their spec as it is. Objects stay in the version in which they came. */
+/**
+ * Fills in and validates new requests, and rejects changes of their spec. Objects stay in the version of the request.
+ */
 export function reviewRecreateRequest(gates: FeatureGates, lookUps: LookUps, trust: RecreateTrust): Review {
   return async (request, signal) => {
     const object = objectOf(request);
@@ -60,8 +65,9 @@ async function admit(
 }
 
 /**
- * Applying the same manifest again must do nothing, but a client that merges lists as a whole then leaves out what
- * admission has filled in. It is put back before anything is compared; whatever differs after that was changed.
+ * Applying the same manifest again must change nothing, but a client that replaces lists as a whole leaves out what
+ * admission has filled in. Those fields are restored before the comparison; any other difference is a change by the
+ * user.
  */
 function update(before: JsonObject, after: JsonObject, mayFill: boolean): Verdict {
   const object = withFilledFields(before, after);

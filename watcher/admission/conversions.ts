@@ -15,10 +15,10 @@ export const conversionsOfKinds: PerKind<Conversion> = {
   ImageListPullJob: { resource: imageListPullJobs, convert: relabelled },
   ImagePullJob: { resource: imagePullJobs, convert: relabelled },
   NodeImage: { resource: nodeImages, convert: relabelled },
-  // These have one version.
+  // These have a single version.
   PodProbeMarker: 'none',
   NodePodProbe: 'none',
 };
 
-/** Every conversion. The CRDs of these kinds name the path `/convert`. */
+/** All conversions. The CRDs of these kinds name the path `/convert`. */
 export const conversions: readonly Conversion[] = partsOf(conversionsOfKinds);

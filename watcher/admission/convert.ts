@@ -3,20 +3,20 @@ import type { Converted } from '../../api/core/converted.ts';
 import type { Resource } from '../../api/core/meta.ts';
 import { type Answer, isTooDeep, MalformedBody, type Route } from './server/server.ts';
 
-/** A kind whose versions Windlass converts into each other. */
+/** A kind with several versions that Windlass converts. */
 export interface Conversion {
   readonly resource: Resource;
-  /** The object in that version; undefined where one of the two versions is not ours. */
+  /** The object in that version; undefined where one of the two versions is unknown. */
   readonly convert: (object: JsonObject, apiVersion: string) => Converted | undefined;
 }
 
 const versions: readonly unknown[] = ['apiextensions.k8s.io/v1', 'apiextensions.k8s.io/v1beta1'];
-/** A list that fails names this many of its objects; the message ends up in the user's terminal. */
+/** The number of objects that the error message of a list names; the message appears in the user's terminal. */
 const namedFailures = 10;
 
 /**
- * Answers ConversionReviews. The API server takes all objects of a review or none, so one that cannot be converted
- * fails the review; the message then says for each such object which it is and why.
+ * Answers ConversionReviews. The API server accepts all objects of a review or none, so an object that cannot be
+ * converted fails the review; the message names each such object and the reason.
  */
 export function conversionRoute(conversions: readonly Conversion[], onWarning?: (warning: string) => void): Route {
   return (body) => {
@@ -39,7 +39,7 @@ export function conversionRoute(conversions: readonly Conversion[], onWarning?: 
   };
 }
 
-/** The converted object, or why there is none. */
+/** The converted object, or the reason why there is none. */
 function convertOne(conversions: readonly Conversion[], object: unknown, desired: string): Converted | string {
   if (!isJsonObject(object)) return 'it is not an object';
   if (object.apiVersion === desired) return { object, warnings: [] };

@@ -15,28 +15,28 @@ import {
 import type { Dependants } from './review/dependants.ts';
 import type { AdmissionRequest, Review, Verdict } from './review/review.ts';
 
-/** What judging deletions takes, the same for every kind. */
+/** Dependencies of reviews of deletions, the same for every kind. */
 export interface DeletionProtection {
   readonly gates: ProtectionGates;
   readonly dependants: Dependants;
-  /** Called at each refusal, also of a dry run. */
+  /** Called for each rejection, including those of dry runs. */
   readonly onRefused?: (refused: RefusedDeletion) => void;
-  /** How long everything that is read for one deletion may take. Absent: 8 s, as the API server waits for 10 s. */
+  /** The time limit of all reads for one deletion. Absent: 8 s, as the API server waits for 10 s. */
   readonly readMs?: number;
 }
 
-/** A deletion that was refused, as it is logged and counted. */
+/** A rejected deletion, for log and metrics. */
 export interface RefusedDeletion {
   readonly kind: ProtectedKind;
   readonly reason: DeletionRefusal['reason'];
-  /** Empty for objects of the cluster. */
+  /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
   readonly username: string;
   readonly dryRun: boolean;
 }
 
-/** Keeps protected objects of a kind from being deleted. Every other request about them passes (DP-1). */
+/** Rejects the deletion of protected objects of a kind. Every other request passes (DP-1). */
 export function reviewDeletion(
   kind: ProtectedKind,
   { gates, dependants, onRefused, readMs = usualReadMs }: DeletionProtection,
@@ -52,7 +52,7 @@ export function reviewDeletion(
   async function judgeWithDependants(object: JsonObject, asked: AbortSignal): Promise<Decided> {
     const judgement = judgeDeletion(kind, object, gates);
     if (judgement.kind !== 'undecided') return judgement;
-    // Earlier than the review itself: the answer then says what took too long.
+    // Before the deadline of the review itself, so that the answer says what took too long.
     const late = new Error(`no answer within ${readMs / 1000} s`);
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(late), readMs);
@@ -124,8 +124,9 @@ function verdictOf(judgement: Decided): Verdict {
 }
 
 /**
- * Whether the review is about the stored object. Without a client CA anybody who reaches the port may make up a review, and
- * must not learn what a namespace holds, or have lists made: the UID is known only to who may read the object.
+ * Whether the review is about the stored object. Without a client CA anybody who reaches the port can send a made-up
+ * review, which must not reveal the content of a namespace or trigger list calls: only clients that may read the object
+ * know its UID.
  */
 function isSame(object: JsonObject, stored: object | undefined): stored is JsonObject {
   if (!isJsonObject(stored)) return false;
@@ -138,7 +139,7 @@ function unknownObject({ kind }: ProtectedKind, name: string): string {
   return `the API server has no ${kind} "${name}" with the UID and the label of the review`;
 }
 
-/** Of the object: a review of `deletecollection` names none. */
+/** The name in the object: a review of `deletecollection` has none. */
 function nameOf(object: JsonObject): string {
   const { name } = objectOr(object.metadata);
   return typeof name === 'string' ? name : '';

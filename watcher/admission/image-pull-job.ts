@@ -10,20 +10,20 @@ import { MalformedBody } from './server/server.ts';
 
 type Gates = Pick<FeatureGates, 'KruiseDaemon' | 'ImagePullJobGate'>;
 
-/** Fills in and checks jobs. Objects stay in the version in which they came. */
+/** Fills in and validates jobs. Objects stay in the version of the request. */
 export function reviewImagePullJob(gates: Gates): Review {
   return (request) =>
     review(request, gates, (before, after) => {
       const object = defaultPullJob(after, before === undefined);
       const fixed = before === undefined ? [] : validatePullJobUpdate(before, object);
       const problems = validatePullJob(object, before);
-      // what cannot be changed is forbidden, whatever is bad besides
+      // a change of an immutable field is forbidden, whatever else is invalid
       if (fixed.length > 0) return { kind: 'refused', code: 403, errors: [...fixed, ...problems] };
       return verdictOf(object, problems);
     });
 }
 
-/** Fills in and checks lists. */
+/** Fills in and validates lists. */
 export function reviewImageListPullJob(gates: Gates): Review {
   return (request) =>
     review(request, gates, (before, after) => {
@@ -44,7 +44,7 @@ function review(
       if (servedVersion(object, nodeImages) === undefined) {
         throw new MalformedBody(`request.object is not a ${request.kind.kind} of apps.kruise.io`);
       }
-      // on its way out it only loses its finalizer, which must be possible with the gate off, too
+      // an object being deleted only loses its finalizer, which must be possible with the gate off, too
       if (isBeingDeleted(request)) return { kind: 'allowed' };
       const off = (['KruiseDaemon', 'ImagePullJobGate'] as const).find((gate) => !gates[gate]);
       if (off !== undefined) return refusedByGate(off);

@@ -6,7 +6,7 @@ import { validateNodeImage } from '../../api/node-image/validate.ts';
 import { isBeingDeleted, objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-/** Fills in and checks NodeImages that people write; the watcher's own are not sent here. */
+/** Fills in and validates NodeImages that people write; the watcher's own writes are not sent here. */
 export function reviewNodeImage(gates: Pick<FeatureGates, 'KruiseDaemon'>, now: () => number = Date.now): Review {
   return (request) => {
     switch (request.operation) {

@@ -3,7 +3,7 @@ import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/
 import { isBeingDeleted, objectOf, type Review, type Verdict } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-/** Checks new and changed markers. Without the feature there are no new ones, and none is changed (FG-4). */
+/** Validates new and changed markers. With the gate off both are rejected (FG-4). */
 export function reviewPodProbeMarker(gates: Pick<FeatureGates, 'PodProbeMarkerGate' | 'KruiseDaemon'>): Review {
   return (request): Verdict => {
     if (request.operation !== 'CREATE' && request.operation !== 'UPDATE') return { kind: 'allowed' };

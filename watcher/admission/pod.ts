@@ -20,18 +20,18 @@ import { ChainRefused, type ChainStep, runChain } from './review/chain.ts';
 import { objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
 
-/** What the steps of the pod chain may know besides the pod. */
+/** What the steps of the pod chain need besides the pod. */
 export interface PodSurroundings {
   readonly gates: FeatureGates;
-  /** Of the request: a new pod does not carry it yet. */
+  /** The request's namespace: a new pod does not contain it yet. */
   readonly namespace: string;
-  /** The markers of a namespace. Asked only with gate EnablePodProbeMarkerOnServerless. */
+  /** The markers of a namespace. Used only with gate EnablePodProbeMarkerOnServerless. */
   readonly markers: (namespace: string) => readonly PodProbeMarker[] | Promise<readonly PodProbeMarker[]>;
-  /** A name for a pod that has only the beginning of one; another each time. */
+  /** Generates a name for a pod with only a name prefix; a different one each time. */
   readonly newName: (generateName: string) => string;
 }
 
-/** Everything that a new pod goes through, in the one order that there is (FG-12). */
+/** The steps for a new pod, in their fixed order (FG-12). */
 export const podChain: readonly ChainStep<PodSurroundings>[] = [
   { name: 'readiness gate', change: withReadinessGate },
   { name: 'container launch priority', change: withLaunchBarriers },
@@ -39,7 +39,7 @@ export const podChain: readonly ChainStep<PodSurroundings>[] = [
   { name: 'serverless probes', change: withProbesForProviders },
 ];
 
-/** Sends new pods through the chain. With gate PodWebhook off they pass as they are (FG-11). */
+/** Runs new pods through the chain. With gate PodWebhook off they are not changed (FG-11). */
 export function reviewPod(
   gates: FeatureGates,
   steps: readonly ChainStep<PodSurroundings>[] = podChain,
@@ -53,14 +53,14 @@ export function reviewPod(
     try {
       return { kind: 'allowed', object: await runChain(steps, pod, surroundings) };
     } catch (error) {
-      // What asks for something that cannot be done is told so; it would not be carried out if it passed.
+      // A pod whose request cannot be fulfilled is rejected: accepted, it would be ignored.
       if (error instanceof ChainRefused) return { kind: 'refused', code: 422, errors: error.errors };
       throw error;
     }
   };
 }
 
-/** What the API server makes of `generateName`: room for five characters that spell no words. */
+/** Like the API server's names for `generateName`: five random characters that form no words. */
 function generatedName(generateName: string): string {
   const suffix = Array.from({ length: 5 }, () => nameLetters[randomInt(nameLetters.length)]);
   return `${generateName.slice(0, 58)}${suffix.join('')}`;
@@ -68,7 +68,7 @@ function generatedName(generateName: string): string {
 
 const nameLetters = 'bcdfghjklmnpqrstvwxz2456789';
 
-/** Appends the gate that operations take a pod out of service with (PRG-1). */
+/** Adds the readiness gate by which operations take a pod out of service (PRG-1). */
 export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
   const seen = readPod(pod);
   if (!needsReadinessGate(seen, gates)) return pod;
@@ -80,9 +80,9 @@ export function withReadinessGate(pod: JsonObject, { gates }: PodSurroundings): 
 }
 
 /**
- * Holds every container until its turn, where the pod asks for an order (CLP-1 to CLP-7). The hold names a ConfigMap
- * after the pod, so a pod that has no name yet gets it here. Holds that came with the pod are replaced: one that was
- * copied from another pod would never be lifted.
+ * Holds every container until its turn, where the pod requests an order (CLP-1 to CLP-7). A hold refers to a ConfigMap
+ * named after the pod, so a pod without a name gets its name here. Existing holds are replaced: one that was copied
+ * from another pod would never be lifted.
  */
 export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings): JsonObject {
   const metadata = objectOr(pod.metadata);
@@ -98,7 +98,7 @@ export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings
 
   const generateName = textAt('metadata.generateName', metadata.generateName);
   const name = textAt('metadata.name', metadata.name) || (generateName && newName(generateName));
-  // The API server refuses it, in its own words.
+  // The API server rejects it with its own message.
   if (name === '') return pod;
   if (name.length > longestPodName) {
     const detail = `must have at most ${longestPodName} characters: ${launchMark.env} needs a ConfigMap named after it`;
@@ -111,12 +111,12 @@ export function withLaunchBarriers(pod: JsonObject, { newName }: PodSurroundings
   return { ...pod, metadata: { ...metadata, name }, spec: { ...spec, containers: held } };
 }
 
-/** Takes liveness probes out of pods that say so (NPP §7). Nothing here carries them out yet. */
+/** Moves liveness probes out of pods that request it (NPP §7). They are not run yet. */
 function withEnhancedLiveness(pod: JsonObject, { gates }: PodSurroundings): JsonObject {
   return gates.EnhancedLivenessProbe && wantsEnhancedLiveness(pod) ? withoutLivenessProbes(pod) : pod;
 }
 
-/** Tells providers of virtual nodes what to probe (PPS-1); nobody knows yet which node the pod comes to. */
+/** Annotates probes for providers of virtual nodes (PPS-1); the pod's node is not known yet. */
 async function withProbesForProviders(
   pod: JsonObject,
   { gates, namespace, markers }: PodSurroundings,
@@ -124,7 +124,7 @@ async function withProbesForProviders(
   return gates.EnablePodProbeMarkerOnServerless ? withServerlessProbes(pod, await markers(namespace)) : pod;
 }
 
-/** The part of a pod that the rules look at. What has another shape than the API server's own types is refused. */
+/** The fields of a pod that the rules read. Other shapes than those of the API server's types are rejected. */
 function readPod(pod: JsonObject): NewPod {
   const spec = isJsonObject(pod.spec) ? pod.spec : {};
   const metadata = isJsonObject(pod.metadata) ? pod.metadata : {};

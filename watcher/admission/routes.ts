@@ -17,7 +17,7 @@ import type { PodTrials } from './review/pod-trial.ts';
 import { admissionRoute, type Review, type ReviewOptions } from './review/review.ts';
 import type { AdmissionServerOptions } from './server/server.ts';
 
-/** What reviews are made of. */
+/** Dependencies of reviews. */
 export interface ReviewMeans {
   readonly gates: FeatureGates;
   readonly lookUps: LookUps;
@@ -35,7 +35,7 @@ type ReviewsOf<Registered> = Registered extends 'none' ? 'none' : { readonly [Ty
 
 type Reviews = { readonly [Name in KindName]: ReviewsOf<(typeof webhooks)[Name]> };
 
-/** The reviews of each kind: the compiler asks for one for each webhook of `api/webhooks.ts`. */
+/** The reviews of each kind: the compiler requires one for each webhook in `api/webhooks.ts`. */
 const reviews: Reviews = {
   ContainerRecreateRequest: {
     mutating: ({ gates, lookUps, trust }) => reviewRecreateRequest(gates, lookUps, trust),
@@ -52,7 +52,7 @@ const reviews: Reviews = {
   NodeImage: { mutating: ({ gates }) => reviewNodeImage(gates) },
 };
 
-/** What is reported of reviews and conversions. */
+/** What reviews and conversions report. */
 export interface RouteReports extends Required<Pick<ReviewOptions, 'onRefusal' | 'onFailure'>> {
   readonly onConversionWarning: (warning: string) => void;
 }
@@ -73,7 +73,7 @@ export function routesOf(
   ]);
   return {
     ...Object.fromEntries([...ofKinds, ...ofDeletions]),
-    // A pod must not fail to start because of us; what was missed shows in the status of its workload.
+    // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload.
     [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers), {
       whenFailed: 'leaveToFailurePolicy',
       onRefusal,
@@ -83,13 +83,13 @@ export function routesOf(
       answer: conversionRoute(conversions, onConversionWarning),
       // A list of objects is converted in one review.
       bodyBytes: 8 * 1024 * 1024,
-      // The API server has no kubeconfig for conversion, and what is converted comes with the request.
+      // The API server has no client certificate for conversion webhooks; the answer depends on the request alone.
       anonymous: true,
     },
   };
 }
 
-/** The review for the path of each webhook of a kind. */
+/** The review of each webhook path of a kind. */
 function reviewsByPath(means: ReviewMeans): readonly (readonly [path: string, review: Review])[] {
   return Object.entries(webhooks).flatMap(([kind, registered]) => {
     const ofKind = reviews[kind as KindName];

@@ -3,7 +3,7 @@ import type { RoleProcess, StartedPart } from '../../workers/role-process.ts';
 import { startAdmission } from './admission.ts';
 import { certificatesIn } from './server/x509.ts';
 
-/** Starts admission in this process, and ends the process when the API server cannot be told of it in time (FG-16). */
+/** Starts admission in this process; the process exits when the registrations cannot be written in time (FG-16). */
 export function startAdmissionPart({ config, log, metrics, shutdown, kube }: RoleProcess): StartedPart {
   const admission = startAdmission({
     client: kube,
@@ -27,7 +27,7 @@ export function startAdmissionPart({ config, log, metrics, shutdown, kube }: Rol
   return { readiness: { admission: (signal) => admission.checkReady(signal) } };
 }
 
-/** Throws for a file without any certificate: with it nobody could call admission. */
+/** Throws for a file without any certificate: no client could call admission. */
 function clientCaIn(path: string): string {
   const pem = readFileSync(path, 'utf8');
   if (certificatesIn(pem).length > 0) return pem;

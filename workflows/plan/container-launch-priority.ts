@@ -1,12 +1,12 @@
 /**
- * Which containers of a pod may start now. The keys that are published only grow: of the containers that are not ready
- * the highest priority may start, and with it everything above; what is below waits until they are ready. When every key
- * is published the launch is over, whatever happens to the containers afterwards.
+ * Which containers of a pod may start now. Published keys are never removed. Of the containers that are not ready, the
+ * highest priority may start, and everything above it; lower ones wait until these are ready. When every key is
+ * published the launch is complete, whatever happens to the containers afterwards.
  */
 import { keyOfContainer, type LaunchContainer, launchWaits } from '../../api/container-launch-priority.ts';
 import { type Wait, waitFor } from './decision.ts';
 
-/** What is known of one pod. */
+/** The state of one pod. */
 export interface Launch {
   readonly containers: readonly LaunchContainer[];
   /** The keys of its ConfigMap. */
@@ -19,11 +19,11 @@ export interface LaunchStep {
   readonly publish: readonly number[];
   /** Whether all are published after that. */
   readonly completed: boolean;
-  /** What the lower priorities wait for after that; absent when it is completed. */
+  /** What the lower priorities wait for afterwards; absent when the launch is complete. */
   readonly waitingFor?: Wait;
 }
 
-/** The step that is due. Nothing of what is published is ever taken back (CLP-16). */
+/** The next step. Published keys are never removed (CLP-16). */
 export function nextLaunch({ containers, published }: Launch): LaunchStep {
   const missing = unpublished(containers, published);
   const [top, ...others] = containers.filter(({ state }) => state !== 'passed').toSorted(byPriority);
@@ -38,7 +38,7 @@ export function nextLaunch({ containers, published }: Launch): LaunchStep {
   return { publish, completed: false, waitingFor: waitFor(reason, blockedBy, launchWaits[reason]) };
 }
 
-/** The priorities of which a key is not published, highest first. */
+/** The priorities with a key that is not published, highest first. */
 export function unpublished(containers: readonly LaunchContainer[], published: ReadonlySet<string>): readonly number[] {
   return prioritiesOf(containers.filter((container) => !published.has(keyOfContainer(container))));
 }

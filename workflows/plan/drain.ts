@@ -5,7 +5,7 @@
 
 import type { KubeObject } from '../../api/core/meta.ts';
 
-/** What is read of an EndpointSlice: which pods it names, and whether it shows them as ready. */
+/** The fields of an EndpointSlice that are read: the pods that it contains, and whether it shows them as ready. */
 export interface EndpointSlice extends KubeObject {
   /** The API server writes null for a Service without endpoints. */
   readonly endpoints?:
@@ -16,7 +16,7 @@ export interface EndpointSlice extends KubeObject {
     | null;
 }
 
-/** What is read of a Service: whether it respects readiness at all. */
+/** The fields of a Service that are read: whether it respects readiness. */
 export interface Service extends KubeObject {
   readonly spec: { readonly publishNotReadyAddresses?: boolean };
 }
@@ -24,10 +24,12 @@ export interface Service extends KubeObject {
 /** The label by which an EndpointSlice names its Service. */
 export const serviceLabel = 'kubernetes.io/service-name';
 
-/** How long a drain is waited for. The endpoint controller needs well under a second, so by then something is broken. */
+/**
+ * How long a drain may take. The endpoint controller needs well under a second, so after this time something is broken.
+ */
 export const drainPatienceMs = 10_000;
 
-/** The UIDs of the pods that a slice names, be they ready or not. */
+/** The UIDs of the pods in a slice, ready or not. */
 export function podsOfSlice({ endpoints }: EndpointSlice): readonly string[] {
   return (endpoints ?? []).flatMap(({ targetRef }) => targetRef?.uid ?? []);
 }

@@ -1,9 +1,9 @@
 /**
- * How the containers of one pod get the environment that its labels and annotations ask for.
+ * How the containers of one pod get the environment that its labels and annotations define.
  *
- * There is no request and no walk: whatever runs with an old environment is stopped, all at once, and the kubelet starts
- * it anew. The pod itself says which instances these are, so each look decides afresh; all that is remembered is what
- * this run has stopped already, since the pod shows that a moment later, and what a person has said.
+ * There is no request and no order: all instances with an old environment are stopped at once, and the kubelet starts
+ * the next ones. The instances are derived from the pod, so each look decides afresh. Only two things are remembered:
+ * what this run has stopped already, since the pod shows that later, and the commands of operators.
  */
 import { type Wait, waitFor } from './decision.ts';
 import type { Command } from './recreate/model.ts';
@@ -18,7 +18,7 @@ export interface StaleInstance {
   readonly containerId: string;
 }
 
-/** What the pod shows. */
+/** The environment of a pod, as a look found it. */
 export type EnvironmentSeen =
   | { readonly kind: 'gone' }
   | {
@@ -28,30 +28,30 @@ export type EnvironmentSeen =
       readonly more: boolean;
     };
 
-/** Why a stop came to nothing, in words that people read as the reason of the wait. */
+/** Why a stop had no effect; the reason of the wait. */
 export type RefreshTrouble = 'NodeSilent' | 'RuntimeUnreachable' | 'StopFailed' | 'Denied' | 'Parked' | 'PodChanged';
 
 export interface RefreshProgress {
   readonly pod: string;
   readonly pausedBy?: string;
   readonly aborted: boolean;
-  /** Containers that a person wants to be left out. */
+  /** Containers that an operator has skipped. */
   readonly skipped: readonly string[];
   /** Container IDs. */
   readonly stopped: readonly string[];
-  /** So far; each makes the pause before the next attempt longer. */
+  /** Failed stops so far; each makes the pause before the next attempt longer. */
   readonly failures: number;
   /** Absent while the next attempt is due. */
   readonly trouble?: { readonly reason: RefreshTrouble; readonly message: string };
 }
 
-/** Something that has become known. */
+/** An event. */
 export type RefreshEvent =
   | {
       readonly kind: 'command';
       readonly command: { readonly name: Command['name']; readonly by?: string; readonly target?: string };
     }
-  /** The instance does not run any more, whoever stopped it. */
+  /** The instance no longer runs, whoever stopped it. */
   | { readonly kind: 'stopped'; readonly containerId: string }
   | { readonly kind: 'failed'; readonly reason: RefreshTrouble; readonly message: string }
   /** The pause after a failure is over. */
@@ -70,7 +70,7 @@ export type RefreshDecision =
 /** First and longest pause after a failure; it doubles in between (ND-5.3). */
 export const refreshRetryMs = { first: 3_000, most: 600_000 } as const;
 
-/** Texts come from runtimes and people, and travel through histories. */
+/** Texts come from runtimes and people, and are stored in histories. */
 const mostMessageBytes = 700;
 
 const unblocking: Readonly<Record<RefreshTrouble | 'Paused' | 'ContainersStarting', string>> = {
@@ -89,7 +89,7 @@ export function newRefresh(pod: string): RefreshProgress {
   return { pod, aborted: false, skipped: [], stopped: [], failures: 0 };
 }
 
-/** Folds one event into the progress. */
+/** Applies one event to the progress. */
 export function applyRefreshEvent(progress: RefreshProgress, event: RefreshEvent): RefreshProgress {
   switch (event.kind) {
     case 'command':
@@ -105,7 +105,7 @@ export function applyRefreshEvent(progress: RefreshProgress, event: RefreshEvent
   }
 }
 
-/** What is to be done about what the pod shows. */
+/** The next step for a pod in this state. */
 export function nextRefresh(progress: RefreshProgress, seen: EnvironmentSeen): RefreshDecision {
   if (progress.aborted || seen.kind === 'gone') return { kind: 'done' };
   const left = seen.instances.filter(
@@ -125,7 +125,7 @@ export function nextRefresh(progress: RefreshProgress, seen: EnvironmentSeen): R
     const unblock = `${unblocking[trouble.reason]}; ${trouble.message}`;
     return { kind: 'wait', waitingFor: waitFor(trouble.reason, blocked, unblock), againInMs };
   }
-  // a pod of so many stale containers that a look does not hold them all: the next shows the rest
+  // a pod with more stale containers than fit into a look: the next look contains the rest
   if (left.length === 0) {
     const waitingFor = waitFor('ContainersStarting', [`pod/${pod}`], unblocking.ContainersStarting);
     return { kind: 'wait', waitingFor, againInMs: refreshRetryMs.first };
@@ -147,7 +147,7 @@ function applyCommand(
     case 'retry':
       return { ...withoutTrouble(progress), failures: 0, skipped: [] };
     case 'skip':
-      // without a target there is nothing that it could mean: all of them are stopped at once
+      // a skip without a target has no meaning: all of them are stopped at once
       return target === undefined ? progress : { ...progress, skipped: [...progress.skipped, target] };
     case 'abort':
       return { ...progress, aborted: true };

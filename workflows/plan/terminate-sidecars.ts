@@ -1,9 +1,9 @@
 /**
- * How the sidecars of one pod are ended once its main containers are done (JST-10 to JST-20).
+ * How the sidecars of one pod are terminated after its main containers have completed (JST-10 to JST-20).
  *
- * The pod, its node and the request of the stops are looked at anew each time, and say all that there is to know: which
- * sidecars still run, what has been tried, and how it went. So nothing has to be remembered but what people have said, and
- * an operation that was lost goes on where the cluster is.
+ * The pod, its node and the request of the stops are read each time, and determine everything: which sidecars still
+ * run, what has been tried, and the result. So only commands of operators have to be remembered, and an operation that
+ * was lost continues from the state of the cluster.
  */
 import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
@@ -22,13 +22,13 @@ import {
 import { type Wait, waitFor } from './decision.ts';
 import { shortened } from './text-size.ts';
 
-/** What is looked at. */
+/** The objects of a decision. */
 export interface SidecarWorld {
   /** Absent when the pod of this UID is gone. */
   readonly pod?: Pod;
   /** Absent when the pod's Node cannot be found. */
   readonly node?: 'real' | 'virtual';
-  /** The request by which its sidecars are being stopped, or were. */
+  /** The request that stops its sidecars, or has stopped them. */
   readonly request?: ContainerRecreateRequest;
 }
 
@@ -43,7 +43,7 @@ export type SidecarDecision =
   | { readonly kind: 'act'; readonly step: SidecarStep }
   /** Until something changes. */
   | { readonly kind: 'wait'; readonly waitingFor: Wait }
-  /** As `wait`; after a pause, or when a person says so, `step` is due. */
+  /** Like `wait`; `step` is due after a pause, or when a person says `retry`. */
   | { readonly kind: 'tryAgain'; readonly waitingFor: Wait; readonly step: SidecarStep; readonly byItself: boolean };
 
 /** What is to be done now. */
@@ -58,7 +58,7 @@ export function nextTermination({ pod, node, request }: SidecarWorld): SidecarDe
   const stopped = live.filter(({ stops }) => stops);
   const [ignored, others] = [stopped.filter(ignoresExitCode), stopped.filter((sidecar) => !ignoresExitCode(sidecar))];
   if (others.length > 0) return stop(pod, others, request);
-  // a container that was marked for virtual nodes only is not killed here, which nobody has asked for
+  // a container that is marked for virtual nodes only is not stopped on a real one
   if (ignored.length === 0) return wait('NoStopMark', live.map(asBlocker));
   // JST-13, JST-20; never without the mark (JST-22)
   return isFinished(pod) ? stop(pod, ignored, request) : act('finishPod', ignored);
@@ -69,7 +69,10 @@ export function phaseToWrite(pod: Pod): 'Succeeded' | 'Failed' {
   return phaseByMains(pod);
 }
 
-/** JST-11. A sidecar without a quick-exit image cannot be ended there; it is named, and the others are. */
+/**
+ * JST-11. A sidecar without a quick-exit image cannot be terminated there; the wait names it, and the others are
+ * terminated.
+ */
 function swap(pod: Pod, live: readonly Sidecar[]): SidecarDecision {
   const imageOf = (name: string) => pod.spec.containers.find((container) => container.name === name)?.image;
   const due = live.filter(({ name, quickExitImage }) => quickExitImage && imageOf(name) !== quickExitImage);
@@ -87,12 +90,12 @@ function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequ
   const blocker = [`crr/${request.metadata.name}`];
   if (!isCompleted(request)) return wait('Stopping', blocker);
 
-  // what the request has stopped and the pod does not show yet is on its way
+  // instances that the request has stopped and the pod still shows will exit soon
   const left = started.filter(({ name }) => !wasStopped(request, name, instanceOf(pod, name)));
   if (left.length === 0) return wait('Stopping', blocker);
   const known = (name: string) => knownInstance(request, name);
   const isBack = left.some(({ name }) => known(name) !== undefined && known(name) !== instanceOf(pod, name));
-  // JST-24, JST-27: later and later, since one that fails whenever it is stopped comes back each time
+  // JST-24, JST-27: with growing pauses, since one that fails whenever it is stopped restarts each time
   if (isBack) return stopAgainLater(left, 'StopFailed', 'it has been started again');
   if (left.every(({ name }) => known(name) !== instanceOf(pod, name))) return act('withdrawRequest', left);
 
@@ -103,7 +106,10 @@ function stop(pod: Pod, live: readonly Sidecar[], request: ContainerRecreateRequ
   return stopAgainLater(left, reason === 'Aborted' ? 'RequestAborted' : 'StopFailed', why);
 }
 
-/** After a pause, so that a stop without effect is not repeated all the time; what a person has ended, only on demand. */
+/**
+ * After a pause, so that a stop without effect is not repeated continuously; if a person has aborted the request, only
+ * after `retry`.
+ */
 function stopAgainLater(
   left: readonly Sidecar[],
   trouble: 'StopFailed' | 'RequestAborted',
@@ -120,13 +126,13 @@ function wasStopped(request: ContainerRecreateRequest, name: string, instance: s
   return state?.isKilled === true && instance === knownInstance(request, name);
 }
 
-/** The instance that the request is about: the one that it chose, else the one that ran when it was made. */
+/** The instance that the request is about: its recorded target, otherwise the one from its creation. */
 function knownInstance({ spec, status }: ContainerRecreateRequest, name: string): string | undefined {
   const chosen = status?.containerRecreateStates?.find((entry) => entry.name === name)?.targetContainerID;
   return chosen ?? withoutRuntime(spec.containers.find((entry) => entry.name === name)?.statusContext?.containerID);
 }
 
-/** The instance that the pod shows, without `<runtime>://`. */
+/** The instance in the pod's status, without `<runtime>://`. */
 function instanceOf(pod: Pod, name: string): string | undefined {
   return withoutRuntime(statusOfContainer(pod, name)?.containerID);
 }
@@ -147,7 +153,7 @@ function act(kind: SidecarStep['kind'], sidecars: readonly Sidecar[]): SidecarDe
   return { kind: 'act', step: { kind, containers: sidecars.map(({ name }) => name) } };
 }
 
-/** Texts come from runtimes and people, and travel through histories. */
+/** Texts come from runtimes and people, and are stored in histories. */
 const mostWhyBytes = 500;
 
 function wait(

@@ -1,6 +1,6 @@
 /**
- * What the operation that ends the sidecars of a pod remembers between two looks, as a fold: what operators want, and how
- * often something failed. All else stands on the pod, and `nextTermination` decides on that.
+ * What the operation that terminates the sidecars of a pod remembers between two looks, as a fold: commands of
+ * operators, and failure counts. Everything else is in the pod, and `nextTermination` decides based on it.
  */
 import type { CommandName } from '../../api/engine/operations.ts';
 import { type TerminationStatus, terminationWaits } from '../../api/job-sidecar-termination.ts';
@@ -8,38 +8,38 @@ import { type Wait, waitFor } from './decision.ts';
 import type { SidecarDecision, SidecarStep } from './terminate-sidecars.ts';
 
 export interface TerminationProgress {
-  /** How many events came from outside. A look that began when there were fewer may be older than the last of them. */
+  /** The number of external events. A look that began with fewer may be older than the last of them. */
   readonly received: number;
-  /** Absent: not paused. Empty until it is known who did. */
+  /** Absent: not paused. Empty until the sender is known. */
   readonly pausedBy?: string;
-  /** Absent: not aborted. Empty until it is known who did. */
+  /** Absent: not aborted. Empty until the sender is known. */
   readonly abortedBy?: string;
-  /** Containers to leave out; undefined stands for the one that is in the way. */
+  /** Containers to skip; undefined means the one that is waited for. */
   readonly skips: readonly (string | undefined)[];
-  /** An operator wants what failed to be tried again now. */
+  /** An operator has requested an immediate retry. */
   readonly mayTryAgain: boolean;
-  /** Whether a pause in the status counts: the status is what keeps it when a run is lost. */
+  /** Whether a pause in the status counts: the status stores it in case a run is lost. */
   readonly takesPauseFromStatus: boolean;
-  /** Stops that failed: each pause after one is longer than the one before. */
+  /** Failed stops: each pause after one is longer than the previous one. */
   readonly failures: number;
-  /** Steps that were refused in a row: each pause after one is longer than the one before. */
+  /** Rejected steps in a row: each pause after one is longer than the previous one. */
   readonly refusals: number;
-  /** Looks in a row after which nothing came. */
+  /** The number of looks in a row without an event afterwards. */
   readonly quietLooks: number;
   /** When what failed is tried again; absent while nothing has. */
   readonly tryAgainAtMs?: number;
-  /** The last step that was due, and how often it has been due since without effect. */
+  /** The last step that was due, and how many times in a row it has been due since then. */
   readonly lastStep?: SidecarStep;
   readonly repeats: number;
 }
 
 export type TerminationEvent =
-  /** From outside. */
+  /** External events. */
   | { readonly kind: 'changed' }
   | { readonly kind: 'command'; readonly name: CommandName; readonly target?: string | undefined }
   | { readonly kind: 'commandIdentified'; readonly name: CommandName; readonly by: string }
   | { readonly kind: 'cancelled'; readonly by: string }
-  /** From the operation itself. */
+  /** Events of the operation itself. */
   | { readonly kind: 'looked'; readonly status: TerminationStatus }
   | { readonly kind: 'skipsReported' }
   | { readonly kind: 'waited'; readonly isQuiet: boolean }
@@ -48,13 +48,13 @@ export type TerminationEvent =
   | { readonly kind: 'stepDue'; readonly step: SidecarStep }
   | { readonly kind: 'stepEnded'; readonly isRefused: boolean };
 
-/** First and longest pause before a stop that did not work is tried again (JST-30). */
+/** First and longest pause before a stop without effect is retried (JST-30). */
 const tryAgainMs = { first: 10_000, most: 300_000 } as const;
 
-/** Changes are signalled; this finds those that were not. */
+/** Changes are signalled; these looks find missed ones. */
 const lookAgainMs = { first: 60_000, most: 600_000 } as const;
 
-/** Where a run begins, with what the run before has left. */
+/** The progress at the start of a run, with what the previous run has handed over. */
 export function newTermination(
   before: Partial<Pick<TerminationProgress, 'failures' | 'refusals'>>,
 ): TerminationProgress {
@@ -71,7 +71,7 @@ export function newTermination(
   };
 }
 
-/** Folds one event into the progress. */
+/** Applies one event to the progress. */
 export function applyTerminationEvent(progress: TerminationProgress, event: TerminationEvent): TerminationProgress {
   switch (event.kind) {
     case 'changed':
@@ -144,13 +144,13 @@ function isSameStep(left: SidecarStep, right: SidecarStep | undefined): boolean 
   return JSON.stringify(left) === JSON.stringify(right);
 }
 
-/** What operators want to be done before anything else; undefined when they want nothing. */
+/** What operators want to be done before anything else; undefined when there is nothing. */
 export type TerminationOrder =
   | { readonly kind: 'skip'; readonly skipped: readonly string[] }
   | { readonly kind: 'abort' }
   | { readonly kind: 'pause'; readonly waitingFor: Wait };
 
-/** The first order that is to be obeyed. */
+/** The first order to carry out. */
 export function nextOrder(
   { skips, abortedBy, pausedBy }: TerminationProgress,
   decision: Exclude<SidecarDecision, { kind: 'done' }>,
@@ -163,7 +163,7 @@ export function nextOrder(
   return { kind: 'pause', waitingFor: waitFor('Paused', [], `${terminationWaits.Paused}${by}`) };
 }
 
-/** The containers to leave out, those that the status names already first. */
+/** The containers to skip, those in the status first. */
 function withSkips(
   skips: TerminationProgress['skips'],
   decision: Exclude<SidecarDecision, { kind: 'done' }>,
@@ -182,12 +182,12 @@ function containersIn({ blockedBy }: Wait): readonly string[] {
   return blockedBy.flatMap((blocker) => (blocker.startsWith('container/') ? blocker.slice('container/'.length) : []));
 }
 
-/** The pause before the next look, while nothing comes. */
+/** The pause before the next look without an event. */
 export function lookAgainPauseMs({ quietLooks }: TerminationProgress): number {
   return Math.min(lookAgainMs.first * 2 ** quietLooks, lookAgainMs.most);
 }
 
-/** The pause before a step that had no effect: it is not repeated all the time, whatever the reason may be. */
+/** The pause before a step that had no effect is repeated, whatever the reason is. */
 export function repeatPauseMs({ repeats }: TerminationProgress): number {
   return repeats === 0 ? 0 : Math.min(1_000 * 2 ** repeats, lookAgainMs.first);
 }

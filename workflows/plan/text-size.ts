@@ -1,15 +1,17 @@
-/** How much a value takes as a payload: JSON in UTF-8. Histories hold small payloads only, so plans keep what they say small. */
+/**
+ * The size of a value as a payload: JSON in UTF-8. Histories contain small payloads only, so plans limit their texts.
+ */
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 
-/** Payloads are references and verdicts of at most so many bytes, each cut where it is made. */
+/** Payloads are references and verdicts of at most this size; each is cut by its producer. */
 export const payloadBytes = 4 * 1024;
 
-/** The most that a summary takes in a history. Temporal refuses longer ones, and the command with them. */
+/** The maximum size of a summary in a history. Temporal rejects a command with a longer one. */
 export const summaryBytes = 180;
 
-/** The text, cut with an ellipsis where it would take more bytes as JSON than allowed. */
+/** The text, cut with an ellipsis to the allowed size as JSON. */
 export function shortened(text: string, mostBytes: number): string {
-  // a character takes a byte at least, so a long text need not be counted
+  // a character takes at least one byte, so a longer text need not be measured
   if (text.length <= mostBytes && jsonBytes(text) <= mostBytes) return text;
   let kept = '';
   let left = mostBytes - jsonBytes('…');
@@ -21,7 +23,7 @@ export function shortened(text: string, mostBytes: number): string {
   return `${kept}…`;
 }
 
-/** As many of the first entries as fit into so many bytes as a JSON list. */
+/** The first entries that fit into this size as a JSON list. */
 export function fitting<T>(entries: readonly T[], mostBytes: number): readonly T[] {
   let left = mostBytes - jsonBytes([]);
   const end = entries.findIndex((entry) => {
@@ -32,24 +34,24 @@ export function fitting<T>(entries: readonly T[], mostBytes: number): readonly T
 }
 
 /**
- * The first entries of a list that is handed over in parts: as many as fit into so many bytes as JSON, and at least one,
- * so that whoever asks for part after part gets to the end. Each entry is kept small by whoever makes it.
+ * The first entries of a list that is sent in parts: as many as fit into this size as JSON, and at least one, so that a
+ * reader always gets to the end. Each entry is limited by its producer.
  */
 export function nextPart<T>(entries: readonly T[], mostBytes: number): readonly T[] {
   const fit = fitting(entries, mostBytes);
   return fit.length > 0 ? fit : entries.slice(0, 1);
 }
 
-/** The most of each thing that is in the way, of the sentence that says what to do, and of a whole wait. */
+/** The maximum sizes of each blocker, of the remedy, and of a whole wait. */
 export const waitBytes = { each: 120, unblock: 700, whole: 1_400 } as const;
 
-/** What a wait says in texts, which may come from a runtime, an API server or a person. */
+/** The texts of a wait, which may come from a runtime, an API server or a person. */
 interface WaitTexts {
   readonly blockedBy: readonly string[];
   readonly unblock: string;
 }
 
-/** The wait with its texts cut, so that it takes at most so many bytes as JSON. `blockedCount` stays as it is. */
+/** The wait with its texts cut to this size as JSON. `blockedCount` stays unchanged. */
 export function waitWithin<Wait extends WaitTexts>(wait: Wait, mostBytes: number = waitBytes.whole): Wait {
   if (jsonBytes(wait) <= mostBytes) return wait;
   const cut = {

@@ -8,10 +8,13 @@ import {
 import { queues } from '../../api/engine/operations.ts';
 import { type Activities, type ActivityName, checkedResult, type ResultOf } from './results.ts';
 
-/** An outage is waited out, however long it lasts: operations end by their own deadline or by a person, never by retries. */
+/**
+ * An outage is waited for, however long it lasts: operations end by their own deadline or by a person, never because
+ * retries are exhausted.
+ */
 export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' } as const;
 
-/** Activities of which every result has been checked when it arrives: whoever calls them need not doubt it. */
+/** Activities whose results are validated: callers can rely on their types. */
 type Checked<Name extends ActivityName, Options> = {
   readonly [One in Name]: {
     readonly executeWithOptions: (options: Options, args: Parameters<Activities[One]>) => Promise<ResultOf<One>>;
@@ -44,10 +47,10 @@ function local<Name extends ActivityName>(options: LocalActivityOptions, ...name
 }
 
 /**
- * Look-ups at the API server: run inside the worker that runs the workflow, so they cost no hop.
+ * Look-ups at the API server: local activities, which run in the worker of the workflow and need no task of their own.
  *
- * The worker executes a workflow task for as long as a local activity waits for its next attempt, unless that is further
- * away than the threshold: then it is a timer, and an outage of the API server keeps no task open.
+ * The worker keeps a workflow task open while a local activity waits for its next attempt, unless the pause is longer
+ * than the threshold: then it becomes a timer, so that an outage of the API server keeps no task open.
  */
 export const look = local(
   {
@@ -79,12 +82,13 @@ export const kube = remote(
 );
 
 /**
- * How long a permit outlives the last heartbeat that Temporal has confirmed: as long a dead watcher goes unnoticed, and
- * as long something new may be disrupted after Temporal went away. One that waits costs less, and has nothing to disrupt.
+ * How long a permit outlives the last heartbeat that Temporal has confirmed: for this long a dead watcher is not
+ * detected, and for this long new pods may be disrupted after Temporal went away. A permit that waits costs less, and
+ * has nothing to disrupt.
  */
 export const permitLife = { working: '10s', waiting: '30s' } as const;
 
-/** The leading watcher. What is given up is taken back there at once. */
+/** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
   {
     taskQueue: queues.fleet,
@@ -104,8 +108,8 @@ export const fleetWrites = remote({ ...shortWrite, taskQueue: queues.fleet }, 'f
 export const images = remote(shortWrite, 'reportPulls', 'steerPullJob', 'announceSteering');
 
 /**
- * The daemon of one node, for pulls. What it does not begin within `silenceMs` is a silent node; what it cannot begin for
- * want of a runtime comes back after so many attempts, to be told.
+ * The daemon of one node, for pulls. A task that it does not start within `silenceMs` means a silent node; a pull that
+ * cannot start because there is no runtime fails after this many attempts, so that it can be reported.
  */
 export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number) {
   return remote(
@@ -113,7 +117,7 @@ export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number)
       taskQueue: queues.node(nodeUid),
       scheduleToStartTimeout: silenceMs,
       startToCloseTimeout: '24h',
-      // longer than Temporal takes to fail over, which is to cost no pull an attempt
+      // longer than a fail-over of Temporal, which must not cost a pull an attempt
       heartbeatTimeout: '60s',
       retry: { ...untilItWorks, maximumAttempts: attempts },
       cancellationType: ActivityCancellationType.TRY_CANCEL,
@@ -122,7 +126,7 @@ export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number)
   );
 }
 
-/** Questions to Temporal itself. They only serve messages, so they give up soon. */
+/** Queries to Temporal itself. They only serve messages, so they fail soon. */
 export const temporal = remote(
   {
     taskQueue: queues.cluster,
@@ -133,16 +137,18 @@ export const temporal = remote(
   'identifySignal',
 );
 
-/** How long a node may leave a step lying before its silence is noticed (CRR-12). */
+/** How long a node may take to start a step before it counts as silent (CRR-12). */
 export const nodeSilenceMs = 60_000;
 
 /**
- * The first look on a node waits in slices. One that ends late proves nothing, because Temporal or we were away, so
- * only those that end on time are added up to the silence that a request ends with.
+ * The first look at a node waits in slices. A slice that ends late proves nothing, because Temporal or the worker was
+ * away, so only slices that end on time are added up to the silence after which a request fails.
  */
 export const silenceSlice = { ms: nodeSilenceMs / 3, lateMs: 5_000 } as const;
 
-/** The daemon of one node. Only that daemon listens on the queue, so the time to start is what notices a dead node. */
+/**
+ * The daemon of one node. Only that daemon polls the task queue, so the schedule-to-start timeout detects a dead node.
+ */
 export function onNode(nodeUid: string) {
   return remote(
     {
@@ -151,7 +157,7 @@ export function onNode(nodeUid: string) {
       startToCloseTimeout: '24h',
       heartbeatTimeout: '30s',
       retry: untilItWorks,
-      // a stop that has begun is never cancelled; what a cancelled step still reports is of no interest
+      // a stop that has begun cannot be cancelled; the result of a cancelled step is not needed
       cancellationType: ActivityCancellationType.TRY_CANCEL,
     },
     'node.v1.lookAtContainers',

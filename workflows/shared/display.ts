@@ -1,7 +1,7 @@
 import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import { searchAttributes } from '../../api/engine/operations.ts';
 
-/** What Temporal shows of an operation, and finds it by. */
+/** How an operation appears in Temporal. */
 export interface Displayed {
   readonly details: string;
   /** Absent: the operation has no phases. */
@@ -10,7 +10,10 @@ export interface Displayed {
   readonly reason: string;
 }
 
-/** Shows an operation in Temporal. Search attributes are written when they change only, since each write is an event of the history. */
+/**
+ * Shows an operation in Temporal. Search attributes are written only when they change, since each write is an event in
+ * the history.
+ */
 export function newDisplay(): (displayed: Displayed) => void {
   let shown: { readonly phase?: string; readonly reason: string } = { reason: '' };
   return ({ details, ...next }) => {

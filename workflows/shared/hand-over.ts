@@ -1,10 +1,10 @@
-// How a run goes on in another one: with an empty history, and with the code of the worker version that is current.
+// How a run continues as new: with an empty history, and on the current worker version.
 import { type ContinueAsNewOptions, makeContinueAsNewFunc, type Workflow } from '@temporalio/workflow';
 import type { Fields, Shape } from './shape.ts';
 
 /**
- * Goes on in another run, on the version of the workers that is current then. Without the behavior Temporal would keep the
- * next run on the version of this one.
+ * Continues as new, on the then current worker version. Without the versioning behavior Temporal would keep the next
+ * run on the version of this one.
  */
 export async function handOverTo<W extends Workflow>(
   parameters: Parameters<W>,
@@ -14,8 +14,8 @@ export async function handOverTo<W extends Workflow>(
 }
 
 /**
- * What the run before has left, as far as it can be read: each field that has its shape. It comes with the input of the
- * workflow, which another release may have written, or anybody by hand.
+ * What the previous run has handed over: each field that has the expected shape. It is part of the workflow input,
+ * which another release may have written, or a person.
  */
 export function handedOver<T extends object>(value: unknown, fields: Fields<T>): Partial<T> {
   if (typeof value !== 'object' || value === null) return {};

@@ -1,11 +1,11 @@
 import { condition } from '@temporalio/workflow';
 
-/** Events for one reader, in the order in which they came. */
+/** Events for one reader, in order of arrival. */
 export interface Inbox<Event> {
   readonly put: (event: Event) => void;
-  /** Whether everything that has come so far is taken. */
+  /** Whether all events have been taken. */
   readonly isEmpty: () => boolean;
-  /** Waits until there is an event, then takes all there are. */
+  /** Waits for an event, then takes all events. */
   readonly take: () => Promise<readonly Event[]>;
 }
 

@@ -2,8 +2,9 @@ import type { WorkflowInterceptors } from '@temporalio/workflow';
 import { unreadableEncoding } from '../../api/engine/unreadable-payload.ts';
 
 /**
- * A signal that nobody can read is a signal without a payload: it stands in the history for good, and may come from anybody.
- * An input that cannot be read fails the workflow task and says why: it is tried again until a worker can read it.
+ * A signal that cannot be decoded is treated as a signal without a payload: it stays in the history for good, and
+ * anybody may have sent it. An input that cannot be decoded fails the workflow task with an explanation, which is
+ * retried until a worker can decode it.
  */
 export const interceptors = (): WorkflowInterceptors => ({
   inbound: [
@@ -26,7 +27,7 @@ export function refuseUnreadable(args: readonly unknown[]): void {
   );
 }
 
-/** The argument of a signal; nothing where it could not be decoded. */
+/** The argument of a signal; undefined where it could not be decoded. */
 export function readableOrNothing(arg: unknown): unknown {
   return unreadableEncoding(arg) === undefined ? arg : undefined;
 }

@@ -1,17 +1,17 @@
 /**
- * The skeleton of an operation: what every workflow does in the same way, whatever it operates on. It checks its ID,
- * receives the signal `changed`, the commands of operators and Temporal's cancellation, emits an Event for each command,
- * and is handed over to the next run only when nothing that it received would be lost.
+ * The skeleton of an operation: what every workflow does in the same way. It checks its ID, receives the signal
+ * `changed`, the commands of operators and Temporal's cancellation, emits an Event for each command, and hands over to
+ * the next run only when nothing that it received would be lost.
  *
- * What an operation makes of the events is its own: most fold them into a plain value and carry out the `nextActions`
- * of it (docs/adr/0003).
+ * How the events are processed is specific to each operation: most fold them into a plain value and carry out its
+ * `nextActions` (docs/adr/0003).
  */
 import { CancellationScope, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
 import { type CommandName, changedSignal } from '../../api/engine/operations.ts';
 import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './operator.ts';
 import { checkOwnId } from './own-id.ts';
 
-/** What an operation does about the events from outside. Each is called in the workflow task in which the event arrives. */
+/** The reactions of an operation to external events. Each is called in the workflow task in which the event arrives. */
 export interface OperationListener<Name extends CommandName> {
   /** Something that the operation depends on has changed: the payload of the signal as it was sent. */
   readonly changed: (payload: unknown) => void;
@@ -49,29 +49,29 @@ export interface Announcement {
 /** One run of an operation. */
 export interface OperationRun {
   readonly operator: Operator;
-  /** Waits until the Events of all commands are emitted, of those as well that are received meanwhile. */
+  /** Waits until the Events of all commands are emitted, including commands that are received meanwhile. */
   readonly announced: () => Promise<void>;
-  /** Whether they are all emitted: a run that ends or is handed over before loses the rest. */
+  /** Whether they are all emitted: a run that ends or hands over earlier loses the rest. */
   readonly isAnnounced: () => boolean;
   /** Carries the operation out. A cancellation does not interrupt it: the listener receives it. */
   readonly carryOut: <Result>(body: () => Promise<Result>) => Promise<Result>;
 }
 
-/** No decision depends on an Event, and no operation waits for it for long. */
+/** No decision depends on an Event, and no operation waits long for one. */
 const announcementLimits = { scheduleToCloseTimeout: '30s', retry: { maximumAttempts: 3 } } as const;
 
 const cancellation: CancelledAs = { id: 0, name: 'abort', by: 'a cancellation of its workflow' };
 
-/** Begins a run: from now on the listener is called for everything that comes from outside. */
+/** Begins a run: from now on the listener is called for every external event. */
 export function beginOperation<Name extends CommandName>(
   operation: {
     /** The workflow ID that is the lock on what the operation works on. */
     readonly id: string;
-    /** The commands that it understands. */
+    /** The supported commands. */
     readonly commands: readonly Name[];
     /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
     readonly request?: string;
-    /** From the run before. */
+    /** From the previous run. */
     readonly before: OperatorHandOver | undefined;
   },
   listener: OperationListener<Name>,

@@ -11,7 +11,7 @@ import { temporal } from './activities.ts';
 import { listOf, object, optional, text } from './shape.ts';
 import type { Retries } from './until-allowed.ts';
 
-/** A command as it arrives. `by` comes later when the sender did not say who they are. */
+/** A received command. `by` is added later when the sender did not give a name. */
 export interface OperatorCommand<Name extends CommandName = CommandName> {
   readonly id: number;
   readonly name: Name;
@@ -19,41 +19,41 @@ export interface OperatorCommand<Name extends CommandName = CommandName> {
   readonly target?: string;
 }
 
-/** A command that waits for the run that it is meant for. */
+/** A command that is kept for the run that it is for. */
 interface KeptCommand extends CommandPayload {
   readonly name: string;
   readonly by: string;
 }
 
-/** What the next run has to know of the commands that this one was given. Small: it travels in one payload. */
+/** What the next run has to know about received commands. Small: it is part of one payload. */
 export interface OperatorHandOver {
-  /** Those that were meant for a later run, in the order in which they came. */
+  /** Commands for a later run, in order of arrival. */
   readonly commands: readonly KeptCommand[];
   /** The IDs of the latest commands: a second delivery may reach the next run. */
   readonly seen: readonly string[];
 }
 
 export interface Operator extends Retries {
-  /** How many commands have come of which it is not known yet who sent them. */
+  /** The number of commands whose sender is not known yet. */
   readonly unidentified: () => number;
   readonly handOver: () => OperatorHandOver;
   /**
-   * Whether this run is to hand over at its next safe point: its history is full, or the leading watcher has asked for it,
-   * because another version of the workers is current. Temporal's own word for that, `targetWorkerDeploymentVersionChanged`, is
-   * not used: server 1.31 also says it of each task that it starts in the answer to the one before.
+   * Whether this run is to hand over at its next safe point: its history is full, or the leading watcher has requested
+   * it, because another worker version is current. Temporal's own flag, `targetWorkerDeploymentVersionChanged`, is not
+   * used: server 1.31 also sets it on each task that it starts in the answer to the previous one.
    */
   readonly isHandOverDue: () => boolean;
 }
 
-/** So long after a `skip` without target another one by the same sender is a double click. */
+/** Within this time a second `skip` without target by the same sender is a double click. */
 const doubleClickMs = 5_000;
 
-/** The most that the parts of a hand-over take as JSON; what is older is left out. */
+/** The maximum size of the parts of a hand-over as JSON; older entries are left out. */
 const mostBytes = { commands: 2_500, seen: 1_000 } as const;
 
 /**
- * Receives these commands from now on. A command without `by` is passed on at once; who sent it is
- * then read from the history, because workflow code cannot see the identity of a signal.
+ * Receives these commands from now on. A command without `by` is passed on at once; its sender is then read from the
+ * history, because workflow code cannot see the identity of a signal.
  */
 export function listenToOperator<Name extends CommandName>(
   understood: readonly Name[],
@@ -64,7 +64,7 @@ export function listenToOperator<Name extends CommandName>(
   run: {
     /** UID of the request that this run is for; a command that names another one is kept. Absent: all are for this run. */
     readonly request?: string;
-    /** From the run before. */
+    /** From the previous run. */
     readonly before?: OperatorHandOver | undefined;
   } = {},
 ): Operator {
@@ -128,7 +128,7 @@ export function listenToOperator<Name extends CommandName>(
   }
 }
 
-/** Without a target a second `skip` would be about what has come next, which the sender has not seen yet. */
+/** Without a target a second `skip` would be about the next container, which the sender has not seen yet. */
 function newDoubleClicks(): (command: OperatorCommand) => boolean {
   let lastSkip: { readonly by: string; readonly atMs: number } | undefined;
   return ({ name, by = '', target }) => {
@@ -145,7 +145,7 @@ function latest<T>(entries: readonly T[], bytes: number): readonly T[] {
   return fitting(entries.toReversed(), bytes).toReversed();
 }
 
-/** What a run before may have left. */
+/** The shape of what a previous run has handed over. */
 export const operatorHandOver = object<OperatorHandOver>({
   commands: listOf(
     object<KeptCommand>({
@@ -168,6 +168,6 @@ async function sender(name: CommandName, fromEnd: () => number): Promise<string>
       { workflowId, runId, signal: name, upTo: historyLength, fromEnd: fromEnd() },
     ]);
   } catch {
-    return 'an operator'; // a name for a message is not worth holding up an operation
+    return 'an operator'; // an operation must not wait for a name in a message
   }
 }

@@ -1,8 +1,8 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
 
 /**
- * Ends a run that was started under another ID than that of its operation, by hand for example. The ID is the lock on what
- * the operation works on, and two runs that work on the same thing take it from each other again and again.
+ * Ends a run that was started with another workflow ID than that of its operation, for example manually. The ID is the
+ * lock on what the operation works on, and two runs that work on the same thing would conflict again and again.
  */
 export function checkOwnId(expected: string): void {
   const { workflowId, workflowType } = workflowInfo();

@@ -2,7 +2,7 @@ import { ActivityFailure, ApplicationFailure, TemporalFailure, TimeoutFailure } 
 import { isFailureType, type RefusalReason } from '../../api/core/failure.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
 
-/** Why a step failed, as far as it matters what to do next. */
+/** Why a step failed, as far as it decides what to do next. */
 export type StepFailure =
   | { readonly kind: 'nodeSilent' }
   | { readonly kind: 'superseded'; readonly message: string }
@@ -10,9 +10,9 @@ export type StepFailure =
   | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly message: string };
 
 /**
- * Reads the failure of a step. A failure that is none of ours is final all the same, one given by hand for example
- * (`temporal activity fail`): it stands in the history, so no other code could make good of it, and it is a refusal. An
- * error that is no failure is a bug of the workflow, and thrown on: it holds the workflow until the code is fixed.
+ * Classifies the failure of a step. An unknown failure, for example one by `temporal activity fail`, is final, too: it
+ * is in the history, so other code could not undo it, and it counts as a rejection. An error that is not a failure is a
+ * bug of the workflow, and is thrown: it blocks the workflow until the code is fixed.
  */
 export function reasonOf(error: unknown): StepFailure {
   const cause = error instanceof ActivityFailure ? (error.cause ?? error) : error;
@@ -36,7 +36,9 @@ export function reasonOf(error: unknown): StepFailure {
   }
 }
 
-/** Who never begins, or no longer reports, is silent. Who has begun and takes too long is there. */
+/**
+ * A node that never starts a step, or stops heartbeating, is silent. One that has started and takes too long is not.
+ */
 function timedOut({ timeoutType, message }: TimeoutFailure): StepFailure {
   const isSilence = timeoutType === 'SCHEDULE_TO_START' || timeoutType === 'HEARTBEAT';
   return isSilence

@@ -1,18 +1,18 @@
 import { condition } from '@temporalio/workflow';
 
-/** Keeps a status written down as it changes. */
+/** Keeps a stored status up to date. */
 export interface Reporter<Status> {
-  /** Has this written, or whatever is current once earlier writes are through. */
+  /** Requests a write of this status, or of a newer one when earlier writes are done. */
   readonly report: (status: Status) => void;
-  /** What is written turned out to be something else: somebody has written over it. */
+  /** Corrects the written status after somebody else has overwritten it. */
   readonly correct: (correction: (written: Status) => Status) => void;
-  /** Waits until the last status that was reported is written. */
+  /** Waits until the last reported status is written. */
   readonly flushed: () => Promise<void>;
 }
 
 /**
- * Writes one status at a time and skips those that are overtaken, so a slow API server sees fewer writes, in order.
- * `write` gets what was written before and answers what stands now.
+ * Writes one status at a time and skips superseded ones, so that a slow API server sees fewer writes, in order. `write`
+ * gets the previously written status and returns the one that is stored now.
  */
 export function newReporter<Status>(options: {
   readonly initial: Status;
@@ -29,7 +29,7 @@ export function newReporter<Status>(options: {
     writing = true;
     try {
       for (;;) {
-        // after a write, which may have been on its way when the correction was found
+        // after a write, which may have been in progress when the correction was found
         written = corrections.splice(0).reduce((status, correction) => correction(status), written);
         if (options.same(written, wanted)) return;
         written = await options.write(written, wanted);

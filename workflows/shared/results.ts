@@ -1,4 +1,4 @@
-/** Every activity that workflows call, with the shape of its result: the one list of activities. */
+/** All activities that workflows call, with the shapes of their results: the only list of activities. */
 import { ApplicationFailure } from '@temporalio/workflow';
 import type { ContainerInstance, NodeActivities, StopResult } from '../../activities/cri/contract.ts';
 import type { PullActivities } from '../../activities/cri/pull-contract.ts';
@@ -37,7 +37,7 @@ export type Activities = RequestActivities &
 
 export type ActivityName = keyof Activities;
 
-/** What an activity answers. */
+/** The result of an activity. */
 export type ResultOf<Name extends ActivityName> = Awaited<ReturnType<Activities[Name]>>;
 
 const node: Shape<NodeRef> = object<NodeRef>({ name: text, uid: text });
@@ -145,7 +145,7 @@ const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
   why: optional(text),
 });
 
-/** The compiler asks for the row of a new activity, and a test whether every worker registers what stands here. */
+/** The compiler requires a row for each activity, and a test checks that every worker registers those listed here. */
 export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<Name>> } = {
   lookAtRequest: byKind<ResultOf<'lookAtRequest'>>({
     gone: {},
@@ -234,7 +234,7 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   }),
 };
 
-/** The result of an activity as it may be used. A value of another shape is a refusal: nothing is done on it. */
+/** The validated result of an activity. A value of another shape is a rejection, and is not used. */
 export function checkedResult<Name extends ActivityName>(name: Name, value: unknown): ResultOf<Name> {
   const problem = activityResults[name](value, 'result');
   if (problem === undefined) return value as ResultOf<Name>;

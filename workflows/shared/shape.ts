@@ -1,12 +1,12 @@
 /**
- * Checks of what comes back from activities. A result may have been given by hand (`temporal activity complete`), or by a
- * worker of another release, so its type is a claim until it has been looked at. Fields that nobody knows are left alone.
+ * Validation of activity results. A result may have been given manually (`temporal activity complete`), or by a worker
+ * of another release, so its type has to be checked. Unknown fields are ignored.
  */
 
-/** What is wrong with a value, with its path; undefined when it is a `T`. */
+/** The problem of a value, with its path; undefined when it is a `T`. */
 export type Shape<T> = ((value: unknown, path: string) => string | undefined) & { readonly of?: T | undefined };
 
-/** Of a result, or a field, that nobody reads: whatever it is, it is not wrong. */
+/** For a result, or a field, that is not read: any value is valid. */
 export const unread: Shape<never> = () => undefined;
 
 export const text: Shape<string> = primitive('a string', (value) => typeof value === 'string');
@@ -19,7 +19,7 @@ export const time: Shape<string> = primitive(
   (value) => typeof value === 'string' && !Number.isNaN(Date.parse(value)),
 );
 
-/** One of these texts. */
+/** One of these strings. */
 export function oneOf<const T extends string>(...known: readonly T[]): Shape<T> {
   const all: readonly unknown[] = known;
   return primitive(`one of ${known.map((one) => `"${one}"`).join(', ')}`, (value) => all.includes(value));
@@ -47,7 +47,7 @@ export function object<T extends object>(fields: Fields<T>): Shape<T> {
   };
 }
 
-/** An object whose field `kind` says what else it holds. */
+/** An object whose field `kind` determines the other fields. */
 export function byKind<T extends { readonly kind: string }>(
   kinds: {
     readonly [Kind in T['kind']]: Fields<Omit<Extract<T, { readonly kind: Kind }>, 'kind'>>;

@@ -3,28 +3,28 @@ import { type RefusalReason, refusalWait } from '../../api/core/failure.ts';
 import { refusedPauseMs } from '../plan/refused-pause.ts';
 import { reasonOf } from './refusals.ts';
 
-/** How often an operator has said `retry` so far. */
+/** How often an operator has sent `retry` so far. */
 export interface Retries {
   readonly retries: () => number;
 }
 
-/** Why a call is not answered, while that is so. */
+/** Why a call was rejected. */
 export interface Refused {
   readonly reason: RefusalReason;
   readonly message: string;
 }
 
 /**
- * Asks until there is an answer, for as long as it takes: nothing can be done without it, and a person can mend what is
- * refused. It asks again by itself, later and later, and at once when an operator says `retry`.
+ * Calls repeatedly until it succeeds, for as long as it takes: nothing can be done without the result, and a person can
+ * fix what is rejected. It retries with growing pauses, and at once when an operator sends `retry`.
  */
 export async function untilAllowed<T>(
   call: () => Promise<T>,
   operator: Retries,
   handling: {
-    /** The answer when the object is gone or another one. Absent: that is a refusal like others. */
+    /** The result when the object is gone or was replaced. Absent: that is a rejection like others. */
     readonly superseded?: () => T;
-    /** Hears each refusal. */
+    /** Called for each rejection. */
     readonly refused?: (why: Refused) => Promise<void> | void;
   } = {},
 ): Promise<T> {

@@ -1,7 +1,7 @@
 import { group } from '../../../api/core/well-known.ts';
 import type { Rights } from './right.ts';
 
-/** Pods and nodes themselves, and what pods ask for by labels, annotations and environment variables. */
+/** Rights for pods and nodes, and for features that pods request by labels, annotations and environment variables. */
 export const podRights: Rights = {
   watcher: [
     { why: 'the caches', group: '', resources: ['pods', 'nodes'], verbs: ['get', 'list', 'watch'] },

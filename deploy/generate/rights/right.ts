@@ -5,9 +5,9 @@ export type RoleName = 'watcher' | 'webhook' | 'worker' | 'daemon';
 
 /** One rule of a Role or a ClusterRole. */
 export interface Right {
-  /** What the role does with it; the comment in the manifest. */
+  /** What the role needs it for; the comment in the manifest. */
   readonly why: string;
-  /** Absent: in every namespace, and for resources of the cluster. */
+  /** Absent: in every namespace, and for cluster-scoped resources. */
   readonly namespace?: string;
   /** Empty: the core group. */
   readonly group: string;
@@ -19,5 +19,5 @@ export interface Right {
 
 type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
 
-/** What each role may do, for the sake of one kind or of one concern. Absent: nothing. */
+/** The rights of each role for one kind or one concern. Absent: none. */
 export type Rights = { readonly [Role in RoleName]?: readonly Right[] };

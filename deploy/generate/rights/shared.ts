@@ -7,7 +7,7 @@ const events = { group: '', resources: ['events'], verbs: ['create'] } as const;
 const leases = { namespace: installation.namespace, group: 'coordination.k8s.io', resources: ['leases'] } as const;
 const registered = ['get', 'list', 'watch', 'patch'] as const;
 
-/** What a role needs whatever kinds there are. */
+/** Rights that a role needs independently of the kinds. */
 export const sharedRights: Rights = {
   watcher: [
     { why: 'Events about objects', ...events },
@@ -57,7 +57,7 @@ export const sharedRights: Rights = {
   daemon: [{ why: 'Events about pods and images', ...events }],
 };
 
-/** One name for each CRD that names `/convert`. */
+/** One name for each CRD with the path `/convert`. */
 function conversionRights(): readonly Right[] {
   const converted = kindDefinitions.filter(({ versions }) => versions.length > 1);
   return [

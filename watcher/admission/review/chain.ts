@@ -2,19 +2,21 @@ import type { JsonObject } from '../../../api/base/json.ts';
 import { describeErrors, type FieldError } from '../../../api/core/field-error.ts';
 import { MalformedBody } from '../server/server.ts';
 
-/** One change of a new object, by name. It gives back the same value where it has nothing to do. */
+/** One named change of a new object. Returns the same value when there is nothing to change. */
 export interface ChainStep<Surroundings> {
-  /** As messages and logs name it: `readiness gate`. */
+  /** The name in messages and logs: `readiness gate`. */
   readonly name: string;
   readonly change: (object: JsonObject, surroundings: Surroundings) => JsonObject | Promise<JsonObject>;
 }
 
-/** A step that failed; the message begins with its name. */
+/** A failed step; the message begins with its name. */
 export class ChainFailed extends Error {
   override readonly name = 'ChainFailed';
 }
 
-/** What a step throws at an object that its user has to mend, with every problem of it. It is refused as invalid. */
+/**
+ * Thrown by a step for an object that its user has to fix, with all its problems. The object is rejected as invalid.
+ */
 export class ChainRefused extends Error {
   override readonly name = 'ChainRefused';
   readonly errors: readonly FieldError[];
@@ -25,7 +27,7 @@ export class ChainRefused extends Error {
   }
 }
 
-/** Runs the steps in their order, each on what the one before has made. The first that fails ends it (FG-12). */
+/** Runs the steps in order, each on the result of the previous one. The first failure ends the chain (FG-12). */
 export async function runChain<Surroundings>(
   steps: readonly ChainStep<Surroundings>[],
   object: JsonObject,

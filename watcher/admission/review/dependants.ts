@@ -3,29 +3,32 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import type { KubeClient, ListOptions } from '../../../kube/client.ts';
 import { isMissing, onceMore } from './look-ups.ts';
 
-/** What depends on an object whose deletion is judged, read live: a cache would be wrong right after a change (DP-9, DP-11). */
+/**
+ * What depends on an object that is to be deleted. Reads the API server: a cache would be outdated right after a change
+ * (DP-9, DP-11).
+ */
 export interface Dependants {
-  /** The object of the cluster as it is stored; undefined: there is none. */
+  /** The stored cluster-scoped object; undefined: there is none. */
   stored(resource: Resource, name: string, signal: AbortSignal): Promise<KubeObject | undefined>;
-  /** Pods that run or will, and are not being deleted. */
+  /** Pods that have not completed and are not being deleted. */
   activePods(namespace: string, signal: AbortSignal): Promise<number>;
-  /** Claims that have their volume and are not being deleted. */
+  /** PVCs that are bound and not being deleted. */
   boundClaims(namespace: string, signal: AbortSignal): Promise<number>;
   /** Objects in any namespace that are not being deleted. */
   customResources(resource: Resource, signal: AbortSignal): Promise<number>;
 }
 
 const pageSize = 500;
-/** Of one page, as JSON. What needs more comes in smaller pages. */
+/** Of one page, as JSON. Larger pages are requested again with fewer objects. */
 const pageBytes = 16 * 1024 * 1024;
-/** So many are counted one by one; beyond it "that many" is enough. */
+/** After this many pages the count is a lower bound. */
 const mostPages = 20;
 
 interface Claim extends KubeObject {
   readonly status?: { readonly phase?: string };
 }
 
-/** Lists in pages, of which none is kept. Rejects when nothing was found and not everything could be listed. */
+/** Lists in pages, none of which is kept. Rejects when nothing was found and not everything could be listed. */
 export function dependantsIn(client: Pick<KubeClient, 'get' | 'list'>): Dependants {
   async function count<T extends KubeObject>(
     resource: Resource,
@@ -39,7 +42,7 @@ export function dependantsIn(client: Pick<KubeClient, 'get' | 'list'>): Dependan
     for (let page = 0; page < mostPages || found === 0; page++) {
       const options = { ...selection, limit, continue: next, maxBytes: pageBytes, signal };
       const listed = await onceMore(signal, () => client.list<T>(resource, options).catch(unlessTooLarge(limit))).catch(
-        // What is there already decides.
+        // The objects found so far are enough for a decision.
         (error: unknown) => (found > 0 ? 'enough' : Promise.reject(error)),
       );
       if (listed === 'enough') break;

@@ -3,20 +3,23 @@ import { createCache } from '../../../kube/cache.ts';
 import { Reflector } from '../../../kube/reflector.ts';
 import type { FollowOptions } from './followed-objects.ts';
 
-/** Every PodProbeMarker there is, for new pods that their markers are written on. */
+/** All PodProbeMarkers, for new pods on which admission writes their probes. */
 export interface FollowedMarkers {
   inNamespace(namespace: string): readonly PodProbeMarker[];
-  /** CEL expressions of the pods that may have a marker: those in a namespace with one. Empty while there is none. */
+  /**
+   * CEL expressions that match the pods which may have a marker: those in a namespace with one. Empty when there is
+   * none.
+   */
   podsOfThem(): readonly string[];
   /** Resolves when all of them have been seen. */
   synced(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** With more namespaces than these an expression would cost more than it saves. */
+/** With more namespaces than this, the expression would cost more than it saves. */
 const mostNamespaces = 100;
 
-/** Begins to follow them. `onChange` is called when a namespace gets its first marker or loses its last one. */
+/** Starts watching them. `onChange` is called when a namespace gets its first marker or loses its last one. */
 export function followMarkers({ client, log, onChange, trackReflector }: FollowOptions): FollowedMarkers {
   const onError = (err: unknown) => log.warn({ err, kind: podProbeMarker.kind }, 'Cannot apply a watch event');
   const cache = createCache<PodProbeMarker>({

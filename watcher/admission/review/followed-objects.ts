@@ -6,7 +6,7 @@ import { Reflector, type ReflectorLog } from '../../../kube/reflector.ts';
 export interface FollowOptions {
   readonly client: Pick<KubeClient, 'list' | 'watch'>;
   readonly log: ReflectorLog;
-  /** Called at each change of any of the objects, and when they are seen first. */
+  /** Called at each change of any of the objects, and when they are first read. */
   readonly onChange: () => void;
   readonly trackReflector?: (
     resource: string,
@@ -14,10 +14,10 @@ export interface FollowOptions {
   ) => void;
 }
 
-/** Single objects change rarely, and about a quiet resource the API server may say nothing for ten minutes. */
+/** Single objects change rarely, and the API server may send nothing about an unchanged resource for ten minutes. */
 const silenceMs = 660_000;
 
-/** Watches a handful of objects by their names, which is all that RBAC then has to grant. */
+/** Watches a few objects by name, so that RBAC has to grant no more than these names. */
 export class FollowedObjects {
   readonly #options: FollowOptions;
   readonly #reflectors: Pick<Reflector<KubeObject>, 'stop' | 'synced' | 'trouble'>[] = [];
@@ -26,7 +26,7 @@ export class FollowedObjects {
     this.#options = options;
   }
 
-  /** Begins to follow one object, keeping only what `trim` leaves. The returned function gives it as last seen. */
+  /** Starts watching one object, trimmed by `trim`. The returned function returns its last known state. */
   follow<T extends KubeObject>(
     resource: Resource,
     { namespace = '', name }: { readonly namespace?: string; readonly name: string },
@@ -44,12 +44,12 @@ export class FollowedObjects {
     return () => cache.byName(namespace, name);
   }
 
-  /** Resolves when each of the objects was seen, or seen not to be there. */
+  /** Resolves when each of the objects was read, or found not to exist. */
   async synced(): Promise<void> {
     await Promise.all(this.#reflectors.map((reflector) => reflector.synced()));
   }
 
-  /** Why one of them cannot be followed now; undefined while all is well. */
+  /** Why one of them cannot be watched now; undefined while all can. */
   get trouble(): string | undefined {
     return this.#reflectors.find((reflector) => reflector.trouble !== undefined)?.trouble;
   }

@@ -6,13 +6,13 @@ import { kubeResource } from '../../../api/core/well-known.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { LookUpFailed } from './review.ts';
 
-/** What admission asks the API server while a request waits. Undefined: the API server says that there is none. */
+/** What admission reads from the API server during a request. Undefined: the object does not exist. */
 export interface LookUps {
   pod(namespace: string, name: string, signal: AbortSignal): Promise<Pod | undefined>;
   node(name: string, signal: AbortSignal): Promise<Node | undefined>;
 }
 
-/** Live reads, never outliving the signal. What cannot be answered rejects with LookUpFailed. */
+/** Reads without a cache, which end with the signal. A failure rejects with LookUpFailed. */
 export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
   async function find<T extends KubeObject>(
     resource: Resource,
@@ -34,18 +34,18 @@ export function lookUpsIn(client: Pick<KubeClient, 'get'>): LookUps {
   };
 }
 
-/** The HTTP status of a failed call to the API server; 0 when there was no answer, undefined for any other error. */
+/** The HTTP status of a failed call to the API server; 0 without an answer, undefined for any other error. */
 export function answerStatus(error: unknown): number | undefined {
   const status = error instanceof Error && 'status' in error ? error.status : undefined;
   return typeof status === 'number' ? status : undefined;
 }
 
-/** Whether the API server has said that there is no such object, which differs from not knowing the kind. */
+/** Whether the API server answered that the object does not exist, as opposed to the kind. */
 export function isMissing(error: unknown): boolean {
   return answerStatus(error) === 404 && error instanceof Error && 'reason' in error && error.reason === 'NotFound';
 }
 
-/** Makes a call again that got no answer: an idle connection may have been closed by its other end, unnoticed until now. */
+/** Repeats a call once that got no answer: its idle connection may have been closed by the other end. */
 export async function onceMore<Value>(signal: AbortSignal, call: () => Promise<Value>): Promise<Value> {
   try {
     return await call();

@@ -1,19 +1,19 @@
 import { isJsonList, isJsonObject, type Json, type JsonObject, jsonPointer, sameJson } from '../../../api/base/json.ts';
 
-/** One operation of a JSON patch (RFC 6902), as far as admission needs them. */
+/** An operation of a JSON patch (RFC 6902), of the kinds that admission uses. */
 export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: Json }
   | { readonly op: 'remove'; readonly path: string };
 
 /**
- * Fields so far down are told as a whole, such as `/spec/containers/0/env`. Looking for the smallest difference takes time
- * and memory with the product of both sizes, and nobody reads the patch.
+ * Fields this deep are replaced as a whole, such as `/spec/containers/0/env`. The smallest difference would take time
+ * and memory proportional to the product of both sizes, and nobody reads the patch.
  */
 const deepest = 4;
 
 /**
- * What turns the object that came into the one that goes back: whole fields that were changed. A mutator that hands back
- * the parts it has left alone says by that that they are unchanged, and they are not looked at; the rest is read once.
+ * The patch from the received object to the returned one, which replaces whole fields. Parts that a mutator returns as
+ * the same values are unchanged, and are not compared; the rest is read once.
  */
 export function patchOf(before: JsonObject, after: JsonObject): readonly PatchOperation[] {
   return before === after ? [] : fieldsOf([], before, after);

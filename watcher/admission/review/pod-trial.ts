@@ -5,23 +5,23 @@ import type { StatusCause } from '../../../kube/failures.ts';
 import { answerStatus, onceMore } from './look-ups.ts';
 import { LookUpFailed } from './review.ts';
 
-/** What the API server thinks of a pod. */
+/** The API server's answer to a dry run of a pod. */
 export type Trial =
   | { readonly kind: 'accepted' }
-  /** No pod can be like this. */
+  /** The pod is invalid. */
   | { readonly kind: 'refused'; readonly causes: readonly StatusCause[] }
-  /** It was not looked at: somebody else refused first, or it may not be tried. */
+  /** The pod was not validated: something else rejected the request before, or the dry run is not allowed. */
   | { readonly kind: 'unanswered'; readonly why: string };
 
-/** Asks the API server about pods without making any. */
+/** Validates pods through the API server without creating any. */
 export interface PodTrials {
-  /** Rejects with LookUpFailed when the API server is not to be reached, never later than the signal. */
+  /** Rejects with LookUpFailed when the API server cannot be reached, at the latest when the signal aborts. */
   tryPod(pod: JsonObject, signal: AbortSignal): Promise<Trial>;
 }
 
 /**
- * Tries pods as dry runs in a namespace where nothing runs. The rules for pods are the API server's own, so they are those
- * of its version; what differs from namespace to namespace (accounts, quotas, policies) has no part in them.
+ * Creates pods as dry runs in a namespace without pods. The API server applies its own validation, so the rules are
+ * those of its version; settings of single namespaces (ServiceAccounts, quotas, policies) are not checked.
  */
 export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
   const attempt = async (pod: JsonObject, signal: AbortSignal): Promise<Trial> => {
@@ -33,7 +33,7 @@ export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
       const why = error instanceof Error ? error.message : String(error);
       const causes = causesOf(error);
       if (status === 422 && causes.length > 0) return { kind: 'refused', causes };
-      // What cannot be read as a pod at all is refused as a whole; but so is whatever an admission webhook cannot try.
+      // A 400 means an object that cannot be decoded as a pod; but an admission webhook may answer that, too.
       if (status === 400) {
         const unreadable = isPlain(pod) ? false : (await attempt(plainPod, signal)).kind === 'accepted';
         return unreadable ? { kind: 'refused', causes: [{ message: why }] } : { kind: 'unanswered', why };
@@ -45,7 +45,7 @@ export function podTrialsIn(client: Pick<KubeClient, 'create'>): PodTrials {
   return { tryPod: attempt };
 }
 
-/** A pod that nobody who knows pods can refuse. */
+/** A pod that is valid in every Kubernetes version. */
 const plainPod: JsonObject = {
   apiVersion: 'v1',
   kind: 'Pod',

@@ -3,7 +3,7 @@ import { causeOf, describeErrors, type FieldError } from '../../../api/core/fiel
 import { type Answer, failure, isTooDeep, MalformedBody, type Route } from '../server/server.ts';
 import { patchOf } from './patch.ts';
 
-/** AdmissionReview in and out: what the API server asks, parsed once, and the verdict in its words. */
+/** AdmissionReviews: the API server's request, parsed once, and the verdict in its format. */
 
 export type AdmissionOperation = 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
 
@@ -13,12 +13,12 @@ export interface AdmissionRequest {
   readonly kind: { readonly group: string; readonly kind: string };
   /** Empty for the object itself. */
   readonly subResource: string;
-  /** Empty for objects of the cluster. */
+  /** Empty for cluster-scoped objects. */
   readonly namespace: string;
-  /** Empty while the API server has not made one up yet, and for each object of a `deletecollection`. */
+  /** Empty while the API server has not generated one yet, and for each object of a `deletecollection`. */
   readonly name: string;
   readonly dryRun: boolean;
-  /** Who asks the API server, as that says. */
+  /** The user who calls the API server, as the API server reports it. */
   readonly user: string;
   /** Absent on DELETE. */
   readonly object?: JsonObject;
@@ -26,23 +26,23 @@ export interface AdmissionRequest {
   readonly oldObject?: JsonObject;
 }
 
-/** What admission says to a request. */
+/** The result of a review. */
 export type Verdict =
   | { readonly kind: 'allowed'; readonly object?: JsonObject; readonly warnings?: readonly string[] }
   | Refused;
 
-/** A no, with the HTTP status that the user gets to see. */
+/** A rejection, with the HTTP status that the user sees. */
 export interface Refused {
   readonly kind: 'refused';
   readonly code: 400 | 403 | 422 | 500;
-  /** Absent: the one that belongs to the code. Empty: none, where clients know the refusal so. */
+  /** Absent: the usual one for the code. Empty: none, where clients rely on that. */
   readonly reason?: '';
-  /** One line for people. Absent: the errors in one line. */
+  /** One line for people. Absent: all errors in one line. */
   readonly message?: string;
   readonly errors: readonly FieldError[];
 }
 
-/** Something that admission needs could not be asked; the message says what and why. */
+/** A read that admission needs has failed; the message says which one and why. */
 export class LookUpFailed extends Error {
   override readonly name = 'LookUpFailed';
 }
@@ -51,15 +51,15 @@ export type Review = (request: AdmissionRequest, signal: AbortSignal) => Verdict
 
 export interface ReviewOptions {
   /**
-   * What becomes of a request that could not be judged. `refuse`: a no with status 500, which the user can read.
-   * `leaveToFailurePolicy`: no verdict at all, so that `failurePolicy: Ignore` lets it through.
+   * What happens to a request that could not be reviewed. `refuse`: it is rejected with status 500, which the user can
+   * read. `leaveToFailurePolicy`: there is no verdict, so `failurePolicy: Ignore` lets it pass.
    */
   readonly whenFailed: 'refuse' | 'leaveToFailurePolicy';
   readonly onRefusal?: (request: AdmissionRequest, refused: Refused) => void;
   readonly onFailure?: (request: AdmissionRequest, error: unknown) => void;
 }
 
-/** The HTTP side of a review: AdmissionReview of version v1 or v1beta1, answered in the same version. */
+/** The HTTP route of a review: AdmissionReviews of version v1 or v1beta1, answered in the same version. */
 export function admissionRoute(review: Review, options: ReviewOptions): Route {
   return async (body, signal) => {
     const { apiVersion, request } = parseReview(body);
@@ -70,7 +70,7 @@ export function admissionRoute(review: Review, options: ReviewOptions): Route {
     } catch (error) {
       if (error instanceof MalformedBody || isTooDeep(error)) throw error;
       options.onFailure?.(request, error);
-      // A deadline rejects with its own reason, which says how long.
+      // The reason of a deadline says how long it was.
       const message = error instanceof Error ? error.message : String(error);
       if (options.whenFailed === 'leaveToFailurePolicy') return failure(500, 'InternalError', message, 'failed');
       return answerVerdict(apiVersion, request, { kind: 'refused', code: 500, message, errors: [] });
@@ -115,8 +115,8 @@ export function objectOf(request: AdmissionRequest): JsonObject {
 }
 
 /**
- * On its way out an object only loses finalizers; refusing that would leave it and its namespace stuck. Only the stored
- * object says so: one that is created by server-side apply may carry a deletionTimestamp that a user made up.
+ * An object being deleted only loses finalizers; rejecting that would leave it and its namespace stuck. Only the stored
+ * object is conclusive: a user may set deletionTimestamp in a server-side apply that creates an object.
  */
 export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
   return isJsonObject(oldObject?.metadata) && typeof oldObject.metadata.deletionTimestamp === 'string';
@@ -152,17 +152,17 @@ function reviewed(apiVersion: string, response: object, outcome: Answer['outcome
 
 const reasons = { 400: 'BadRequest', 403: 'Forbidden', 422: 'Invalid', 500: 'InternalError' } as const;
 
-/** So many problems are enough to see what is wrong. */
+/** The maximum number of reported problems. */
 const mostReported = 50;
 
-/** One line for people: every problem with its field path, of very many the first. */
+/** One line for people: every problem with its field path, up to the maximum. */
 function messageOf({ message, errors }: Refused): string {
   if (message !== undefined) return message;
   const more = errors.length - mostReported;
   return `${describeErrors(errors.slice(0, mostReported))}${more > 0 ? `; and ${more} more problems` : ''}`;
 }
 
-/** kubectl shows `message`; for 422 it lists the causes instead. */
+/** kubectl shows `message`; for 422 it shows the causes instead. */
 function statusOf(request: AdmissionRequest, refused: Refused): object {
   return {
     status: 'Failure',

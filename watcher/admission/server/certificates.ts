@@ -13,65 +13,67 @@ import {
 } from './x509.ts';
 
 /**
- * The certificates of admission: one authority of our own signs one certificate, and a store that all replicas share
- * keeps both. Each pass reads the store, decides the one step that is due, and writes it; the loser of a race reads
- * again and takes what the winner wrote.
+ * The certificates of admission: our own CA signs one certificate, and a store that all replicas share holds both. Each
+ * pass reads the store, decides on the one step that is due, and writes it; after a conflict it reads again and uses
+ * what the other replica wrote.
  *
- * A new authority comes in three steps, so that the API server trusts at any moment what any replica serves:
+ * A CA is replaced in three steps, so that the API server trusts at any moment what any replica serves:
  *
- *     trusted      old   →   new and old   →   new and old   →   new
- *     signs        old   →   old           →   new           →   new
+ * trusted      old   →   new and old   →   new and old   →   new
+ * signs        old   →   old           →   new           →   new
  *
- * The second arrow is only taken after every registration has been seen with both and some time has passed.
+ * The second step is only taken after every registration has been seen with both CAs and some time has passed.
  */
 
-/** What is wanted of the certificates. Build it with `certificatePolicy`, which refuses what cannot work. */
+/** How certificates are issued and renewed. Create it with `certificatePolicy`, which rejects impossible values. */
 export interface CertificatePolicy {
-  /** DNS names and addresses by which the API server and this process itself reach admission; the first is the CN. */
+  /**
+   * DNS names and addresses by which the API server and this process itself reach admission; the first one is the CN.
+   */
   readonly hosts: readonly string[];
   readonly lifetimeSeconds: number;
   readonly renewBeforeSeconds: number;
-  /** An authority is followed by a new one when it has less than this left. */
+  /** A CA is replaced when it has less than this left. */
   readonly renewAuthorityBeforeSeconds: number;
-  /** How long a new authority is trusted everywhere before a certificate of it is served. */
+  /** How long a new CA is trusted everywhere before a certificate signed by it is served. */
   readonly settleSeconds: number;
-  /** How long an authority stays trusted after nothing that it signed is served any more. */
+  /** How long a CA stays trusted after the last certificate that it signed was served. */
   readonly overlapSeconds: number;
 }
 
-/** What a process serves and what the API server has to trust, as PEM texts. */
+/** What a process serves and what the API server has to trust, as PEM. */
 export interface ServedCertificates {
   readonly certificate: string;
   readonly key: string;
   readonly bundle: string;
-  /** When the next step is due, as far as that is known now. */
+  /** When the next step is due, as far as known. */
   readonly lookAgainAtMs: number;
 }
 
-/** What a store keeps: PEM texts by file name, and when they last changed. */
+/** The content of a store: PEM by file name, and when it last changed. */
 export interface StoredFiles {
   readonly files: Readonly<Record<string, string | undefined>>;
-  /** 0 where nobody has said. */
+  /** 0 when unknown. */
   readonly changedAtMs: number;
-  /** To be handed back with a write. Absent: there is nothing yet, and a write creates. */
+  /** To be passed to `write`. Absent: the store does not exist, and a write creates it. */
   readonly version?: string;
 }
 
-/** Where replicas share certificates. */
+/** The storage through which replicas share certificates. */
 export interface CertificateStore {
   /** For messages: `Secret "kruise-system/kruise-webhook-certs"`. */
   readonly name: string;
   read(signal: AbortSignal): Promise<StoredFiles>;
-  /** Answers false when somebody else has written since `version` was read. */
+  /** Returns false when another process has written since `version` was read. */
   write(next: StoredFiles, signal: AbortSignal): Promise<boolean>;
 }
 
 export const authorityName = 'webhook-cert-ca';
 const yearSeconds = 365 * 86_400;
-/** Certificates begin this long before they are made, for API servers whose clock is behind. */
+/** How far the start of a certificate's validity lies in the past, for API servers whose clock is behind. */
 const backdateMs = 300_000;
 
-/** The policy for a lifetime and the time before its end at which renewal is due. */
+/** The policy for a lifetime, and for the remaining time at which renewal is due. */
 export function certificatePolicy(options: {
   readonly hosts: readonly string[];
   readonly lifetimeSeconds: number;
@@ -85,16 +87,16 @@ export function certificatePolicy(options: {
   }
   return {
     ...options,
-    // FG-19: an authority is used until a year before its end; a shorter one until its certificate is due.
+    // FG-19: a CA is used until a year before its end; a shorter-lived one until its certificate is due.
     renewAuthorityBeforeSeconds: Math.max(renewBeforeSeconds, Math.min(yearSeconds, lifetimeSeconds / 10)),
     settleSeconds: Math.min(30, renewBeforeSeconds / 4),
     overlapSeconds: Math.min(600, renewBeforeSeconds / 2),
   };
 }
 
-/** What a store keeps, read and found usable as far as it goes. */
+/** The content of a store, parsed as far as it is usable. */
 export interface KeptCertificates {
-  /** All of them are trusted, the first one signs. */
+  /** All of them are trusted; the first one signs. */
   readonly authorities: readonly X509Certificate[];
   readonly authorityKey: string;
   readonly certificate: X509Certificate;
@@ -102,10 +104,10 @@ export interface KeptCertificates {
   readonly changedAtMs: number;
 }
 
-/** What to do with the kept certificates now. */
+/** The next step for the stored certificates. */
 export type CertificateStep =
   | { readonly kind: 'keep'; readonly untilMs: number }
-  /** Nothing that is kept can be served. Usable authorities stay trusted. */
+  /** Nothing stored can be served. Usable CAs stay trusted. */
   | { readonly kind: 'startAnew'; readonly because: string }
   | { readonly kind: 'addAuthority'; readonly because: string }
   | { readonly kind: 'newCertificate'; readonly because: string }
@@ -128,8 +130,8 @@ export function nextCertificateStep(situation: {
   if (broken !== undefined) return { kind: canSign ? 'newCertificate' : 'startAnew', because: broken };
 
   if (!hasIssued(first, kept.certificate)) {
-    // In the middle of a change of authority, which has to end before another one may begin.
-    // Sooner where what is served now ends soon.
+    // A replacement of the CA is in progress, and has to end before another one may begin; the wait is shortened when
+    // the served certificate expires soon.
     const leftMs = Math.max(0, endOf(kept.certificate) - kept.changedAtMs);
     const settledAtMs = kept.changedAtMs + Math.min(policy.settleSeconds * 1000, leftMs / 2);
     if (situation.seenEverywhere !== bundleOf(kept.authorities)) return { kind: 'keep', untilMs: settledAtMs };
@@ -152,7 +154,7 @@ export function nextCertificateStep(situation: {
   return { kind: 'keep', untilMs: Math.min(authorityDueAtMs, certificateDueAtMs, dropAtMs) };
 }
 
-/** Why the certificate cannot be served at all; one that is merely due to be renewed can. */
+/** Why the certificate cannot be served at all; one that is due for renewal still can. */
 function whyUnusable(kept: KeptCertificates, policy: CertificatePolicy, nowMs: number): string | undefined {
   const { certificate } = kept;
   const signer = kept.authorities.find((authority) => hasIssued(authority, certificate));
@@ -164,7 +166,7 @@ function whyUnusable(kept: KeptCertificates, policy: CertificatePolicy, nowMs: n
   return unnamed === undefined ? undefined : `it is not valid for "${unnamed}"`;
 }
 
-/** Reads what a store keeps; undefined when there is nothing or when it cannot be read as certificates. */
+/** Parses the content of a store; undefined when there is none, or it contains no valid certificates. */
 export function readKept(stored: StoredFiles): KeptCertificates | undefined {
   const { files, changedAtMs } = stored;
   const key = files['tls.key'] ?? files['key.pem'];
@@ -192,7 +194,7 @@ function filesOf(kept: KeptCertificates): Readonly<Record<string, string>> {
   };
 }
 
-/** Makes what a step asks for. Only `keep` leaves everything as it is. */
+/** Carries out a step. `keep` changes nothing. */
 export async function carryOut(
   step: CertificateStep,
   kept: KeptCertificates | undefined,
@@ -217,7 +219,7 @@ export async function carryOut(
 
 type Authorities = Pick<KeptCertificates, 'authorities' | 'authorityKey'>;
 
-/** A new authority that signs, in front of those that are trusted already and have not ended. */
+/** A new CA that signs, followed by the trusted ones that have not expired. */
 async function newAuthority(
   policy: CertificatePolicy,
   nowMs: number,
@@ -237,11 +239,11 @@ async function withNewCertificate(
   if (first === undefined) throw new Error('Cannot issue a certificate: there is no authority');
   const issued = await issueCertificate({
     authority: { certificate: bundleOf([first]), key: authorityKey },
-    // A common name has room for 64 characters; clients read the hosts.
+    // A common name is limited to 64 characters; clients read the hosts.
     commonName: (policy.hosts[0] ?? 'localhost').slice(0, 64),
     hosts: policy.hosts,
     usages: ['server'],
-    // Clients check the whole chain, so a certificate is worth nothing after the end of its authority.
+    // Clients verify the whole chain, so a certificate is useless after the end of its CA.
     validity: validity(nowMs, Math.min(nowMs + policy.lifetimeSeconds * 1000, endOf(first))),
   });
   const [certificate] = certificatesIn(issued.certificate);
@@ -253,7 +255,7 @@ function validity(nowMs: number, endMs: number): Validity {
   return { notBefore: new Date(nowMs - backdateMs), notAfter: new Date(endMs) };
 }
 
-/** Gives a process its certificates, pass by pass. */
+/** Provides a process with certificates, one pass at a time. */
 export interface CertificateKeeper {
   /** Reads the store and does what is due. `seenEverywhere`: the bundle that every registration was last seen with. */
   refresh(seenEverywhere: string | undefined, signal: AbortSignal): Promise<ServedCertificates>;
@@ -269,14 +271,14 @@ export interface KeeperOptions {
 
 const attempts = 6;
 
-/** Keeps certificates that Windlass makes itself (FG-19). */
+/** Maintains certificates of our own CA (FG-19). */
 export function ownCertificates({ store, policy, now, onStep }: KeeperOptions): CertificateKeeper {
   let last: KeptCertificates | undefined;
 
   return {
     async refresh(seenEverywhere, signal) {
       for (let attempt = 0; attempt < attempts; attempt += 1) {
-        // Losers of a race do not all come back at the same moment.
+        // A random delay, so that replicas do not conflict again.
         if (attempt > 0) await sleep(Math.random() * 20 * 2 ** attempt, undefined, { signal });
         const stored = await store.read(signal);
         const nowMs = now();
@@ -284,7 +286,8 @@ export function ownCertificates({ store, policy, now, onStep }: KeeperOptions): 
         let step = nextCertificateStep({ kept, policy, seenEverywhere, nowMs });
         const fromMemory = nextCertificateStep({ kept: last, policy, seenEverywhere, nowMs });
         if (step.kind === 'startAnew' && fromMemory.kind !== 'startAnew') {
-          // Emptied by hand, by accident or for a new authority: either way what is trusted everywhere is still served.
+          // The store was emptied, by accident or to get a new CA: in both cases what is trusted everywhere is still
+          // served.
           kept = last;
           step = { kind: 'addAuthority', because: `${store.name} was emptied` };
         }
@@ -309,7 +312,10 @@ export function ownCertificates({ store, policy, now, onStep }: KeeperOptions): 
   };
 }
 
-/** Only reads what somebody else keeps under `ca.crt`, `tls.crt` and `tls.key` (FG-22), whatever it is worth. */
+/**
+ * Only reads certificates that something else maintains under `ca.crt`, `tls.crt` and `tls.key` (FG-22), without
+ * judging them.
+ */
 export function externalCertificates({ store }: Pick<KeeperOptions, 'store'>): CertificateKeeper {
   return {
     async refresh(_seenEverywhere, signal) {

@@ -7,9 +7,9 @@ import { deletionWebhook, type MatchCondition, podsToChangeCondition, podWebhook
 import type { KubeClient } from '../../../kube/client.ts';
 
 /**
- * Where the API server learns of admission and conversion: two webhook configurations and the CRDs. Manifests bring
- * them; Windlass writes into them only how it is reached and whom to trust (`clientConfig`), for the pod webhook one match
- * condition, and the webhooks that exist only with a feature gate. Every other field belongs to whoever installed it.
+ * The registrations of admission and conversion in the API server: two webhook configurations and the CRDs. They are
+ * installed by manifests; Windlass writes only the address and the CA bundle (`clientConfig`), one match condition of
+ * the pod webhook, and the webhooks that depend on a feature gate. All other fields belong to the installer.
  */
 
 /** How the API server reaches admission. */
@@ -25,7 +25,7 @@ export interface ClientConfig {
     readonly path?: string;
     readonly port?: number;
   };
-  /** PEM text in base64. */
+  /** PEM in base64. */
   readonly caBundle?: string;
 }
 
@@ -44,20 +44,20 @@ export interface CustomResourceDefinition extends KubeObject {
   };
 }
 
-/** What the registrations are to say. */
+/** The desired content of the registrations. */
 export interface RegistrationWish {
   readonly address: AdmissionAddress;
-  /** PEM text of every authority to trust. */
+  /** PEM of every CA to trust. */
   readonly bundle: string;
   /** Send every new pod, not only those that admission has to change (gate KruisePodReadinessGate). */
   readonly allPods: boolean;
-  /** Which new pods to send besides, as CEL expressions of which one has to hold. */
+  /** CEL expressions for other new pods to send; one match is enough. */
   readonly alsoPods?: readonly string[];
-  /** Gate ResourcesDeletionProtection: Services and Ingresses have webhooks. Absent: they have none. */
+  /** Gate ResourcesDeletionProtection: whether Services and Ingresses have webhooks. Absent: no. */
   readonly deletionProtection?: boolean;
 }
 
-/** The JSON patch that a webhook configuration needs; empty when it already says what is wished. */
+/** The JSON patch for a webhook configuration; empty when it is up to date. */
 export function configurationPatch(configuration: WebhookConfiguration, wish: RegistrationWish): Operation[] {
   const webhooks = configuration.webhooks ?? [];
   const removed = wish.deletionProtection ? [] : webhooks.flatMap(({ name }, index) => (isGated(name) ? [index] : []));
@@ -70,7 +70,8 @@ export function configurationPatch(configuration: WebhookConfiguration, wish: Re
       operations.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
     }
     if (webhook.name === podWebhook.name) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
-    // Webhooks are addressed by place: the name says that it is still the one that was looked at.
+    // Webhooks are addressed by index: the test of the name ensures that the index still is that of the webhook which
+    // was read.
     return operations.length === 0 ? [] : [nameTest(webhook.name, index), ...operations];
   });
   const added = missingWebhooks(configuration, wish).map((kind): Operation => {
@@ -82,7 +83,7 @@ export function configurationPatch(configuration: WebhookConfiguration, wish: Re
     ...changes,
     ...(isFirst ? [{ op: 'add', path: '/webhooks', value: [] } as const] : []),
     ...added,
-    // From the end, so that the places of the others still hold.
+    // From the end, so that the other indexes stay valid.
     ...removed.toReversed().flatMap((index): Operation[] => {
       return [nameTest(webhooks[index]?.name, index), { op: 'remove', path: `/webhooks/${index}` }];
     }),
@@ -97,7 +98,7 @@ function isGated(name: string): boolean {
   return gatedKinds.some(({ webhook }) => webhook === name);
 }
 
-/** The kinds that are to have a webhook by their gate, and have none. */
+/** The kinds whose gate is on and whose webhook is missing. */
 function missingWebhooks(
   { kind, webhooks = [] }: WebhookConfiguration,
   { deletionProtection }: RegistrationWish,
@@ -106,7 +107,7 @@ function missingWebhooks(
   return gatedKinds.filter(({ webhook }) => !webhooks.some(({ name }) => name === webhook));
 }
 
-/** The JSON patch that a CRD needs; empty when it says what is wished, or when its conversion is not ours to set. */
+/** The JSON patch for a CRD; empty when it is up to date, or when its conversion is not ours. */
 export function definitionPatch(definition: CustomResourceDefinition, wish: RegistrationWish): Operation[] {
   const conversion = definition.spec.conversion;
   if (conversion?.strategy !== 'Webhook') return [];
@@ -118,12 +119,12 @@ export function definitionPatch(definition: CustomResourceDefinition, wish: Regi
   ];
 }
 
-/** The paths that the registrations send to, so that one that this version does not serve can be reported. */
+/** The paths in the registrations, so that one that this version does not serve can be reported. */
 export function registeredPaths(configuration: WebhookConfiguration): readonly string[] {
   return (configuration.webhooks ?? []).map(({ clientConfig }) => pathOf(clientConfig) ?? '/');
 }
 
-/** The PEM texts of authorities that a registration trusts now, one for each of its webhooks. */
+/** The PEM of the CAs that a registration trusts now, one for each of its webhooks. */
 export function trustedBundles(registration: WebhookConfiguration | CustomResourceDefinition): readonly string[] {
   const configs = isDefinition(registration)
     ? registration.spec.conversion?.strategy === 'Webhook'
@@ -133,7 +134,7 @@ export function trustedBundles(registration: WebhookConfiguration | CustomResour
   return configs.map((config) => Buffer.from(config?.caBundle ?? '', 'base64').toString());
 }
 
-/** The client configuration as wished, with the path that it has; undefined when it already is so. */
+/** The desired client configuration, with its present path; undefined when it is up to date. */
 function wantedClientConfig(
   present: ClientConfig,
   { address, bundle }: RegistrationWish,
@@ -172,7 +173,7 @@ function podConditionPatch(
   const expression = [podsToChangeCondition.expression, ...alsoPods].join(alternatively);
   const wanted = { ...podsToChangeCondition, expression };
   if (index >= 0) {
-    // What somebody else has put there stays; what was put there for the sake of other pods goes with them.
+    // Conditions of others stay; our conditions for other pods are replaced.
     const present = conditions?.[index]?.expression ?? '';
     const isOurs = alsoPods.length > 0 || present.startsWith(`${podsToChangeCondition.expression}${alternatively}`);
     return isOurs && present !== expression ? [isThere, { op: 'replace', path: place, value: wanted }] : [];
@@ -184,26 +185,26 @@ function podConditionPatch(
 
 const alternatively = ' || ';
 
-/** One registration: what it is, and how it was seen last. */
+/** One registration, and its last known state. */
 export interface Registration {
   readonly resource: Resource;
   readonly name: string;
-  /** Without it nothing works; a CRD may come later. */
+  /** Nothing works without it; a CRD may be installed later. */
   readonly required: boolean;
   readonly seen: () => WebhookConfiguration | CustomResourceDefinition | undefined;
 }
 
-/** What a pass over the registrations has found. */
+/** The result of a pass over the registrations. */
 export interface RegistrationPass {
   /** How many had to be written. */
   readonly written: number;
-  /** Every path that some registration sends to. */
+  /** Every path in the registrations. */
   readonly paths: readonly string[];
 }
 
 /**
- * Makes every registration say what is wished, or with `mayWrite` false checks that it does. Tries them all, then
- * throws with all that went wrong; when it returns, the API server has said of each that it trusts the bundle.
+ * Updates every registration, or with `mayWrite` false checks that it is up to date. Tries all of them, then throws
+ * with all errors; when it returns, the API server has confirmed of each that it trusts the bundle.
  */
 export async function syncRegistrations(input: {
   readonly registrations: readonly Registration[];

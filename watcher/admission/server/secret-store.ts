@@ -12,7 +12,10 @@ interface Secret extends KubeObject {
 const changedAtAnnotation = 'windlass.io/certificates-changed-at';
 const fieldManager = 'windlass-webhook';
 
-/** Shares certificates through a Secret, which is created when it is missing. Its resourceVersion settles races. */
+/**
+ * Shares certificates through a Secret, which is created when it is missing. Its resourceVersion detects concurrent
+ * writes.
+ */
 export function secretStore(
   client: Pick<KubeClient, 'get' | 'create' | 'patch'>,
   ref: { readonly namespace: string; readonly name: string },
@@ -49,7 +52,7 @@ export function secretStore(
         }
         return true;
       } catch (error) {
-        // Somebody else has created, changed or deleted it since it was read.
+        // It was created, changed or deleted since it was read.
         if (answerStatus(error) === 409 || isMissing(error)) return false;
         throw error;
       }

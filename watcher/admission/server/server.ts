@@ -5,13 +5,13 @@ import { TLSSocket } from 'node:tls';
 import type { Logger } from 'pino';
 
 /**
- * The HTTPS server of admission and conversion. It knows nothing of either: a path leads to a route, a route turns
- * parsed JSON into an answer before the API server's deadline. What comes in is bounded in size, time and number, for
- * everybody together and for each source address. With a client CA it answers only callers who show a certificate of it,
- * except at paths that the API server calls without one.
+ * The HTTPS server of admission and conversion, independent of both: a path selects a route, and a route turns parsed
+ * JSON into an answer before the API server's deadline. Requests are limited in size, time and number, in total and per
+ * source address. With a client CA it answers only clients with a certificate of it, except on paths that the API
+ * server calls without one.
  */
 
-/** How a request ended, as the metrics count it. */
+/** How a request ended, as a metric label. */
 export type Outcome =
   | 'allowed'
   | 'changed'
@@ -29,36 +29,41 @@ export interface Answer {
   readonly outcome: Outcome;
 }
 
-/** Answers one parsed body. The signal aborts shortly before the API server stops waiting, or when it has gone. */
+/**
+ * Answers one parsed body. The signal aborts shortly before the API server stops waiting, or when it has disconnected.
+ */
 export type Route = (body: unknown, signal: AbortSignal) => Answer | Promise<Answer>;
 
-/** A route with rules of its own. */
+/** A route with settings of its own. */
 export interface ServedRoute {
   readonly answer: Route;
-  /** Longest body; absent: as for every route. */
+  /** Maximum size of the body; absent: the server's limit. */
   readonly bodyBytes?: number;
-  /** Also answers callers without a certificate. What it says must depend on the body alone. */
+  /** Whether clients without a certificate are answered. The answer must depend on the body alone. */
   readonly anonymous?: boolean;
 }
 
-/** Bodies that a route cannot make sense of. The message goes back with status 400. */
+/** A body that a route cannot parse. The message is returned with status 400. */
 export class MalformedBody extends Error {
   override readonly name = 'MalformedBody';
 }
 
 export interface ServerLimits {
-  /** Longest body: etcd takes objects of 1.5 MiB, and a review holds two of them, the old one and the new one. */
+  /**
+   * Maximum size of a body: etcd accepts objects of 1.5 MiB, and a review contains two of them, the old one and the new
+   * one.
+   */
   readonly bodyBytes: number;
-  /** All bodies that are held at one time. Beyond it the server answers 503. */
+  /** Maximum size of all bodies in memory. Beyond it the server answers 503. */
   readonly bufferedBytes: number;
-  /** Requests that are worked on at one time; more wait until their deadline. */
+  /** Requests that are processed at the same time; others wait until their deadline. */
   readonly concurrency: number;
-  /** How many of these one source address may hold, so that there are always some for the others. */
+  /** How many of these one source address may use, so that some are left for others. */
   readonly concurrencyPerSource: number;
   readonly connections: number;
-  /** How many of these one source address may hold; a further one is closed. */
+  /** How many of these one source address may open; a further one is closed. */
   readonly connectionsPerSource: number;
-  /** With more open connections than these, one is closed after its answer instead of being kept for the next request. */
+  /** With more open connections than this, each one is closed after its answer instead of being kept alive. */
   readonly keptConnections: number;
   readonly handshakeMs: number;
   /** How long a connection is kept without a request. */
@@ -67,7 +72,7 @@ export interface ServerLimits {
   readonly headersMs: number;
   /** From the first byte of a request to the last byte of its body. */
   readonly requestMs: number;
-  /** The deadline of requests that name none. */
+  /** The deadline of requests without a timeout of their own. */
   readonly answerMs: number;
 }
 
@@ -80,7 +85,7 @@ export const defaultLimits: ServerLimits = {
   connectionsPerSource: 1_000,
   keptConnections: 500,
   handshakeMs: 10_000,
-  // Longer than the 90 s of Go's clients, so that it is never the server that closes under a new request.
+  // Longer than the 90 s of Go's clients, so that the server never closes a connection just as a request arrives.
   idleMs: 120_000,
   headersMs: 5_000,
   requestMs: 15_000,
@@ -89,9 +94,9 @@ export const defaultLimits: ServerLimits = {
 
 export interface AdmissionServerOptions {
   readonly routes: Readonly<Record<string, Route | ServedRoute>>;
-  /** PEM text of the authorities whose clients are answered. Absent: everybody is. */
+  /** PEM of the CAs whose clients are answered. Absent: all clients are. */
   readonly clientCa?: string;
-  /** Limits that differ from the usual ones. */
+  /** Limits that differ from the defaults. */
   readonly limits?: Partial<ServerLimits>;
   readonly log: Pick<Logger, 'debug' | 'warn' | 'error'>;
   /** Called once for each request; `path` is a route or `other`. */
@@ -105,13 +110,16 @@ export interface ServerCertificate {
 
 export interface AdmissionServer {
   listen(address: { readonly host?: string; readonly port: number }): Promise<AddressInfo>;
-  /** Serves another certificate from the next connection on; those that are open stay. */
+  /** Serves another certificate on new connections; open ones are not affected. */
   use(certificate: ServerCertificate): void;
-  /** Takes no new connections, lets requests finish, and then or when the signal aborts closes all connections. */
+  /**
+   * Accepts no new connections, waits for requests in flight, and closes all connections then or when the signal
+   * aborts.
+   */
   close(signal: AbortSignal): Promise<void>;
 }
 
-/** Makes the server; it listens when told. Nothing that is sent to it makes it throw. */
+/** Creates the server; it listens after `listen`. No input makes it throw. */
 export function createAdmissionServer(
   certificate: ServerCertificate,
   options: AdmissionServerOptions,
@@ -144,7 +152,7 @@ export function createAdmissionServer(
   );
   server.maxConnections = limits.connections;
   const unused = countFromFirstByte(server, work);
-  // Of TCP, so that those in the middle of a handshake are known as well.
+  // TCP connections, so that those in the middle of a TLS handshake are included.
   const { sockets } = work;
   const bySource = new Map<string, number>();
   server.on('connection', (socket: Socket) => {
@@ -180,9 +188,9 @@ export function createAdmissionServer(
 }
 
 /**
- * Go's clients also open connections that they use later, if at all. Node counts the time for the headers from the opening of a
- * connection, and would close one under its first request; here it counts from the first byte that comes after the handshake.
- * Answers the connections that have not been used yet.
+ * Go's clients also open connections that they use later, or never. Node counts the time for the headers from the
+ * opening of a connection, and would close such a connection during its first request; here it counts from the first
+ * byte after the handshake. Returns the connections that have not been used yet.
  */
 function countFromFirstByte(server: Server, work: Work): ReadonlySet<TLSSocket> {
   const unused = new Set<TLSSocket>();
@@ -215,7 +223,8 @@ interface Work {
 }
 
 function tlsOptions({ certificate, key }: ServerCertificate, clientCa: string | undefined) {
-  // Not refused in the handshake: some paths are called without a certificate, and the others can say what is missing.
+  // A missing certificate does not fail the handshake: some paths are called without one, and the others can answer
+  // what is missing.
   const clients = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: false };
   return { cert: certificate, key, minVersion: 'TLSv1.2', ...clients } as const;
 }
@@ -236,14 +245,14 @@ async function serve(work: Work, request: IncomingMessage, response: ServerRespo
   if (answer.status !== 200) work.options.log.debug({ path, status: answer.status }, 'Request not answered');
   const text = JSON.stringify(answer.body);
   const unread = !request.complete;
-  // Idle connections are for callers who ask what is served here.
+  // Only clients of served paths keep their connections.
   if (answer.status !== 200 || work.sockets.size > work.limits.keptConnections) {
     response.setHeader('Connection', 'close');
   }
   if (unread) response.setHeader('Connection', 'close');
   response.writeHead(answer.status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) });
   if (!unread) return void response.end(text);
-  // A connection that is closed under a client which still sends may take the answer with it.
+  // If the connection is closed while the client still sends, the answer may be lost.
   response.write(text);
   await discard(request, lingerMs);
   response.end();
@@ -256,7 +265,7 @@ function routeAt(routes: AdmissionServerOptions['routes'], path: string): Served
 
 const lingerMs = 1_000;
 
-/** Reads and forgets what is left of a request, for a while. */
+/** Reads and discards the rest of a request, for a limited time. */
 async function discard(request: IncomingMessage, forMs: number): Promise<void> {
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, forMs);
@@ -275,7 +284,7 @@ interface Target {
   readonly route: ServedRoute | undefined;
 }
 
-/** Why a caller without a valid certificate is not answered; undefined: it has one, or needs none. */
+/** Why a client without a valid certificate is not answered; undefined: it has one, or needs none. */
 function unauthenticated({ socket }: IncomingMessage, { clientCa }: AdmissionServerOptions): string | undefined {
   if (clientCa === undefined || (socket instanceof TLSSocket && socket.authorized)) return undefined;
   const why =
@@ -331,7 +340,7 @@ async function answerTo(work: Work, request: IncomingMessage, { path, query, rou
   }
 }
 
-/** Rejects at the deadline, whether the work has noticed it or not. */
+/** Rejects at the deadline, even if the work ignores the signal. */
 async function beforeDeadline<Value>(signal: AbortSignal, work: () => Promise<Value>): Promise<Value> {
   signal.throwIfAborted();
   let late = (_event: Event): void => undefined;
@@ -346,12 +355,12 @@ async function beforeDeadline<Value>(signal: AbortSignal, work: () => Promise<Va
   }
 }
 
-/** Whether somebody has sent JSON that is nested deeper than it can be compared. */
+/** Whether the error is a stack overflow from JSON that is nested too deeply to be compared. */
 export function isTooDeep(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes('call stack');
 }
 
-/** A Status as the API server itself would send it. */
+/** A Status in the API server's format. */
 export function failure(code: number, reason: string, message: string, outcome: Outcome): Answer {
   const body = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code };
   return { status: code, body, outcome };
@@ -396,8 +405,8 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * How long an answer may take when the API server has sent `?timeout=10s`: a little less, so that it hears why. Absent
- * or unreadable: as given.
+ * The time limit of an answer for the API server's `?timeout=10s`: a little less, so that it receives the reason.
+ * Absent or invalid: the default.
  */
 export function deadlineMs(timeout: string | null, absentMs: number): number {
   const units: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
@@ -407,10 +416,10 @@ export function deadlineMs(timeout: string | null, absentMs: number): number {
   return Math.max(1, Math.min(absentMs, toldMs - Math.min(500, toldMs / 4)));
 }
 
-/** Thrown where a request has waited for a place until its deadline. */
+/** A request has waited for a slot until its deadline. */
 class NoPlace extends Error {}
 
-/** A number of places to work at, of which one source may hold only a part; who finds none waits in order. */
+/** A limited number of slots, of which one source may use only a part; others wait in order. */
 class Places {
   readonly #perSource: number;
   #free: number;
@@ -474,7 +483,7 @@ function listen(
     server.once('error', reject);
     server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
       server.removeListener('error', reject);
-      // Later errors belong to single connections.
+      // Later errors concern single connections.
       server.on('error', () => undefined);
       resolve(server.address() as AddressInfo);
     });

@@ -4,22 +4,21 @@ import type { CertificateKeeper, ServedCertificates } from './certificates.ts';
 import type { RegistrationPass } from './registrations.ts';
 
 /**
- * Keeps certificates and registrations as they should be, in passes: take the certificates that are due, serve them,
- * then tell the API server. A pass runs when something that it looks at has changed, when a certificate is due, and at
- * least every minute.
+ * Maintains certificates and registrations, in passes: read or renew the certificates, serve them, then update the
+ * registrations. A pass runs after a change of its inputs, when a certificate is due, and at least every minute.
  */
 
 export interface UpkeepOptions {
   readonly keeper: CertificateKeeper;
-  /** Begins to serve these. Called when they differ from the ones before, and first of all. */
+  /** Starts serving these certificates. Called at first and whenever they have changed. */
   readonly serve: (certificates: ServedCertificates) => void | Promise<void>;
-  /** Makes every registration trust this bundle; throws when one does not. */
+  /** Updates every registration to trust this bundle; throws when one cannot be updated. */
   readonly register: (bundle: string, signal: AbortSignal) => Promise<RegistrationPass>;
   readonly log: Pick<Logger, 'info' | 'warn'>;
   /** Milliseconds since 1970. */
   readonly now: () => number;
   readonly everyMs?: number;
-  /** Between two passes that both had something to do; grows while somebody else keeps writing against us. */
+  /** Between two passes that both had to write; grows while another client keeps reverting our changes. */
   readonly pauseMs?: number;
 }
 
@@ -41,27 +40,27 @@ export class Upkeep {
     this.#options = options;
   }
 
-  /** Begins with a first pass at once. */
+  /** Starts with a first pass at once. */
   start(): void {
     this.#running ??= this.#run();
   }
 
-  /** Something has changed: the next pass is due soon. */
+  /** Something has changed: requests a pass soon. */
   wake(): void {
     this.#wakeUp.abort();
   }
 
-  /** True after the first pass in which everything was as it should be. */
+  /** True after the first pass after which everything was up to date. */
   get isRegistered(): boolean {
     return this.#isRegistered;
   }
 
-  /** What is served now; undefined until the certificates have been read once. */
+  /** The served certificates; undefined until they have been read once. */
   get served(): ServedCertificates | undefined {
     return this.#served;
   }
 
-  /** Why the last pass failed; undefined while all is well. */
+  /** Why the last pass failed; undefined when it succeeded. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
@@ -74,7 +73,7 @@ export class Upkeep {
 
   async #run(): Promise<void> {
     const { log, everyMs = everyMsUsually, pauseMs = pauseMsUsually } = this.#options;
-    // Passes in a row that failed, or that had to write what the one before had written already.
+    // The number of passes in a row that failed, or that had to write again what the previous one had written.
     let restless = 0;
     while (!this.#stop.signal.aborted) {
       this.#wakeUp = new AbortController();

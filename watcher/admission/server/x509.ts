@@ -15,31 +15,31 @@ import {
   X509Certificate as X509Source,
 } from '@peculiar/x509';
 
-/** A certificate with its private key, both as PEM text. */
+/** A certificate with its private key, both as PEM. */
 export interface KeyPairPem {
   readonly certificate: string;
   readonly key: string;
 }
 
-/** When a certificate is valid; the start lies a little in the past where clocks may differ. */
+/** The validity of a certificate; it starts a little in the past, because clocks may differ. */
 export interface Validity {
   readonly notBefore: Date;
   readonly notAfter: Date;
 }
 
-/** What a certificate is to say and who signs it. */
+/** The content of a certificate. */
 export interface CertificateOrder {
   readonly authority: KeyPairPem;
   readonly commonName: string;
-  /** Kubernetes reads groups from here. Absent: none. */
+  /** Kubernetes reads groups from this field. Absent: none. */
   readonly organizations?: readonly string[];
-  /** DNS names and IP addresses; the latter are told apart by their form. */
+  /** DNS names and IP addresses, distinguished by their format. */
   readonly hosts: readonly string[];
   readonly usages: readonly ('server' | 'client')[];
   readonly validity: Validity;
 }
 
-/** Makes a certificate authority that vouches for itself, with a key of its own (ECDSA P-256). */
+/** Creates a self-signed CA with a key of its own (ECDSA P-256). */
 export async function createAuthority(commonName: string, validity: Validity): Promise<KeyPairPem> {
   const keys = await newKeys();
   const certificate = await X509CertificateGenerator.createSelfSigned(
@@ -55,7 +55,7 @@ export async function createAuthority(commonName: string, validity: Validity): P
           KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign | KeyUsageFlags.digitalSignature,
           true,
         ),
-        // With the same name on each authority, these identifiers are how a client finds the right one in a bundle.
+        // All our CAs have the same name: a client finds the right one in a bundle by these identifiers.
         await SubjectKeyIdentifierExtension.create(keys.publicKey, false, webcrypto),
       ],
     },
@@ -64,7 +64,7 @@ export async function createAuthority(commonName: string, validity: Validity): P
   return { certificate: pemOf(certificate), key: await exportKey(keys.privateKey) };
 }
 
-/** Makes a certificate with a key of its own (ECDSA P-256), signed by an authority with an ECDSA or RSA key. */
+/** Creates a certificate with a key of its own (ECDSA P-256), signed by a CA with an ECDSA or RSA key. */
 export async function issueCertificate(order: CertificateOrder): Promise<KeyPairPem> {
   const keys = await newKeys();
   const issuer = new X509Source(firstPem(order.authority.certificate));
@@ -99,13 +99,13 @@ export async function issueCertificate(order: CertificateOrder): Promise<KeyPair
   return { certificate: pemOf(certificate), key: await exportKey(keys.privateKey) };
 }
 
-/** The certificates of a PEM text in their order. Throws where one cannot be read. */
+/** The certificates in a PEM text, in order. Throws when one cannot be parsed. */
 export function certificatesIn(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   return blocks.map((block) => new X509Certificate(block));
 }
 
-/** The PEM text of certificates, one after another, each once. */
+/** The PEM of certificates, without duplicates. */
 export function bundleOf(certificates: readonly X509Certificate[]): string {
   const texts = certificates.map((certificate) => certificate.toString().trim());
   return texts
@@ -119,18 +119,18 @@ export function endOf(certificate: X509Certificate): number {
   return Date.parse(certificate.validTo);
 }
 
-/** Whether a certificate speaks for a DNS name or an IP address. */
+/** Whether a certificate is valid for a DNS name or an IP address. */
 export function speaksFor(certificate: X509Certificate, host: string): boolean {
   const found = isIP(host) === 0 ? certificate.checkHost(host) : certificate.checkIP(host);
   return found !== undefined;
 }
 
-/** Whether the authority has signed the certificate, by name and by key. */
+/** Whether the CA has signed the certificate, by name and by key. */
 export function hasIssued(authority: X509Certificate, certificate: X509Certificate): boolean {
   return certificate.checkIssued(authority) && certificate.verify(authority.publicKey);
 }
 
-/** Whether this private key belongs to the certificate. An unreadable key does not. */
+/** Whether this private key belongs to the certificate; false for an unreadable key. */
 export function keyFits(certificate: X509Certificate, key: string): boolean {
   try {
     return certificate.checkPrivateKey(createPrivateKey(key));
@@ -143,7 +143,7 @@ function newKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
 }
 
-/** Takes PKCS#1, SEC 1 and PKCS#8, since authorities of other makers live on in the same Secret. */
+/** Accepts PKCS#1, SEC 1 and PKCS#8, since the Secret may contain a CA created by other tools. */
 async function importSigningKey(pem: string): Promise<webcrypto.CryptoKey> {
   const key = createPrivateKey(pem);
   const der = key.export({ type: 'pkcs8', format: 'der' });
@@ -176,7 +176,7 @@ function nameOf(commonName: string, organizations: readonly string[] = []): Name
   return new Name([...organizations.map((organization) => ({ O: [organization] })), { CN: [commonName] }]);
 }
 
-/** 127 random bits that are positive, as RFC 5280 wants them. */
+/** 127 random bits, positive, as RFC 5280 requires. */
 function newSerialNumber(): string {
   const bytes = randomBytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x3f) | 0x40;

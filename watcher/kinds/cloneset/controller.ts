@@ -1,4 +1,4 @@
-/** CloneSets as a fleet: what their planner sees, and how its steps are carried out. */
+/** CloneSets as a fleet: the inputs of their planner, and how its steps are carried out. */
 
 import { isJsonObject } from '../../../api/base/json.ts';
 import { type CloneSet, cloneSetEvent, cloneSets, prefetchShare } from '../../../api/cloneset/types.ts';
@@ -13,7 +13,7 @@ import { cloneSetWorkloads } from '../../../workflows/plan/cloneset/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
 
-/** Keeps the pods of CloneSets, and rolls out what changes. */
+/** Maintains the pods of CloneSets, and rolls out changes. */
 export function cloneSetController(context: ControllerContext): Controller {
   const owners = context.cache<CloneSet>(cloneSets);
   const nodes = context.cache<KubeObject>(kubeResource.nodes);
@@ -28,7 +28,7 @@ export function cloneSetController(context: ControllerContext): Controller {
       excludePreparingDelete: false,
     }),
   });
-  // a node that can be asked from now on
+  // a node that can pull images from now on
   images.onChange(({ before }) => {
     if (before !== undefined || !context.isLeading()) return;
     for (const set of owners.all()) if (prefetchShare(set) !== undefined) fleet.changed(set.metadata.uid);
@@ -43,14 +43,14 @@ export const cloneSetSteps: Pick<FleetDefinition<CloneSet, CloneSetInput>, 'plan
   component: eventComponent.cloneSet,
 };
 
-/** Labels of nodes, where pods are spread over them. */
+/** Labels of nodes, where pods are spread over topologies. */
 function nodesFor({ spec }: CloneSet, nodes: Cache<KubeObject>): CloneSetInput['nodes'] {
   const podSpec = isJsonObject(spec.template.spec) ? spec.template.spec : {};
   if (podSpec.topologySpreadConstraints === undefined) return new Map();
   return new Map([...nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
 }
 
-/** A node that is ready gets its NodeImage after a while, but for one that has no daemon. */
+/** A ready node gets its NodeImage after a while, unless it has no daemon. */
 function imagesOn(
   pods: readonly Pod[],
   nodes: Cache<KubeObject>,

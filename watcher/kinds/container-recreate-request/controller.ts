@@ -1,9 +1,10 @@
 /**
- * What the watcher does for ContainerRecreateRequests. Everything is looked at pod by pod: one pass sees all requests of
- * one pod, starts the operation of the first, lets the others wait visibly, and gives back what finished ones hold.
+ * The controller of ContainerRecreateRequests. It works pod by pod: one pass looks at all requests of one pod, starts
+ * the operation of the first one, reports the wait of the others, and releases what completed ones hold.
  *
  * The same operation refreshes the environment of the pod, for which there is no request. It goes before requests that
- * have not begun: it takes no longer than a stop, and what they wait for may never come with the old environment.
+ * have not begun: it takes no longer than a stop, and the condition that they wait for may never hold with the old
+ * environment.
  */
 
 import { restartContainersType } from '../../../api/container-recreate-request/operation.ts';
@@ -18,7 +19,7 @@ import { tellWithdrawn } from './operation.ts';
 import { passOverRequests, type RequestPassDependencies, requestIndexes, requestsByPod } from './pass.ts';
 import { podUidOf } from './request.ts';
 
-/** Ensures that the requests of each pod are worked on one after the other, and that finished ones hold nothing. */
+/** Ensures that the requests of each pod are carried out one after the other, and that completed ones hold nothing. */
 export function recreateRequests({
   kube,
   starter,
@@ -52,7 +53,7 @@ export function recreateRequests({
     if (concernsRequests || isEnvironmentStale(before, gates) || isEnvironmentStale(after, gates)) passes.add(uid);
   });
   nodes.onChange(({ before, after }) => {
-    // rare: a node came, went, or came back as another
+    // rare: a node was created, deleted, or recreated
     if (isLeading() && before?.metadata.uid !== after?.metadata.uid) wantAll();
   });
   return {

@@ -11,9 +11,10 @@ import { nameOf } from './request.ts';
 import { writeEnd } from './status.ts';
 
 /**
- * Writes into requests what admission has left out where it does not know its caller (CRR-5 to CRR-8), before anything is
- * started for them: the containers as they are now, so that what is replaced later counts as replaced. One that names
- * containers that cannot be restarted ends. Only the webhook of the suite lets this write pass, and only once.
+ * Writes into requests what admission has left out because it does not authenticate its clients (CRR-5 to CRR-8),
+ * before anything is started for them: the containers as they are now, so that a container that is replaced later
+ * counts as restarted. A request with containers that cannot be restarted fails. The webhook accepts this write only
+ * from Windlass, and only once.
  */
 export async function fill(
   { first, behind }: RequestQueue,
@@ -26,7 +27,7 @@ export async function fill(
   const ref = { namespace: next.metadata.namespace ?? '', name: next.spec.podName };
   const pod = await unlessGone(world.kube.get<Pod>(kubeResource.pods, ref));
   const isGone = pod === undefined || pod.metadata.uid !== podUid || pod.metadata.deletionTimestamp !== undefined;
-  // the operation says so, and needs nothing else for that
+  // the operation reports that, and needs nothing else for it
   if (isGone) return next === first ? wantOperation(next, podUid, world) : undefined;
   for (const request of unfilled) await fillOne(request, pod, world);
 }
@@ -49,5 +50,5 @@ async function fillOne(request: ContainerRecreateRequest, pod: Pod, world: Reque
   await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'json', changes));
 }
 
-/** A status with more would say no more. */
+/** A longer status is of no use to readers. */
 const longestProblems = 8_000;

@@ -13,14 +13,14 @@ import type { Cache } from '../../../kube/cache.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, hasBegun, podUidOf } from './request.ts';
 
-/** Wants the operation of a request whose turn has come. */
+/** Ensures that the operation of a request whose turn has come is running. */
 export function wantOperation(request: ContainerRecreateRequest, podUid: string, world: RequestPassDependencies): void {
   const operation = operationOf(request, podUid, world.nodes);
   const pod = world.pods.byUid(podUid);
   const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
   const { namespace = '', uid } = request.metadata;
   const change: RestartChanged = { operation, generation: generationOf(request) };
-  // an operation that runs has to restore the status that was overwritten
+  // a running operation has to restore the status that was overwritten
   const reason = request.status?.waitingFor?.reason;
   const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
   world.starter.want({
@@ -41,12 +41,13 @@ function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: C
   return {
     request: { namespace, name, uid },
     pod: { namespace, name: request.spec.podName, uid: podUid },
-    // a node that is gone keeps its name in the queue's name, where nobody listens: its silence is then noticed
+    // a node that is gone keeps its name in the name of the task queue, which nobody polls: that is detected as its
+    // silence
     node: { name: nodeName, uid: nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}` },
   };
 }
 
-/** Signals the operation of a request that was deleted, so that it stops no further container. */
+/** Signals the operation of a deleted request, so that it stops no further container. */
 export async function tellWithdrawn(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
   const podUid = podUidOf(request);
   if (isCompleted(request) || podUid === '') return;

@@ -44,7 +44,10 @@ export interface RequestPassDependencies {
   readonly now: () => number;
 }
 
-/** One pass over all requests of one pod. What needs no Temporal comes first, so that its absence holds nothing up. */
+/**
+ * One pass over all requests of one pod. Everything that does not need Temporal comes first, so that it works without
+ * Temporal.
+ */
 export async function passOverRequests(
   podUid: string,
   world: RequestPassDependencies,
@@ -80,7 +83,7 @@ function commandedOf(
   workflowId: string,
   world: RequestPassDependencies,
 ): Commanded {
-  // the run may still be that of the request before: it keeps the command for the next
+  // the run may still be that of the previous request: it keeps the command for the next one
   if (request === first) return { kind: 'running', workflowId, request: request.metadata.uid };
   if (!behind.includes(request)) return { kind: 'nobody' };
   return { kind: 'here', obey: async (command) => await obeyInQueue(request, command, world) };
@@ -89,8 +92,8 @@ function commandedOf(
 const behindRefresh = 'Nothing to do: containers of the pod are restarted for an update in place';
 
 /**
- * Answers what a person can do about a refresh that requests wait for. There is no object of it that could say that it does
- * not go on, so an Event of its pod does.
+ * Returns what a person can do about an environment refresh that requests wait for. The refresh has no object of its
+ * own, so its trouble is reported by an Event on the pod.
  */
 async function tellOfRefresh(
   { workflowId }: WantedOperation,
@@ -111,7 +114,7 @@ async function tellOfRefresh(
   return message;
 }
 
-/** Deletes what has outlived its TTL, and returns when the next one will have. */
+/** Deletes requests that have outlived their TTL, and returns when the next one will have. */
 async function removeExpired(
   requests: readonly ContainerRecreateRequest[],
   world: RequestPassDependencies,

@@ -1,7 +1,7 @@
 import { unlessGone } from '../../../kube/moved-on.ts';
 import { despiteConflicts } from '../../../kube/retry-on-conflict.ts';
 
-/** Pods with the shared readiness gate: they become Ready only once somebody has answered for the gate (PRG-6). */
+/** The shared readiness gate of pods: they become Ready only once its condition is set (PRG-6). */
 
 import { timestamp } from '../../../api/base/time.ts';
 import type { Pod, PodCondition } from '../../../api/core/pod.ts';
@@ -9,7 +9,7 @@ import { initialReadiness } from '../../../api/core/pod-readiness.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 
-/** Writes the first answer, True, on a pod that has the gate and no answer yet. Conditions of others are left alone. */
+/** Sets the condition to True on a pod that has the gate and no condition yet. Conditions of others are not changed. */
 export async function answerReadinessGate(
   pod: Pod,
   { kube, now }: { readonly kube: PodStatusWriter; readonly now: () => number },
@@ -19,12 +19,12 @@ export async function answerReadinessGate(
   await changePodConditions(kube, pod.metadata, (live) => initialReadiness(live, at));
 }
 
-/** What conditions of pods are read and written with. */
+/** The client calls that read and write pod conditions. */
 export type PodStatusWriter = Pick<KubeClient, 'get' | 'patch'>;
 
 /**
- * Writes what `change` makes of the live conditions of this pod; undefined writes nothing. The kubelet writes them, too,
- * so a conflict is tried again at once. A pod that is gone or going needs nothing any more (CRR-10, PRG-17).
+ * Applies `change` to the live conditions of this pod; undefined: nothing is written. The kubelet writes them, too, so
+ * a conflict is retried at once. A pod that is gone or being deleted is skipped (CRR-10, PRG-17).
  */
 export async function changePodConditions(
   kube: PodStatusWriter,

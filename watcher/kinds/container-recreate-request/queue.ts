@@ -34,11 +34,11 @@ export async function writeWaits(
       continue;
     }
     if (leftMs !== undefined) due.push({ againInMs: leftMs });
-    // a pause stays in sight: the status is what keeps it until the request is resumed
+    // a pause stays visible: the status stores it until the request is resumed
     if (isPaused(request)) continue;
     await writeWait(request, recreateWait('Queued', { ...inFront, since }), 'Pending', world);
   }
-  // a pause stays in sight: the status is what keeps it should the operation begin anew
+  // a pause stays visible: the status stores it in case the operation is restarted
   if (first && !isPaused(first)) {
     const trouble = world.starter.trouble(restartContainersId(podUidOf(first)), first.status?.waitingFor?.reason ?? '');
     if (trouble) await writeWait(first, recreateWait(trouble.reason, { ...trouble, since }), undefined, world);
@@ -46,13 +46,13 @@ export async function writeWaits(
   return earliest(...due);
 }
 
-/** Until the deadline; undefined when there is none, or when the operation of the request looks after it. */
+/** The time until the deadline; undefined when there is none, or when the operation enforces it. */
 function timeLeftMs({ spec, status, metadata }: ContainerRecreateRequest, now: number): number | undefined {
   if (spec.activeDeadlineSeconds === undefined || status?.phase === 'Recreating') return undefined;
   return Date.parse(metadata.creationTimestamp) + spec.activeDeadlineSeconds * 1000 - now;
 }
 
-/** Ends a request whose turn has not come before its deadline. */
+/** Fails a request whose turn has not come before its deadline. */
 async function endInQueue(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
   const { podName } = request.spec;
   await writeEnd(request, world, {
@@ -63,9 +63,9 @@ async function endInQueue(request: ContainerRecreateRequest, world: RequestPassD
 }
 
 /**
- * Obeys a command about a request that waits for its turn, by writing it where the operation of the request will find it:
- * a pause in what it waits for, a skip in the state of the container. False when the request has changed meanwhile. May be
- * done twice, so a skip without target is always about the first container.
+ * Carries out a command about a request that waits for its turn, by writing it where the operation of the request will
+ * find it: a pause into its wait, a skip into the state of the container. False when the request has changed meanwhile.
+ * May be repeated, so a skip without a target always means the first container.
  */
 export async function obeyInQueue(
   request: ContainerRecreateRequest,
@@ -108,7 +108,7 @@ async function writeCommand(
       return !isPaused(request) || (await writeStatus(request, world, { phase: 'Pending', waitingFor: null }));
     case 'skip':
       return await writeSkip(request, target ?? spec.containers[0]?.name, by, world);
-    // nothing has been refused that could be tried again
+    // nothing has been rejected that could be retried
     case 'retry':
     case 'undo':
       return true;

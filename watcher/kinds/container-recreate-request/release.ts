@@ -1,4 +1,7 @@
-/** What finished requests hold: the readiness key of their pod, the finalizer, and the label that shows them to nodes. */
+/**
+ * What completed requests hold: the readiness key of their pod, the finalizer, and the label that selects them for
+ * nodes.
+ */
 
 import { timestamp } from '../../../api/base/time.ts';
 import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
@@ -10,7 +13,7 @@ import type { RequestPassDependencies } from './pass.ts';
 import { changePodConditions } from './pod-readiness.ts';
 import { nameOf, podUidOf } from './request.ts';
 
-/** Whether something has to be given back: the request is over and still marked. */
+/** Whether something has to be released: the request is completed and still has its finalizer or label. */
 export function holds(request: ContainerRecreateRequest): boolean {
   const { deletionTimestamp, finalizers, labels } = request.metadata;
   const over = deletionTimestamp !== undefined || isCompleted(request);
@@ -18,7 +21,7 @@ export function holds(request: ContainerRecreateRequest): boolean {
   return over && Boolean(marked);
 }
 
-/** CRR-10: first the pod's key, then the finalizer that says there is one, and the label that shows it to nodes. */
+/** CRR-10: first the pod's key, then the finalizer that guarantees its release, and the label for nodes. */
 export async function release(request: ContainerRecreateRequest, world: RequestPassDependencies): Promise<void> {
   const { namespace = '', uid, resourceVersion, finalizers = [], labels } = request.metadata;
   if (finalizers.includes(crrUnreadyFinalizer)) {
@@ -35,7 +38,7 @@ export async function release(request: ContainerRecreateRequest, world: RequestP
   await unlessMovedOn(world.kube.patch(crr, nameOf(request), 'merge', body));
 }
 
-/** Takes the key of a request off its pod, if the pod is still there and carries it. */
+/** Removes the key of a request from its pod, if the pod still exists and has it. */
 async function releaseKey(
   pod: { readonly namespace?: string; readonly name: string; readonly uid: string },
   request: { readonly namespace: string; readonly name: string },
@@ -44,7 +47,7 @@ async function releaseKey(
   await changePodConditions(kube, pod, (live) => withoutReadinessKey(live, recreateKey(request), timestamp(now())));
 }
 
-/** Takes keys off pods whose request is finished or no longer exists, whoever failed to do it (PRG-21). */
+/** Removes the keys of completed or deleted requests from pods, whatever has left them there (PRG-21). */
 export async function releaseDeadKeys(
   pod: Pod,
   world: Pick<RequestPassDependencies, 'kube' | 'requests' | 'now'>,
@@ -54,7 +57,7 @@ export async function releaseDeadKeys(
     if (!holder) continue;
     const request = world.requests.byName(holder.namespace, holder.name);
     const alive = request && !isCompleted(request) && podUidOf(request) === pod.metadata.uid;
-    // with the finalizer still there the pass over requests does it, and takes off the finalizer afterwards
+    // with its finalizer, the pass over requests does it, and removes the finalizer afterwards
     if (!alive && !request?.metadata.finalizers?.includes(crrUnreadyFinalizer)) {
       await releaseKey(pod.metadata, holder, world);
     }

@@ -1,7 +1,7 @@
 import type { ContainerRecreateRequest } from '../../../api/container-recreate-request/types.ts';
 import { crrLabel } from '../../../api/core/well-known.ts';
 
-/** The label that ties a request to its pod; empty for one that admission has not seen. */
+/** The UID label that links a request to its pod; empty when admission has not seen the request. */
 export function podUidOf(request: ContainerRecreateRequest): string {
   return request.metadata.labels?.[crrLabel.podUid] ?? '';
 }

@@ -8,7 +8,10 @@ import { unlessMovedOn } from '../../../kube/moved-on.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, nameOf } from './request.ts';
 
-/** Writes these fields of the status of a request as it was looked at; false when it has changed since. */
+/**
+ * Writes these fields of the status, provided that the request has not changed since it was read; otherwise returns
+ * false.
+ */
 export async function writeStatus(
   request: ContainerRecreateRequest,
   world: RequestPassDependencies,
@@ -20,7 +23,7 @@ export async function writeStatus(
   return (await unlessMovedOn(patch)) !== undefined;
 }
 
-/** Ends a request as Failed. */
+/** Completes a request as Failed. */
 export async function writeEnd(
   request: ContainerRecreateRequest,
   world: RequestPassDependencies,
@@ -38,7 +41,7 @@ export async function writeEnd(
   });
 }
 
-/** Writes what a request waits for, and that it is pending where it has no phase yet. */
+/** Writes what a request waits for, and the phase Pending if it has none yet. */
 export async function writeWait(
   request: ContainerRecreateRequest,
   waitingFor: WaitingFor,

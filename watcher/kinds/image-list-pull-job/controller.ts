@@ -1,4 +1,7 @@
-/** What the watcher does for ImageListPullJobs: a job for each image, counted, and deleted with the list. */
+/**
+ * The controller of ImageListPullJobs: it creates a job for each image, counts the jobs, and deletes them with the
+ * list.
+ */
 
 import {
   type ImageListPullJob,

@@ -24,7 +24,7 @@ import {
 } from '../../../workflows/plan/images/image-list-pull-job.ts';
 import { deleteExpired } from '../../expiry.ts';
 
-/** The index of jobs by the UID of the list that they belong to. */
+/** The index of jobs by the UID of their list. */
 export const jobsByList = 'list';
 
 /** The index function of `jobsByList`. */
@@ -38,12 +38,12 @@ export interface ListPassDependencies {
   readonly kube: Pick<KubeWriter, 'create' | 'patch' | 'delete'>;
   readonly lists: Pick<Cache<ImageListPullJob>, 'byUid' | 'seen'>;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byIndex' | 'seen' | 'deletionSeen'>;
-  /** Whether images are pulled on this cluster at all. */
+  /** Whether this cluster pulls images at all. */
   readonly isOn: boolean;
   readonly now: () => number;
 }
 
-/** How soon what was refused is tried again: a right may be granted in a moment, and a feature gate may refuse a spec. */
+/** The retry intervals after a rejection: a right may be granted at any time, and a feature gate may reject a spec. */
 const refusedAgainMs = { Denied: 5_000, Invalid: 30_000 } as const;
 const seenWithinMs = 30_000;
 
@@ -51,7 +51,8 @@ const seenWithinMs = 30_000;
 export async function passOverList(uid: string, world: ListPassDependencies): Promise<PassResult | undefined> {
   const list = world.lists.byUid(uid);
   if (list === undefined) return undefined;
-  if (list.metadata.deletionTimestamp !== undefined || !world.isOn) return undefined; // ILP-11: ownership does it
+  // ILP-11: the jobs of a deleted list are deleted by their owner references
+  if (list.metadata.deletionTimestamp !== undefined || !world.isOn) return undefined;
   if (isFinished(list)) return await expire(list, world);
   await label(list, world);
   const children = world.jobs.byIndex(jobsByList, list.metadata.uid);
@@ -65,7 +66,7 @@ export async function passOverList(uid: string, world: ListPassDependencies): Pr
   return refusal === undefined ? undefined : { againInMs: refusedAgainMs[refusal.reason] };
 }
 
-/** ILP-2: 1, 2, 4 … at once, so that a refusal is noticed early. */
+/** ILP-2: 1, 2, 4 … at the same time, so that a rejection is noticed early. */
 async function createJobs(drafts: readonly ImagePullJobDraft[], world: ListPassDependencies) {
   const refused: string[] = [];
   let refusal: JobRefusal | undefined;
@@ -103,7 +104,7 @@ async function deleteJob({ metadata }: ImagePullJob, { kube, jobs }: ListPassDep
   await jobs.deletionSeen(uid, AbortSignal.timeout(seenWithinMs));
 }
 
-/** ILP-4: on the list itself, too. */
+/** ILP-4: the labels are set on the list itself, too. */
 async function label(list: ImageListPullJob, { kube }: ListPassDependencies): Promise<void> {
   const hash = templateHash(list);
   const { namespace = '', name, uid, labels } = list.metadata;
@@ -119,7 +120,7 @@ async function writeStatus(
 ): Promise<void> {
   if (sameJson(list.status, status)) return;
   const { namespace = '', name, uid } = list.metadata;
-  // nobody else writes the status, and writing the label just now has changed the resource version
+  // there is no other writer of the status, and the label just written has changed the resource version
   const patch = [
     { op: 'test', path: '/metadata/uid', value: uid },
     { op: 'add', path: '/status', value: status },

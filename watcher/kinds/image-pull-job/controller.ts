@@ -1,6 +1,6 @@
 /**
- * What the watcher does for ImagePullJobs: it chooses nodes, writes the job's wish into their NodeImages, never into more
- * at once than parallelism says, and counts what comes back. What operators command stands in the job's conditions.
+ * The controller of ImagePullJobs: it selects nodes, adds the job's image to their NodeImages, to no more of them at
+ * the same time than its parallelism allows, and counts the results. Commands of operators are in the job's conditions.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -31,21 +31,21 @@ const byPodNamespace = 'podNamespace';
 
 /** The indexes of the cache of jobs. */
 export const imagePullJobIndexes = {
-  /** By the name under which NodeImages file the image. */
+  /** By the image name that NodeImages use. */
   [byImage]: (job: ImagePullJob): readonly string[] => {
     const image = familiarImage(job.spec.image);
     return image === undefined || isFinished(job) ? [] : [image.name];
   },
-  /** Jobs that choose nodes by pods, by their namespace. */
+  /** Jobs that select nodes by pods, by their namespace. */
   [byPodNamespace]: ({ spec, metadata }: ImagePullJob): readonly string[] =>
     spec.podSelector === undefined ? [] : [metadata.namespace ?? ''],
   [jobsBySecret]: secretKeysOf,
 };
 
-/** The API server has refused a write as it would refuse it again; the node may have dropped other images by then. */
+/** The API server would reject the same write again; after this time the node may have dropped other images. */
 const refusedForMs = 60_000;
 
-/** Ensures that jobs are written to nodes, counted and ended. */
+/** Ensures that jobs are written to nodes, counted and completed. */
 export function imagePullJobRunner(
   context: ControllerContext,
   secretTimes: PullSecretTimes = pullSecretTimes,
@@ -78,7 +78,7 @@ export function imagePullJobRunner(
       for (const job of jobs.all()) if (!isFinished(job)) passes.add(job.metadata.uid);
       return;
     }
-    // IPJ-6: a job is woken for what it pulls, not for everything that a node does
+    // IPJ-6: a job is triggered by its own image only, not by every change of a node
     for (const name of changedImages(before, after)) {
       for (const { metadata } of jobs.byIndex(byImage, name)) passes.add(metadata.uid);
     }
@@ -106,7 +106,7 @@ function stateOf(job: ImagePullJob): OperationState {
   return operationState(isFinished(job) ? 'Completed' : active > 0 ? 'Pulling' : 'New', waitingFor);
 }
 
-/** The images of a node of which something has changed that is counted. */
+/** The images of a node whose counted results have changed. */
 export function changedImages(before: NodeImage, after: NodeImage): readonly string[] {
   const names = new Set(
     [before, after].flatMap(({ spec, status }) => [
@@ -123,7 +123,7 @@ export function changedImages(before: NodeImage, after: NodeImage): readonly str
   );
 }
 
-/** What is counted of an image. The progress of a pull wakes no job. */
+/** The counted results of an image. The progress of a pull triggers no job. */
 function ends({ status }: NodeImage, name: string): unknown {
   return status?.imageStatuses?.[name]?.tags?.map(({ progress: _, fetched: __, ...rest }) => rest);
 }

@@ -1,4 +1,4 @@
-/** A job and its nodes: which ones it pulls on, how far each is, and what is written into their NodeImages. */
+/** A job and its nodes: which ones it selects, the progress of each, and what is written into their NodeImages. */
 
 import { failureTypeOf } from '../../../api/core/failure.ts';
 import { qualifiedName } from '../../../api/core/refs.ts';
@@ -12,15 +12,15 @@ import type { PullJobPassDependencies } from './pass.ts';
 import type { JobSecrets } from './secrets.ts';
 
 /**
- * Whether as many NodeImages are known as there are. Jobs come by another watch, and one that begins while that of
- * NodeImages is behind would pass over nodes that its user has seen, or end at once without any (IPJ-20).
+ * Whether the cache holds as many NodeImages as exist. Jobs arrive by another watch, and a job that begins while the
+ * watch of NodeImages lags behind would skip nodes that its user has seen, or complete at once without any (IPJ-20).
  */
 export async function knowsAllNodes({ kube, nodeImages: known }: PullJobPassDependencies): Promise<boolean> {
   const count = countIn(await kube.list<NodeImage>(nodeImages, { limit: 1 }));
   return count === undefined || known.size >= count;
 }
 
-/** How far each node of the job is, as the caches show it. */
+/** The progress of each node of the job, according to the caches. */
 export function standingsNow(
   job: ImagePullJob,
   { refs }: Pick<JobSecrets, 'refs'>,
@@ -40,7 +40,7 @@ export function standingsNow(
   );
 }
 
-/** Writes into NodeImages: on `retry` what has failed is pulled again, to `tell` the job is new. */
+/** Writes into NodeImages: in `retry`, failed images are pulled again; in `tell`, the job is added. */
 export async function writeToNodes(
   job: ImagePullJob,
   nodes: {
@@ -73,7 +73,7 @@ export async function writeToNodes(
   ]);
 }
 
-/** An aborted job is taken off the NodeImages that have not ended. */
+/** Removes an aborted job from the NodeImages whose pull has not ended. */
 export async function withdraw(
   job: ImagePullJob,
   { nodeImages: known, edits }: PullJobPassDependencies,

@@ -42,24 +42,24 @@ export interface PullJobPassDependencies {
   readonly images: ControllerContext['config']['images'];
   readonly log: ControllerContext['log'];
   readonly now: () => number;
-  /** Whether images are pulled on this cluster at all. */
+  /** Whether this cluster pulls images at all. */
   readonly isOn: boolean;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byUid' | 'byName' | 'seen'>;
   readonly nodeImages: Pick<Cache<NodeImage>, 'all' | 'byName' | 'byIndex' | 'size'>;
   readonly pods: Pick<Cache<Pod>, 'all'>;
   readonly edits: Pick<NodeImageEdits, 'edit'>;
   readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
-  /** How soon Secrets are looked for again that are missing or could not be copied. */
+  /** How often Secrets are read again that are missing or could not be copied. */
   readonly secretsAgainMs: number;
-  /** By job and node: its NodeImage took no further image, so the job continues with other nodes meanwhile. */
+  /** By job and node: its NodeImage accepts no further image, so the job continues with other nodes meanwhile. */
   readonly refusals: RecentlySeen;
-  /** By job and Secret: it was reported that the Secret holds no registry credentials. */
+  /** By job and Secret: the Event that the Secret contains no registry credentials was written. */
   readonly toldUnusable: Set<string>;
 }
 
 const seenWithinMs = 30_000;
 
-/** How soon to look again while not all NodeImages are known: their watch is a moment behind. */
+/** The retry interval while not all NodeImages are known: their watch lags behind for a moment. */
 const unknownNodesMs = 50;
 
 /** One pass over one job. */
@@ -86,9 +86,9 @@ export async function passOverPullJob(uid: string, world: PullJobPassDependencie
   return earliest(await carryOn(job, world), commanded);
 }
 
-/** Writes the job to nodes, counts them, and writes the status. */
+/** Adds the job to nodes, counts their results, and writes the status. */
 async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promise<PassResult | undefined> {
-  if (imageOf(job) === undefined) return undefined; // admission lets none pass
+  if (imageOf(job) === undefined) return undefined; // admission accepts none
   if (job.status?.startTime === undefined && !(await knowsAllNodes(world))) return { againInMs: unknownNodesMs };
   const tooLarge = tooLargeForNodes(job.spec);
   const secrets = await secretsFor(job, tooLarge, world);
@@ -147,14 +147,14 @@ async function writeStatus(
   if (written) await jobs.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
 }
 
-/** Lets the operation of the job end: it looks, and finds nothing left to do. */
+/** Lets the operation of the job end: it looks, and finds nothing to do. */
 function end(uid: string, { starter }: PullJobPassDependencies): void {
   const workflowId = pullOnNodesId(uid);
   if (starter.isSent(workflowId)) void starter.tell(workflowId, null);
   starter.forget(workflowId);
 }
 
-/** IPJ-23: the copies of Secrets, and then the finalizer that says there are some. */
+/** IPJ-23: the copies of Secrets, and then the finalizer that guarantees their removal. */
 async function release(job: ImagePullJob, { kube, pullSecrets }: PullJobPassDependencies): Promise<void> {
   const { namespace = '', name, uid, resourceVersion, finalizers = [] } = job.metadata;
   if (!finalizers.includes(pullSecretFinalizer)) return;

@@ -1,4 +1,4 @@
-/** The Secrets of a job, as nodes can read them. */
+/** The Secrets of a job, copied for nodes. */
 
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { failureTypeOf } from '../../../api/core/failure.ts';
@@ -11,9 +11,9 @@ import { pullSecretTypes, type SyncedSecrets } from '../node-image/pull-secrets.
 import type { PullJobPassDependencies } from './pass.ts';
 
 export interface JobSecrets extends SyncedSecrets {
-  /** Why Secrets could not be copied, for people; absent: they could. */
+  /** Why Secrets could not be copied, for people; absent: they were. */
   readonly trouble?: string;
-  /** False: no further node gets the job, as without its Secrets a private image counts as one that does not exist. */
+  /** False: no further node gets the job, because without its Secrets a private image seems not to exist. */
   readonly mayTell: boolean;
 }
 
@@ -32,17 +32,17 @@ export async function secretsFor(
     const type = failureTypeOf(error);
     if (type !== 'Denied' && type !== 'Invalid') throw error;
     log.warn({ job: qualifiedName(job.metadata), err: error }, 'Cannot copy pull Secrets');
-    // a right may be granted in a moment
+    // a right may be granted at any time
     return { ...none, mayTell: type !== 'Denied', trouble: refusedSecrets(error, images.secretNamespace) };
   }
 }
 
-/** Whether nothing is left to look for again. */
+/** Whether no Secret has to be read again. */
 export function areSecretsComplete({ missing, unusable, trouble }: JobSecrets): boolean {
   return missing.length + unusable.length === 0 && trouble === undefined;
 }
 
-/** Once for each job and Secret: the pull continues, but the Secret has no effect on it. */
+/** Once per job and Secret: the pull continues without it. */
 export async function reportUnusable(
   job: ImagePullJob,
   { unusable }: JobSecrets,

@@ -1,6 +1,6 @@
 /**
- * What the watcher does for NodeImages: there is one for each node that is ready, with the labels of the node; it loses
- * what has outlived its use; and its operation runs while something is to be pulled.
+ * The controller of NodeImages: one for each ready node, with the labels of the node. It removes expired tags and
+ * Secrets, and keeps the operation of the node running while something is to be pulled.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -15,7 +15,7 @@ import { operationState } from '../../operation-state.ts';
 import { NodeImageEdits } from './edits.ts';
 import { type NodeImagePassDependencies, passOverNodeImage } from './pass.ts';
 
-/** The index of NodeImages by the UIDs of the jobs that want something of them. */
+/** The index of NodeImages by the UIDs of the jobs that own a tag of them. */
 export const nodeImagesByOwner = 'ownerUid';
 
 export const nodeImageIndexes = {
@@ -25,10 +25,10 @@ export const nodeImageIndexes = {
   },
 };
 
-/** A Secret that was there is taken to be there for this long. */
+/** A Secret that existed is not checked again for this long. */
 const secretSeenForMs = 60_000;
 
-/** Ensures that each node has its NodeImage, and that what is listed in it is pulled. */
+/** Ensures that each node has its NodeImage, and that the images in it are pulled. */
 export function nodeImageKeeper(context: ControllerContext): Controller {
   const { kube, starter, config, now, isLeading, cache, queue } = context;
   const images = cache<NodeImage>(nodeImages, nodeImageIndexes);

@@ -5,7 +5,10 @@ import type { KubeClient } from '../../../kube/client.ts';
 import { unlessGone } from '../../../kube/moved-on.ts';
 import { despiteConflicts } from '../../../kube/retry-on-conflict.ts';
 
-/** Returns the changed spec of the NodeImage, of which it may be given several versions; the same value: no change. */
+/**
+ * Returns the changed spec of the NodeImage; the same value: no change. It may be called with several versions of the
+ * object.
+ */
 export type NodeImageEdit = (nodeImage: NodeImage) => NodeImageSpec;
 
 interface Wanted {
@@ -14,12 +17,13 @@ interface Wanted {
   readonly reject: (error: unknown) => void;
 }
 
-/** The API server has answered, so its watch will deliver the change soon. */
+/** The API server has answered, so its watch delivers the change soon. */
 const seenWithinMs = 30_000;
 
 /**
- * Writes the specs of NodeImages. Many jobs edit the NodeImage of one node at once: their edits become one write, and each
- * caller continues when the cache shows it. Where the API server refuses several together, each is written by itself.
+ * Writes the specs of NodeImages. Many jobs edit the NodeImage of one node at the same time: their edits are combined
+ * into one write, and each caller continues when the cache shows it. Where the API server rejects a combined write,
+ * each edit is written by itself.
  */
 export class NodeImageEdits {
   readonly #kube: Pick<KubeClient, 'get' | 'patch'>;
@@ -32,7 +36,7 @@ export class NodeImageEdits {
     this.#cache = cache;
   }
 
-  /** Resolves when the edit is written and seen, or the NodeImage is gone. */
+  /** Resolves when the edit is written and in the cache, or the NodeImage is gone. */
   edit(name: string, edit: NodeImageEdit): Promise<void> {
     return new Promise((resolve, reject) => {
       const wanted = { edit, resolve, reject };
@@ -46,7 +50,7 @@ export class NodeImageEdits {
   async #run(name: string): Promise<void> {
     this.#running.add(name);
     try {
-      // edits of the same moment are written together
+      // edits of the same turn of the event loop are written together
       await Promise.resolve();
       for (;;) {
         const batch = this.#waiting.get(name);
@@ -54,7 +58,7 @@ export class NodeImageEdits {
         this.#waiting.delete(name);
         const refusal = await this.#settle(name, batch);
         if (refusal !== 'refused') continue;
-        // one that does not fit must not keep the others out
+        // an invalid edit must not block the others
         for (const wanted of batch) await this.#settle(name, [wanted]);
       }
     } finally {
@@ -62,7 +66,7 @@ export class NodeImageEdits {
     }
   }
 
-  /** Writes the edits as one; where the API server refuses several together, no caller gets an error yet. */
+  /** Writes the edits as one; where the API server rejects several together, no caller gets an error yet. */
   async #settle(name: string, batch: readonly Wanted[]): Promise<'refused' | undefined> {
     try {
       await this.#write(
@@ -81,7 +85,7 @@ export class NodeImageEdits {
     let isRead = false;
     await unlessGone(
       despiteConflicts(async () => {
-        // the cache first: mostly there was no other write
+        // from the cache first: mostly there was no other write
         const live = isRead ? await this.#kube.get<NodeImage>(nodeImages, { name }) : this.#cache.byName('', name);
         isRead = true;
         if (live === undefined) return;

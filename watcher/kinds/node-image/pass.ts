@@ -43,11 +43,11 @@ export interface NodeImagePassDependencies {
   readonly nodeImages: Pick<Cache<NodeImage>, 'byName'>;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byName'>;
   readonly edits: Pick<NodeImageEdits, 'edit'>;
-  /** Secrets of nodes that were there a moment ago. */
+  /** Secrets of nodes that existed a moment ago. */
   readonly secretsSeen: RecentlySeen;
 }
 
-/** A pass asks whether so many Secrets exist, and leaves the others to later ones. */
+/** The maximum number of Secrets that one pass checks; others are left to later passes. */
 const mostAskedSecrets = 256;
 
 /** One pass over the NodeImage of one node, by the name of the node. */
@@ -66,7 +66,7 @@ export async function passOverNodeImage(
   const facts = await pruningFacts(nodeImage, world);
   const left = pruned(nodeImage, facts);
   if (left.spec !== nodeImage.spec) {
-    // the change brings the next pass
+    // the change triggers the next pass
     await world.edits.edit(name, (live) => pruned(live, facts).spec);
     return { againInMs: 1_000 };
   }
@@ -76,7 +76,7 @@ export async function passOverNodeImage(
   return earliest(left, commanded);
 }
 
-/** NI-1: a node that has been ready for a while, and on which a daemon of ours can run. */
+/** NI-1: for a node that has been ready for a while, and on which a daemon can run. */
 async function create(
   node: Node | undefined,
   { kube, config, now }: NodeImagePassDependencies,
@@ -96,7 +96,10 @@ async function create(
   return undefined;
 }
 
-/** What people have written into it is lost for good, and the watch of nodes may be behind that of NodeImages. */
+/**
+ * Deleting it loses what people have written into it, and the watch of nodes may lag behind that of NodeImages, so the
+ * node is read.
+ */
 async function removeUnlessThere(
   { metadata: { name, uid } }: NodeImage,
   { kube, starter }: NodeImagePassDependencies,
@@ -108,7 +111,7 @@ async function removeUnlessThere(
   return undefined;
 }
 
-/** NI-2: those of the node, and no others. */
+/** NI-2: the labels of the node, and no others. */
 async function copyLabels({ metadata }: NodeImage, node: Node, { kube }: NodeImagePassDependencies): Promise<void> {
   const { name, resourceVersion, labels = {} } = metadata;
   const wanted = node.metadata.labels ?? {};
@@ -120,7 +123,7 @@ async function copyLabels({ metadata }: NodeImage, node: Node, { kube }: NodeIma
   await unlessMovedOn(kube.patch(nodeImages, { name }, 'json', patch));
 }
 
-/** What decides which tags and Secrets have outlived their use. */
+/** The facts that decide which tags and Secrets have expired. */
 async function pruningFacts(nodeImage: NodeImage, world: NodeImagePassDependencies) {
   const missing = await missingSecrets(nodeImage, world);
   return {
@@ -130,20 +133,23 @@ async function pruningFacts(nodeImage: NodeImage, world: NodeImagePassDependenci
   };
 }
 
-/** NI-5. Jobs of a namespace that is not watched count as there. */
+/** NI-5. Jobs of a namespace that is not watched count as existing. */
 function isGone({ namespace = '', name = '', uid }: ImageOwner, { config, jobs }: NodeImagePassDependencies): boolean {
   if (config.namespace !== '' && namespace !== config.namespace) return false;
   return jobs.byName(namespace, name)?.metadata.uid !== uid;
 }
 
-/** SEC-6. A Secret that cannot be read counts as there, and so does one that this pass does not ask for: a later one does. */
+/**
+ * SEC-6. A Secret that cannot be read counts as existing, and so does one that this pass does not check: a later one
+ * does.
+ */
 async function missingSecrets(
   nodeImage: NodeImage,
   { kube, secretsSeen, now }: NodeImagePassDependencies,
 ): Promise<ReadonlySet<string>> {
   const missing = new Set<string>();
   const secrets = looseSecrets(nodeImage);
-  // starts at random, so that each has its turn where there are more than one pass asks for
+  // starts at a random position, so that each is checked at some time when there are more than one pass checks
   const first = Math.floor(Math.random() * secrets.length);
   let asked = 0;
   for (const secret of [...secrets.slice(first), ...secrets.slice(0, first)]) {
@@ -166,7 +172,7 @@ async function missingSecrets(
 function wantOperation(nodeImage: NodeImage, node: Node | undefined, { starter }: NodeImagePassDependencies): void {
   const operation = operationOf(nodeImage, node);
   if (openTags(nodeImage).length > 0 || isStale(nodeImage)) starter.want(operation);
-  // it may have begun a pull that is not reported yet, and that was given up here
+  // it may have begun a pull that is not reported yet, and that was cancelled here
   else starter.dismiss(operation);
 }
 
@@ -184,7 +190,7 @@ async function command(
 async function tellTrouble(nodeImage: NodeImage, { kube, starter, now }: NodeImagePassDependencies): Promise<void> {
   const { metadata, status } = nodeImage;
   const shown = status?.waitingFor?.reason;
-  // a pause stays in sight: the status is what keeps it should the operation begin anew
+  // a pause stays visible: the status stores it in case the operation is restarted
   if (openTags(nodeImage).length === 0 || shown === 'Paused') return;
   const trouble = starter.trouble(pullImagesId(metadata.uid), shown ?? '');
   if (trouble === undefined) return;
@@ -197,7 +203,8 @@ async function tellTrouble(nodeImage: NodeImage, { kube, starter, now }: NodeIma
 
 function operationOf(nodeImage: NodeImage, node: Node | undefined): WantedOperation {
   const { name, uid, generation = 0 } = nodeImage.metadata;
-  // a node that is gone keeps its name in the queue's name, where nobody listens: its silence is then noticed
+  // a node that is gone keeps its name in the name of the task queue, which nobody polls: that is detected as its
+  // silence
   const nodeRef = { name, uid: node?.metadata.uid ?? `gone-${name}` };
   const argument: PullOperation = { nodeImage: { name, uid }, node: nodeRef };
   const change: PullChanged = { node: nodeRef };

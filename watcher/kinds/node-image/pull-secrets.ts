@@ -1,8 +1,8 @@
 /**
- * Pull Secrets on their way to the nodes. Daemons may read the Secrets of one namespace only, so what jobs name is copied
- * there: one copy for each Secret, for all jobs that need it (SEC-1 to SEC-7). Nobody may watch all Secrets, so each one
- * that an open job names is read every few seconds, and its copy is equal to it. A copy stays a moment longer than the
- * last of its jobs, for the next job.
+ * Copies of pull Secrets for nodes. Daemons may read the Secrets of one namespace only, so the Secrets of jobs are
+ * copied there: one copy of each Secret, for all jobs that need it (SEC-1 to SEC-7). The watcher may not watch all
+ * Secrets, so each Secret that an open job names is read every few seconds, and its copy is updated. A copy stays a
+ * little longer than its last job, for the next job.
  */
 import { createHash } from 'node:crypto';
 import { sameJson } from '../../../api/base/json.ts';
@@ -18,18 +18,18 @@ import type { KeyedQueue, PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessGone, unlessMovedOn } from '../../../kube/moved-on.ts';
 import type { ControllerContext } from '../../controller.ts';
 
-/** A Secret as far as it is copied. */
+/** The fields of a Secret that are copied. */
 export interface Secret extends KubeObject {
   readonly type?: string;
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** What nodes need to know of a job's Secrets. */
+/** The Secrets of a job as nodes need them. */
 export interface SyncedSecrets {
   readonly refs: readonly PullSecretRef[];
-  /** Names that do not exist yet; the pull goes without them (SEC-4). */
+  /** Names of Secrets that do not exist; the image is pulled without them (SEC-4). */
   readonly missing: readonly string[];
-  /** Names of Secrets that hold no registry credentials, with their types; they are not copied. */
+  /** Names of Secrets without registry credentials, with their types; they are not copied. */
   readonly unusable: readonly { readonly name: string; readonly type: string }[];
 }
 
@@ -42,27 +42,27 @@ export function secretKeysOf(job: ImagePullJob): readonly string[] {
   return isHolding(job) ? (job.spec.pullSecrets ?? []).map((name) => `${namespace}/${name}`) : [];
 }
 
-/** The types whose Secrets hold registry credentials. Nothing else of a tenant gets to where daemons read. */
+/** The types of Secrets with registry credentials. Nothing else of a tenant is copied to where daemons can read it. */
 export const pullSecretTypes: readonly string[] = ['kubernetes.io/dockerconfigjson', 'kubernetes.io/dockercfg'];
 
 export interface PullSecretTimes {
-  /** How often a Secret is compared with its copy, and one that is missing looked for. */
+  /** How often a Secret is compared with its copy, and a missing one is looked for. */
   readonly compareMs: number;
-  /** How long a copy stays that no job needs (SEC-5). */
+  /** How long an unused copy stays (SEC-5). */
   readonly releasedMs: number;
 }
 
-/** What these times are unless a test cannot wait. */
+/** The default times. */
 export const pullSecretTimes: PullSecretTimes = { compareMs: 3_000, releasedMs: 5_000 };
 
-/** With many Secrets each is compared less often, so that all of them cost so many calls a second at most. */
+/** The limit of calls per second: with many Secrets each is compared less often. */
 const callsASecond = 20;
 const callsToCompare = 2;
 
-/** Foreign Secrets that may be in the way of one copy. */
+/** The maximum number of foreign Secrets whose name a copy tries to avoid. */
 const mostNames = 16;
 
-/** Every copy, in the queue of copies: no Secret has this name. */
+/** The key for all copies in the queue of copies: no Secret has this name. */
 const allCopies = '*';
 
 export interface PullSecretDependencies {
@@ -70,23 +70,23 @@ export interface PullSecretDependencies {
   readonly queue: (...queue: Parameters<ControllerContext['queue']>) => Pick<KeyedQueue, 'add' | 'addAfter'>;
   readonly now: () => number;
   readonly jobs: Pick<Cache<ImagePullJob>, 'byName' | 'byIndex'>;
-  /** Asks for a pass over the job of this UID. */
+  /** Requests a pass over the job of this UID. */
   readonly wake: (uid: string) => void;
-  /** Where the copies are. */
+  /** The namespace of the copies. */
   readonly namespace: string;
-  /** Jobs of other namespaces are not known; empty: all are. */
+  /** Jobs of other namespaces are not known; empty: all are watched. */
   readonly watchedNamespace: string;
 }
 
-/** The copies of Secrets, made and removed for jobs. */
+/** Creates and removes the copies of Secrets for jobs. */
 export class PullSecretCopies {
   readonly #means: PullSecretDependencies;
   readonly #times: PullSecretTimes;
-  /** Names of copies by what they are copies of. */
+  /** Names of copies by the Secrets that they copy. */
   readonly #copyNames = new Map<string, string>();
-  /** In which version each copy was first seen without a job, and when. */
+  /** The version in which each copy was first seen without a job, and when. */
   readonly #released = new Map<string, { readonly resourceVersion: string; readonly atMs: number }>();
-  /** The Secrets that are compared with their copies. */
+  /** The Secrets to be compared with their copies. */
   readonly #sources: Pick<KeyedQueue, 'add' | 'addAfter'>;
   /** The copies that may be unused. */
   readonly #copies: Pick<KeyedQueue, 'add' | 'addAfter'>;
@@ -100,7 +100,7 @@ export class PullSecretCopies {
     );
   }
 
-  /** Makes the copies of a job's Secrets equal to them, and returns what nodes need to know of them. */
+  /** Updates the copies of a job's Secrets, and returns what nodes need. */
   async sync(job: ImagePullJob): Promise<SyncedSecrets> {
     const { namespace } = this.#means;
     const refs: PullSecretRef[] = [];
@@ -119,7 +119,7 @@ export class PullSecretCopies {
     return { refs, missing, unusable };
   }
 
-  /** Takes the job off every copy. A copy that no job needs any more is deleted a moment later (SEC-5). */
+  /** Removes the job from every copy. An unused copy is deleted a moment later (SEC-5). */
   async release(job: ImagePullJob): Promise<void> {
     if ((job.spec.pullSecrets ?? []).length === 0 || job.metadata.namespace === this.#means.namespace) return;
     const own = keyOf(job);
@@ -132,16 +132,16 @@ export class PullSecretCopies {
     }
   }
 
-  /** Looks for copies that no job needs, whoever left them behind. */
+  /** Looks for unused copies, whatever has left them. */
   wantAll(): void {
     this.#copies.add(allCopies);
   }
 
-  /** Makes the copy of a Secret equal to it and lists the job on it; returns its name. */
+  /** Updates the copy of a Secret and lists the job in it; returns the name of the copy. */
   async #copy(source: Secret, job: string): Promise<string> {
     const key = keyOf(source);
     const candidates = await this.#copiesOf(key);
-    // a type cannot be changed, so a copy of another one is that of a Secret which has been replaced
+    // the type of a Secret is immutable, so a copy with another type belongs to a Secret that was recreated
     for (const outdated of candidates.filter(({ type }) => type !== source.type)) await this.#remove(outdated);
     const usable = candidates.filter(({ type }) => type === source.type);
     const known = usable.find((candidate) => referencesOf(candidate).includes(job)) ?? usable[0];
@@ -174,7 +174,10 @@ export class PullSecretCopies {
     return name;
   }
 
-  /** The same name each time, so that a second attempt finds what the first has made; the next one where it is taken. */
+  /**
+   * The name is the same each time, so that a retry finds the result of the first attempt; the next name is used where
+   * it is taken.
+   */
   async #create(source: Secret, references: readonly string[]): Promise<string> {
     const { kube, namespace } = this.#means;
     const { type, data, ...metadata } = copyOf(source, references);
@@ -186,13 +189,16 @@ export class PullSecretCopies {
       } catch (error) {
         if (failureTypeOf(error) !== 'Conflict' || attempt + 1 >= mostNames) throw error;
         const other = await this.#existing(namespace, name);
-        // somebody else has just made this very copy: the next pass finds it
+        // another process has just created this very copy: the next pass finds it
         if (other === undefined || sourceKeyOf(other) === keyOf(source)) throw error;
       }
     }
   }
 
-  /** SEC-7: compares a Secret with its copy. One job copies it again; where the copy is gone, all jobs need the new one. */
+  /**
+   * SEC-7: compares a Secret with its copy. A copy that differs is updated for one job; where the copy is gone, all
+   * jobs need a new one.
+   */
   async #compare(key: string): Promise<PassResult | undefined> {
     const { jobs, wake } = this.#means;
     const naming = jobs.byIndex(jobsBySecret, key);
@@ -223,7 +229,7 @@ export class PullSecretCopies {
     }
   }
 
-  /** Takes jobs off a copy that do not need it, and the copy away when it has been without jobs for a while. */
+  /** Removes jobs that do not need a copy from it, and deletes a copy that has been without jobs for a while. */
   async #clear(name: string): Promise<PassResult | undefined> {
     const { now } = this.#means;
     const known = await this.#existing(this.#means.namespace, name);
@@ -239,7 +245,7 @@ export class PullSecretCopies {
     const before = this.#released.get(name);
     const since = before?.resourceVersion === resourceVersion ? before : { resourceVersion, atMs: now() };
     this.#released.set(name, since);
-    // a reminder of an earlier release may come too early
+    // a timer of an earlier release of the copy may fire too early
     const leftMs = since.atMs + this.#times.releasedMs - now();
     if (leftMs > 0) return { againInMs: leftMs };
     await this.#remove(known);
@@ -250,7 +256,10 @@ export class PullSecretCopies {
     this.#released.delete(name);
   }
 
-  /** Whether an open job of this key names the Secret of the copy. Jobs of a namespace that is not watched count as open. */
+  /**
+   * Whether an open job of this key names the Secret of the copy. Jobs of a namespace that is not watched count as
+   * open.
+   */
   #isHeldBy(known: Secret): (reference: string) => boolean {
     const { jobs, watchedNamespace } = this.#means;
     return (reference) => {
@@ -258,7 +267,7 @@ export class PullSecretCopies {
       const [home, name] = [reference.slice(0, slash), reference.slice(slash + 1)];
       if (watchedNamespace !== '' && home !== watchedNamespace) return true;
       const job = jobs.byName(home, name);
-      // the finalizer of one that has ended is there until it is taken off by its own pass
+      // the finalizer of a completed job stays until its own pass removes it
       return job !== undefined && secretKeysOf(job).includes(sourceKeyOf(known) ?? '');
     };
   }
@@ -301,7 +310,7 @@ export class PullSecretCopies {
   }
 }
 
-/** What a copy says: the Secret's type and data, and nothing of what its tenant has written beside them. */
+/** The content of a copy: the Secret's type and data, and none of its tenant's metadata. */
 function copyOf(source: Secret, references: readonly string[]) {
   return {
     type: source.type,
@@ -315,7 +324,7 @@ function copyOf(source: Secret, references: readonly string[]) {
   };
 }
 
-/** Whether a copy says what it would say if it were made now, for the same jobs. */
+/** Whether a copy has the content that it would have if it were created now for the same jobs. */
 function isEqual(known: Secret, source: Secret): boolean {
   const wanted = copyOf(source, referencesOf(known));
   const { labels = {}, annotations = {} } = known.metadata;
@@ -329,7 +338,7 @@ function copyName(source: Secret, attempt: number): string {
   return `${source.metadata.name.slice(0, 253 - 1 - mark.length)}-${mark}`;
 }
 
-/** A job that needs the right reports that it is missing. */
+/** The pass of a job that needs the right reports that it is missing. */
 function nothingWhereDenied(error: unknown): readonly Secret[] {
   if (failureTypeOf(error) === 'Denied') return [];
   throw error;
@@ -343,7 +352,7 @@ function keyOf({ metadata }: Pick<KubeObject, 'metadata'>): string {
   return `${metadata.namespace ?? ''}/${metadata.name}`;
 }
 
-/** The key of the Secret that this is a copy of; undefined for other Secrets. */
+/** The key of the Secret that was copied; undefined for other Secrets. */
 function sourceKeyOf({ metadata }: Secret): string | undefined {
   return metadata.annotations?.[pullSecretAnnotation.sourceKey];
 }

@@ -5,22 +5,22 @@ import { unlessMovedOn } from '../../../kube/moved-on.ts';
 import type { ContainerPorts, LostPort, PodMarks } from '../../../workflows/plan/probes/pod-probes.ts';
 import type { LeftOut } from '../../../workflows/plan/probes/probe-room.ts';
 
-/** What is remembered between passes; all of it may be forgotten. */
+/** What is remembered between passes; losing it does no harm. */
 export class NodeProbeMemory {
-  /** Ports of containers never change, so each pod is looked at once; by UID. */
+  /** By UID: ports of containers never change, so each pod is read once. */
   readonly #ports = new Map<string, ContainerPorts>();
-  /** Annotations are not in the cache of every pod: what was written on it last, by UID. */
+  /** By UID: the annotations written last. They are not in the cache of every pod. */
   readonly #annotated = new Map<string, string>();
   /** By node. */
   readonly lostPorts = new Map<string, readonly LostPort[]>();
-  /** By node, where something is left out. */
+  /** By node, where probes are left out. */
   readonly leftOut = new Map<string, readonly LeftOut[]>();
-  /** Bytes of the list of a node, where the API server refused a larger one; by node. */
+  /** By node, where the API server rejected a larger list: the maximum size of its list in bytes. */
   readonly rooms = new Map<string, number>();
   /** Nodes whose list was written and may not be in the cache yet: the next pass has to read it. */
   readonly unsure = new Set<string>();
 
-  /** The ports of a pod by container; undefined when there is no such pod any more. */
+  /** The ports of a pod by container; undefined when the pod no longer exists. */
   async portsOf(pod: Pod, kube: Pick<KubeWriter, 'get'>): Promise<ContainerPorts | undefined> {
     const { uid, namespace = '', name } = pod.metadata;
     const known = this.#ports.get(uid);
@@ -32,7 +32,7 @@ export class NodeProbeMemory {
     return ports;
   }
 
-  /** Whether these annotations may be missing on the pod. */
+  /** Whether the pod may lack these annotations. */
   mayLackAnnotations(uid: string, { annotations }: PodMarks): boolean {
     return Object.keys(annotations).length > 0 && this.#annotated.get(uid) !== JSON.stringify(annotations);
   }

@@ -1,7 +1,7 @@
 /**
- * What the watcher does for the nodes: each has a NodePodProbe, whose work list says what all markers want of its pods, and
- * what its daemon reports there is shown on the pods. A pass is over the whole of one thing: a node, a pod, or (in
- * `pod-probe-marker/`, whose controller also asks for the passes made here) a marker.
+ * The controller of nodes' probes: each node has a NodePodProbe, whose work list contains all probes that markers
+ * request for its pods. The results that its daemon reports there are written to the pods. A pass is over one node, one
+ * pod, or (in `pod-probe-marker/`, whose controller also triggers the passes here) one marker.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -37,7 +37,7 @@ import type { ControllerContext } from '../../controller.ts';
 import type { PodStatusWriter } from '../container-recreate-request/pod-readiness.ts';
 import type { NodeProbeMemory } from './memory.ts';
 
-/** The caches that everything about probes is decided on. */
+/** The caches on which all decisions about probes are based. */
 export interface ProbeCaches {
   readonly pods: Cache<Pod>;
   readonly nodes: Cache<Node>;
@@ -52,7 +52,7 @@ export type ProbePassDependencies = ProbeCaches &
     readonly memory: NodeProbeMemory;
   };
 
-/** Index functions of pods: those that may have to be probed, by node and by namespace. */
+/** Index functions of pods: those that may need probes, by node and by namespace. */
 export const probedPodIndexes = {
   probedOnNode: ({ spec }: Pod): readonly string[] => (spec.nodeName ? [spec.nodeName] : []),
   probedInNamespace: ({ metadata, spec }: Pod): readonly string[] => (spec.nodeName ? [metadata.namespace ?? ''] : []),
@@ -63,7 +63,7 @@ export const markerIndexes = {
   namespace: ({ metadata }: PodProbeMarker): readonly string[] => [metadata.namespace ?? ''],
 };
 
-/** Index functions of NodePodProbes: which markers they have work of, as `namespace/name`. */
+/** Index functions of NodePodProbes: the markers whose probes they contain, as `namespace/name`. */
 export const nodeProbeIndexes = {
   marker: ({ spec }: NodePodProbe): readonly string[] => [
     ...new Set(
@@ -75,9 +75,9 @@ export const nodeProbeIndexes = {
 };
 
 /**
- * Keeps the NodePodProbe of one node: that there is one while there is a node (NPP-1), and that its work list says what
- * the markers want now (PPM-3 to PPM-8, NPP-10, NPP-11). Ends only when the cache shows what it has written, so that who
- * looks there afterwards sees all the work that the node has (PPM-8a).
+ * Maintains the NodePodProbe of one node: that it exists while the node exists (NPP-1), and that its work list contains
+ * the probes that markers request (PPM-3 to PPM-8, NPP-10, NPP-11). Returns only when the cache shows its write, so
+ * that a later reader of the cache sees all the work of the node (PPM-8a).
  */
 export async function passOverNode(nodeName: string, world: ProbePassDependencies): Promise<void> {
   const { memory } = world;
@@ -107,17 +107,17 @@ export async function passOverNode(nodeName: string, world: ProbePassDependencie
     try {
       return await writeList(list, probed, world);
     } catch (error) {
-      // One marker must not stop the others: with less room there is less of those who want most.
+      // One marker must not block the others: with less room, the ones that request most are cut.
       if (!isTooLarge(error) || room < leastRoom) throw error;
       memory.rooms.set(nodeName, room / 2);
     }
   }
 }
 
-/** A list of so few bytes is refused for another reason than its size. */
+/** A list as small as this is rejected for another reason than its size. */
 const leastRoom = 16 * 1024;
 
-/** As long as the cache may take to show a write. */
+/** How long the cache may take to show a write. */
 const seenWithinMs = 10_000;
 
 /** The daemon writes the status of the same object: after a conflict the list is read, and decided on again. */
@@ -162,12 +162,12 @@ async function createList(name: string, { kube, nodeProbes }: ProbePassDependenc
   try {
     await kube.create(nodePodProbe, { metadata: { name }, spec: {} });
   } catch (error) {
-    // Made a moment ago, and the cache does not show it yet.
+    // Created a moment ago; the cache does not show it yet.
     if (failureTypeOf(error) !== 'Conflict' && nodeProbes.byName('', name) === undefined) throw error;
   }
 }
 
-/** Shows on one pod what its probes have found out (NPP-10 to NPP-17, PPS-3 to PPS-5). */
+/** Writes the results of its probes to one pod (NPP-10 to NPP-17, PPS-3 to PPS-5). */
 export async function passOverPod(podUid: string, world: ProbePassDependencies): Promise<undefined> {
   const { memory } = world;
   const pod = world.pods.byUid(podUid);
@@ -213,7 +213,10 @@ function saysTheSame(before: PodProbeStatus | undefined, after: PodProbeStatus):
   return before !== undefined && sameJson(said(before.probeStates), said(after.probeStates));
 }
 
-/** One write for all marks of a pod, decided on the pod as it is; the kubelet writes conditions, too (NPP-15). */
+/**
+ * One write for all conditions, labels and annotations of a pod, decided on the live pod; the kubelet writes
+ * conditions, too (NPP-15).
+ */
 async function writeMarks(pod: Pod, wanted: PodMarks, kube: PodStatusWriter): Promise<void> {
   const ref = { namespace: pod.metadata.namespace ?? '', name: pod.metadata.name };
   await unlessGone(

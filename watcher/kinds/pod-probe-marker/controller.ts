@@ -1,4 +1,4 @@
-/** What the watcher does for PodProbeMarkers: it writes them to the nodes, and reports how far that has come. */
+/** The controller of PodProbeMarkers: it writes them to the nodes, and reports the progress. */
 import { sameJson } from '../../../api/base/json.ts';
 import { isVirtual, type Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
@@ -18,7 +18,7 @@ import {
 import { removeFinalizer } from './finalizer.ts';
 import { keyOf, type MarkerPassDependencies, markerNamed, passOverMarker, passOverNodeOfMarkers } from './pass.ts';
 
-/** Has the pods that markers select probed, and shows the results on them. */
+/** Ensures that the selected pods are probed, and writes the results to them. */
 export function podProbes(context: ControllerContext): Controller {
   const { config, kube, log, now, isLeading, cache, queue } = context;
   const markers = cache<PodProbeMarker>(podProbeMarker, markerIndexes);
@@ -66,7 +66,7 @@ export function podProbes(context: ControllerContext): Controller {
   };
 }
 
-/** Without the feature a marker that is deleted must not hang, as nobody else may take its finalizer off (FG-4). */
+/** With the gate off, a marker being deleted must not hang: nothing else removes its finalizer (FG-4). */
 function finalizersOnly({ kube, queue, isLeading }: ControllerContext, markers: Cache<PodProbeMarker>): Controller {
   const passes = queue('pod-probe-markers', async (key) => {
     const marker = markerNamed(key, markers);
@@ -97,7 +97,7 @@ function markerChanged({ before, after }: Change<PodProbeMarker>, { nodeProbes, 
   const marker = after ?? before;
   if (!marker) return;
   want.marker(keyOf(marker));
-  // A marker that lost its finalizer to somebody else still has work on nodes.
+  // A marker whose finalizer was removed by another client still has work on nodes.
   if (!after) for (const { metadata } of nodeProbes.byIndex('marker', keyOf(marker))) want.node(metadata.name);
 }
 
@@ -130,7 +130,7 @@ function nodeChanged({ before, after }: Change<Node>, { markers, want }: MarkerP
   if (!before || !after) for (const marker of markers.all()) want.marker(keyOf(marker));
 }
 
-/** What of a pod decides whether and how it is probed, and what of it the results are compared with. */
+/** The fields of a pod that decide whether and how it is probed, and those that results are compared with. */
 function probeFacts({ metadata, spec, status }: Pod): string {
   const conditions = status?.conditions?.filter(({ type }) => !kubeletConditions.includes(type)) ?? [];
   const facts = [metadata.deletionTimestamp, metadata.labels, spec.nodeName, status?.podIP, status?.phase];

@@ -25,13 +25,13 @@ interface Spread {
   readonly pending: Set<string>;
 }
 
-/** Markers are told apart by `namespace/name`. */
+/** Markers are identified by `namespace/name`. */
 export interface MarkerPassDependencies extends ProbePassDependencies {
   readonly spreads: Map<string, Spread>;
-  /** Nodes that have to be looked at once more before the finalizer of a deleted marker goes; by marker. */
+  /** By marker: nodes that need one more pass before the finalizer of a deleted marker is removed. */
   readonly releases: Map<string, Set<string>>;
   readonly nodesInPass: Set<string>;
-  /** Asks for passes. */
+  /** Requests passes. */
   readonly want: {
     readonly node: (nodeName: string) => void;
     readonly pod: (podUid: string) => void;
@@ -48,7 +48,7 @@ export async function passOverMarker(key: string, world: MarkerPassDependencies)
     return undefined;
   }
   if (marker.metadata.deletionTimestamp !== undefined) return await releaseMarker(marker, world);
-  // Nodes get the marker once the cache shows the finalizer, and that brings the next pass.
+  // Nodes get the marker once the cache shows the finalizer; that change triggers the next pass.
   if (!isHeld(marker)) {
     await addFinalizer(marker, world.kube);
     return undefined;
@@ -59,11 +59,11 @@ export async function passOverMarker(key: string, world: MarkerPassDependencies)
   return undefined;
 }
 
-/** One pass over one node, after which markers whose work has reached all their nodes have a pass, too. */
+/** One pass over one node. Markers that are now on all their nodes get a pass, too. */
 export async function passOverNodeOfMarkers(nodeName: string, world: MarkerPassDependencies): Promise<undefined> {
   const { spreads, releases, nodesInPass, memory, want } = world;
   const before = waitsOn(nodeName, memory);
-  // what comes to be spread or released while this pass runs was not known when it began
+  // markers that are added or released while this pass runs were unknown when it began
   const known = [...[...spreads].map(([key, { pending }]) => [key, pending] as const), ...releases];
   nodesInPass.add(nodeName);
   try {
@@ -77,7 +77,7 @@ export async function passOverNodeOfMarkers(nodeName: string, world: MarkerPassD
   for (const { namespace, marker } of [...before, ...after]) want.marker(`${namespace}/${marker}`);
 }
 
-/** What of markers is not on the list of this node, and why. */
+/** The probes of markers that are not in the list of this node, and why. */
 function waitsOn(
   nodeName: string,
   { lostPorts, leftOut }: NodeProbeMemory,
@@ -85,7 +85,7 @@ function waitsOn(
   return [...(lostPorts.get(nodeName) ?? []), ...(leftOut.get(nodeName) ?? [])];
 }
 
-/** Once for each generation: all nodes that have, or are to have, probes of it, and all pods with results. */
+/** Once per generation: all nodes that have or need its probes, and all pods with results. */
 function spread(
   marker: PodProbeMarker,
   matched: readonly Pod[],
@@ -122,7 +122,7 @@ async function writeStatus(
   await unlessMovedOn(world.kube.patch(podProbeMarker, { namespace, name }, 'merge', body, options));
 }
 
-/** Asked in this order: nodes without a list, ports that containers do not have, probes for which a list has no room. */
+/** In this order: nodes without a list, ports that containers lack, probes for which a list has no room. */
 function waitOf(
   marker: PodProbeMarker,
   matched: readonly Pod[],
@@ -151,8 +151,8 @@ function waitOf(
 }
 
 /**
- * PPM-8, PPM-8a: the finalizer goes when no node has work of the marker any more. A pass that was under way when the
- * deletion became known may still put some there, so each of these nodes is looked at once more before.
+ * PPM-8, PPM-8a: the finalizer is removed when no node has work of the marker any more. A pass that was running when
+ * the deletion became known may still add work, so each of these nodes has one more pass before.
  */
 async function releaseMarker(
   marker: PodProbeMarker,
@@ -174,7 +174,7 @@ async function releaseMarker(
   return { againInMs: 1_000 };
 }
 
-/** PPM-2: selected, active, initialized, and on a node that exists, be it virtual. */
+/** PPM-2: selected, active, initialized, and on an existing node, possibly a virtual one. */
 function matchedPods(marker: PodProbeMarker, { pods, nodes }: MarkerPassDependencies): readonly Pod[] {
   const isSelected = selectionOf(marker);
   return pods

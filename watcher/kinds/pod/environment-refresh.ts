@@ -1,7 +1,7 @@
 /**
- * Pods in the middle of an in-place update whose containers still run with an old environment. What the daemon reports is
- * not what the pod's labels and annotations ask for: then the operation of that pod stops them (ND-27). Nothing is
- * created for it in the API.
+ * Pods in an in-place update whose containers still run with an old environment. When the daemon's report differs from
+ * what the pod's labels and annotations define, the operation of that pod stops the containers (ND-27). No API object
+ * is created for it.
  */
 
 import {

@@ -9,12 +9,12 @@ import { releaseDeadKeys } from '../container-recreate-request/release.ts';
 import { podUidOf } from '../container-recreate-request/request.ts';
 
 /**
- * A fleet answers for its new pods itself, in the write that brings them into service, which on a busy cluster takes its
- * time. One that has not done so for so long leaves the pod alone.
+ * A fleet sets the condition of its new pods itself, in the write that brings them into service, which takes some time
+ * on a busy cluster. A pod whose condition is still missing after this time is no longer left to the fleet.
  */
 const leftToFleetMs = 120_000;
 
-/** Answers for the shared readiness gate of new pods, and takes keys off it that nobody holds any more. */
+/** Sets the condition of the shared readiness gate on new pods, and removes keys from it whose holder is gone. */
 export function readinessGates({ kube, now, isLeading, cache, queue }: ControllerContext): Controller {
   const pods = cache<Pod>(kubeResource.pods);
   const requests = cache<ContainerRecreateRequest>(crr);

@@ -1,15 +1,16 @@
 /**
- * How many pods to make, to delete and to update: the arithmetic of partition, maxUnavailable and maxSurge (CS-20…28).
+ * How many pods to create, to delete and to update: the arithmetic of partition, maxUnavailable and maxSurge
+ * (CS-20…28).
  *
- * Everything follows from counting pods by two questions: is the pod of the new revision, and may it be relied on. What
- * the CloneSet wants are `replicas` pods, of which `partition` stay old; surge raises both for a while. The difference to what
- * is there is what to do, and the unavailable pods that are there already are taken off the budget first.
+ * Pods are counted by two questions: is the pod of the new revision, and is it available. The CloneSet wants `replicas`
+ * pods, of which `partition` stay old; surge raises both for a while. The difference to the existing pods is what to
+ * do, and pods that are unavailable already are subtracted from the budget first.
  */
 
 import { countOf, type IntOrPercent, parsePercent } from '../../../api/base/int-or-percent.ts';
 import { cloneSetDefault, type RollingUpdate } from '../../../api/cloneset/types.ts';
 
-/** What a CloneSet asks for, as numbers of pods. */
+/** The spec of a CloneSet as numbers of pods. */
 export interface Limits {
   readonly replicas: number;
   /** Pods that stay at older revisions. */
@@ -20,7 +21,7 @@ export interface Limits {
   readonly scaleMaxUnavailable: number;
 }
 
-/** As much of a pod as is counted. */
+/** The parts of a pod that matter for counting. */
 export interface CountedPod {
   readonly isNew: boolean;
   readonly isPreparingDelete: boolean;
@@ -34,34 +35,37 @@ export interface CountedPod {
 export interface Question {
   readonly limits: Limits;
   readonly pods: readonly CountedPod[];
-  /** Whether pods may also go from the new revision to the old one, which takes two of them and gate (CS-26, CS-64). */
+  /**
+   * Whether pods may also go from the new revision back to the old one, which requires two of them and a feature gate
+   * (CS-26, CS-64).
+   */
   readonly canRollBack: boolean;
   /** Pods held before their deletion are replaced at once (CS-38). */
   readonly excludePreparingDelete: boolean;
   /**
-   * How many pods there may be beyond the replicas for the sake of the update. Absent: as many as maxSurge says.
-   * `atMost`: no more than these. `kept`: those that are there, until the update is through.
+   * How many pods there may be in addition to the replicas for the update. Absent: as many as maxSurge says. `atMost`:
+   * no more than these. `kept`: those that exist, until the update is complete.
    */
   readonly updateSurge?: { readonly kind: 'atMost' | 'kept'; readonly pods: number };
 }
 
-/** What follows. Numbers of old pods are parts of the numbers before them, and may be larger than these. */
+/** The result. Numbers of old pods are parts of the numbers before them, and may be larger than these. */
 export interface Numbers {
   readonly useSurge: number;
   readonly useSurgeOld: number;
-  /** Pods that are missing. */
+  /** Missing pods. */
   readonly up: number;
   readonly upOld: number;
   /** How many may be created now. */
   readonly upLimit: number;
-  /** Pods that are too many, those named to be deleted left out. */
+  /** Surplus pods, without those named for deletion. */
   readonly down: number;
   readonly downOld: number;
   /** How many ready pods may be deleted now. */
   readonly deleteReadyLimit: number;
-  /** Pods to be updated; less than 0: to be taken back. */
+  /** Pods to be updated; negative: to be taken back. */
   readonly updateNum: number;
-  /** How many pods may be unavailable for the sake of the update; 0 when nothing is to be updated. */
+  /** How many pods may be unavailable because of the update; 0 when nothing is to be updated. */
   readonly updateMax: number;
   /** Pods that use up the budget now. */
   readonly unavailable: number;
@@ -90,7 +94,7 @@ export function numbersOf(question: Question): Numbers {
 
   const up = Math.max(wanted - total, 0);
   const down = Math.max(total - toDelete - wanted, 0);
-  // Where pods of both kinds are missing, or both are too many, scaling is enough, and no pod has to be disrupted.
+  // If pods of both kinds are missing, or both are surplus, scaling is enough, and no pod has to be disrupted.
   const smaller = Math.abs(diff.old) <= Math.abs(diff.fresh) ? diff.old : -diff.fresh;
   const updateNum = isOpposite(diff) ? smaller : 0;
   return {
@@ -131,7 +135,7 @@ function tally(pods: readonly CountedPod[]): Tally {
   };
 }
 
-/** Pods that are there, less those that are wanted, by revision. */
+/** Existing minus wanted pods, by revision. */
 interface Difference {
   readonly old: number;
   readonly fresh: number;
@@ -171,7 +175,9 @@ function surgeOf(
   return { use, useOld: isBack ? use : 0 };
 }
 
-/** What a CloneSet asks for, as numbers of pods (CS-20 to CS-24). Without `rollingUpdate` the pods are left to the user. */
+/**
+ * The spec of a CloneSet as numbers of pods (CS-20 to CS-24). Without `rollingUpdate` the pods are left to the user.
+ */
 export function limitsOf(spec: {
   readonly replicas: number;
   readonly rollingUpdate: RollingUpdate | undefined;
@@ -206,7 +212,7 @@ export function partitionOf(partition: IntOrPercent | undefined, replicas: numbe
   return Math.min(Math.max(kept, 0), replicas);
 }
 
-/** Whether a share of more than nothing comes to no pod at all. */
+/** Whether a percentage above 0 is rounded to no pod at all. */
 export function roundsToZero(value: IntOrPercent, pods: number): boolean {
   const percent = typeof value === 'string' ? parsePercent(value) : undefined;
   return pods === 0 && percent !== undefined && percent.numerator > 0n;

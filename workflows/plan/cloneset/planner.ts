@@ -1,4 +1,4 @@
-/** The planner of CloneSets: what is special about them. */
+/** The planner of CloneSets: what is specific to them. */
 import { countOf } from '../../../api/base/int-or-percent.ts';
 import { type CloneSet, cloneSetDefault, cloneSets, cloneSetWaits } from '../../../api/cloneset/types.ts';
 import type { FleetPlanner } from '../fleet/kind.ts';
@@ -36,12 +36,12 @@ export const cloneSetPlanner: FleetPlanner<CloneSet, CloneSetInput, CloneSetScen
   prunedSpec: prunedPodsToDelete,
   againAtMs({ scene, scale }, status) {
     const deadlineMs = progressDeadlineMs(scene.owner, status);
-    // CS-90: a second later, since it has to be over
+    // CS-90: a second later, since the deadline has to be over
     return [...scale.awaited.map(({ untilMs }) => untilMs), ...(deadlineMs === undefined ? [] : [deadlineMs + 1000])];
   },
 };
 
-/** The same, as watcher and command line work with it. */
+/** The same, in the form that watcher and command line use. */
 export const cloneSetWorkloads = workloadPlanner(cloneSetPlanner);
 
 /** Decides what to do about a CloneSet now. */

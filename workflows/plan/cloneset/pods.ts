@@ -16,7 +16,7 @@ import type { AsSeen, Intention } from '../fleet/steps.ts';
 import type { CloneSetInput } from './input.ts';
 import { cloneSetRevisions } from './revisions.ts';
 
-/** Letters and digits of which no word can come. */
+/** Letters and digits that cannot form words. */
 const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 const idLength = 5;
 
@@ -29,12 +29,11 @@ export function instanceIdOf({ metadata }: Pick<VolumeClaim, 'metadata'>): strin
 type InstanceIdWorld = Pick<CloneSetInput, 'owner' | 'pods' | 'claims' | 'isSpent' | 'spentNames'>;
 
 /**
- * At most so many instance IDs that no pod has: those of PVCs without a pod first where PVCs are kept, then new ones
- * (CS-46, CS-73, CS-74). Fewer, when nearly all there are have been used.
+ * At most this many instance IDs that no pod has: those of PVCs without a pod first where PVCs are kept, then new ones
+ * (CS-46, CS-73, CS-74). Fewer, when nearly all have been used.
  *
- * Every plan for the same CloneSet and revision comes to the same ones, in the same order. So a creation that was thought lost
- * and arrives late, from an earlier term or out of an API server that stood still, finds its name taken or takes it: it never
- * makes a pod too many.
+ * Every plan for the same CloneSet and revision chooses the same ones, in the same order. So a late creation, from an
+ * earlier term or a stalled API server, finds its name taken or takes it: it never creates a surplus pod.
  */
 export function freeInstanceIds(count: number, revision: string, world: InstanceIdWorld): readonly string[] {
   const { owner: set, pods, claims, isSpent, spentNames = 0 } = world;
@@ -42,9 +41,9 @@ export function freeInstanceIds(count: number, revision: string, world: Instance
   const ids = new Set(orphanedInstanceIds(world).slice(0, count));
   const ofClaims = new Set(claims.map(instanceIdOf));
   const { uid, name } = set.metadata;
-  // One that is to be deleted by name would be, if it came back.
+  // A pod that is named for deletion would be deleted again.
   const unwanted = new Set(set.spec.scaleStrategy?.podsToDelete ?? []);
-  // Every look begins with the first draw again, so what has been drawn before does not count.
+  // Every plan starts with the first draw, so earlier draws do not count.
   const drawn = used.size + ofClaims.size + unwanted.size + spentNames;
   const mostDraws = drawn + 64 + 16 * count;
   for (let draw = 0; ids.size < count && draw < mostDraws; draw++) {
@@ -56,12 +55,12 @@ export function freeInstanceIds(count: number, revision: string, world: Instance
   return [...ids];
 }
 
-/** Of every pod object that is still there: a name comes free only when the object is gone. */
+/** Of every existing pod object: a name becomes free only when the object is gone. */
 function usedInstanceIds(pods: readonly Pod[]): ReadonlySet<string> {
   return new Set(pods.flatMap((pod) => [pod.metadata.name.slice(-idLength), instanceIdOf(pod) ?? '']));
 }
 
-/** The IDs of PVCs that are kept, and whose pod is gone. */
+/** The IDs of kept PVCs whose pod is gone. */
 export function orphanedInstanceIds({
   owner: set,
   pods,
@@ -85,27 +84,27 @@ function keptInstanceIds({ owner: set, claims }: Pick<CloneSetInput, 'owner' | '
 /** So long after its grace period a pod that has not gone is given up, because its node may be lost. */
 const lostAfterMs = 30_000;
 
-/** A pod that is going, and until when its replacement waits to take over its name and PVCs. */
+/** A terminating pod, and until when its replacement waits to take over its name and PVCs. */
 export interface AwaitedPod {
   readonly name: string;
   readonly untilMs: number;
 }
 
-/** The pods that others have deleted and whose PVCs are to be taken over, once they are gone (CS-46, CS-73). */
+/** The terminating pods, deleted by others, whose PVCs will be taken over (CS-46, CS-73). */
 export function awaitedPods({
   owner: set,
   pods,
   claims,
   nowMs,
 }: Pick<CloneSetInput, 'owner' | 'pods' | 'claims' | 'nowMs'>): readonly AwaitedPod[] {
-  // a new pod mounts what the templates of now say
+  // a new pod mounts what the current templates say
   if ((set.spec.volumeClaimTemplates ?? []).length === 0) return [];
   const kept = new Set(keptInstanceIds({ owner: set, claims }));
   return pods.flatMap((pod): readonly AwaitedPod[] => {
     const { name, deletionTimestamp } = pod.metadata;
     const id = instanceIdOf(pod);
     if (deletionTimestamp === undefined || id === undefined || !kept.has(id)) return [];
-    // the time of a deletion is that at which the grace period ends
+    // deletionTimestamp is the end of the grace period
     const untilMs = Date.parse(deletionTimestamp) + lostAfterMs;
     return nowMs < untilMs ? [{ name, untilMs }] : [];
   });
@@ -130,7 +129,7 @@ export interface NewCloneSetPod {
   readonly now: string;
 }
 
-/** A pod of this revision, and those of its PVCs that are not there yet (CS-45, CS-70, CS-71). */
+/** A pod of this revision, and those of its PVCs that do not exist yet (CS-45, CS-70, CS-71). */
 export function newPod({ instanceId, owner, ...order }: NewCloneSetPod): Extract<Intention, { kind: 'createPod' }> {
   return newFleetPod({
     ...order,
@@ -153,8 +152,8 @@ export function claimsOfPod(pod: Pod, claims: readonly VolumeClaim[]): readonly 
 }
 
 /**
- * What becomes of PVCs when they are not kept for later pods (CS-74): those of a pod that counts stay, those of a pod
- * that is finished or going go with it, all others go now.
+ * The PVCs to delete when they are not kept for later pods (CS-74): those of a pod that counts stay, those of a
+ * completed or terminating pod are deleted with it, all others are deleted now.
  */
 export function unusedClaims(
   { owner: set, pods, claims }: Pick<CloneSetInput, 'owner' | 'pods' | 'claims'>,

@@ -1,6 +1,6 @@
 /**
- * What would become of each pod of a CloneSet, were it rolled out as it stands now: computed before it is begun, by the same
- * code that does it.
+ * What would happen to each pod of a CloneSet if it were rolled out now: computed in advance, by the same code that
+ * does it.
  */
 
 import { objectOr } from '../../../api/base/json.ts';
@@ -22,38 +22,38 @@ import { surplusPods } from './scale.ts';
 import { type CloneSetScene, cloneSetScene, scaleNumbers } from './scene.ts';
 import { podsToUpdate, updateDemand } from './update.ts';
 
-/** The way of one pod. */
+/** What happens to one pod. */
 export type PodPath =
   | { readonly kind: 'kept'; readonly because: KeptReason }
-  /** Its containers change, in these batches; none when only metadata changes. */
+  /** Its containers change, in these batches; empty when only metadata changes. */
   | { readonly kind: 'inPlace'; readonly containers: readonly (readonly string[])[] }
   | { readonly kind: 'recreate'; readonly because: RecreateCause }
   /** It would have to be recreated, and may not be. */
   | { readonly kind: 'impossible'; readonly because: RecreateCause };
 
 export type KeptReason =
-  /** It is of the wanted revision already. */
+  /** It is already of the wanted revision. */
   | 'Arrived'
   /** The partition keeps it, or it is not among the pods that are taken back. */
   | 'Partition'
   /** The user updates pods by deleting them. */
   | 'OnDelete'
-  /** It is about to be deleted, or in the middle of an update. */
+  /** It is about to be deleted, or being updated. */
   | 'UnderWay';
 
 export interface PodPreview {
   readonly pod: string;
   readonly path: PodPath;
-  /** With which pods it goes, from 1, if no other pod fails. Absent: it does not go. */
+  /** Its batch, from 1, if no other pod fails. Absent: it is not updated. */
   readonly batch?: number;
 }
 
-/** The pods in the order of their turn, those that are kept last; undefined when its selector is malformed. */
+/** The pods in update order, those that are kept last; undefined when the selector is malformed. */
 export function previewUpdate(input: CloneSetInput): readonly PodPreview[] | undefined {
   return previewWith([], input);
 }
 
-/** The same, when these pods have been made as well. They are of the revision they are to be of, so they take no turn. */
+/** The same, after these pods have been created. They already have the right revision, so they are in no batch. */
 function previewWith(coming: readonly AlikePods[], input: CloneSetInput): readonly PodPreview[] | undefined {
   const before = sceneToBe(input);
   if (before === undefined) return undefined;
@@ -89,24 +89,23 @@ function keptBecause(scene: CloneSetScene, pod: FleetPod): KeptReason {
   return scene.strategy.isOnDelete ? 'OnDelete' : 'Partition';
 }
 
-/** What would become of a whole CloneSet. */
+/** What would happen to a whole CloneSet. */
 export interface SetPreview {
-  /** What its pods are to become. */
+  /** The revision that its pods are to have. */
   readonly revision: string;
-  /** What they come from; the same as `revision` when nothing is rolled out. */
+  /** The revision that they have; the same as `revision` when nothing is rolled out. */
   readonly currentRevision: string;
-  /** So many pods may be on their way at once. */
+  /** How many pods may be updated at the same time. */
   readonly atOnce: number;
-  /** How many pods are made of which revision, surge pods left out. */
+  /** How many pods are created of which revision, without surge pods. */
   readonly created: readonly { readonly revision: string; readonly count: number }[];
   readonly deleted: readonly { readonly pod: string; readonly because: 'Named' | 'Surplus' | 'Leaving' }[];
-  /** As `previewUpdate` has it, for the pods that stay. */
+  /** Like `previewUpdate`, for the pods that stay. */
   readonly updated: readonly PodPreview[];
 }
 
 /**
- * First what scaling does, then what the update does to the pods that are left: the order of a pass. Undefined when nobody
- * can say which pods they are.
+ * First scaling, then the update of the remaining pods: the order of a pass. Undefined when the selector is malformed.
  */
 export function previewSet(input: CloneSetInput): SetPreview | undefined {
   const scene = sceneToBe(input);
@@ -150,7 +149,7 @@ function creationsOf({ target, other }: CloneSetScene, { up, upOld }: Numbers): 
   ].filter(({ count }) => count > 0);
 }
 
-/** The pods that would be made, as they are once they serve. A CloneSet may want millions, so only one is built. */
+/** The pods that would be created, in service. A CloneSet may want millions, so only one object is built. */
 function comingPods({ owner, input, now }: CloneSetScene, { revision, count }: Creation): readonly AlikePods[] {
   const { pod } = newPod({ owner, revision, instanceId: '', claims: input.claims, gates: input.gates, now });
   const metadata = { ...objectOr(pod.metadata), uid: '', creationTimestamp: now, resourceVersion: '' };

@@ -3,10 +3,10 @@ import { type CloneSet, cloneSets } from '../../../api/cloneset/types.ts';
 import { apiVersionOf } from '../../../api/core/meta.ts';
 import { claimTemplatesAnnotation, type RevisionScheme, revisionLabels } from '../../../api/fleet/revision.ts';
 
-/** What they are made from, and how pods name them (CS-80, IPU-41). */
+/** How they are created, and how pods name them (CS-80, IPU-41). */
 export const cloneSetRevisions: RevisionScheme<CloneSet> = {
   ownerOf: ({ metadata, spec }) => ({
-    // Pods, PVCs and revisions name their CloneSet by this version. Older ones may have another.
+    // Pods, PVCs and revisions refer to their CloneSet by this version. Older ones may use another.
     apiVersion: apiVersionOf(cloneSets),
     kind: cloneSets.kind,
     namespace: metadata.namespace ?? '',

@@ -22,17 +22,17 @@ import { chooseVictims } from './victims.ts';
 
 export interface CloneSetScale extends ScalePlan {
   readonly numbers: Numbers;
-  /** Why pods that are too many stay: others go first. */
+  /** Why surplus pods stay: these go first. */
   readonly goingFirst: readonly FleetPod[];
-  /** Pods on their way out whose names and PVCs missing pods are to take over. */
+  /** Terminating pods whose names and PVCs missing pods will take over. */
   readonly awaited: readonly AwaitedPod[];
   /** Missing pods for which no instance ID was found. */
   readonly withoutId: number;
 }
 
 /**
- * What one pass creates at most: pods that have come up meanwhile, and users who think better of it, must not wait for the
- * last of thousands.
+ * The maximum number of creations per pass: status and spec changes must be processed in between when thousands are
+ * missing.
  */
 const mostCreations = 64;
 
@@ -53,7 +53,7 @@ export function planScale(scene: CloneSetScene): CloneSetScale {
         ? [{ kind: 'event', event: cloneSetEvent.scaleUpLimited(numbers.upLimit) } as const]
         : [];
     const { steps, awaited, withoutId } = newPods(scene, numbers);
-    // CS-31: all else waits. But pods that are free to go may be what holds the creation back.
+    // CS-31: everything else waits. But held pods that may be deleted now may be what prevents the creation.
     return { ...nothing, steps: steps.length > 0 ? steps : finishedHolds(scene), events, awaited, withoutId };
   }
   const freed = finishedHolds(scene);
@@ -63,7 +63,7 @@ export function planScale(scene: CloneSetScene): CloneSetScale {
   const named = chosen.flatMap((pod) => deletion(scene, pod));
   if (named.length > 0 || numbers.down === 0) return { ...nothing, steps: named, spared };
 
-  // CS-34: they may be enough
+  // CS-34: deleting them may be enough
   const goingFirst = scene.counted.filter(({ isSpecified, state }) => isSpecified || state === 'PreparingDelete');
   if (goingFirst.length > 0) return { ...nothing, spared, goingFirst };
   const victims = withinLimit(surplusPods(scene, numbers), numbers.deleteReadyLimit);
@@ -83,8 +83,8 @@ function cancelledDeletes(scene: CloneSetScene): readonly Intention[] {
 }
 
 /**
- * CS-31, CS-59: old ones as far as they are missing, new ones for the rest. CS-46: where PVCs are waiting for a pod they are
- * taken first, then those that wait for their old pod to go, and only the rest are new.
+ * CS-31, CS-59: old ones as far as they are missing, new ones for the rest. CS-46: IDs of PVCs without a pod are used
+ * first, then those of terminating pods, and only then new ones.
  */
 function newPods(
   scene: CloneSetScene,
@@ -119,7 +119,7 @@ function specifiedPods({ counted }: CloneSetScene): readonly FleetPod[] {
   return counted.filter(({ isSpecified, state }) => isSpecified && state !== 'PreparingDelete');
 }
 
-/** CS-34, CS-40: the pods that are too many, those that go first in front. */
+/** CS-34, CS-40: the surplus pods, in deletion order. */
 export function surplusPods(
   scene: CloneSetScene,
   { down, downOld }: Pick<Numbers, 'down' | 'downOld'>,
@@ -136,8 +136,8 @@ export function surplusPods(
 }
 
 /**
- * Pods that are not ready go freely, ready ones while the limit lasts. The limit does not know of named pods that are
- * down; but they are missed like any other, so they come before those that are available.
+ * Pods that are not ready are deleted freely, ready ones while the limit lasts. The limit does not include named pods
+ * that are down; but they are missing like any other, so they come before those that are available.
  */
 function withinLimit(
   pods: readonly FleetPod[],

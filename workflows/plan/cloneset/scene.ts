@@ -1,4 +1,4 @@
-/** What the pods of a CloneSet are to be now, and the numbers that follow from it: what scaling and updating both ask. */
+/** The desired state of a CloneSet's pods, and the numbers that follow from it, for scaling and updating. */
 
 import { type CloneSet, cloneSetDefault, type RollingUpdate } from '../../../api/cloneset/types.ts';
 import type { FleetPod } from '../fleet/pods.ts';
@@ -8,12 +8,12 @@ import type { CloneSetInput } from './input.ts';
 
 /** Everything that the parts of a pass share. */
 export interface CloneSetScene extends FleetScene<CloneSet, CloneSetInput> {
-  /** Undefined where the pods are left to the user and nothing else is said. */
+  /** Undefined where the pods are left to the user and `rollingUpdate` is absent. */
   readonly rollingUpdate: RollingUpdate | undefined;
   readonly limits: Limits;
 }
 
-/** Adds what only a CloneSet says. */
+/** Adds what only a CloneSet has. */
 export function cloneSetScene(scene: FleetScene<CloneSet, CloneSetInput>): CloneSetScene {
   const { spec } = scene.owner;
   const rollingUpdate = rollingUpdateOf(scene.owner);
@@ -25,7 +25,7 @@ export function cloneSetScene(scene: FleetScene<CloneSet, CloneSetInput>): Clone
   return { ...scene, rollingUpdate, limits: scene.isUndo ? { ...limits, partition: 0 } : limits };
 }
 
-/** How the pods are updated; undefined where they are left to the user and nothing else is said. */
+/** How the pods are updated; undefined where they are left to the user and `rollingUpdate` is absent. */
 export function rollingUpdateOf({ spec }: CloneSet): RollingUpdate | undefined {
   const { type, rollingUpdate } = spec.updateStrategy ?? {};
   return rollingUpdate ?? (type === 'OnDelete' ? undefined : {});
@@ -36,17 +36,17 @@ export function replicasOf({ spec }: Pick<CloneSet, 'spec'>): number {
   return spec.replicas ?? cloneSetDefault.replicas;
 }
 
-/** The numbers as updating sees them: a pod is what its label says. */
+/** The numbers for updating: a pod has the revision in its label. */
 export function updateNumbers(scene: CloneSetScene): Numbers {
   return numbersFor(scene, (pod) => isAtGoal(scene, pod));
 }
 
-/** The numbers as scaling sees them. */
+/** The numbers for scaling. */
 export function scaleNumbers(scene: CloneSetScene): Numbers {
   return numbersFor(scene, (pod) => countsAsNew(scene, pod));
 }
 
-/** LC-28: whether scaling takes the pod for a new one. */
+/** LC-28: whether scaling counts the pod as new. */
 export function countsAsNew(scene: CloneSetScene, pod: FleetPod): boolean {
   const isAhead = scene.input.gates.PreparingUpdateAsUpdate && pod.state === 'PreparingUpdate';
   return isAhead || isAtGoal(scene, pod);
@@ -78,8 +78,8 @@ function excludesPreparingDelete({ owner: set, excludePreparingDelete }: CloneSe
 }
 
 /**
- * Making a pod beyond the replicas is a step of the roll-out and needs its permit. Without one those that are there stay,
- * or they would come and go with the permit.
+ * Creating a pod in addition to the replicas is a step of the roll-out and needs its permit. Without one the existing
+ * surge pods stay; otherwise they would come and go with the permit.
  */
 function updateSurge(scene: CloneSetScene): NonNullable<Question['updateSurge']> {
   const { counted, limits, input: world, permit } = scene;
@@ -89,25 +89,25 @@ function updateSurge(scene: CloneSetScene): NonNullable<Question['updateSurge']>
   return { kind: 'atMost', pods: there + batchRoom(scene) };
 }
 
-/** How many of the pods that are to be made this is true of. */
+/** The number of pods to be created for which this is true. */
 function comingOf(scene: CloneSetScene, is: (scene: CloneSetScene, pod: FleetPod) => boolean = () => true): number {
   return (scene.coming ?? []).reduce((sum, { pod, count }) => sum + (is(scene, pod) ? count : 0), 0);
 }
 
-/** How many more pods may be sent on their way now; 0 without a permit. */
+/** How many more pods may be disrupted now; 0 without a permit. */
 export function batchRoom(scene: CloneSetScene): number {
   const { permit, limits, counted, input: world } = scene;
   if (permit === undefined || permit.paused) return 0;
   const arrived = counted.filter((pod) => isAtGoal(scene, pod)).length;
   const old = replaceable(counted, world).filter((pod) => !isAtGoal(scene, pod));
   const onTheWay = old.filter(isOnTheWay).length;
-  // Pods that are missing will come, and mostly as what is wanted.
+  // Missing pods will be created, mostly with the wanted revision.
   const missingOld = Math.max(limits.partition - (counted.length - arrived), 0);
   const missing = Math.max(limits.replicas - counted.length - missingOld, 0);
   return Math.max(permit.batch - arrived - onTheWay - missing, 0);
 }
 
-/** The pods that are replaced once they are gone, and not before (CS-38). */
+/** The pods that are replaced only after they are gone (CS-38). */
 function replaceable(counted: readonly FleetPod[], world: CloneSetInput): readonly FleetPod[] {
   return excludesPreparingDelete(world) ? counted.filter(({ state }) => state !== 'PreparingDelete') : counted;
 }

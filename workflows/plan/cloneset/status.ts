@@ -1,4 +1,4 @@
-/** What the status of a CloneSet says (CS §3). One function computes all of it; times are those of the last change. */
+/** The status of a CloneSet (CS §3), computed by one function; times are those of the last change. */
 
 import {
   type CloneSet,
@@ -16,7 +16,7 @@ import { waitingSince } from '../waiting-since.ts';
 import { partitionOf } from './counts.ts';
 import { type CloneSetScene, replicasOf } from './scene.ts';
 
-/** The status as it is to be. */
+/** The desired status. */
 export function cloneSetStatus(scene: CloneSetScene, news: PassNews): CloneSetStatus {
   const { owner: set, counted, revisions } = scene;
   const updateRevision = revisions.update.metadata.name;
@@ -50,7 +50,7 @@ export function cloneSetStatus(scene: CloneSetScene, news: PassNews): CloneSetSt
   };
 }
 
-/** When the progress deadline passes; undefined while no clock runs. */
+/** When the progress deadline expires; undefined while there is none. */
 export function progressDeadlineMs(set: CloneSet, status: CloneSetStatus): number | undefined {
   const seconds = deadlineOf(set);
   const progress = find(status.conditions, cloneSetCondition.progressing);
@@ -90,7 +90,10 @@ function conditionsOf(scene: CloneSetScene, counts: Counts, news: PassNews): rea
 
 type Wanted = Pick<CloneSetCondition, 'type' | 'status' | 'reason' | 'message'>;
 
-/** CS-3, but for what is never taken back there: it goes with the next pass that does not fail, and says the last failure. */
+/**
+ * CS-3, with one difference: OpenKruise never removes it. It is removed after the next pass without failure, and
+ * reports the last failure.
+ */
 function failureOf(type: string, message: string | undefined): Wanted | undefined {
   return message === undefined ? undefined : { type, status: 'True', message };
 }
@@ -114,7 +117,7 @@ function progressOf(scene: CloneSetScene, counts: Counts): Wanted | undefined {
   return { type: cloneSetCondition.progressing, status: reason === exceeded ? 'False' : 'True', reason, message };
 }
 
-/** The table of CS §3, asked from its top. */
+/** The table of CS §3, from top to bottom. */
 function progressReason({ owner: set, rollingUpdate, input: world }: CloneSetScene, counts: Counts): ProgressReason {
   const wanted = replicasOf(set);
   const { replicas, updatedReplicas, updatedAvailableReplicas: available, expectedUpdatedReplicas: expected } = counts;

@@ -8,7 +8,7 @@ import { type UpdateDemand, type UpdateLine, underWayFirst } from '../fleet/upda
 import type { Numbers } from './counts.ts';
 import { batchRoom, type CloneSetScene, updateNumbers } from './scene.ts';
 
-/** How many pods are to be updated, with the numbers from which that follows. */
+/** How many pods are to be updated, with the numbers from which it was derived. */
 export interface CloneSetDemand extends UpdateDemand {
   readonly numbers: Numbers;
 }
@@ -20,7 +20,7 @@ export function updateDemand(scene: CloneSetScene): CloneSetDemand {
   return { numbers, left: numbers.updateNum, keeps, concerns: (pod) => !isAtGoal(scene, pod) };
 }
 
-/** CS-51: as many pods as are to be updated: those that are to be deleted and will be recreated, and those in their turn. */
+/** CS-51: as many pods as are to be updated: pods to be deleted that will be recreated, and pods in update order. */
 export function podsToUpdate(
   scene: CloneSetScene,
   { left: wanted }: Pick<UpdateDemand, 'left'>,
@@ -44,8 +44,8 @@ export function updateLine(scene: CloneSetScene, demand: CloneSetDemand): Update
   const { marked, line } = podsToUpdate(scene, demand);
   const down = counted.filter(({ isAvailable }) => !isAvailable);
   const downAtTarget = down.filter((pod) => isAtGoal(scene, pod) !== isBack).length;
-  // What is to be deleted is as good as gone for pods that are available. It must not hold back those that are down: their
-  // update may be what brings them up again, and as long as they are down no pod is deleted.
+  // A pod marked for deletion counts as gone when available pods are updated. It must not block pods that are down:
+  // their update may make them available again, and as long as they are down no pod is deleted.
   let unavailable = down.length + marked.filter(({ isAvailable }) => isAvailable).length;
   let ahead = 0;
   return {

@@ -1,9 +1,9 @@
 /**
- * Which pods go when there are too many (CS-40…43).
+ * Which pods are deleted when there are too many (CS-40…43).
  *
- * Old pods go before new ones. Inside each of the two groups the order is by what the pod is worth: how far it has come,
- * whether it serves, what its deletion costs, how crowded its place is, how long it has served. How crowded a place is
- * depends on the other pods of the group, so ranks are worked out before anything is sorted.
+ * Old pods are deleted before new ones. Within each of the two groups pods are ordered by value: how far they have
+ * started, whether they serve, what their deletion costs, how crowded their place is, how long they have served. How
+ * crowded a place is depends on the other pods of the group, so ranks are computed before sorting.
  */
 
 import { entryOf, isJsonList, isJsonObject } from '../../../api/base/json.ts';
@@ -21,7 +21,7 @@ export function chooseVictims(input: {
   readonly fresh: readonly FleetPod[];
   readonly count: number;
   readonly countOld: number;
-  /** Its spread decides how places are ranked. */
+  /** Its topology spread decides how places are ranked. */
   readonly template: PodTemplate;
   readonly nodes: NodeLabels;
 }): readonly FleetPod[] {
@@ -42,7 +42,7 @@ export function victimOrder(
   return group.toSorted(byWorth(ranks));
 }
 
-/** CS-42: what the deletion of this pod costs; anything but a 32-bit number in its plain form is 0. */
+/** CS-42: the deletion cost of this pod; 0 for anything but a 32-bit number in decimal form. */
 export function deletionCost({ pod }: FleetPod): number {
   const text = pod.metadata.annotations?.[cloneSetMark.deletionCost] ?? '';
   const cost = /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : 0;
@@ -66,10 +66,13 @@ function byWorth(ranks: Ranks): PodOrder {
   );
 }
 
-/** Without what depends on minReadySeconds and on other pods (CS-43). */
+/** Without minReadySeconds and without the ranks that depend on other pods (CS-43). */
 const byOwnWorth: PodOrder = inOrder(byProgress, unreadyFirst, byCost, byService);
 
-/** CS-43: on each node with several pods of the group, all but the worthiest are ranked, the least worthy highest. */
+/**
+ * CS-43: on each node with several pods of the group, all but the most valuable one are ranked, the least valuable
+ * highest.
+ */
 function sameNodeRanks(group: readonly FleetPod[]): Ranks {
   const ranks = new Map<FleetPod, number>();
   for (const [node, pods] of Map.groupBy(group, ({ pod }) => pod.spec.nodeName ?? '')) {

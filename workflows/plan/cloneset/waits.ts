@@ -10,10 +10,10 @@ import type { CloneSetScale } from './scale.ts';
 import type { CloneSetScene } from './scene.ts';
 import type { CloneSetDemand } from './update.ts';
 
-/** A pass, once it is decided. */
+/** A pass after its decisions. */
 export type CloneSetSituation = Situation<CloneSetScene, CloneSetScale, CloneSetDemand>;
 
-/** Asked in this order. */
+/** In order of precedence. */
 export const cloneSetRules: readonly Rule<CloneSetSituation>[] = [
   fleet.paused,
   fleet.aborted,

@@ -2,7 +2,7 @@
 import { timestamp } from '../../../api/base/time.ts';
 import type { FleetInput, VolumeClaim } from './input.ts';
 
-/** CS-35: the PVCs that were to go with their pod and are still there. */
+/** CS-35: the PVCs that still exist although they were to be deleted with their pod. */
 export function owedClaims(
   { owedClaims: owed }: Pick<FleetInput<unknown>, 'owedClaims'>,
   claims: readonly VolumeClaim[],
@@ -11,7 +11,7 @@ export function owedClaims(
   return claims.filter(({ metadata }) => owed.has(metadata.uid) && metadata.deletionTimestamp === undefined);
 }
 
-/** The PVC as everything else has to take it once it is to be deleted. */
+/** The PVC as if its deletion had begun. */
 export function asGoing({ metadata }: VolumeClaim, { nowMs }: Pick<FleetInput<unknown>, 'nowMs'>): VolumeClaim {
   return { metadata: { ...metadata, deletionTimestamp: timestamp(nowMs) } };
 }

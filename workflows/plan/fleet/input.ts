@@ -1,4 +1,4 @@
-/** What a planner of a fleet looks at and what it decides, as far as that is the same for every kind. */
+/** Input and output of the planners of fleets, as far as they are the same for every kind. */
 
 import type { FailureType } from '../../../api/core/failure.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
@@ -13,7 +13,7 @@ import type { NodeImage } from '../../../api/node-image/types.ts';
 import type { FleetPlan, Permit, Undo } from './permit.ts';
 import type { Intention } from './steps.ts';
 
-/** What went wrong when the last plan was carried out. */
+/** Failures of the last plan's steps. */
 export interface FleetFailures {
   readonly scale?: string;
   /** Absent: unknown. */
@@ -25,16 +25,16 @@ export interface FleetFailures {
   /** The revision of the template could not be recorded. */
   readonly revision?: string;
   readonly revisionType?: FailureType;
-  /** How long it takes at most until it is tried again, if it fails once more. Absent: unknown. */
+  /** The longest time until the next retry. Absent: unknown. */
   readonly retriedWithinMs?: number;
 }
 
-/** A PVC of a pod, as far as it is read. */
+/** The parts of a pod's PVC that are read. */
 export type VolumeClaim = Pick<KubeObject, 'metadata'>;
 
 /**
- * What the planner of every kind looks at: a workload with all that belongs to it. `fleetInput` makes it, for the watcher
- * from its caches and for the command line from the API server.
+ * The input of the planner of every kind: a workload with everything that belongs to it. `fleetInput` creates it, for
+ * the watcher from its caches and for the command line from the API server.
  */
 export interface FleetInput<Owner> {
   readonly owner: Owner;
@@ -59,29 +59,32 @@ export interface FleetInput<Owner> {
   /** Whether the API server resizes pods through the subresource `resize`. */
   readonly hasResizeSubresource: boolean;
   readonly nowMs: number;
-  /** The permit to disrupt, handed in by the roll-out. Everything else is done without one. */
+  /** The permit to disrupt, submitted by the roll-out. Everything else is done without one. */
   readonly permit?: Permit;
   /**
-   * The update revision `from` is taken back: its pods, and new ones, are to be of `to` instead. Absent: what the orders in
-   * the annotation of the owner say of it.
+   * The update revision `from` is undone: its pods, and new ones, are to have revision `to` instead. Absent: the orders
+   * in the annotation of the owner apply.
    */
   readonly undo?: Undo;
   /**
-   * Since when an update has waited for its permit. Between two permits, and before the first one, there is a moment
-   * without, which is not reported. Absent: for long, as far as known.
+   * Since when an update has waited for its permit. A short time without a permit, between two of them and before the
+   * first one, is normal and not reported. Absent: for long, as far as known.
    */
   readonly withoutPermitSinceMs?: number;
   /** Why Temporal does not continue the roll-out of the owner. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
   /** What failed when the last plan was carried out. Absent: nothing. */
   readonly failures?: FleetFailures;
-  /** Updates that a budget refused a moment ago, and which budget it was. */
+  /** Updates that a budget has just refused, and which budget. */
   readonly refusals?: readonly { readonly pod: string; readonly by: string }[];
-  /** How many updates are begun in this pass at most, whatever the budget has room for. Absent: no limit. */
+  /** The maximum number of updates to begin in this pass, regardless of the budget. Absent: no limit. */
   readonly mostStarts?: number;
-  /** Whether no new pod may have this name, although no pod of the owner has it: it is another's, or was one's just now. */
+  /**
+   * Whether no new pod may have this name, although no pod of the owner has it: it belongs to another pod, or did until
+   * a moment ago.
+   */
   readonly isSpent: (podName: string) => boolean;
-  /** No more names than these are such. Absent: none. */
+  /** The maximum number of such names. Absent: none. */
   readonly spentNames?: number;
 }
 
@@ -89,7 +92,7 @@ export interface FleetInput<Owner> {
 export interface FoundOfFleet
   extends Pick<FleetInput<unknown>, 'pods' | 'orphans' | 'claims' | 'revisions' | 'pullJobs' | 'nodeImages'> {}
 
-/** The input of the planners: of what was found, that which the owner controls. */
+/** The input of the planners: the found objects that the owner controls. */
 export function fleetInput<Owner extends KubeObject>(
   owner: Owner,
   found: FoundOfFleet,
@@ -106,9 +109,9 @@ export function fleetInput<Owner extends KubeObject>(
   };
 }
 
-/** What the planner of a kind has decided. */
+/** The decisions of the planner of a kind. */
 export interface WorkloadPlan<Status> extends FleetPlan<Intention> {
-  /** To be written before anything else; absent when the stored one says the same. */
+  /** To be written before anything else; absent when it is unchanged. */
   readonly status?: Status;
   /** Absent: nothing was decided on. */
   readonly rollOut?: RollOutWanted;
@@ -116,7 +119,7 @@ export interface WorkloadPlan<Status> extends FleetPlan<Intention> {
   readonly lacksPermit?: boolean;
 }
 
-/** What the roll-out of a workload has to know, and whether there is one to be. */
+/** What the roll-out of a workload has to know, and whether there should be one. */
 export interface RollOutWanted {
   readonly facts: RollOutFacts;
   readonly isWanted: boolean;

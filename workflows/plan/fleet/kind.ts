@@ -1,9 +1,9 @@
 /**
- * What a kind of workload that keeps pods has to say for itself. `plan.ts` does the rest: a look becomes a scene, the scene
- * becomes decisions, the decisions become steps.
+ * What a kind of workload that maintains pods has to define. `plan.ts` does the rest: an input becomes a scene, the
+ * scene becomes decisions, the decisions become steps.
  *
- * A kind that keeps no pods of its own (it changes those of others, or its children are workloads) has no planner of this
- * sort. It stands on what is below: queue, permits, waits, writes in place.
+ * A kind that maintains no pods of its own (it changes those of others, or its children are workloads) has no such
+ * planner. It uses the layer below: queue, permits, waits, in-place writes.
  */
 
 import type { JsonObject } from '../../../api/base/json.ts';
@@ -19,21 +19,21 @@ import type { UpdateDemand, UpdateLine, UpdatePlan } from './update.ts';
 import type { FleetWaitTexts } from './waits.ts';
 import type { Workload } from './workload.ts';
 
-/** How the workload gets to its pods: what to create and to delete now. Takes no permit. */
+/** How the workload gets to its number of pods: what to create and to delete now. Needs no permit. */
 export interface ScalePlan {
   readonly steps: readonly Intention[];
   /** Emitted whether or not anything is done. */
   readonly events: readonly Intention[];
-  /** How many pods are missing, and how many are too many. */
+  /** The numbers of missing and of surplus pods. */
   readonly missing: number;
   readonly surplus: number;
-  /** There are exactly the pods that there should be. */
+  /** There are exactly the desired pods. */
   readonly isSettled: boolean;
-  /** Ready pods that are to be deleted and may not be yet, since too many others are unavailable. */
+  /** Ready pods that are to be deleted but must not be yet, since too many others are unavailable. */
   readonly spared: readonly FleetPod[];
 }
 
-/** A pass, once it is decided. */
+/** A pass after its decisions. */
 export interface Situation<
   Scene extends FleetScene = FleetScene,
   Scale extends ScalePlan = ScalePlan,
@@ -45,17 +45,17 @@ export interface Situation<
   readonly update: UpdatePlan<Demand>;
 }
 
-/** As much of a pass as all kinds have. */
+/** The parts of a pass that all kinds have. */
 export type FleetSituation = Situation;
 
-/** What happened in a pass, as far as the status reports it. */
+/** What happened in a pass, as far as it is in the status. */
 export interface PassNews {
   readonly scaleFailure?: string;
   readonly updateFailure?: string;
   readonly wait?: Wait;
 }
 
-/** The planner of a kind: pure, and asked in the order in which its members stand here. */
+/** The planner of a kind: pure functions, called in this order. */
 export interface FleetPlanner<
   Owner extends Workload,
   Input extends FleetInput<Owner> = FleetInput<Owner>,
@@ -65,7 +65,7 @@ export interface FleetPlanner<
 > {
   readonly resource: Resource;
   readonly revisions: RevisionScheme<Owner>;
-  /** What a person can do about each wait that every kind has. */
+  /** The remedies for the waits that every kind has. */
   readonly texts: FleetWaitTexts;
   /** Everything that such a workload can wait for: the rules of every kind, and its own, in the order of the status. */
   readonly rules: readonly Rule<Situation<Scene, Scale, Demand>>[];
@@ -74,20 +74,20 @@ export interface FleetPlanner<
   strategy(input: Input): UpdateStrategy;
   /** How many pods it wants. */
   replicas(input: Input): number;
-  /** Adds what only this kind knows. */
+  /** Adds what only this kind has. */
   scene(scene: FleetScene<Owner, Input>): Scene;
   /** Which pods are missing or too many. */
   scale(scene: Scene): Scale;
   /** How many pods are to be updated. */
   demand(scene: Scene): Demand;
-  /** Which ones, in which order, and how far the budget goes. Asked only where some are to be updated. */
+  /** Which ones, in which order, and how far the budget goes. Called only where some are to be updated. */
   line(scene: Scene, demand: Demand): UpdateLine;
-  /** The status as it is to be. */
+  /** The desired status. */
   status(scene: Scene, news: PassNews): Owner['status'] & object;
   /** What else is to be done for PVCs and others. Absent: nothing. */
   upkeep?(situation: Situation<Scene, Scale, Demand>): readonly Intention[];
-  /** A merge patch of the spec, where what it asks for is done. Absent: none. */
+  /** A merge patch of the spec that removes what has been done. Absent: none. */
   prunedSpec?(scene: Scene): JsonObject | undefined;
-  /** Moments at which to look again though nothing happens. Absent: none of its own. */
+  /** Times at which to reconcile again without a change. Absent: none of its own. */
   againAtMs?(situation: Situation<Scene, Scale, Demand>, status: Owner['status'] & object): readonly number[];
 }

@@ -1,10 +1,10 @@
 /**
- * The lifecycle of a pod with hooks: a user's own controller holds the pod before it counts as working, before and after
- * an update in place, and before it is deleted.
+ * The lifecycle of a pod with hooks: a user's own controller holds the pod before it counts as working, before and
+ * after an in-place update, and before it is deleted.
  *
- * The contract is metadata alone. We set the state label; the other side answers with marks, which are labels and
- * finalizers. A hold before something ends when all marks are gone; a hold after something ends when all are there (LC-3).
- * Nothing here has a timeout.
+ * The contract is metadata alone. Windlass sets the state label; the other side sets or removes marks, which are labels
+ * and finalizers. A hold before something ends when all marks are gone; a hold after something ends when all are set
+ * (LC-3). There are no timeouts.
  */
 
 import type { Pod, PodCondition } from '../../../api/core/pod.ts';
@@ -21,7 +21,7 @@ import {
 } from '../../../api/fleet/lifecycle.ts';
 import type { PodWrite } from './in-place/update.ts';
 
-/** The state to go to because the pod has got as far as its present state waited for; undefined: it has not. */
+/** The next state, if the condition of the present one is met; undefined: it is not. */
 export function nextState(
   pod: Pod,
   lifecycle: Lifecycle | undefined,
@@ -44,26 +44,26 @@ export function nextState(
   }
 }
 
-/** LC-22: what an update that is complete leads to. */
+/** LC-22: the state after a complete update. */
 function stateAfterUpdate(pod: Pod, lifecycle: Lifecycle | undefined): LifecycleState {
   return lifecycle !== undefined && !isAllHooked(lifecycle.inPlaceUpdate, pod) ? 'Updated' : 'Normal';
 }
 
-/** LC-26: what a pod in PreparingUpdate goes back to when it is not to be updated after all. */
+/** LC-26: the state of a pod in PreparingUpdate that is not to be updated after all. */
 export function stateWithoutUpdate(pod: Pod, lifecycle: Lifecycle | undefined): LifecycleState {
   return isAllHooked(lifecycle?.inPlaceUpdate, pod) || lifecycle?.inPlaceUpdate === undefined ? 'Normal' : 'Updated';
 }
 
-/** What has to happen before a pod is updated in place. */
+/** What has to be done before a pod is updated in place. */
 export type BeforeUpdate =
   /** Nothing. */
   | 'start'
-  /** Ask for the marks to be taken off. */
+  /** Request the removal of the marks. */
   | 'prepare'
-  /** Some are still there. */
+  /** Some marks are still set. */
   | 'wait';
 
-/** LC-21, LC-24, LC-25, LC-29: whether an update in place of this pod may start. */
+/** LC-21, LC-24, LC-25, LC-29: whether an in-place update of this pod may start. */
 export function beforeUpdate(pod: Pod, lifecycle: Lifecycle | undefined): BeforeUpdate {
   const hook = lifecycle?.inPlaceUpdate;
   switch (lifecycleStateOf(pod)) {
@@ -78,7 +78,7 @@ export function beforeUpdate(pod: Pod, lifecycle: Lifecycle | undefined): Before
   }
 }
 
-/** What has to happen before a pod is deleted. */
+/** What has to be done before a pod is deleted. */
 export type BeforeDelete = 'delete' | 'prepare' | 'wait';
 
 /** LC-40, LC-41: whether this pod may be deleted. */
@@ -92,17 +92,17 @@ export function canCancelDelete(lifecycle: Lifecycle | undefined): boolean {
   return !lifecycle?.preDelete?.markPodNotReady && !lifecycle?.inPlaceUpdate?.markPodNotReady;
 }
 
-/** What is to change in a pod, besides containers. */
+/** The changes of a pod, besides its containers. */
 export interface PodChange {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Those to be added. */
+  /** Finalizers to add. */
   readonly finalizers?: readonly string[];
-  /** Those that are to be as they are here. */
+  /** Conditions to set. */
   readonly conditions?: readonly PodCondition[];
 }
 
-/** The metadata that says that the pod is in this state since now. */
+/** The metadata of the state, entered now. */
 export function stateMetadata(
   state: LifecycleState,
   now: string,
@@ -110,14 +110,14 @@ export function stateMetadata(
   return { labels: { [lifecycleMark.state]: state }, annotations: { [lifecycleMark.timestamp]: now } };
 }
 
-/** What brings the pod into another state, with all that belongs to it (LC-24, LC-52). */
+/** The changes with which the pod enters another state (LC-24, LC-52). */
 export function enter(state: LifecycleState, pod: Pod, lifecycle: Lifecycle | undefined, now: string): PodChange {
   const metadata = stateMetadata(state, now);
   const conditions = readinessIn(state, pod, lifecycle, now);
   const readiness = conditions === undefined ? {} : { conditions };
 
   if (state !== 'PreparingUpdate' || lifecycleStateOf(pod) !== 'Updated') return { ...metadata, ...readiness };
-  // LC-24: the user's controller is asked to drain again, so the marks that it is to take off have to be there
+  // LC-24: the user's controller is to drain again, so the marks that it removes have to be set
   const { labelsHandler = {}, finalizersHandler = [] } = lifecycle?.inPlaceUpdate ?? {};
   const finalizers = finalizersHandler.filter((name) => !pod.metadata.finalizers?.includes(name));
   return {
@@ -128,7 +128,7 @@ export function enter(state: LifecycleState, pod: Pod, lifecycle: Lifecycle | un
   };
 }
 
-/** LC-53: what a pod that is held before its deletion lacks, as the flag may have been set later; undefined: nothing. */
+/** LC-53: the changes of a pod that is held before its deletion when the flag was set later; undefined: none. */
 export function whileHeldBeforeDelete(pod: Pod, lifecycle: Lifecycle | undefined, now: string): PodChange | undefined {
   const conditions = readinessIn('PreparingDelete', pod, lifecycle, now);
   return conditions && { conditions };
@@ -144,7 +144,7 @@ function readinessIn(
   return after?.filter((condition) => !pod.status?.conditions?.includes(condition));
 }
 
-/** All conditions of the pod once it is in this state; undefined: none changes. */
+/** All conditions of the pod in this state; undefined: none changes. */
 function conditionsIn(
   state: LifecycleState,
   pod: Pod,
@@ -156,7 +156,7 @@ function conditionsIn(
       return lifecycle?.preDelete?.markPodNotReady ? withReadinessKey(pod, hookKey.preDelete, now) : undefined;
     case 'PreparingUpdate':
       return lifecycle?.inPlaceUpdate?.markPodNotReady ? withReadinessKey(pod, hookKey.preUpdate, now) : undefined;
-    // LC-54: on every road back, or the pod stays out of service for good
+    // LC-54: on every way back, or the pod stays out of service for good
     case 'Updated':
     case 'Normal':
       return withoutReadinessKey(pod, hookKey.preUpdate, now);
@@ -168,8 +168,8 @@ function conditionsIn(
 }
 
 /**
- * The change as writes, which are strategic merge patches. A status may be written together with labels and annotations,
- * so mostly one is enough; what takes a pod out of service never comes after anything else (LC-53).
+ * The change as writes (strategic merge patches). A status write may contain labels and annotations, so mostly one is
+ * enough; the write that takes a pod out of service always comes first (LC-53).
  */
 export function changeWrites({ labels, annotations, finalizers, conditions }: PodChange): readonly PodWrite[] {
   const metadata = { ...(labels && { labels }), ...(annotations && { annotations }) };

@@ -17,20 +17,20 @@ export interface NewPodOrder {
   readonly scheme: Pick<RevisionScheme<never>, 'podLabels'>;
   readonly revision: Pick<ControllerRevision, 'metadata' | 'data'>;
   readonly name: string;
-  /** The end of the name, by which the pod and its PVCs are paired. */
+  /** The end of the name, which links the pod to its PVCs. */
   readonly suffix: string;
   /** Labels that the kind adds to the pod and to its PVCs. */
   readonly labels: Readonly<Record<string, string>>;
   /** What the kind sets in the spec of the pod. Absent: nothing. */
   readonly spec?: JsonObject;
-  /** The PVCs that are there. */
+  /** The existing PVCs. */
   readonly claims: readonly VolumeClaim[];
   readonly gates: FeatureGates;
   /** RFC 3339. */
   readonly now: string;
 }
 
-/** A pod of this revision, and those of its PVCs that are not there yet. */
+/** A pod of this revision, and those of its PVCs that do not exist yet. */
 export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPod' }> {
   const { resource, owner, scheme, revision, name, gates, now } = order;
   const template = templateOf(revision) ?? {};
@@ -66,7 +66,7 @@ export function newPod(order: NewPodOrder): Extract<Intention, { kind: 'createPo
   };
 }
 
-/** Both gates are set here and not left to admission, so that no pod comes up without them. */
+/** Both gates are set here and not left to admission, so that no pod is created without them. */
 function withGates(spec: JsonObject): JsonObject {
   const gates = isJsonList(spec.readinessGates) ? spec.readinessGates : [];
   const present = gates.filter(isJsonObject).map(({ conditionType }) => conditionType);

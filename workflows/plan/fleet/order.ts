@@ -1,10 +1,12 @@
 /**
- * In which order pods come: by what they are worth, by priority, scattered (CS-50…54).
+ * The order of pods: by value, by priority, scattered (CS-50…54).
  *
- * By default those that are worth least come first. A priority sorts that list again, keeping it among equals; then each
- * scatter term pulls its pods apart over the list; and pods that wait for their update already come before all others.
+ * By default the least valuable pods come first. A priority sorts that list again, keeping the order of equal ones;
+ * then each scatter term spreads its pods over the list; and pods that wait for their update already come before all
+ * others.
  *
- * Of more terms than a workload may have the first ones count, so that one that was stored with them holds up no other.
+ * Of more terms than a workload may have the first ones are used, so that a workload that was stored with them does not
+ * block others.
  */
 
 import { entryOf } from '../../../api/base/json.ts';
@@ -14,10 +16,10 @@ import type { RollingUpdate } from '../../../api/cloneset/types.ts';
 import { labelMatcher } from '../../../api/core/label-selector.ts';
 import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
 
-/** Less than 0: the first comes first. */
+/** Negative: the first argument comes first. */
 export type PodOrder = (left: FleetPod, right: FleetPod) => number;
 
-/** Compares by these orders, one after the other, until one of them makes a difference. */
+/** Compares by these orders, one after the other, until one of them decides. */
 export function inOrder(...orders: readonly PodOrder[]): PodOrder {
   return (left, right) => {
     for (const order of orders) {
@@ -33,22 +35,22 @@ export function first(claim: (pod: FleetPod) => boolean): PodOrder {
   return (left, right) => Number(claim(right)) - Number(claim(left));
 }
 
-/** Pods that have come least far first: without a node, then by phase. */
+/** Pods that are least far in their start first: without a node, then by phase. */
 export const byProgress: PodOrder = inOrder(
   first(({ pod }) => !pod.spec.nodeName),
   (left, right) => rankOf(left.pod).phase - rankOf(right.pod).phase,
 );
 
-/** Pods that the kubelet does not call ready first. */
+/** Pods that the kubelet reports as not ready first. */
 export const unreadyFirst: PodOrder = first(({ pod }) => !isPodReady(pod));
 
-/** Of ready pods those with the shorter time of service first; of any, those that restart more, then the newer. */
+/** Of ready pods those that became ready last first; then those with more restarts, then the newer ones. */
 export const byService: PodOrder = inOrder(
   (left, right) =>
     isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
   (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
   (left, right) => laterFirst(rankOf(left.pod).createdAtMs, rankOf(right.pod).createdAtMs),
-  // Otherwise equal pods are ordered by name, so that every look at them decides the same.
+  // Pods that are equal otherwise are ordered by name, so that every pass decides the same.
   (left, right) => compareGoStrings(left.name, right.name),
 );
 
@@ -102,7 +104,7 @@ function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
   );
 }
 
-/** The question, asked once about each: a sort compares each many times. */
+/** Caches the function per item: a sort compares each item many times. */
 function onceEach<Item>(ask: (item: Item) => number): (item: Item) => number {
   const answers = new Map<Item, number>();
   return (item) => {
@@ -114,7 +116,7 @@ function onceEach<Item>(ask: (item: Item) => number): (item: Item) => number {
 
 function numberAtEnd(text: string): number {
   const number = Number(/\d+$/.exec(text)?.[0] ?? 0);
-  // What does not fit into 64 bits is no number for OpenKruise.
+  // OpenKruise ignores numbers that do not fit into 64 bits.
   return number < 2 ** 63 ? number : 0;
 }
 
@@ -167,8 +169,9 @@ interface Counts {
 }
 
 /**
- * In how many groups, of which sizes, and how many of the others go ahead of all groups. The density is that of the whole
- * workload if the candidates are thinner than it: then the beginning of the roll-out was spared, and the rest is not to be.
+ * The number of groups, their sizes, and how many of the others come before all groups. If the candidates are sparser
+ * than in the whole workload, its density is used: then the beginning of the roll-out had fewer of them, and the rest
+ * should not.
  */
 function grouping(
   candidates: Counts,

@@ -6,7 +6,7 @@ import { changeWrites, type PodChange } from './lifecycle.ts';
 import { asSeen, type FleetPod } from './pods.ts';
 import type { Intention, WriteReason } from './steps.ts';
 
-/** The change of a pod as something to do; nothing when it changes nothing. */
+/** The change of a pod as a step; empty when it changes nothing. */
 export function writes({ pod }: FleetPod, why: WriteReason, change: PodChange): readonly Intention[] {
   const all = changeWrites(change);
   return all.length > 0 ? [{ kind: 'writePod', pod: asSeen(pod), why, writes: all }] : [];

@@ -1,4 +1,4 @@
-/** The pods of a workload as all its decisions see them: which count, and which are to be relied on. */
+/** The pods of a workload as all its decisions see them: which ones count, and which are available. */
 
 import { perObject } from '../../../api/base/per-object.ts';
 import { cloneSetMark } from '../../../api/cloneset/types.ts';
@@ -17,7 +17,7 @@ export interface Membership {
   readonly minReadySeconds: number;
   /** Names of pods that the spec wants deleted. Absent: none. */
   readonly named?: ReadonlySet<string>;
-  /** Whether pods that are being deleted count until they are gone: their name or node is taken as long. */
+  /** Whether pods that are being deleted count until they are gone, because their name or node is taken until then. */
   readonly countsTerminating?: boolean;
   /** Whether a selected pod without a controller is to be adopted. Absent: none is. */
   readonly adopts?: (pod: Pod) => boolean;
@@ -28,19 +28,19 @@ export interface FleetPod {
   readonly pod: Pod;
   readonly name: string;
   readonly state: LifecycleState | '';
-  /** What its label says of its revision. */
+  /** The revision in its label. */
   readonly revision: string | undefined;
   /** Named to be deleted, by its label or by the workload. */
   readonly isSpecified: boolean;
   /** It is being deleted, and counts until it is gone. */
   readonly isTerminating: boolean;
-  /** Takes part in the service, whatever its state. */
+  /** It is in service, whatever its state. */
   readonly isServing: boolean;
-  /** Serves and works: what a deletion of it would take away. */
+  /** It is in service and in a working state: a deletion would reduce the service. */
   readonly isReady: boolean;
   /** Has been ready for minReadySeconds. */
   readonly isAvailable: boolean;
-  /** When it will be available if nothing happens; absent when it is, or when something has to happen first. */
+  /** When it will be available if nothing changes; absent when it is, or when something has to change first. */
   readonly availableAtMs?: number;
 }
 
@@ -106,12 +106,12 @@ function fleetPod(
   };
 }
 
-/** Whether the pod is, or is being brought, to this revision. */
+/** Whether the pod has this revision, or is being updated to it. */
 export function isOfRevision({ revision }: FleetPod, name: string): boolean {
   return isAtRevision(revision, name);
 }
 
-/** The object as it was looked at. */
+/** The object as it was read. */
 export function asSeen({ metadata }: Pick<KubeObject, 'metadata'>): AsSeen {
   const { namespace = '', name, uid, resourceVersion } = metadata;
   return { namespace, name, uid, resourceVersion };
@@ -122,7 +122,7 @@ export function podRef(pod: { readonly name: string }): string {
   return `pod/${pod.name}`;
 }
 
-/** Whether the kubelet calls the pod ready. */
+/** Whether the kubelet reports the pod as ready. */
 export function isPodReady(pod: Pod): boolean {
   return rankOf(pod).isReady;
 }
@@ -132,7 +132,7 @@ function isInPlaceReady(pod: Pod): boolean {
   return gate === undefined || gate.status === 'True';
 }
 
-/** Since when the kubelet has called the pod ready. */
+/** Since when the kubelet has reported the pod as ready. */
 export function readySinceMs(pod: Pod): number | undefined {
   return rankOf(pod).readySinceMs;
 }
@@ -146,11 +146,11 @@ interface Rank {
   readonly createdAtMs: number | undefined;
 }
 
-/** How far a pod has come. Kept for each: sorting thousands of pods asks many times. */
+/** How far a pod has started. Cached, because sorting thousands of pods uses it many times. */
 export const rankOf = perObject(({ metadata, status }: Pod): Rank => {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   return {
-    // One that is not known sorts as Go's zero value does, with Pending.
+    // An unknown phase sorts like Go's zero value, with Pending.
     phase: Math.max(phases.indexOf(status?.phase ?? 'Pending'), 0),
     isReady: ready?.status === 'True',
     readySinceMs: ready?.lastTransitionTime ? Date.parse(ready.lastTransitionTime) : undefined,

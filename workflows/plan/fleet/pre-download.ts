@@ -1,10 +1,10 @@
 /**
- * New images on the nodes before pods need them (CS-100…104).
+ * Pre-download of images to nodes (CS-100…104).
  *
- * A job for each image that an update in place changes pulls it on the nodes whose pods are of another revision. That is
- * decided once for each revision, and marked on it. The roll-out does not wait for the jobs unless the workload asks for it:
- * then no pod is disturbed before the images are on as many of these nodes as it says. That they were is marked on the
- * revision, too, and holds for this roll-out, whatever becomes of the nodes.
+ * A job for each image that an in-place update changes pulls it on the nodes whose pods have another revision. That is
+ * decided once for each revision, and recorded on it. The roll-out does not wait for the jobs unless the workload
+ * requests it: then no pod is disrupted before the images are on as many of these nodes as it says. When that is
+ * reached it is recorded on the revision, too, and holds for this roll-out, whatever happens to the nodes.
  */
 
 import { countOf, type IntOrPercent } from '../../../api/base/int-or-percent.ts';
@@ -26,34 +26,34 @@ import { type FleetScene, skippedPods } from './scene.ts';
 import type { Intention } from './steps.ts';
 import type { UpdateDemand } from './update.ts';
 
-/** What the spec of a workload says about pre-downloads (CS-100, CS-101, CS-103). */
+/** The settings of a workload for pre-downloads (CS-100, CS-101, CS-103). */
 export interface PreDownloadSettings {
   readonly parallelism: IntOrPercent;
   readonly timeoutSeconds: number;
-  /** So many pods must be updated and ready before images are pre-downloaded. */
+  /** How many pods must be updated and ready before images are pre-downloaded. */
   readonly minUpdatedReadyPods: number;
   /** All pods may be updated at once, so that a job would help none of them. */
   readonly isOneBatch: boolean;
 }
 
-/** A container that a revision starts from another image. */
+/** A container whose image differs in a revision. */
 interface ChangedImage {
   readonly container: string;
   readonly image: string;
 }
 
-/** How far the images of a roll-out have come that waits for them. */
+/** The progress of the images that a roll-out waits for. */
 export interface Prefetch {
-  /** They are on so many nodes as they should be. */
+  /** They are on enough nodes. */
   readonly isReached: boolean;
-  /** Nodes of pods that are of another revision, by name: those that have all the images, and those that lack one. */
+  /** By name: nodes with pods of another revision that have all the images, and those that lack one. */
   readonly ready: readonly string[];
   readonly missing: readonly string[];
-  /** Those of `missing` on which a pull has failed. */
+  /** The nodes in `missing` on which a pull has failed. */
   readonly failed: readonly string[];
-  /** Containers whose images are neither there nor have failed on some node: that is what a job is for. */
+  /** Containers whose images are missing and have not failed on some node: those need a job. */
   readonly open: readonly string[];
-  /** On so many nodes they should be. */
+  /** On how many nodes they should be. */
   readonly wanted: number;
 }
 
@@ -92,7 +92,7 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
 /** `open`: it has not ended, or was not requested. */
 type PullState = 'Succeeded' | 'Failed' | 'open';
 
-/** Undefined while the node cannot be asked yet. */
+/** Undefined while the node has no NodeImage yet. */
 function pullOn(nodeImage: NodeImage | undefined, { image }: ChangedImage): PullState | undefined {
   const familiar = familiarImage(image);
   if (nodeImage === undefined || familiar === undefined) return undefined;
@@ -100,7 +100,7 @@ function pullOn(nodeImage: NodeImage | undefined, { image }: ChangedImage): Pull
   return (tag && outcomeOf(currentTagStatus(nodeImage, { name: familiar.name, tag }))) ?? 'open';
 }
 
-/** What to do about the jobs of a workload, and what to mark on its revision. */
+/** What to do about the jobs of a workload, and what to record on its revision. */
 export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): readonly Intention[] {
   const { input, revisions } = scene;
   const { current, update, steps } = revisions;
@@ -110,7 +110,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
     const left = pullJobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     return left.map((job) => ({ kind: 'deletePullJob', job: asSeen(job) }));
   }
-  // A revision that is being written has to be looked at again first.
+  // A revision that is being written has to be read again first.
   if (!isOn(scene) || scene.isUndo || steps.length > 0) return [];
 
   const prefetch = left > 0 ? prefetchOf(scene) : undefined;
@@ -118,7 +118,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   const decision = decide(scene, isAwaited);
   const there = new Set(pullJobs.map(({ metadata }) => metadata.name));
   const spent = prefetch && isAwaited ? spentJobs(scene, prefetch) : [];
-  // A job that a roll-out waits for is recreated when it is gone: it was deleted, or its TTL has passed.
+  // A job that a roll-out waits for is recreated when it is gone: it was deleted, or its TTL has expired.
   const jobs =
     decision === 'created' || isAwaited
       ? changedImages(scene)
@@ -137,7 +137,7 @@ export function planPreDownload(scene: FleetScene, { left }: UpdateDemand): read
   return isMarking ? [{ kind: 'patchRevision', revision: asSeen(update), patch: { metadata: marks } }] : [];
 }
 
-/** Jobs that have ended although some nodes have not pulled yet: they are deleted, to be created again. */
+/** Completed jobs although some nodes have not pulled yet: they are deleted, to be created again. */
 function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readonly ImagePullJob[] {
   const names = open.map((container) => jobName(revisions.update, { container }));
   return (input.pullJobs ?? []).filter(
@@ -145,7 +145,7 @@ function spentJobs({ input, revisions }: FleetScene, { open }: Prefetch): readon
   );
 }
 
-/** CS-101: what is decided about this revision now; undefined when that has been done, or is to be done later. */
+/** CS-101: the decision about this revision; undefined when it was made already, or is to be made later. */
 function decide(scene: FleetScene, isAwaited: boolean): keyof typeof preDownloadMark | undefined {
   const { strategy, replicas, revisions, counted } = scene;
   const { update } = revisions;
@@ -159,7 +159,7 @@ function decide(scene: FleetScene, isAwaited: boolean): keyof typeof preDownload
   return replicas <= fewPods || isOneBatch || !isInPlace(scene) ? 'ignored' : 'created';
 }
 
-/** So many pods are updated before a job would have helped them. */
+/** This many pods are updated before a job would help them. */
 const fewPods = 3;
 
 /** CS-100. */
@@ -245,7 +245,7 @@ function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: C
   };
 }
 
-/** As much of what the pods carry as a job may hand to a runtime: labels and annotations, labels alone, or neither. */
+/** What a job may pass to a runtime of the pods' metadata: labels and annotations, labels alone, or neither. */
 function sandboxOf(labels: JsonObject, annotations: JsonObject | undefined): JsonObject {
   const choices = [{ labels, ...(annotations && { annotations }) }, { labels }];
   const sandboxConfig = choices.find((choice) => jsonBytes(choice) <= mostSandboxBytes);

@@ -1,8 +1,8 @@
 /**
- * What the pods of a workload need because of what has happened to them (CS-50, IPU-40, LC-65): the next step of an update
- * that has begun, another lifecycle state, a readiness condition, a label that older versions did not write.
+ * Writes that pods of a workload need after a change (CS-50, IPU-40, LC-65): the next step of an update in progress,
+ * another lifecycle state, a readiness condition, a label that older versions did not write.
  *
- * Nothing of this makes a pod less available than it is, so it needs no permit and continues while paused.
+ * None of them makes a pod less available than it is, so they need no permit and continue while paused.
  */
 
 import { isJsonList, isJsonObject, type Json, type JsonObject } from '../../../api/base/json.ts';
@@ -21,11 +21,11 @@ import type { Intention } from './steps.ts';
 
 export interface RefreshPlan {
   readonly steps: readonly Intention[];
-  /** Updates that have begun and wait for something. */
+  /** Updates in progress, and what they wait for. */
   readonly underWay: readonly { readonly pod: FleetPod; readonly waitingFor: InPlaceWait }[];
   /** Pods with annotations that cannot be parsed. */
   readonly broken: readonly { readonly pod: FleetPod; readonly message: string }[];
-  /** When to look again though nothing happens. */
+  /** When to look again without a change. */
   readonly againInMs?: number;
 }
 
@@ -49,7 +49,7 @@ export function planRefresh(
         gates: input.gates,
         canResize: input.hasResizeSubresource,
       });
-      // LC-26: it waits for an update that it no longer needs
+      // LC-26: it is held for an update that it no longer needs
       const isBack = pod.state === 'PreparingUpdate' && isAtGoal(scene, pod) && !isTakenBack;
       return { pod, refresh, writes: refreshWrites(scene, pod, refresh, isBack) };
     });
@@ -72,7 +72,7 @@ export function planRefresh(
   };
 }
 
-/** Most pods most of the time: they work, and what they were updated to has long been reached. */
+/** Most pods most of the time: they are in service, and their last update is complete. */
 function isSettled(scene: FleetScene, { pod, state }: FleetPod): boolean {
   const gate = pod.status?.conditions?.find(({ type }) => type === inPlaceReadinessGate);
   const isOpen = gate?.status === 'True' && !gate.reason && !gate.message;
@@ -86,13 +86,13 @@ function isSettled(scene: FleetScene, { pod, state }: FleetPod): boolean {
 }
 
 /**
- * For how long a new pod is left to the scheduler and the kubelet, which write it one after the other: what we had to say
- * would meet their writes, and would take a write of its own for each thing. It is said at once when the kubelet has been
- * heard, and later in any case.
+ * How long a new pod is left to the scheduler and the kubelet, which both write it: our writes would conflict with
+ * theirs, and each change would need a write of its own. They are made after the first status of the kubelet, at the
+ * latest after this time.
  */
 const silenceMs = 10_000;
 
-/** How long to wait yet for the first status of the kubelet; 0 when there is one, or none is needed. */
+/** The remaining time to wait for the first status of the kubelet; 0 when there is one, or none is needed. */
 function silenceLeftMs({ pod }: FleetPod, nowMs: number): number {
   const { phase = 'Pending', conditions = [] } = pod.status ?? {};
   if (phase !== 'Pending' || conditions.some(({ type }) => type !== 'PodScheduled')) return 0;
@@ -110,7 +110,7 @@ function refreshWrites(
   const { input, strategy, now } = scene;
   const { lifecycle } = strategy;
   const own = refresh.kind === 'write' ? refresh.writes : [];
-  // Containers are being changed: what that leads to is seen at the next look.
+  // Containers are being changed: the next pass sees the result.
   if (refresh.kind === 'write' && refresh.step !== 'intoService') return own;
 
   const state =
@@ -120,7 +120,7 @@ function refreshWrites(
   return joined(own, withReadiness(pod, change, now));
 }
 
-/** PRG-6: answered here, so that a new pod takes one write. */
+/** PRG-6: set here, so that a new pod needs one write. */
 function withReadiness(pod: Pod, change: PodChange, now: string): PodChange {
   const answer = initialReadiness(pod, now)?.filter((condition) => !pod.status?.conditions?.includes(condition));
   return answer ? { ...change, conditions: [...(change.conditions ?? []), ...answer] } : change;
@@ -141,7 +141,7 @@ function withMissingLabels(scene: FleetScene, pod: Pod, change: PodChange): PodC
   return missing === undefined ? change : { ...change, labels: { ...change.labels, ...missing } };
 }
 
-/** The writes and the change: a write of the status takes the change along, so that one is enough. */
+/** Merges the writes and the change: a status write can contain the change, so that one is enough. */
 function joined(own: readonly PodWrite[], change: PodChange): readonly PodWrite[] {
   const others = changeWrites(change);
   const [status, ...more] = own;

@@ -14,19 +14,19 @@ import { asSeen, type FleetPod } from './pods.ts';
 import type { Intention } from './steps.ts';
 import type { Workload } from './workload.ts';
 
-/** The revisions that the rest of a pass works with. */
+/** The revisions for the rest of a pass. */
 export interface Revisions {
-  /** All that count, oldest first (CS-84). */
+  /** All revisions of the workload, oldest first (CS-84). */
   readonly all: readonly ControllerRevision[];
   /** The revision of the template. */
   readonly update: ControllerRevision;
-  /** What all pods were of last, as far as it is still there (CS-85). */
+  /** The last revision that all pods had, if it still exists (CS-85). */
   readonly current: ControllerRevision;
-  /** What has to be written for that. */
+  /** The writes that this requires. */
   readonly steps: readonly Intention[];
 }
 
-/** The revisions as they are, or the one that has to be created before anything else can be decided. */
+/** The revisions, or the one that has to be created before anything else can be decided. */
 export function chooseRevisions<Owner extends Workload>(
   scheme: RevisionScheme<Owner>,
   { owner, revisions }: { readonly owner: Owner; readonly revisions: readonly ControllerRevision[] },
@@ -54,7 +54,9 @@ export function chooseRevisions<Owner extends Workload>(
   return { kind: 'found', all, update, current, steps };
 }
 
-/** What an undo returns to: where the pods come from or, once all are updated, what was wanted before. */
+/**
+ * The revision that an undo returns to: that of the old pods or, once all are updated, the previous update revision.
+ */
 export function previousRevision({ all, update, current }: Revisions): ControllerRevision | undefined {
   return current.metadata.name === update.metadata.name ? beforeUpdate({ all, update }) : current;
 }

@@ -1,6 +1,6 @@
 /**
- * What the planner of a workload may want done. The steps are plain values and the same for every kind; the watcher carries
- * them out (`watcher/fleet/writer.ts`).
+ * The steps that the planner of a workload may request. They are plain values and the same for every kind; the watcher
+ * carries them out (`watcher/fleet/writer.ts`).
  */
 
 import type { JsonObject } from '../../../api/base/json.ts';
@@ -8,7 +8,7 @@ import type { EventText } from '../../../api/core/event.ts';
 import type { NewRevision } from '../../../api/fleet/revision.ts';
 import type { PodWrite } from './in-place/update.ts';
 
-/** An object as it was when something was decided about it; a write that finds another version is refused. */
+/** An object as it was when something was decided about it; a write to another version is refused. */
 export interface AsSeen {
   readonly namespace: string;
   readonly name: string;
@@ -16,12 +16,12 @@ export interface AsSeen {
   readonly resourceVersion: string;
 }
 
-/** One thing to do for a workload: what its planner wants done in the cluster. */
+/** One step for a workload in the cluster. */
 export type Intention =
   | { readonly kind: 'createRevision'; readonly revision: NewRevision }
   | { readonly kind: 'patchRevision'; readonly revision: AsSeen; readonly patch: JsonObject }
   | { readonly kind: 'deleteRevision'; readonly revision: AsSeen }
-  /** The PVCs first; one that exists already is as good. */
+  /** The PVCs first; an existing one is used. */
   | {
       readonly kind: 'createPod';
       readonly name: string;
@@ -53,10 +53,10 @@ export type Intention =
       readonly revision: string;
       readonly writes: readonly PodWrite[];
     }
-  /** `ofDeletedPod`: whatever has been written to it since it was seen. */
+  /** `ofDeletedPod`: whatever has been written to it since it was read. */
   | { readonly kind: 'deleteClaim'; readonly claim: AsSeen; readonly ofDeletedPod?: true }
   | { readonly kind: 'writeClaim'; readonly claim: AsSeen; readonly patch: JsonObject }
-  /** The jobs, each of which may be there already; then a merge patch of the revision, if there is anything to mark. */
+  /** The jobs, each of which may exist already; then a merge patch of the revision, if there is anything to record. */
   | {
       readonly kind: 'preDownload';
       readonly jobs: readonly JsonObject[];
@@ -71,7 +71,7 @@ export type Intention =
 export type WriteReason =
   /** It no longer matches the selector. */
   | 'release'
-  /** Its state, readiness or labels follow what has happened to it. */
+  /** Its state, readiness or labels are updated after a change. */
   | 'refresh'
   /** It is not to be deleted after all. */
   | 'keep'

@@ -1,4 +1,4 @@
-// Many images, each by a job of its own: which jobs there should be, and what their standing says about the list.
+// Many images, each with a job of its own: which jobs there should be, and how their state determines that of the list.
 
 import { fnv1a } from '../../../api/base/fnv.ts';
 import { sameJson } from '../../../api/base/json.ts';
@@ -22,13 +22,13 @@ import {
 import { shortened } from '../text-size.ts';
 import { waitingSince } from '../waiting-since.ts';
 
-/** All of the spec but its images. */
+/** The spec without images. */
 export function templateOf({ spec }: Pick<ImageListPullJob, 'spec'>): ImagePullJobTemplate {
   const { images: _, ...template } = spec;
   return template;
 }
 
-/** Names a template: jobs of another one are made anew (ILP-4). */
+/** Identifies a template: jobs of another one are recreated (ILP-4). */
 export function templateHash(list: Pick<ImageListPullJob, 'spec'>): string {
   return fnv1a(goJsonSorted(templateOf(list)))
     .toString(16)
@@ -39,7 +39,7 @@ export function templateHash(list: Pick<ImageListPullJob, 'spec'>): string {
 export interface ListSteps {
   readonly create: readonly ImagePullJobDraft[];
   readonly remove: readonly ImagePullJob[];
-  /** Those that stay, one for each image that has one. */
+  /** Jobs that stay, one for each image that has one. */
   readonly kept: readonly ImagePullJob[];
 }
 
@@ -54,7 +54,7 @@ export interface ImagePullJobDraft {
   readonly spec: ImagePullJob['spec'];
 }
 
-/** Compares the jobs that a list has with those that it should have (ILP-1, ILP-3, ILP-4). */
+/** Compares the existing jobs of a list with the desired ones (ILP-1, ILP-3, ILP-4). */
 export function listSteps(list: ImageListPullJob, children: readonly ImagePullJob[]): ListSteps {
   const hash = templateHash(list);
   const present = children.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
@@ -66,7 +66,7 @@ export function listSteps(list: ImageListPullJob, children: readonly ImagePullJo
     if (isWanted) kept.set(image, child);
     else remove.push(child);
   }
-  // of the same name as one that still goes, it would not be created
+  // with the name of a job that is still being deleted, it could not be created
   const names = new Set(children.map(({ metadata }) => metadata.name));
   const create = list.spec.images
     .filter((image) => !kept.has(image))
@@ -83,7 +83,7 @@ function isOfTemplate(list: ImageListPullJob, hash: string, { metadata, spec }: 
   return imagePullPolicy === wanted && sameJson(rest, template);
 }
 
-/** The same name each time for the same image and template, so that creating it twice creates it once. */
+/** The name is the same for the same image and template, so that it is created only once. */
 function draftOf(list: ImageListPullJob, hash: string, image: string): ImagePullJobDraft {
   const { namespace = '', name, uid } = list.metadata;
   const mark = fnv1a(`${uid} ${hash} ${image}`).toString(36).padStart(7, '0');
@@ -107,13 +107,13 @@ function draftOf(list: ImageListPullJob, hash: string, image: string): ImagePull
   };
 }
 
-/** Why the API server takes no job for one of the images. */
+/** Why the API server rejects the job for one of the images. */
 export interface JobRefusal {
   readonly reason: RefusalReason;
   readonly message: string;
 }
 
-/** What the jobs say about the list. */
+/** The status of the list, from its jobs. */
 export function listStatus(
   list: ImageListPullJob,
   children: readonly ImagePullJob[],

@@ -1,4 +1,4 @@
-// One image on many nodes: which nodes are meant, which of them are told next, and what is said about it all.
+// One image on many nodes: which nodes are selected, which ones get it next, and the status of the job.
 
 import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { timestamp } from '../../../api/base/time.ts';
@@ -38,13 +38,16 @@ import { shortened } from '../text-size.ts';
 import { waitingSince } from '../waiting-since.ts';
 import { type EndedJudge, isOwnedBy, lacksSecret, takesWish } from './node-image.ts';
 
-/** The nodes that a job means now (IPJ-1 to IPJ-5), by name. One of another system than Linux has nobody who pulls. */
+/**
+ * The nodes that a job selects now (IPJ-1 to IPJ-5), by name. A node with another operating system than Linux has no
+ * daemon.
+ */
 export function meantNodes(
   { spec, metadata }: ImagePullJob,
   world: {
     readonly nodeImages: Iterable<NodeImage>;
     readonly byName: (name: string) => NodeImage | undefined;
-    /** Of the namespace of the job; asked only for a job with a podSelector. */
+    /** Of the namespace of the job; called only for a job with a podSelector. */
     readonly pods: () => Iterable<Pod>;
   },
 ): readonly NodeImage[] {
@@ -73,20 +76,20 @@ export function meantNodes(
   }
 }
 
-/** How one node stands to a job. */
+/** The state of one node for a job. */
 export interface NodeStanding {
   readonly node: string;
-  /** `unasked`: the job has not written its wish there. */
+  /** `unasked`: its NodeImage does not contain the job. */
   readonly state: 'unasked' | 'active' | 'succeeded' | 'failed';
-  /** One of the job's secrets is not named there yet. */
+  /** One of the job's secrets is missing in its NodeImage. */
   readonly lacksSecret: boolean;
-  /** It has not been asked, and takes no further wish of the job's namespace now. */
+  /** Its NodeImage does not contain the job, and is full for the job's namespace. */
   readonly isFull?: boolean;
-  /** What the node says it waits for. */
+  /** What the node waits for. */
   readonly waiting?: string;
 }
 
-/** How each of the nodes stands to the job, by name. */
+/** The state of each of the nodes for the job, by name. */
 export function standings(
   job: ImagePullJob,
   image: FamiliarImage,
@@ -114,20 +117,20 @@ export function standings(
 }
 
 /**
- * The nodes that are told now: in order of their names, never more at once than parallelism says (IPJ-10). One that takes
- * no further wish is passed over until it does.
+ * The nodes that get the job now: in order of their names, never more at the same time than parallelism allows
+ * (IPJ-10). A full node is skipped until it has room.
  */
 export function nodesToTell(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
   const { paused, abortedBy } = steeringOf(job);
   if (abortedBy !== undefined) return [];
-  // a secret that came late begins no pull, so it needs no room
+  // adding a late secret begins no pull, so it is not limited
   const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
   const room = paused ? 0 : parallelismOf(job) - countOf(nodes, 'active');
   const next = nodes.filter(({ state, isFull }) => state === 'unasked' && !isFull).slice(0, Math.max(0, room));
   return [...incomplete, ...next].map(({ node }) => node);
 }
 
-/** The nodes that an operator's `retry` is about. */
+/** The nodes that an operator's `retry` applies to. */
 export function nodesToRetry(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
   if (!steeringOf(job).retrying) return [];
   return nodes.filter(({ state }) => state === 'failed').map(({ node }) => node);
@@ -137,27 +140,27 @@ function countOf(nodes: readonly NodeStanding[], state: NodeStanding['state']): 
   return nodes.filter((node) => node.state === state).length;
 }
 
-/** What becomes of a job, and when to look at it again. */
+/** The new status of a job, and when to look at it again. */
 export interface JobReport {
   readonly status: ImagePullJobStatus;
   readonly againInMs?: number;
 }
 
-/** What else decides how a job stands. */
+/** Other facts that determine the status of a job. */
 export interface JobContext {
   readonly nowMs: number;
-  /** Why Temporal does not go on with the operation of the job. Absent: it does, as far as is known. */
+  /** Why Temporal does not continue the operation of the job. Absent: it does, as far as is known. */
   readonly engine?: EngineTrouble;
   /** Why the copies of its pull secrets cannot be written. */
   readonly secretTrouble?: string;
-  /** The field that is larger than what nodes are told. */
+  /** The field that is too large for nodes. */
   readonly tooLarge?: string;
 }
 
-/** Nodes that take no further wish are asked again so often. */
+/** How often full nodes are tried again. */
 const fullAgainMs = 15_000;
 
-/** The status of a job that has not ended: how its nodes stand, and whether that, or the time, ends it. */
+/** The status of a job that is not complete: the state of its nodes, and whether that, or the time, completes it. */
 export function jobStatus(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): JobReport {
   const { nowMs } = context;
   const now = timestamp(nowMs);
@@ -244,7 +247,7 @@ function deadlineLeftMs(job: ImagePullJob, startTime: string, nowMs: number): nu
   return Date.parse(startTime) + activeDeadlineSeconds * 1_000 - nowMs;
 }
 
-/** So many names are enough to see where to look. */
+/** The number of names in messages. */
 const mostNames = 10;
 
 function listed(nodes: readonly string[]): string {
@@ -268,7 +271,8 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
     return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: context.secretTrouble });
   }
   const { engine } = context;
-  // the operation of a job steers it and pulls nothing: while it is stuck no command has an effect, active nodes or not
+  // commands need the operation of the job, pulls do not: while it is stuck no command has an effect, whether or not
+  // nodes are active
   if (engine && (active.length > 0 || engine.reason === 'EngineStuck')) {
     return pullJobWait(engine.reason, { ...engine, since });
   }
@@ -287,7 +291,7 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
   return undefined;
 }
 
-/** The conditions once the nodes have been told to try again. */
+/** The conditions after the nodes were updated for a retry. */
 export function retryTold(conditions: ImagePullJobStatus['conditions'], nodes: number, nowMs: number) {
   return withCondition(
     conditions,

@@ -1,5 +1,5 @@
-// Changes of what a node is to have: a job's wish, its end, and what has outlived its use. All of them take the spec as
-// it is and answer the spec as it should be; the very same value means that nothing changes.
+// Changes of a NodeImage's spec: adding the request of a job, removing it, and removing what has expired. Each takes
+// the spec and returns the changed spec; the same value means that nothing changes.
 
 import { sameJson } from '../../../api/base/json.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
@@ -21,35 +21,37 @@ import {
 } from '../../../api/node-image/types.ts';
 import { mostImageSecrets } from '../../../api/node-image/validate.ts';
 
-/** What a job wants of a node, beside what stands in the job. */
+/** The request of a job, besides the job's own fields. */
 export interface Wish {
   readonly job: ImagePullJob;
   readonly image: FamiliarImage;
   readonly secrets: readonly PullSecretRef[];
   readonly nowMs: number;
-  /** How much longer than the job says a tag stays on record (IPJ-31). */
+  /** How much longer than the job says a tag is kept (IPJ-31). */
   readonly tagTtlSeconds: number;
-  /** From 0 to 1, at random: records of many nodes do not end in the same moment. */
+  /** A random number from 0 to 1: tags on many nodes do not expire at the same moment. */
   readonly spread: number;
-  /** Whether a job is known to have ended; absent: none is. Its records make room when room is short. */
+  /**
+   * Whether a job is known to be complete; absent: none is. Tags of complete jobs are removed when there is no room.
+   */
   readonly isEnded?: EndedJudge;
 }
 
-/** Whether the job that wants a tag is known to have ended. */
+/** Whether the job that owns a tag is known to be complete. */
 export type EndedJudge = (owner: ImageOwner) => boolean;
 
-/** So many wishes a node takes at most: a tag counts once for each job that wants it, and once when nobody's job does. */
+/** The maximum number of requests per node: a tag counts once for each job that owns it, and once when no job does. */
 export const mostWishes = 256;
 
-/** One namespace holds at most so many times what is left, so that there is always something left for the others. */
+/** One namespace may use at most this many times the free rest, so that something is always left for the others. */
 const shareOfFree = 3;
 
-/** Whether the node takes one more wish of this namespace. */
+/** Whether the node has room for another request of this namespace. */
 export function takesWish(nodeImage: NodeImage, namespace: string, isEnded: EndedJudge = noneEnded): boolean {
   return hasRoom(nodeImage.spec, namespace) || hasRoom(withoutEnded(nodeImage, isEnded), namespace);
 }
 
-/** The spec with room for one more wish of this namespace; undefined when there is none. */
+/** The spec with room for another request of this namespace; undefined when there is none. */
 function withRoom(nodeImage: NodeImage, namespace: string, isEnded: EndedJudge): NodeImageSpec | undefined {
   if (hasRoom(nodeImage.spec, namespace)) return nodeImage.spec;
   const left = withoutEnded(nodeImage, isEnded);
@@ -71,7 +73,7 @@ function hasRoom(spec: NodeImageSpec, namespace: string): boolean {
   return own < shareOfFree * (mostWishes - all);
 }
 
-/** The spec without what jobs want that have ended, of tags that are not pulled any more. */
+/** The spec without the requests of complete jobs, for tags that are not being pulled. */
 function withoutEnded(nodeImage: NodeImage, isEnded: EndedJudge): NodeImageSpec {
   const { spec } = nodeImage;
   const images = Object.entries(spec.images ?? {}).flatMap(([name, entry]): [string, ImageEntry][] => {
@@ -88,8 +90,8 @@ function withoutEnded(nodeImage: NodeImage, isEnded: EndedJudge): NodeImageSpec 
 }
 
 /**
- * The image entry of a tag as the job wants it: a new tag, a new version of one, or only its secrets (IPJ-12 to 15). A node
- * that has no room for another wish of the namespace stays as it is.
+ * The image entry of a tag as the job requests it: a new tag, a new version of one, or only its secrets (IPJ-12 to 15).
+ * A node without room for another request of the namespace is not changed.
  */
 export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
   const { job, image, secrets, isEnded = noneEnded } = wish;
@@ -138,7 +140,7 @@ export function withWish(nodeImage: NodeImage, wish: Wish): NodeImageSpec {
   });
 }
 
-/** Whether the job of this UID wants the tag. */
+/** Whether the job of this UID owns the tag. */
 export function isOwnedBy({ ownerReferences = [] }: ImageTag, uid: string): boolean {
   return ownerReferences.some((owner) => owner.uid === uid);
 }
@@ -148,7 +150,7 @@ export function lacksSecret(entry: ImageEntry | undefined, secrets: readonly Pul
   return secrets.some((wanted) => !entry?.pullSecrets?.some((known) => sameSecret(known, wanted)));
 }
 
-/** As many as there is room for: a pull without its Secret fails for want of rights and says so. */
+/** As many as there is room for: a pull without its Secret fails for lack of rights and reports that. */
 function withSecrets(before: readonly PullSecretRef[], wanted: readonly PullSecretRef[]): readonly PullSecretRef[] {
   const missing = wanted
     .filter((secret) => !before.some((known) => sameSecret(known, secret)))
@@ -195,7 +197,9 @@ export function withRetry(nodeImage: NodeImage, { name, tag }: FamiliarImage, no
   return withEntry(spec, name, { ...entry, tags });
 }
 
-/** The spec without the wish of a job for a tag that has not ended. What the node has already stays on record. */
+/**
+ * The spec without the request of a job for a tag that is not complete. A tag that the node has already stays listed.
+ */
 export function withoutWish(nodeImage: NodeImage, image: FamiliarImage, jobUid: string): NodeImageSpec {
   const { spec } = nodeImage;
   const entry = imageEntry(spec, image.name);
@@ -208,13 +212,13 @@ export function withoutWish(nodeImage: NodeImage, image: FamiliarImage, jobUid: 
   return entry === undefined ? spec : withEntry(spec, image.name, { ...entry, tags });
 }
 
-/** What of a node's wishes is left, and when to look again. */
+/** The remaining spec, and when to look again. */
 export interface Pruned {
   readonly spec: NodeImageSpec;
   readonly againInMs?: number;
 }
 
-/** Tells what has outlived its use. */
+/** Decides what has expired. */
 export interface Judge {
   /** Whether the owner is known not to exist any more. */
   readonly isGone: (owner: ImageOwner) => boolean;
@@ -223,7 +227,7 @@ export interface Judge {
   readonly nowMs: number;
 }
 
-/** Takes away what has outlived its use (NI-4 to NI-7, SEC-6). A job that cannot be judged keeps its wish. */
+/** Removes what has expired (NI-4 to NI-7, SEC-6). When it is unknown whether a job exists, its request stays. */
 export function pruned(nodeImage: NodeImage, judge: Judge): Pruned {
   const due: number[] = [];
   const images = Object.entries(nodeImage.spec.images ?? {}).flatMap(([name, entry]): [string, ImageEntry][] => {
@@ -248,7 +252,7 @@ export function pruned(nodeImage: NodeImage, judge: Judge): Pruned {
   };
 }
 
-/** The references of a node to Secrets that it keeps only while these exist: all but those to shared copies (SEC-6). */
+/** The references of a node to Secrets that are kept only while these exist: all but those to shared copies (SEC-6). */
 export function looseSecrets({ spec }: NodeImage): readonly PullSecretRef[] {
   return Object.values(spec.images ?? {}).flatMap(({ pullSecrets = [] }) => pullSecrets.filter(isLoose));
 }
@@ -273,7 +277,7 @@ function stillWanted(tag: ImageTag, isGone: (owner: ImageOwner) => boolean): Ima
   return left.length === 0 ? undefined : { ...tag, ownerReferences: left };
 }
 
-/** NI-6: undefined while it has not ended. */
+/** NI-6: undefined while it is not complete. */
 function expiresInMs(nodeImage: NodeImage, name: string, tag: ImageTag, nowMs: number): number | undefined {
   const completionTime = currentTagStatus(nodeImage, { name, tag })?.completionTime;
   const ttlSeconds = tag.pullPolicy?.ttlSecondsAfterFinished;
@@ -289,7 +293,9 @@ function withEntry(spec: NodeImageSpec, name: string, entry: ImageEntry): NodeIm
   return { ...spec, images: { ...others, [name]: entry } };
 }
 
-/** The image of a job, as NodeImages file it; undefined for what no runtime takes, which admission does not let pass. */
+/**
+ * The image of a job, in the form in which NodeImages list it; undefined for an invalid one, which admission rejects.
+ */
 export function imageOf({ spec }: Pick<ImagePullJob, 'spec'>): FamiliarImage | undefined {
   return familiarImage(spec.image);
 }

@@ -1,5 +1,5 @@
-// The pulls of one node: what each does next, and what is said about them. Attempts, pauses and deadlines are counted
-// from when its turn came (NP-7), the silence of the node from when it was asked or answered last (NI-8).
+// The pulls of one node: the next step of each, and their reports. Attempts, pauses and deadlines are counted from when
+// a pull got its slot (NP-7), the silence of the node from its last request or answer (NI-8).
 
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
@@ -25,26 +25,26 @@ import {
 import { fitting, nextPart, shortened, waitWithin } from '../text-size.ts';
 import { waitingSince } from '../waiting-since.ts';
 
-/** Texts of runtimes and API servers travel through histories. */
+/** Texts of runtimes and API servers are stored in histories. */
 const messageBytes = 600;
 const imageIdBytes = 400;
 const backOffBytes = 2_500;
 
-/** One tag that is to be pulled, as far as the workflow has to know. */
+/** One tag to be pulled, with what the workflow has to know. */
 export interface OpenTag extends FamiliarImage {
   readonly version: number;
   readonly createdAt: string;
-  /** Ask the registry although the image is there (NP-11). */
+  /** Contact the registry even if the image exists (NP-11). */
   readonly always: boolean;
   readonly timeoutSeconds: number;
   readonly backoffLimit: number;
   /** Absent: no deadline. */
   readonly deadlineSeconds?: number;
-  /** When its turn came, if it has. */
+  /** When it got its slot, if it has. */
   readonly startTime?: string;
 }
 
-/** Everything of a NodeImage that can be pulled and has not ended, what was wished for first, first. */
+/** All tags of a NodeImage that can be pulled and are not complete, in order of request. */
 export function openTagsOf(nodeImage: NodeImage): readonly OpenTag[] {
   return openTags(nodeImage)
     .filter((named) => unpullable(named) === undefined)
@@ -73,7 +73,7 @@ function inSeconds(time: string): string {
   return time.replace(/\.\d+/, '');
 }
 
-/** What a NodeImage says it waits for, as small as it would be written today. */
+/** The wait in a NodeImage's status, cut to the size in which it would be written today. */
 export function knownWait({ status }: NodeImage): WaitingFor | undefined {
   const wait = status?.waitingFor;
   return wait && waitWithin({ ...wait, since: inSeconds(wait.since) });
@@ -83,22 +83,22 @@ function sortKey({ createdAt, name, tag }: OpenTag): string {
   return `${createdAt} ${name} ${tag}`;
 }
 
-/** Names one version of one tag of a node. */
+/** Identifies one version of one tag of a node. */
 export function pullKey({ name, tag, version }: Pick<OpenTag, 'name' | 'tag' | 'version'>): string {
   return `${name} ${tag} ${version}`;
 }
 
-/** How far one pull has come. */
+/** The progress of one pull. */
 export interface Pull {
   readonly tag: OpenTag;
   readonly phase: PullPhase;
-  /** Attempts that were answered, and failed. */
+  /** Failed attempts, not counting those without an answer. */
   readonly failures: number;
-  /** When its turn came. */
+  /** When it got its slot. */
   readonly startedAtMs?: number;
-  /** When the node was asked, or answered, last. */
+  /** When the node was last asked, or last answered. */
   readonly heardAtMs: number;
-  /** The next attempt is not before. */
+  /** The earliest time of the next attempt. */
   readonly notBeforeMs?: number;
   readonly completedAtMs?: number;
   readonly imageId?: string;
@@ -107,14 +107,14 @@ export interface Pull {
   readonly wait?: { readonly reason: PullWaitReason; readonly text?: string };
 }
 
-/** What a later run has to know of a pull that backs off, beside what the NodeImage says. */
+/** What the next run has to know about a pull that backs off, besides the NodeImage. */
 export interface PullBackOff {
   readonly key: string;
   readonly failures: number;
   readonly notBeforeMs: number;
 }
 
-/** What those of these pulls that back off leave to the next run, as far as it fits. */
+/** The back-offs of these pulls for the next run, as far as they fit. */
 export function backOffsOf(pulls: Iterable<Pull>): readonly PullBackOff[] {
   const backOffs = [...pulls].flatMap(({ tag, failures, notBeforeMs = 0 }) =>
     failures > 0 ? [{ key: pullKey(tag), failures, notBeforeMs }] : [],
@@ -122,7 +122,7 @@ export function backOffsOf(pulls: Iterable<Pull>): readonly PullBackOff[] {
   return fitting(backOffs, backOffBytes);
 }
 
-/** A pull that has just been wished for, or taken over from a run before. */
+/** A pull that was just requested, or continued from a previous run. */
 export function newPull(tag: OpenTag, before?: PullBackOff): Pull {
   const startedAtMs = tag.startTime === undefined ? undefined : Date.parse(tag.startTime);
   return {
@@ -135,7 +135,7 @@ export function newPull(tag: OpenTag, before?: PullBackOff): Pull {
   };
 }
 
-/** What a pull does next. */
+/** The next step of a pull. */
 export type PullStep =
   | { readonly kind: 'ended' }
   /** Pauses after a failed attempt. */
@@ -143,11 +143,11 @@ export type PullStep =
   | {
       readonly kind: 'attempt';
       readonly timeoutSeconds: number;
-      /** The node may leave it lying for so long. */
+      /** How long the node may take to start it. */
       readonly silenceMs: number;
     };
 
-/** Decides what follows, or that the pull is over: `pull` is then what has become of it. */
+/** Decides on the next step, or that the pull is over: `pull` is then its final state. */
 export function nextStep(
   pull: Pull,
   nowMs: number,
@@ -181,7 +181,7 @@ function ended(pull: Pull): { readonly pull: Pull; readonly step: PullStep } {
   return { pull, step: { kind: 'ended' } };
 }
 
-/** The pull with its turn come: the node is asked now, and one that was silent still is until it answers. */
+/** The pull with a slot: the node is asked now, and a silent one counts as silent until it answers. */
 export function begun(pull: Pull, nowMs: number): Pull {
   const isSilent = pull.wait?.reason === 'NodeSilent';
   return {
@@ -192,7 +192,7 @@ export function begun(pull: Pull, nowMs: number): Pull {
   };
 }
 
-/** What a node, or the lack of one, has to say about an attempt. */
+/** The result of an attempt. */
 export type PullNews =
   | { readonly kind: 'succeeded'; readonly imageId: string }
   | { readonly kind: 'failed'; readonly final: boolean; readonly message: string }
@@ -206,7 +206,7 @@ export type PullNews =
 /** Pauses in milliseconds: the first and the longest after a failed attempt (NP-7), and after a refusal. */
 const pauseMs = { first: 1_000, most: 30_000, Denied: 10_000, Invalid: 60_000, away: 2_000 } as const;
 
-/** What the news makes of a pull. */
+/** The pull after this result. */
 export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
   const message = 'message' in news ? shortened(news.message, messageBytes) : '';
   switch (news.kind) {
@@ -255,7 +255,7 @@ export function heard(pull: Pull, news: PullNews, nowMs: number): Pull {
   }
 }
 
-/** The pull as an operator or a deadline ended it. */
+/** The pull as failed by an operator or a deadline. */
 export function failedWith(pull: Pull, message: string, nowMs: number): Pull {
   return { ...withoutWait(pull), phase: 'Failed', completedAtMs: nowMs, message: shortened(message, messageBytes) };
 }
@@ -267,7 +267,7 @@ function withoutWait(pull: Pull): Pull {
 
 // ----------------------------------------------------------------------------------------------------------- the status
 
-/** What is written about one tag. Small: several of them travel together. */
+/** The report about one tag. Small: several of them are sent together. */
 export interface TagReport extends FamiliarImage {
   readonly version: number;
   readonly phase: PullPhase;
@@ -275,11 +275,11 @@ export interface TagReport extends FamiliarImage {
   readonly completionTime?: string;
   readonly imageId?: string;
   readonly message?: string;
-  /** From its turn to its end. */
+  /** From when it got its slot to its end. */
   readonly elapsedMs?: number;
 }
 
-/** What is to be said about a pull now. */
+/** The report about a pull. */
 export function reportOf({ tag, phase, startedAtMs, completedAtMs, imageId, message }: Pull): TagReport {
   return {
     name: tag.name,
@@ -296,10 +296,10 @@ export function reportOf({ tag, phase, startedAtMs, completedAtMs, imageId, mess
   };
 }
 
-/** Reports travel together, as far as they and what else is sent with them fit into one event of the history. */
+/** Reports are sent together, as far as they and the rest of the payload fit into one event of the history. */
 const reportBytes = { tags: 2_400, whole: 3_900 } as const;
 
-/** What is written next: as many of these reports as travel together, and what the node waits for. */
+/** What is written next: as many of these reports as fit together, and what the node waits for. */
 export interface NextReport {
   readonly nodeImage: NodeRef;
   readonly tags: readonly TagReport[];
@@ -307,7 +307,7 @@ export interface NextReport {
   readonly waitingFor?: WaitingFor;
 }
 
-/** The first of the reports that fit into one event, at least one of them. */
+/** The first reports that fit into one event, at least one of them. */
 export function nextReport(
   nodeImage: NodeRef,
   reports: readonly TagReport[],
@@ -317,7 +317,7 @@ export function nextReport(
   return { ...rest, tags: nextPart(reports, Math.min(reportBytes.tags, reportBytes.whole - jsonBytes(rest))) };
 }
 
-/** Asked in this order: what a person can do something about comes first. */
+/** In order of precedence: waits that a person can end come first. */
 const waitOrder: readonly PullWaitReason[] = [
   'Denied',
   'Parked',
@@ -333,7 +333,7 @@ export function nodeWaitingFor(
   pulls: Iterable<Pull>,
   context: {
     readonly node: string;
-    /** Given when it is paused: it comes before all else, because the status is where the next run learns of it. */
+    /** Set while paused: it comes before all other waits, because the next run reads the pause from the status. */
     readonly pausedBy?: string;
     readonly before: WaitingFor | undefined;
     readonly nowMs: number;
@@ -365,8 +365,8 @@ function waitOf(
 }
 
 /**
- * The status with these reports in it. What has ended stays so for its version; what the spec lacks goes (NI-11); what
- * nobody can pull has failed.
+ * The status with these reports. A completed version of a tag stays complete; tags that the spec lacks are removed
+ * (NI-11); tags that cannot be pulled have failed.
  */
 export function mergedStatus(
   nodeImage: NodeImage,
@@ -412,7 +412,7 @@ function refusedReport({ name, tag }: NamedTag, message: string, now: string): T
   return { name, tag: text, version, phase: 'Failed', startTime: now, completionTime: now, message };
 }
 
-/** What the node has said of its pull stays while that goes on; after a failed attempt it is of one that is over. */
+/** The progress that the daemon has written stays during the pull; after a failed attempt it is outdated. */
 function progressOf(
   { phase, message }: TagReport,
   before: ImageTagStatus | undefined,

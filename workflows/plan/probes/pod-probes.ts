@@ -3,7 +3,7 @@
 //   work list of a node = for each pod of the node that is to be probed: every probe of every marker that selects it
 //   marks of a pod      = for each result, in the order of the work list: what its marker says about it now
 //
-// Both are made anew from all that there is, so nothing of a marker is left behind when it changes or goes.
+// Both are computed from scratch each time, so nothing of a marker is left behind when it changes or is deleted.
 
 import { type ContainerPort, isActive, type Pod, type PodCondition } from '../../../api/core/pod.ts';
 import { namedPort, withNumericPort } from '../../../api/core/probe.ts';
@@ -22,7 +22,7 @@ import {
   selectionOf,
 } from '../../../api/pod-probe-marker/types.ts';
 
-/** Whether the kubelet has got so far with the pod that its containers may run. */
+/** Whether the pod is initialized, so that its containers may run. */
 export function isInitialized({ status }: Pod): boolean {
   return status?.conditions?.some(({ type, status: is }) => type === 'Initialized' && is === 'True') ?? false;
 }
@@ -32,18 +32,18 @@ export function mayBeProbed(pod: Pod): boolean {
   return isActive(pod) && isInitialized(pod) && (pod.spec.nodeName ?? '') !== '';
 }
 
-/** The markers that select this pod, in the order of their names. Those that go select nothing any more. */
+/** The markers that select this pod, in the order of their names. Those that are being deleted select nothing. */
 export function markersOf(pod: Pod, markersOfNamespace: readonly PodProbeMarker[]): readonly PodProbeMarker[] {
   return markersOfNamespace
     .filter((marker) => marker.metadata.deletionTimestamp === undefined && selectionOf(marker)(pod.metadata.labels))
     .toSorted((left, right) => compare(left.metadata.name, right.metadata.name));
 }
 
-/** What a node is to be told of one pod. */
+/** One pod, for the work list of its node. */
 export interface ProbedPod {
   readonly pod: Pod;
   readonly markers: readonly PodProbeMarker[];
-  /** Ports by container. Absent: nobody has looked yet, so probes of named ports cannot be told. */
+  /** Ports by container. Absent: not read yet, so probes of named ports are left out. */
   readonly ports?: ContainerPorts;
 }
 
@@ -57,14 +57,14 @@ export interface LostPort {
   readonly port: string;
 }
 
-/** Whether any of these markers asks for a port by name, so that the pod has to be looked at. */
+/** Whether any of these markers uses a named port, so that the ports of the pod have to be read. */
 export function needsPorts(markers: readonly PodProbeMarker[]): boolean {
   return markers.some(({ spec }) => spec.probes.some(({ probe }) => namedPort(probe) !== undefined));
 }
 
 /**
- * The work list of a node. A pod begins to be probed once it is initialized, and goes on until it ends: the kubelet takes
- * `Initialized` back for a moment when a sandbox is made anew. The order is that of the names.
+ * The work list of a node. A pod is probed from when it is initialized until it ends: the kubelet sets `Initialized` to
+ * False for a moment when a sandbox is recreated. The order is that of the names.
  */
 export function workListOf(
   probed: readonly ProbedPod[],
@@ -101,16 +101,16 @@ function compare(left: string, right: string): number {
 
 // ------------------------------------------------------------------------------------------------------ marks of a pod
 
-/** What has to be written on a pod. A mark with null is taken off. */
+/** What has to be written on a pod. A null value removes the mark. */
 export interface PodMarks {
   readonly conditions: readonly PodCondition[];
   readonly labels: Readonly<Record<string, string | null>>;
   readonly annotations: Readonly<Record<string, string | null>>;
-  /** Conditions that several results claim; the first has it (NPP-13). */
+  /** Conditions that several results would set; the first one does (NPP-13). */
   readonly contested: readonly string[];
 }
 
-/** What the results of a pod say about it, by the markers as they are now (NPP-12 to NPP-14). */
+/** The marks for the results of a pod, by the current markers (NPP-12 to NPP-14). */
 export function marksOf(states: readonly ContainerProbeState[], markers: readonly PodProbeMarker[]): PodMarks {
   const conditions = new Map<string, PodCondition>();
   const contested: string[] = [];
@@ -132,8 +132,8 @@ export function marksOf(states: readonly ContainerProbeState[], markers: readonl
 }
 
 /**
- * What the conditions of a pod on a virtual node say about it, as its provider has written them (PPS-4, PPS-5). Nothing is
- * taken off, and no condition is written.
+ * The marks for the conditions of a pod on a virtual node, which its provider has written (PPS-4, PPS-5). Nothing is
+ * removed, and no condition is written.
  */
 export function serverlessMarksOf(pod: Pod, markers: readonly PodProbeMarker[]): PodMarks {
   const policies = markers.flatMap(({ spec }) =>
@@ -173,7 +173,7 @@ function conditionOf(
   };
 }
 
-/** NPP-14: the policy of this state, and the last of the others. */
+/** NPP-14: the policy of this state, and the last one of the other states. */
 function policiesFor(
   policies: readonly MarkerPolicy[],
   state: string,
@@ -188,12 +188,12 @@ function without(marks: Readonly<Record<string, string>> | undefined): Readonly<
   return Object.fromEntries(Object.keys(writable(marks)).map((key) => [key, null]));
 }
 
-/** Without the records of the suite, which a marker that was stored earlier may name. */
+/** Without Windlass's own keys, which a marker that was stored earlier may contain. */
 function writable(marks: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(marks).filter(([key]) => mayWriteMark(key)));
 }
 
-/** What is left to write on this pod; undefined when it says all of it already (NPP-15, NPP-16). */
+/** The marks that this pod lacks; undefined when it has all of them (NPP-15, NPP-16). */
 export function marksLeft(pod: Pod, wanted: PodMarks): Omit<PodMarks, 'contested'> | undefined {
   const present = pod.status?.conditions ?? [];
   const conditions = wanted.conditions.filter((condition) => {
@@ -213,7 +213,7 @@ function differing(
   return Object.fromEntries(Object.entries(wanted).filter(([key, value]) => (present[key] ?? null) !== value));
 }
 
-/** The conditions of a pod with these in the place of those of the same type. */
+/** The pod's conditions, with these replacing those of the same type. */
 export function withConditions(pod: Pod, changed: readonly PodCondition[]): readonly PodCondition[] {
   const present = pod.status?.conditions ?? [];
   const added = changed.filter(({ type }) => !present.some((condition) => condition.type === type));

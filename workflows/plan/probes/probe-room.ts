@@ -23,7 +23,7 @@ export interface LeftOut {
   readonly reason: Extract<MarkerWaitReason, 'NodeListFull' | 'TooManyProbes'>;
 }
 
-/** What of a work list has room; `present` is what the list says now. */
+/** The part of a work list that fits; `present` is the current list. */
 export function fittingWork(
   podProbes: readonly PodProbe[],
   present: readonly PodProbe[],
@@ -99,7 +99,7 @@ function filled(entries: readonly Entry[], room: number): readonly Entry[] {
   });
 }
 
-/** A pod counts once for each marker, so that what one marker has does not depend on the others. */
+/** A pod is counted for each marker, so that the size of one marker does not depend on the others. */
 function bytesOf(entries: readonly Entry[]): number {
   const seen = new Set<string>();
   return entries.reduce((sum, entry) => {

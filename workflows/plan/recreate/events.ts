@@ -1,4 +1,4 @@
-/** What becomes known of a ContainerRecreateRequest, and what it makes of the progress. */
+/** The events of a ContainerRecreateRequest, and their effect on the progress. */
 import { recreateMessage } from '../../../api/container-recreate-request/texts.ts';
 import type { RefusalReason } from '../../../api/core/failure.ts';
 import type { Wait } from '../decision.ts';
@@ -19,14 +19,14 @@ import {
 } from './model.ts';
 import type { Action } from './next.ts';
 
-/** A part of the work that is under way for a while and may fail. */
+/** A step that takes time and may fail. */
 export type RecreateStep = 'look' | 'record' | 'stop' | 'await' | 'drain';
 
 /** Something that has become known. */
 export type RecreateEvent =
   | { readonly kind: 'looked'; readonly containers: readonly string[]; readonly instances: readonly SeenInstance[] }
   | { readonly kind: 'noRuntime'; readonly message: string }
-  /** The node answers, its container runtime does not. */
+  /** The node answers, but its container runtime does not. */
   | { readonly kind: 'runtimeAway'; readonly message: string }
   | {
       readonly kind: 'nodeSilent';
@@ -34,7 +34,7 @@ export type RecreateEvent =
       readonly container?: string;
     }
   | { readonly kind: 'drained' }
-  /** The instance that stands in the status: the first that was recorded there. */
+  /** The instance in the status: the first one that was recorded there. */
   | { readonly kind: 'targetRecorded'; readonly container: string; readonly containerId: string }
   | {
       readonly kind: 'stopEnded';
@@ -53,15 +53,15 @@ export type RecreateEvent =
         | { readonly kind: 'changed'; readonly isYoung: boolean }
         | { readonly kind: 'podGone' };
     }
-  /** The stop that is under way has gone on for longer than `momentMs`. */
+  /** The stop in progress has taken longer than `momentMs`. */
   | { readonly kind: 'stopIsLong' }
-  /** A step came to nothing, for a reason that has passed or will be looked at: it is simply due again. */
+  /** A step had no effect, for a reason that has passed or will be looked at: it is due again. */
   | {
       readonly kind: 'interrupted';
       readonly during: RecreateStep;
       readonly container?: string;
     }
-  /** A step was refused for good. `during` can be tried again by a person. */
+  /** A step was rejected for good. `during` can be retried by a person. */
   | {
       readonly kind: 'refused';
       readonly during: RecreateStep;
@@ -69,7 +69,7 @@ export type RecreateEvent =
       readonly reason: RefusalReason;
       readonly message: string;
     }
-  /** What was refused is due again: perhaps it has been fixed, or was never meant. */
+  /** A rejected step is due again: its reason may have been fixed. */
   | { readonly kind: 'tryAgain' }
   | { readonly kind: 'podGone' }
   | { readonly kind: 'withdrawn' }
@@ -85,7 +85,7 @@ export interface SeenInstance {
   readonly restartCount: number;
 }
 
-/** Where a request stands when a run takes it up: what its status says, and what nobody has looked at yet. */
+/** The progress of a request when a run continues it: what its status says, and what has not been looked at yet. */
 export function newProgress(request: {
   readonly order: RecreateOrder;
   readonly phase: Progress['phase'];
@@ -112,7 +112,7 @@ export function newProgress(request: {
   });
 }
 
-/** Folds one event into the progress. */
+/** Applies one event to the progress. */
 export function applyEvent(progress: Progress, event: RecreateEvent): Progress {
   switch (event.kind) {
     case 'looked':
@@ -125,7 +125,7 @@ export function applyEvent(progress: Progress, event: RecreateEvent): Progress {
     }
     case 'nodeSilent': {
       const quiet = { ...withStepOver(progress, event.during, event.container), nodeSilent: true };
-      // CRR-12: only a request that nobody on the node has ever answered is given up
+      // CRR-12: only a request without any answer from the node fails
       return progress.phase === '' && event.during === 'look' ? withEnd(quiet, { kind: 'nodeSilent' }) : quiet;
     }
     case 'drained':
@@ -191,13 +191,13 @@ export function markStarted(progress: Progress, action: Action): Progress {
   }
 }
 
-/** The node has said what runs. */
+/** The node has reported the running containers. */
 function applyLook(progress: Progress, event: Extract<RecreateEvent, { kind: 'looked' }>): Progress {
   const newest = new Map(event.instances.map((instance) => [instance.name, instance]));
   const { order } = progress;
   const containers = progress.containers.map((container) => {
     if (!event.containers.includes(container.name)) return container;
-    // what it saw of the one that is being stopped is neither before nor after
+    // a report about the one that is being stopped is neither before nor after the stop
     if (container.name === progress.inFlight.stopping) return container;
     const instance = newest.get(container.name);
     const after = containerAfterLook(container, instance, order.force);
@@ -207,7 +207,7 @@ function applyLook(progress: Progress, event: Extract<RecreateEvent, { kind: 'lo
   return endWhenSettled({ ...withPhaseRecreating(withStepOver(progress, 'look')), containers });
 }
 
-/** CRR-35, CRR-36: what the newest instance says about a container. The first line that fits wins. */
+/** CRR-35, CRR-36: what the newest instance means for a container. The first matching row wins. */
 function containerAfterLook(
   container: ContainerProgress,
   instance: SeenInstance | undefined,
@@ -219,7 +219,7 @@ function containerAfterLook(
   const isReplaced = { ...seen, phase: 'Recreating', isKilled: true } as const;
 
   if (!instance) {
-    // one that was chosen and is gone may have been stopped by us, whatever the status says
+    // if a chosen instance is gone, we may have stopped it, whatever the status says
     if (container.isKilled || container.targetRecorded) return isReplaced;
     const { targetId: _, ...unknown } = seen;
     return { ...unknown, hasGone: true, phase: 'Pending', message: recreateMessage.notFoundOnNode };
@@ -240,12 +240,12 @@ function containerAfterLook(
   return { ...seen, phase: 'Pending', targetId: instance.id };
 }
 
-/** The node has said how a stop ended. */
+/** The node has reported the result of a stop. */
 function applyStopEnd(progress: Progress, event: Extract<RecreateEvent, { kind: 'stopEnded' }>): Progress {
   const { result } = event;
   if (result.kind === 'noRuntime') return endWithoutRuntime(progress, result.message);
   if (result.kind === 'alreadyGone' && containerNamed(progress, event.container)?.seen === false) {
-    // it went before anybody looked: the table decides what that means
+    // it was gone before the first look: the table decides what that means
     return withContainer(progress, event.container, () => ({ hasGone: true }));
   }
   return endWhenSettled(
@@ -270,12 +270,12 @@ function endWithoutRuntime(progress: Progress, why: string): Progress {
   return withEnd(progress, { kind: 'noRuntime', message: shortened(why, containerMessageBytes) });
 }
 
-/** The node has said what it waited for, or that it waited in vain. */
+/** The node has reported the end of a wait. */
 function applyAwaitEnd(progress: Progress, event: Extract<RecreateEvent, { kind: 'awaitEnded' }>): Progress {
   const { result } = event;
-  if (result.kind === 'podGone') return progress; // the API server has the last word on that: the request is looked at
+  if (result.kind === 'podGone') return progress; // the API server is authoritative: the request is looked at
   const container = progress.containers.find(({ name }) => name === event.container);
-  // a container that was missing has appeared: the table decides what it means
+  // a missing container has appeared: the table decides what it means
   if (container?.phase === 'Pending') return withContainer(progress, event.container, () => ({ seen: false }));
   if (result.kind === 'changed') return withContainer(progress, event.container, () => ({ isYoung: result.isYoung }));
   return endWhenSettled(
@@ -323,7 +323,7 @@ function resetWhenFailed(container: ContainerProgress, { target }: Command): Con
   return { ...rest, ...recorded, phase: 'Pending', seen: false };
 }
 
-/** The container that the request waits for, as its status says. */
+/** The container that the request waits for, according to its status. */
 function containerInTheWay(progress: Progress): ContainerProgress | undefined {
   const { inFlight, containers } = progress;
   if (inFlight.stopping !== undefined) return containerNamed(progress, inFlight.stopping);
@@ -345,7 +345,7 @@ function withContainer(
   };
 }
 
-/** A step is not under way any more; one that did not do its work is due again. */
+/** A step has ended; one that was not successful is due again. */
 function withStepOver(progress: Progress, during: RecreateStep, container?: string): Progress {
   const { stopping, recording, ...rest } = progress.inFlight;
   switch (during) {
@@ -371,14 +371,15 @@ function withNodeAnswering(progress: Progress): Progress {
   return { ...rest, nodeSilent: false };
 }
 
-/** CRR-31: the node has said something about the containers. */
+/** CRR-31: the node has reported something about the containers. */
 function withPhaseRecreating(progress: Progress): Progress {
   return isAnswered(progress) ? progress : { ...progress, phase: 'Recreating' };
 }
 
 /**
- * Time has passed since the node was asked. A forced stop takes the instance that runs when its turn comes (CRR-36), so
- * the node is asked again before one is chosen; the others are told apart by the instance of the request's creation.
+ * Time has passed since the last look at the node. A forced stop takes the instance that runs when its turn comes
+ * (CRR-36), so the node is asked again before one is chosen; the other stops compare with the instance at the creation
+ * of the request.
  */
 function requireNewLook(progress: Progress): Progress {
   if (!progress.order.force) return progress;
@@ -392,17 +393,17 @@ function requireNewLook(progress: Progress): Progress {
   };
 }
 
-/** Where nobody waits for the next instance, a container is done with the one that it had. */
+/** Where the next instance is not awaited, a container is done when its instance has exited. */
 function markDownWhenStopOnly(order: RecreateOrder, container: ContainerProgress): ContainerProgress {
   return order.stopOnly && container.phase === 'Recreating' ? { ...container, isDown: true } : container;
 }
 
-/** Completes a walk that has come to its end. */
+/** Completes a request when all containers are settled. */
 function endWhenSettled(progress: Progress): Progress {
   return !progress.end && positionIn(progress).kind === 'over' ? withEnd(progress, { kind: 'settled' }) : progress;
 }
 
-/** The first end stands: what happens later cannot change how the request went. */
+/** The first end is final: later events do not change the result of the request. */
 function withEnd(progress: Progress, end: End): Progress {
   return progress.end ? progress : { ...progress, end };
 }

@@ -1,14 +1,14 @@
 /**
- * How far a ContainerRecreateRequest has come, as a plain value.
+ * The progress of a ContainerRecreateRequest, as a plain value.
  *
- * A request is a walk over its containers in list order (CRR-36…41). A container that still runs the instance it ran
- * when the request was made is stopped; the kubelet starts the next instance; the container has succeeded when that
+ * A request is a walk over its containers in list order (CRR-36…41). A container that still runs the instance from the
+ * creation of the request is stopped; the kubelet starts the next instance; the container has succeeded when that
  * instance is ready and has run long enough. Stops never overlap (CRR-40): an ordered request also waits for each
- * container to succeed before it goes on, an unordered one lets the starts overlap.
+ * container to succeed before it continues, an unordered one lets the starts overlap.
  *
- * The whole walk is a fold. `applyEvent` (events.ts) takes what has become known into the progress, `nextActions`
- * (next.ts) says what should be under way now, `recreateStatus` (status.ts) says what is reported to users. None of them
- * knows Temporal, the API server or a clock.
+ * The whole walk is a fold. `applyEvent` (events.ts) applies an event to the progress, `nextActions` (next.ts) returns
+ * what should be in progress now, `recreateStatus` (status.ts) returns what is reported to users. None of them uses
+ * Temporal, the API server or a clock.
  */
 import type {
   ContainerRecreatePhase,
@@ -17,7 +17,7 @@ import type {
 } from '../../../api/container-recreate-request/types.ts';
 import type { RefusalReason } from '../../../api/core/failure.ts';
 
-/** What the request asks for, as far as the walk needs it. */
+/** The parts of the request that the walk needs. */
 export interface RecreateOrder {
   readonly request: string;
   readonly pod: string;
@@ -26,15 +26,15 @@ export interface RecreateOrder {
   readonly failurePolicy: FailurePolicy;
   readonly graceSeconds: number;
   readonly minStartedSeconds: number;
-  /** Absent: the pod keeps its traffic until the stop. 0: it is taken out of service, without a wait. */
+  /** Absent: the pod stays in service until the stop. 0: it is taken out of service, without a wait. */
   readonly unreadyGraceSeconds?: number;
   /** The restart policy of the pod is `Never`: what is stopped stays stopped (CRR-46). */
   readonly neverRestarts?: boolean;
-  /** What is stopped is not expected back: a container is done once it is down. */
+  /** Stopped containers are not expected to restart: a container is done once it has exited. */
   readonly stopOnly?: boolean;
 }
 
-/** One container of the request, as far as it is known. */
+/** The progress of one container of the request. */
 export interface ContainerProgress {
   readonly name: string;
   readonly phase: ContainerRecreatePhase;
@@ -45,19 +45,19 @@ export interface ContainerProgress {
   readonly originalRestartCount: number;
   /** The instance that this request stops. A forced stop records it in the status before it happens. */
   readonly targetId?: string;
-  /** Whether the recorded target can be read by whoever continues after a crash. */
+  /** Whether the recorded target is in the status, for a run that continues after a crash. */
   readonly targetRecorded?: boolean;
-  /** False until the node has said what runs, and again when that is too old to choose an instance by. */
+  /** False until the node has reported what runs, and again when that report is too old to choose an instance. */
   readonly seen: boolean;
-  /** The instance of the request's creation was not there to be stopped, so that the node has to say what is. */
+  /** The instance from the creation of the request was gone before its stop, so the node has to report what runs. */
   readonly hasGone?: boolean;
-  /** Who wanted it to be left out. */
+  /** Who skipped it. */
   readonly skippedBy?: string;
-  /** The new instance is ready, and all that is missing is time (CRR-33). */
+  /** The new instance is ready, but has not run for long enough (CRR-33). */
   readonly isYoung?: boolean;
-  /** It was stopped or is gone, and nobody waits for another instance. */
+  /** It was stopped or is gone, and the next instance is not awaited. */
   readonly isDown?: boolean;
-  /** The instance that took over. */
+  /** The next instance. */
   readonly replacement?: { readonly containerId: string; readonly restartCount: number };
 }
 
@@ -77,23 +77,23 @@ export type End =
   | { readonly kind: 'deadline' }
   | { readonly kind: 'noRuntime'; readonly message: string }
   | { readonly kind: 'aborted'; readonly command: number }
-  /** The request itself is gone: there is nobody left to tell. */
+  /** The request itself is gone: there is no status to write. */
   | { readonly kind: 'withdrawn' };
 
 export interface Progress {
   readonly order: RecreateOrder;
-  /** What the status said last: "" until the node has answered. */
+  /** The phase in the status: "" until the node has answered. */
   readonly phase: RecreatePhase;
   readonly containers: readonly ContainerProgress[];
   readonly nodeSilent: boolean;
-  /** Why the node cannot say what runs, while that is so. */
+  /** Why the node cannot report what runs; absent when it can. */
   readonly runtimeAway?: string;
   readonly drain: 'none' | 'due' | 'running' | 'done';
   readonly paused: boolean;
-  /** What the status said about a pause that an earlier run has received. */
+  /** The note in the status about a pause that an earlier run has received. */
   readonly pauseNote?: string;
   readonly commands: readonly Command[];
-  /** A refusal that a person has to fix before the step is tried again. */
+  /** A rejection that a person has to fix before the step is retried. */
   readonly parked?: { readonly reason: RefusalReason; readonly message: string };
   readonly inFlight: {
     readonly looking: boolean;
@@ -101,12 +101,12 @@ export interface Progress {
     readonly stopping?: string;
     readonly awaiting: readonly string[];
   };
-  /** The container whose stop has gone on for longer than `momentMs`. */
+  /** The container whose stop has taken longer than `momentMs`. */
   readonly longStop?: string;
   readonly end?: End;
 }
 
-/** What a status tells of one container. */
+/** What a status contains about one container. */
 export type ContainerBefore = Omit<
   ContainerProgress,
   'seen' | 'hasGone' | 'targetRecorded' | 'isYoung' | 'replacement' | 'isDown'
@@ -115,13 +115,13 @@ export type ContainerBefore = Omit<
 /** How many containers one look at the node covers: their IDs have to fit into a history event. */
 export const lookWindow = 12;
 
-/** A stop that is over sooner is reported together with what follows it, and the node is not asked whether it answers. */
+/** A shorter stop is reported together with what follows it, and the node is not asked whether it answers. */
 export const momentMs = 250;
 
-/** In JSON; texts of containers come from runtimes and people, and travel through histories. */
+/** As JSON; texts of containers come from runtimes and people, and are stored in histories. */
 export const containerMessageBytes = 700;
 
-/** Where the walk stands: what the next stop would be, or why there is none. */
+/** The position of the walk: the next stop, or why there is none. */
 export type Position =
   | { readonly kind: 'unseen'; readonly container: ContainerProgress }
   | { readonly kind: 'missing'; readonly container: ContainerProgress }
@@ -153,23 +153,23 @@ export function isSettled({ phase, skippedBy, isDown = false }: ContainerProgres
   return phase === 'Succeeded' || phase === 'Failed' || skippedBy !== undefined || isDown;
 }
 
-/** CRR-12, CRR-31: whether anybody on the node has ever said anything about this request. */
+/** CRR-12, CRR-31: whether the node has ever reported anything about this request. */
 export function isAnswered({ phase }: Progress): boolean {
   return phase === 'Recreating' || phase === 'Completed';
 }
 
-/** Whether all there is to tell of is a stop that has only just begun: most are over before anybody has read of them. */
+/** Whether the only news is a stop that has just begun: most stops end before anybody reads of them. */
 export function isMomentary({ inFlight: { stopping }, longStop, end }: Progress): boolean {
   return stopping !== undefined && stopping !== longStop && end === undefined;
 }
 
-/** Whether nothing is left to do, not even to wait for a stop that has begun or for the name of an operator. */
+/** Whether nothing is left to do, including waits for a stop in progress and for the name of an operator. */
 export function isOver(progress: Progress): boolean {
   const { end, inFlight } = progress;
   return end !== undefined && inFlight.stopping === undefined && (end.kind === 'withdrawn' || allNamed(progress));
 }
 
-/** Whether it is known who gave each command. */
+/** Whether the sender of each command is known. */
 export function allNamed({ commands }: Progress): boolean {
   return commands.every(({ by }) => by !== undefined);
 }
@@ -178,7 +178,7 @@ export function containerNamed({ containers }: Progress, name: string): Containe
   return containers.find((container) => container.name === name);
 }
 
-/** Stands for a name that is still being looked up. */
+/** A placeholder for a name that is being looked up. */
 export function unidentifiedSkipper(id: number): string {
   return `#${id}`;
 }

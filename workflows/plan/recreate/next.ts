@@ -1,4 +1,4 @@
-/** What should be under way for a ContainerRecreateRequest. */
+/** The next actions for a ContainerRecreateRequest. */
 import { firstWait } from '../decision.ts';
 import {
   type ContainerProgress,
@@ -13,7 +13,7 @@ import {
 } from './model.ts';
 import { stopRules } from './waits.ts';
 
-/** Something that should be under way now and is not. */
+/** An action that should be in progress, and is not. */
 export type Action =
   | { readonly kind: 'look'; readonly containers: readonly string[] }
   | { readonly kind: 'drain'; readonly graceSeconds: number }
@@ -31,25 +31,25 @@ export type Action =
       readonly container: string;
       readonly notContainerId: string;
       readonly minStartedSeconds: number;
-      /** What is known about it, where it matters; the wait ends as soon as that has changed. */
+      /** The last known value, where it matters; the wait ends as soon as it changes. */
       readonly isYoung?: boolean;
     };
 
-/** What should be under way now and is not. Empty while everything that can be done has been started. */
+/** The actions that should be in progress and are not. Empty when everything possible has been started. */
 export function nextActions(progress: Progress): readonly Action[] {
   if (progress.end || progress.parked) return [];
   if (progress.nodeSilent) return probesDue(progress);
   return [...awaitsDue(progress), ...stepsDueAt(positionIn(progress), progress)];
 }
 
-/** While the node is silent one question is enough, and nothing is stopped on what was known before. */
+/** While the node is silent one question is enough, and nothing is stopped based on old data. */
 function probesDue({ inFlight, containers }: Progress): readonly Action[] {
   if (inFlight.looking || inFlight.stopping !== undefined || inFlight.awaiting.length > 0) return [];
   const open = containers.filter((container) => !isSettled(container)).map(({ name }) => name);
   return [{ kind: 'look', containers: open.slice(0, lookWindow) }];
 }
 
-/** What was stopped and has not been succeeded yet is waited for. */
+/** Waits for the successors of stopped instances. */
 function awaitsDue({ containers, inFlight, order }: Progress): readonly Action[] {
   return containers
     .filter((container) => container.phase === 'Recreating' && container.seen && !isSettled(container))
@@ -68,7 +68,7 @@ function stepsDueAt(at: Position, progress: Progress): readonly Action[] {
       return inFlight.awaiting.includes(at.container.name) ? [] : [awaitOf(at.container, order)];
     case 'stop':
       if (isAnswered(progress)) return stepsToStop(at.container, progress);
-      // a first stop may take long, and that the node has answered is reported before it ends
+      // a first stop may take long, and the node's answer is reported before it ends
       return isMomentary(progress) ? [] : looksDue(progress);
     case 'hold':
     case 'over':
@@ -80,7 +80,7 @@ function looksDue(progress: Progress): readonly Action[] {
   return progress.inFlight.looking ? [] : [{ kind: 'look', containers: unseen(progress).slice(0, lookWindow) }];
 }
 
-/** What leads to the stop of a container: the pod is taken out of service, the instance is recorded, then stopped. */
+/** The steps to the stop of a container: the pod is taken out of service, the instance is recorded, then stopped. */
 function stepsToStop(container: ContainerProgress, progress: Progress): readonly Action[] {
   const { inFlight, order } = progress;
   // CRR-40: one stop at a time
@@ -90,8 +90,8 @@ function stepsToStop(container: ContainerProgress, progress: Progress): readonly
 }
 
 /**
- * Whether the request itself says which instance to stop: the node stops that one or nothing, so the stop need not wait
- * for a look at it. A pod is not taken out of service for a node that has not answered yet.
+ * Whether the request itself determines which instance to stop: the node stops that one or nothing, so no look is
+ * needed first. A pod is not taken out of service for a node that has not answered yet.
  */
 function isChosenByRequest(container: ContainerProgress, { order, drain, runtimeAway }: Progress): boolean {
   const { phase, isKilled, hasGone, originalId } = container;

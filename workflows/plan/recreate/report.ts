@@ -1,4 +1,4 @@
-/** What of a request's status has changed: only differences travel, so a history stays small for any pod. */
+/** Changes of a request's status: only differences are sent, so that histories stay small for any pod. */
 
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import type {
@@ -17,7 +17,9 @@ export interface ReportedStatus extends Omit<RecreateStatus, 'waitingFor'> {
   readonly completionTime?: string;
 }
 
-/** Differences between two statuses. An absent field has not changed; `waitingFor: null` means that the wait is over. */
+/**
+ * The difference between two statuses. An absent field is unchanged; `waitingFor: null` means that the wait is over.
+ */
 export interface StatusDelta {
   readonly states: RecreateStatus['states'];
   readonly snapshot: RecreateStatus['snapshot'];
@@ -28,13 +30,15 @@ export interface StatusDelta {
   readonly condition?: NonNullable<RecreateStatus['condition']>;
 }
 
-/** The most that one report takes as JSON, so that it fits into a history event together with the name of the request. */
+/**
+ * The maximum size of one report as JSON, so that it fits into a history event together with the name of the request.
+ */
 export const reportBytes = 3_300;
 
-/** Waits that the watcher writes while no run of the workflow answers for the request. */
+/** Waits that the watcher writes while no run of the workflow does. */
 const watcherWaits: readonly string[] = ['Queued', ...engineReasons];
 
-/** The part of the status that an earlier run has left behind. Containers are compared by whoever writes. */
+/** The part of the status that an earlier run has written. Containers are compared by the writer. */
 export function reportedBefore(request: {
   readonly phase: ReportedStatus['phase'];
   readonly waitingFor?: WaitingFor;
@@ -48,7 +52,7 @@ export function reportedBefore(request: {
   };
 }
 
-/** What is written, once it is known that somebody else has written a wait over it. */
+/** The written status, corrected after somebody else has overwritten its wait. */
 export function overwritten(written: ReportedStatus, waitingFor: WaitingFor | undefined): ReportedStatus {
   return waitingFor && watcherWaits.includes(waitingFor.reason) ? { ...written, waitingFor } : written;
 }
@@ -59,7 +63,7 @@ export function sameStatus(written: ReportedStatus, wanted: ReportedStatus): boo
   return states.length === 0 && snapshot.length === 0 && Object.keys(fields).length === 0;
 }
 
-/** What to write to get from one status to the other; containers first, so that the end is written last. */
+/** The writes from one status to the other; containers first, so that the end is written last. */
 export function statusDelta(before: ReportedStatus, after: ReportedStatus): StatusDelta {
   const allStates = differing(before.states, after.states);
   const allSnapshots = differing(before.snapshot, after.snapshot);
@@ -85,7 +89,7 @@ function changedFields(before: ReportedStatus, after: ReportedStatus): Omit<Stat
   };
 }
 
-/** The status once the differences are written. */
+/** The status after the differences are written. */
 export function withDelta(before: ReportedStatus, delta: StatusDelta): ReportedStatus {
   const { states, snapshot, waitingFor, ...rest } = delta;
   const { waitingFor: waitedFor, ...kept } = before;
@@ -100,9 +104,9 @@ export function withDelta(before: ReportedStatus, delta: StatusDelta): ReportedS
 }
 
 /**
- * The live status with the differences merged in. A request that is completed stays so: of a late report only the
- * states of containers count (CRR-13). A report that was held up on its way takes nothing back: not a success, not a
- * stop, and not the record of which instance a forced stop is about.
+ * Merges the differences into the live status. A completed request stays completed: of a late report only the states of
+ * containers count (CRR-13). A delayed report reverts nothing: not a success, not a stop, and not the record of which
+ * instance a forced stop is about.
  */
 export function mergedStatus(
   live: ContainerRecreateRequestStatus | undefined,

@@ -1,19 +1,20 @@
-/** In which order the requests of one pod are worked on (CRR-30…32). */
+/** The order in which the requests of one pod are carried out (CRR-30…32). */
 import { type ContainerRecreateRequest, isCompleted } from '../../../api/container-recreate-request/types.ts';
 
 /** The unfinished requests of one pod. */
 export interface RequestQueue {
-  /** The one to work on. */
+  /** The request in turn. */
   readonly first?: ContainerRecreateRequest;
-  /** Those behind it, in the order of their turn. */
+  /** The others, in order. */
   readonly behind: readonly ContainerRecreateRequest[];
 }
 
 /**
- * Sorts what is unfinished: what has begun, then what nobody has paused, then the oldest first, and of two of the same
- * second the one whose UID sorts first, so that everybody who asks agrees. One that was paused in the queue lets others go
- * first; when it is the only one left, its operation begins, and waits. That the others are Pending already makes no difference: only those behind
- * another ever are, and the one in front stays without a phase until its node has answered.
+ * Sorts the unfinished requests: those that have begun first, then those that are not paused, then the oldest, and of
+ * two from the same second the one whose UID sorts first, so that the order is always the same. A request that was
+ * paused in the queue lets others go first; when it is the only one left, its operation begins, and waits. The phase
+ * Pending makes no difference: only requests behind another one have it, and the first one has no phase until its node
+ * has answered.
  */
 export function requestQueue(requests: readonly ContainerRecreateRequest[]): RequestQueue {
   const open = requests.filter((request) => !isCompleted(request) && request.metadata.deletionTimestamp === undefined);
@@ -27,7 +28,7 @@ export function requestQueue(requests: readonly ContainerRecreateRequest[]): Req
   return { ...(first ? { first } : {}), behind };
 }
 
-/** Whether somebody has paused this request, as its status says. */
+/** Whether this request is paused, according to its status. */
 export function isPaused({ status }: ContainerRecreateRequest): boolean {
   return status?.waitingFor?.reason === 'Paused';
 }

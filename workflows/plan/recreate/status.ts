@@ -15,10 +15,10 @@ import { shortened } from '../text-size.ts';
 import { type ContainerProgress, containerMessageBytes, type End, isSettled, type Progress } from './model.ts';
 import { recreateWait } from './waits.ts';
 
-/** In JSON; texts come from runtimes and people, and travel through histories. */
+/** As JSON; texts come from runtimes and people, and are stored in histories. */
 const outcomeBytes = 1500;
 
-/** What is reported to users. Times are added by whoever knows the clock. */
+/** The status without times, which are added by the caller. */
 export interface RecreateStatus {
   readonly phase: RecreatePhase;
   readonly message: string;
@@ -28,12 +28,12 @@ export interface RecreateStatus {
   readonly waitingFor?: Wait;
 }
 
-/** How the request went, in the form of its last condition. */
+/** The result of the request, as in its last condition. */
 export type RecreateOutcome =
   | { readonly type: 'Complete'; readonly reason: CompleteReason; readonly message: string }
   | { readonly type: 'Failed'; readonly reason: FailedReason; readonly message: string };
 
-/** The status of the request, of which the runtime prefix is part of every container ID. */
+/** The status of the request; the runtime is the prefix of every container ID. */
 export function recreateStatus(progress: Progress, runtime: string): RecreateStatus {
   const end = reportedEnd(progress);
   const waitingFor = recreateWait(progress);
@@ -57,7 +57,7 @@ export function recreateStatus(progress: Progress, runtime: string): RecreateSta
   };
 }
 
-/** The end as it may be reported. What is written once stays, so the name of who aborted has to be known by then. */
+/** The end, if it can be reported. A written end is final, so the name of who aborted has to be known. */
 function reportedEnd({ end, commands }: Progress): Exclude<End, { kind: 'withdrawn' }> | undefined {
   if (end === undefined || end.kind === 'withdrawn') return undefined;
   const isNamed = end.kind !== 'aborted' || commands.find(({ id }) => id === end.command)?.by !== undefined;
@@ -77,12 +77,12 @@ function containerState(container: ContainerProgress): ContainerRecreateState {
 
 const skippedPrefix = 'skipped by ';
 
-/** What the state of a container says that somebody had left out. */
+/** The message of a skipped container. */
 export function skippedMessage(by: string): string {
   return shortened(`${skippedPrefix}${skipperName(by)}`, containerMessageBytes);
 }
 
-/** Who had this container left out, as its state tells it; undefined when nobody had. */
+/** Who skipped this container, according to its state; undefined when it was not skipped. */
 export function skipperOf(state: ContainerRecreateState): string | undefined {
   const isSkipped = state.phase !== 'Succeeded' && state.message?.startsWith(skippedPrefix);
   return isSkipped ? state.message?.slice(skippedPrefix.length) : undefined;

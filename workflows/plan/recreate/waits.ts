@@ -5,10 +5,10 @@ import { firstWait, type Rule, type Wait, waitFor } from '../decision.ts';
 import { shortened } from '../text-size.ts';
 import { type ContainerProgress, isAnswered, isSettled, type Progress, positionIn } from './model.ts';
 
-/** In JSON; texts come from runtimes and people, and travel through histories. */
+/** As JSON; texts come from runtimes and people, and are stored in histories. */
 const waitBytes = 900;
 
-/** Asked before a stop, in this order; the first that answers holds it back. */
+/** Evaluated before a stop, in this order; the first wait holds it back. */
 export const stopRules: readonly Rule<Progress>[] = [paused, draining];
 
 function paused(progress: Progress): Wait | undefined {
@@ -22,10 +22,7 @@ function draining(progress: Progress): Wait | undefined {
   return wait('Draining', [`pod/${progress.order.pod}`]);
 }
 
-/**
- * What the request waits for, most pressing first. A pause comes before all else, because the status is where the next
- * run learns of it.
- */
+/** What the request waits for, by precedence. A pause comes first, because the next run reads it from the status. */
 export function recreateWait(progress: Progress): Wait | undefined {
   const { parked, inFlight, order, runtimeAway } = progress;
   const pause = paused(progress);

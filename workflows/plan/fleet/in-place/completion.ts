@@ -1,5 +1,5 @@
-// Whether the containers of a pod are what an in-place update wants them to be, by the status of the pod and by the report of
-// the daemon.
+// Whether the containers of a pod are in the state that an in-place update requires, according to the status of the pod
+// and the report of the daemon.
 
 import { entryOf } from '../../../../api/base/json.ts';
 import { perObject } from '../../../../api/base/per-object.ts';
@@ -19,22 +19,22 @@ import { isInGrace } from '../../../../api/in-place/grace.ts';
 import { type InPlaceState, stateOf } from '../../../../api/in-place/state.ts';
 import { containersOf } from '../../../../api/in-place/work.ts';
 
-// While a fleet is updated, each look at it asks for those of all containers that are being swapped.
+// During an update every pass needs the hashes of all containers that are being replaced.
 const plainHashOf = perObject<Container, number>(plainHash);
 const wholePlainHashOf = perObject(wholePlainHash);
 const plainHashesOfRunning = perObject(({ name, image = '' }: ContainerStatus) =>
   shortForms(image).map((text) => ({ text, hash: plainHash({ name, image: text }) })),
 );
 
-/** Why the containers of an update are not what they are to be. */
+/** Why the containers of an update are not complete. */
 export type Unfinished = {
   readonly reason: 'NotObserved' | 'NotReported' | 'EnvironmentNotRefreshed' | 'NotResized' | 'ImageNotSwapped';
   readonly containers: readonly string[];
 };
 
 /**
- * What the patched containers of an update still lack (IPU-35 to IPU-38); undefined once they are what they are to be. It
- * says nothing about the batches that are still to come.
+ * What the patched containers of an update still lack (IPU-35 to IPU-38); undefined when they are complete. Later
+ * batches are not considered.
  */
 export function unfinishedContainers(pod: Pod, state: InPlaceState, gates: CompletionGates): Unfinished | undefined {
   const meta = containersMetaOf(pod);
@@ -70,9 +70,9 @@ export interface StaleContainer {
 }
 
 /**
- * The instances that run with the environment of before a change of the pod's labels or annotations, as the daemon
- * reports, and that have to be stopped for it (ND-27, IPU-48): only while an update holds the pod out of service, and
- * none that the kubelet replaces anyway, for its image. One that would not be started again is left alone.
+ * The instances that run with the environment from before a change of the pod's labels or annotations, according to the
+ * daemon, and that have to be stopped for it (ND-27, IPU-48): only while an update holds the pod out of service, and
+ * none that the kubelet replaces anyway, for its image. One that would not be restarted is left alone.
  */
 export function staleContainers(pod: Pod): readonly StaleContainer[] {
   const { metadata, spec, status } = pod;
@@ -97,7 +97,7 @@ function isImageDue(pod: Pod, meta: readonly ContainerMeta[] | undefined, contai
   return last !== undefined && !isSwapped(pod, meta, container.name, last.imageID);
 }
 
-/** The containers that do not yet have the amounts of the spec (IPU-36); undefined when all have. */
+/** The containers that do not have the resources of the spec yet (IPU-36); undefined when all have. */
 function unresizedContainers(pod: Pod): Unfinished | undefined {
   const unresized = pod.spec.containers.filter(
     ({ name, resources }) => !sameResources(resources, statusOf(pod, name)?.resources),
@@ -108,8 +108,8 @@ function unresizedContainers(pod: Pod): Unfinished | undefined {
 }
 
 /**
- * Whether the kubelet has looked at the spec as it is; true where it does not tell. A status from before the change may say
- * just what is wanted, although the kubelet is about to do something else.
+ * Whether the kubelet has observed the current spec; true where it does not report that. A status from before the
+ * change may already look right, although the kubelet is about to do something else.
  */
 export function isObserved({ metadata, status }: Pod): boolean {
   return (status?.observedGeneration ?? Number.POSITIVE_INFINITY) >= (metadata.generation ?? 0);
@@ -118,8 +118,8 @@ export function isObserved({ metadata, status }: Pod): boolean {
 type CompletionGates = Pick<FeatureGates, 'InPlaceWorkloadVerticalScaling'>;
 
 /**
- * Whether nothing of the last update is left: no grace period, no batch to come, all containers are what they are to be
- * (IPU-39). A pod that was never updated is complete; one whose record nobody can read is not.
+ * Whether the last update is complete: no grace period, no later batch, and all containers are in the required state
+ * (IPU-39). A pod that was never updated is complete; one with an invalid record is not.
  */
 export function isInPlaceComplete(pod: Pod, gates: CompletionGates): boolean {
   const state = stateOf(pod);
@@ -154,8 +154,8 @@ function isSwapped(pod: Pod, meta: readonly ContainerMeta[] | undefined, name: s
 }
 
 /**
- * What the hash in the daemon's report proves about the instance that the status shows. An update that overtakes another
- * may find the image of the first one running, whose ID differs from the recorded one just as well.
+ * What the hash in the daemon's report proves about the instance in the status. An update that overtakes another may
+ * find the image of the first one running, whose ID differs from the recorded one, too.
  */
 function startedFrom(
   pod: Pod,
@@ -172,7 +172,7 @@ function startedFrom(
   return others.some((other) => other.hash === hash) ? 'another' : 'unknown';
 }
 
-/** The ways in which users may have written an image that a runtime reports in full. */
+/** The short forms in which users may have written an image that a runtime reports in full. */
 function shortForms(image: string): readonly string[] {
   const untagged = image.replace(/:latest$/, '');
   return [...new Set([image, untagged])].flatMap((text) => [

@@ -17,12 +17,12 @@ import { graceOf } from '../../../../api/in-place/grace.ts';
 import { stateOf } from '../../../../api/in-place/state.ts';
 import { type ContainerWork, type InPlaceChange, noWork, type RefMetadata } from '../../../../api/in-place/work.ts';
 
-/** How a workload wants its pods to be brought to another revision. */
+/** How a workload wants its pods to be updated to another revision. */
 export type PodUpdatePolicy = 'ReCreate' | 'InPlaceIfPossible' | 'InPlaceOnly';
 
 /** Why a pod cannot be updated in place. */
 export interface RecreateCause {
-  /** The field that forces it, as people write it; "" when it is no field. */
+  /** The path of the field that forces it; "" when it is no field. */
   readonly path: string;
   readonly reason:
     | 'PolicyRecreates'
@@ -37,10 +37,10 @@ export interface RecreateCause {
 export type InPlaceDecision =
   | { readonly kind: 'inPlace'; readonly change: InPlaceChange }
   | { readonly kind: 'recreate'; readonly because: RecreateCause }
-  /** The policy allows nothing else, so the pod stays as it is (IPU-8). */
+  /** The policy forbids recreation, so the pod stays as it is (IPU-8). */
   | { readonly kind: 'refused'; readonly because: RecreateCause };
 
-/** As much of a revision as the decision needs; it may be one that is still to be created. */
+/** The parts of a revision that the decision needs; the revision need not exist yet. */
 export interface RevisionContents {
   readonly data: JsonObject;
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
@@ -48,7 +48,7 @@ export interface RevisionContents {
 
 export interface InPlaceQuestion {
   readonly policy: PodUpdatePolicy;
-  /** The one that the pod's label names; undefined when there is none of that name. */
+  /** The revision in the pod's label; undefined when there is none of that name. */
   readonly oldRevision: RevisionContents | undefined;
   readonly newRevision: RevisionContents;
   readonly gates: Pick<FeatureGates, 'InPlaceUpdateEnvFromMetadata' | 'InPlaceWorkloadVerticalScaling'>;
@@ -56,7 +56,7 @@ export interface InPlaceQuestion {
   readonly recreatesForClaims: boolean;
   /** Absent: the question is about the two revisions, not about a pod. */
   readonly pod?: Pod;
-  /** Other revisions of the workload, by which work is recognized that an earlier update has lost. */
+  /** Other revisions of the workload, by which lost work of an earlier update is recognised. */
   readonly history?: readonly RevisionContents[];
 }
 
@@ -104,7 +104,7 @@ function withoutTemplate({ data }: RevisionContents): JsonObject {
   return { ...rest, spec: others };
 }
 
-/** IPU-7: a missing hash on either side says nothing. */
+/** IPU-7: a missing hash on either side is ignored. */
 function claimTemplatesForbid({ policy, recreatesForClaims, oldRevision, newRevision }: InPlaceQuestion): boolean {
   if (!recreatesForClaims || policy === 'InPlaceOnly') return false;
   const [before, after] = [oldRevision, newRevision].map(
@@ -114,8 +114,9 @@ function claimTemplatesForbid({ policy, recreatesForClaims, oldRevision, newRevi
 }
 
 /**
- * The template that the pod really has: the one that its label names, but for what an earlier update has not come to.
- * That update's record says what is left; a container that runs what only another revision has was forgotten earlier.
+ * The template that the pod really has: the one in its label, without what an earlier update has not done yet. That
+ * update's record contains the remaining work; work of a container that still has what only another revision has was
+ * lost.
  */
 function asInPod(old: PodTemplate, pod: Pod, history: readonly RevisionContents[]): PodTemplate {
   const left = workLeft(pod);
@@ -141,7 +142,7 @@ function asInPod(old: PodTemplate, pod: Pod, history: readonly RevisionContents[
   return result;
 }
 
-/** What an earlier update of the pod has planned and not yet written. */
+/** The planned work of an earlier update that is not done yet. */
 function workLeft(pod: Pod): ContainerWork & { readonly metadata: readonly MetadataKey[] } {
   const state = stateOf(pod);
   const grace = graceOf(pod);
@@ -177,7 +178,7 @@ function imageIn(revision: RevisionContents, { name, image }: Container): boolea
   return containers.some((container) => container.name === name && container.image === image);
 }
 
-/** Sorts the differences into what can be done to a pod, or finds the first that cannot. */
+/** Sorts the differences into possible changes of a pod, or finds the first impossible one. */
 function collect(
   operations: readonly DiffOperation[],
   {
@@ -229,12 +230,12 @@ function isResizable(kind: string | undefined, resource: string | undefined): bo
   return (kind === 'limits' || kind === 'requests') && (resource === 'cpu' || resource === 'memory');
 }
 
-/** IPU-10: the changed keys that containers see in their environment. */
+/** IPU-10: the changed keys that containers have in their environment. */
 function refMetadataOf(operations: readonly DiffOperation[], to: PodTemplate): Readonly<Record<string, RefMetadata>> {
   const result: Record<string, Record<string, Record<string, string>>> = {};
   for (const operation of operations) {
     const [, kind, key, ...deeper] = operation.path;
-    // IPU-11a: what is removed, or comes with a whole map, is not recognized.
+    // IPU-11a: a removed key, or one that is added with a whole map, is not detected.
     if (operation.op === 'remove' || typeof operation.value !== 'string' || key === undefined || deeper.length > 0) {
       continue;
     }
@@ -248,8 +249,8 @@ function refMetadataOf(operations: readonly DiffOperation[], to: PodTemplate): R
 }
 
 /**
- * What is left of the metadata when the keys that containers see have been taken out: a strategic merge patch. It takes
- * away key by key, also where nothing stays in the template: the pod has labels and annotations of others too.
+ * A strategic merge patch with the rest of the metadata, without the keys in containers' environments. Keys are removed
+ * one by one, even if none stays in the template: the pod has other labels and annotations, too.
  */
 function metadataPatch(
   from: PodTemplate,
@@ -294,7 +295,7 @@ function qosClass(podTemplate: PodTemplate): QosClass {
 
 const qosResources: readonly string[] = ['cpu', 'memory'];
 
-/** Amounts of nothing count as none. */
+/** Zero quantities count as absent. */
 function amounts(resources: Json | undefined, kind: 'limits' | 'requests'): ReadonlyMap<string, bigint> {
   const all = isJsonObject(resources) && isJsonObject(resources[kind]) ? resources[kind] : {};
   return new Map(
@@ -341,7 +342,7 @@ function finalizers({ metadata }: PodTemplate): readonly string[] {
   return isJsonList(list) ? list.filter((finalizer) => typeof finalizer === 'string') : [];
 }
 
-/** The template with another value where there is one already. */
+/** The template with another value at an existing path. */
 function replaced(podTemplate: PodTemplate, path: readonly string[], to: Json): PodTemplate {
   const changed = at(podTemplate, path, to);
   return isJsonObject(changed) ? changed : podTemplate;

@@ -1,13 +1,13 @@
 /**
- * How a pod is updated without being replaced, once it is decided that it can be (in-place-decision.ts).
+ * How a pod is updated in place, after that was decided (decide.ts).
  *
- * The update goes through writes of one pod: out of service, then the record of the update together with the first
- * batch of containers, later batches one after the other, and at last into service again (IPU-20…40). All that has been
- * done stands in the pod, so whoever looks at it next goes on from there, be it another process of ours or OpenKruise.
+ * The update is a series of writes to one pod: out of service, then the record of the update together with the first
+ * batch of containers, then later batches one after the other, and finally into service again (IPU-20…40). All progress
+ * is stored in the pod, so any process can continue it, another one of ours or OpenKruise.
  *
- * Nothing here knows a clock or the API server. Writes are values: strategic merge patches, each to be sent against the
- * very version of the pod that was looked at, one after the other, each against the answer of the one before. A conflict
- * means: look again, decide anew.
+ * Nothing here uses a clock or the API server. Writes are values: strategic merge patches, the first one to be sent
+ * with the resourceVersion of the pod that was read, each later one with that of the previous answer. After a conflict
+ * the caller reads and decides again.
  */
 
 import { entryOf, isJsonList, isJsonObject, type Json, type JsonObject } from '../../../../api/base/json.ts';
@@ -54,9 +54,9 @@ export interface PodWrite {
 export interface InPlaceStart {
   readonly pod: Pod;
   readonly change: InPlaceChange;
-  /** For the record: the full name, or the hash where the workload compares by hash (IPU 4.1). */
+  /** The revision for the record: the full name, or the hash where the workload compares by hash (IPU 4.1). */
   readonly revision: string;
-  /** What the pod gets with the first write of its own: revision labels, the lifecycle state and its time. */
+  /** What the first write to the pod itself adds: revision labels, the lifecycle state and its time. */
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly graceSeconds: number;
@@ -69,25 +69,25 @@ export interface InPlaceStart {
 /** How an update begins. */
 export interface InPlaceBegin {
   /**
-   * Takes the pod out of service. Nothing else may be written before this has been accepted, and should not be before
-   * Services have seen it. Absent: this change disturbs nobody, or the pod has no gate.
+   * Takes the pod out of service. Nothing else may be written before it is accepted, and should not be written before
+   * Services have seen it. Absent: the change does not interrupt the pod, or the pod has no gate.
    */
   readonly drain?: PodWrite;
   /** In this order. */
   readonly writes: readonly PodWrite[];
-  /** When the grace period is over. Absent: there is none. */
+  /** When the grace period ends. Absent: there is none. */
   readonly againInMs?: number;
 }
 
 /**
- * How long a pod may be out of service for an update that is not on record. Whoever has taken it out may still be waiting
- * for Services to see it, and to bring it back meanwhile would let that update stop containers that are in service.
+ * How long a pod may be out of service for an update that is not recorded. The process that has taken it out may still
+ * be waiting for Services, and putting it back meanwhile would let that update stop containers that are in service.
  */
 export const drainPatienceMs = 30_000;
 
 /**
- * Begins an update (IPU-20…26). Whatever an earlier update has left open is part of this one's record, so that the pod
- * does not get into service before that is done as well.
+ * Begins an update (IPU-20…26). Remaining work of an earlier update becomes part of its record, so that the pod does
+ * not get into service before that is done, too.
  */
 export function startInPlace(start: InPlaceStart): InPlaceBegin {
   const { pod, change, nowMs } = start;
@@ -121,9 +121,9 @@ export function startInPlace(start: InPlaceStart): InPlaceBegin {
   return { ...drain, writes: [{ kind: 'pod', patch: merge(patch, held) }], againInMs };
 }
 
-/** What an update that has begun needs now. */
+/** The next step of an update in progress. */
 export type InPlaceRefresh =
-  /** Nothing: there is no update, or it is done. */
+  /** Nothing: there is no update, or it is complete. */
   | { readonly kind: 'none' }
   | {
       readonly kind: 'write';
@@ -132,7 +132,7 @@ export type InPlaceRefresh =
       readonly writes: readonly PodWrite[];
     }
   | { readonly kind: 'wait'; readonly waitingFor: InPlaceWait; readonly againInMs?: number }
-  /** The pod's annotations contradict each other, or cannot be read. */
+  /** The pod's annotations contradict each other, or are invalid. */
   | { readonly kind: 'broken'; readonly message: string };
 
 /** What an update waits for. */
@@ -152,7 +152,7 @@ export interface RefreshInput {
   readonly canResize: boolean;
 }
 
-/** Carries on the update of a pod, or gives a pod that needs none its place in service (IPU-27…40a). */
+/** Continues the update of a pod, or puts a pod that needs no update into service (IPU-27…40a). */
 export function refreshInPlace(input: RefreshInput): InPlaceRefresh {
   const { pod, gates } = input;
   const name = `pod "${pod.metadata.namespace}/${pod.metadata.name}"`;
@@ -187,7 +187,7 @@ export function isResizeOnly(change: InPlaceChange): boolean {
   return Object.keys(resources).length > 0 && Object.keys(images).length === 0 && !updateEnvFromMetadata;
 }
 
-/** The batches in which containers will be changed, if all goes well: names in order (IPU-30). */
+/** The expected batches of containers: names in order (IPU-30). */
 export function batchesOf(pod: Pod, work: ContainerWork): readonly (readonly string[])[] {
   const batches: (readonly string[])[] = [];
   for (let left = work; containersOf(left).length > 0; left = split(left, batches.at(-1) ?? []).rest) {
@@ -196,23 +196,23 @@ export function batchesOf(pod: Pod, work: ContainerWork): readonly (readonly str
   return batches;
 }
 
-/** What a PodUnavailableBudget is asked before a pod is touched, in place or not (IPU-60). */
+/** The question to PodUnavailableBudgets before a pod is disrupted, in place or not (IPU-60). */
 export interface BudgetQuestion {
   readonly operation: 'UPDATE';
   readonly user: 'kruise-manager';
 }
 
-/** How long to wait after a budget has refused a pod; the rest of the pass is left out. */
+/** The retry interval after a budget has refused a pod; the rest of the pass is skipped. */
 export const budgetRetryMs = 1000;
 
-/** The question for the budgets before each update; undefined where nobody asks them. */
+/** The question to the budgets before each update; undefined where they are not asked. */
 export function budgetQuestion(
   gates: Pick<FeatureGates, 'PodUnavailableBudgetUpdateGate'>,
 ): BudgetQuestion | undefined {
   return gates.PodUnavailableBudgetUpdateGate ? { operation: 'UPDATE', user: 'kruise-manager' } : undefined;
 }
 
-// How it begins and ends.
+// Beginning and end.
 
 /** IPU-15, IPU-20: whether the change takes the pod out of service. */
 function mustDrain(pod: Pod, change: InPlaceChange): boolean {
@@ -244,7 +244,7 @@ function intoService({ pod, nowMs }: RefreshInput, state?: InPlaceState): InPlac
   return { kind: 'write', step: 'intoService', writes: [statusPatch(pod, conditions)] };
 }
 
-/** For how long a pod is still waited for that went out of service after all that is on record; 0 for any other. */
+/** How long a pod that went out of service after everything recorded is still waited for; 0 for any other. */
 function patienceLeftMs(gate: PodCondition | undefined, state: InPlaceState | undefined, nowMs: number): number {
   if (gate?.status !== 'False' || gate.reason !== inPlaceReason) return 0;
   const drainedAtMs = Date.parse(gate.lastTransitionTime ?? '');
@@ -254,8 +254,8 @@ function patienceLeftMs(gate: PodCondition | undefined, state: InPlaceState | un
 }
 
 /**
- * For how long a kubelet is still waited for that calls a pod Ready which is out of service: it has yet to see that, and
- * would take Ready back when the pod is in service again and counts as such; 0 for any other.
+ * How long to wait for a kubelet that reports a pod as Ready which is out of service: it has not seen that yet, and
+ * would make it not Ready when the pod is in service again and counts as such; 0 for any other.
  */
 function kubeletBehindMs(pod: Pod, gate: PodCondition | undefined, nowMs: number): number {
   const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
@@ -279,7 +279,7 @@ function withGate(pod: Pod, wanted: Pick<PodCondition, 'status' | 'reason'>, now
   return conditions.map((condition) => (condition === before ? gate : condition));
 }
 
-/** A patch of those conditions that are no longer the pod's: the others belong to others. */
+/** A patch of the changed conditions only: the others belong to other writers. */
 function statusPatch(pod: Pod, conditions: readonly PodCondition[]): PodWrite {
   const changed = conditions.filter((condition) => !pod.status?.conditions?.includes(condition));
   return {
@@ -298,7 +298,7 @@ function statusPatch(pod: Pod, conditions: readonly PodCondition[]): PodWrite {
   };
 }
 
-/** The record of the new update, with what the earlier one has patched and not seen done. */
+/** The record of the new update, with the unfinished containers of the earlier one. */
 function withLeftovers(state: InPlaceState, pod: Pod, gates: InPlaceStart['gates']): InPlaceState {
   const earlier = stateOf(pod);
   if (earlier.kind !== 'value' || unfinishedContainers(pod, earlier.value, gates) === undefined) return state;
@@ -341,7 +341,7 @@ interface BatchInput {
   readonly nowMs: number;
   readonly canResize: boolean;
   readonly state: InPlaceState;
-  /** What else the write of the pod changes. */
+  /** Other changes of the pod in the same write. */
   readonly patch: JsonObject;
 }
 
@@ -350,8 +350,8 @@ function firstBatch({ change, ...input }: BatchInput & { readonly change: InPlac
   const writes = batchWrites({ ...input, work: change, patch });
   if (writes.every(({ kind }) => kind === 'pod')) return writes;
 
-  // A resize cannot be written together with its record, and one that nobody knows of could not be taken back: so first
-  // all the work is recorded as what is left.
+  // A resize cannot be written together with its record, and an unrecorded one could not be reverted: so all the work
+  // is recorded as remaining first.
   const { images, refMetadata, resources } = change;
   const planned = formatState({ ...input.state, next: { images, refMetadata, resources } });
   return [
@@ -386,7 +386,7 @@ function batchWrites(input: BatchInput & { readonly work: ContainerWork }): read
     annotationsPatch({ [inPlaceAnnotation.state]: formatState(after) }),
   ];
   return [
-    // IPU-14: before the other changes of the batch; when it has been done already, nothing is left of it.
+    // IPU-14: before the other changes of the batch; when it was done already, the patch is empty.
     ...(resizesApart ? [{ kind: 'resize' as const, patch: resize }] : []),
     { kind: 'pod', patch: parts.reduce(merge, {}) },
   ];
@@ -405,7 +405,7 @@ function imagesPatch(pod: Pod, { images }: ContainerWork): JsonObject {
 function nextBatch(pod: Pod, work: ContainerWork): readonly string[] {
   const pending = new Set(containersOf(work));
   const containers = pod.spec.containers.filter(({ name }) => pending.has(name));
-  // What the pod does not have cannot wait for anything, nor be waited for.
+  // Containers that the pod does not have can neither wait nor be waited for.
   const unknown = [...pending].filter((name) => !has(pod, name));
   const priorities = containers.map((container) => ({ name: container.name, priority: launchPriority(container) }));
   const highest = Math.max(...priorities.map(({ priority }) => priority ?? Number.NEGATIVE_INFINITY));
@@ -413,7 +413,7 @@ function nextBatch(pod: Pod, work: ContainerWork): readonly string[] {
     priorities.filter(({ priority }) => priority === undefined || priority === highest).map(({ name }) => name),
   );
 
-  // A key has one value for the whole pod: who sees a key that changes now is changed now.
+  // A key has one value for the whole pod: every container that refers to a key that changes now is changed now.
   for (let before = -1; before < batch.size; ) {
     before = batch.size;
     const keys = new Set([...batch].flatMap((name) => keysOf(work.refMetadata[name])));
@@ -451,7 +451,7 @@ function imageIds(pod: Pod, names: readonly string[]): Readonly<Record<string, {
   return Object.fromEntries(statuses.map(({ name, imageID = '' }) => [name, { imageID }]));
 }
 
-/** A patch of the amounts that are not yet as they are to be; empty when all are. */
+/** A patch of the resources that differ; empty when there are none. */
 function differingAmounts(pod: Pod, { resources }: ContainerWork): JsonObject {
   return containersPatch(
     pod.spec.containers.flatMap(({ name, resources: real }) => {
@@ -491,7 +491,7 @@ function annotationsPatch(annotations: Readonly<Record<string, string | null>>):
   return { metadata: { annotations } };
 }
 
-/** Removes the keys of old, which a new record replaces, and a waiting change that nobody waits for any more. */
+/** Removes the old keys, which a new record replaces, and a waiting change that is obsolete. */
 function withoutOldMarks(pod: Pod): JsonObject {
   return merge(removal(pod, [inPlaceAnnotation.oldState]), withoutGrace(pod));
 }
@@ -505,7 +505,7 @@ function removal(pod: Pod, keys: readonly string[]): JsonObject {
   return present.length > 0 ? annotationsPatch(Object.fromEntries(present.map((key) => [key, null]))) : {};
 }
 
-/** Two patches as one; where both speak of the same, the later one is right. Containers are joined by name. */
+/** Merges two patches; the later one wins. Containers are merged by name. */
 function merge(earlier: JsonObject, later: JsonObject): JsonObject {
   const result: Record<string, Json | undefined> = { ...earlier };
   for (const [key, value] of Object.entries(later)) {
