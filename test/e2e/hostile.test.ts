@@ -25,7 +25,9 @@ describeAlone('objects with hostile values', () => {
   it('leave their neighbours as they are, drawn by a seed', async () => {
     const instance = process.env.WINDLASS_INSTANCE ?? 'default';
     const seed = seedFrom(process.env);
-    const say = (text: string) => process.stdout.write(`${text}\n`);
+    const startedAtMs = performance.now();
+    const say = (text: string) =>
+      process.stdout.write(`${String(Math.round((performance.now() - startedAtMs) / 1000)).padStart(4)} s  ${text}\n`);
     say(`CHAOS_SEED=${seed}`);
     const { problems, accepted, refused } = await attack(
       {

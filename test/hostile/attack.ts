@@ -132,15 +132,7 @@ export async function attack(cluster: AttackedCluster, options: AttackOptions): 
 
   say(`${stood.length} of ${crowd.length} stood (${Math.round(held / 1024)} KB); taking all away`);
   await Promise.all(stood.map((index) => remove(kube, crowd[index] as Hostile, hostile, `crowd-${index}`)));
-  for (const namespace of [hostile, home]) {
-    await kube.delete(kubeResource.namespaces, { name: namespace });
-    await waitFor(`namespace ${namespace} to be gone`, async (see) => {
-      return await kube.get(kubeResource.namespaces, { name: namespace }).then(
-        (found) => !see(found),
-        () => true,
-      );
-    });
-  }
+  await Promise.all([hostile, home].map((namespace) => removed(kube, namespace)));
   return { problems, accepted, refused };
 
   function compare(what: string, before: number, after: number, factor: number, more: number): void {
@@ -149,6 +141,16 @@ export async function attack(cluster: AttackedCluster, options: AttackOptions): 
     say(text);
     if (after > most) problems.push(`${text}; at most ${most.toFixed(1)}`);
   }
+}
+
+async function removed(kube: KubeClient, namespace: string): Promise<void> {
+  await kube.delete(kubeResource.namespaces, { name: namespace });
+  await waitFor(`namespace ${namespace} to be gone`, async (see) => {
+    return await kube.get(kubeResource.namespaces, { name: namespace }).then(
+      (found) => !see(found),
+      () => true,
+    );
+  });
 }
 
 /** What the collector has not yet taken while somebody looks; a heap of 30 MB was seen to differ by 6 between two rests. */
