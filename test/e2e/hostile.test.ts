@@ -40,7 +40,7 @@ describeAlone('objects with hostile values', () => {
         },
         watcherMetrics: `${findInstance(instance)?.addresses.controlPlane}:${rolePorts.watcher}`,
       },
-      { seed, neighbours: 8, valuesPerKind: 4, atOnce: 40, quietMs: 20_000, say },
+      { seed, neighbours: 8, valuesPerKind: 4, atOnce: 40, quietMs: 15_000, say },
     );
     expect(problems).toEqual([]);
     expect(accepted + refused).toBeGreaterThan(60);

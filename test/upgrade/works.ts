@@ -1,8 +1,7 @@
 // What is under way when roles are upgraded: work of each type of workflow, which is taken to a step on one version and
 // comes to its end on another.
 
-import type { ChaosSubject } from '../chaos/chaos-subject.ts';
-import type { Random } from '../chaos/random.ts';
+import type { ChaosSubject, Prepared } from '../chaos/chaos-subject.ts';
 import { updateSteps } from '../chaos/subjects/cloneset-pods.ts';
 import { imagePulls } from '../chaos/subjects/image-pulls.ts';
 import { jobPods } from '../chaos/subjects/job-pods.ts';
@@ -14,13 +13,7 @@ import type { World } from '../chaos/world.ts';
 /** So many steps has the work that has most. */
 export const mostSteps = updateSteps.length;
 
-interface Prepared {
-  /** How often a daemon that has begun a stop may be replaced. */
-  readonly deaths: number;
-  readonly random: Random;
-}
-
-/** One of each, as it is before its first step. */
+/** One of each, as it is before its first step. A daemon that has begun a stop may be replaced `deaths` times. */
 export const works: readonly ((world: World, prepared: Prepared) => Promise<ChaosSubject>)[] = [
   (world, { deaths }) =>
     RecreateRequests.prepare(world, { plans: eachStep(), judgementOf: () => ({ deaths }), outcome: 'as it should be' }),

@@ -58,7 +58,7 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: C
         };
       };
       // another watcher leads after a quarter of a minute, a pull is begun again after a minute: others do not wait for that
-      return { subjects, faultAt, faults: turns.length, lateAfterSeconds: 8 };
+      return { subjects, faultAt, faults: turns.length, lateAfterSeconds: 5 };
     },
   });
 }
