@@ -54,8 +54,8 @@ export interface SubjectKind {
   readonly about: string;
   /** Makes everything that the operations need, with their witnesses. */
   prepare(world: World, prepared: Prepared): Promise<ChaosSubject>;
-  /** The same, smaller, for a run beside all other kinds. Absent: it is small enough. */
-  prepareSmall?(world: World, prepared: Prepared): Promise<ChaosSubject>;
+  /** The same for a run beside other kinds, smaller, in which so many faults follow each other. Absent: no different. */
+  prepareBeside?(world: World, prepared: Prepared, faults: number): Promise<ChaosSubject>;
   /** What fails at each step in the campaign, one scenario for each. */
   readonly endures: readonly Failure[];
   /** A feature gate that the watcher needs for it, `SidecarTerminator=true`, beside the default ones. */

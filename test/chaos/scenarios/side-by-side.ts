@@ -5,8 +5,7 @@ import { type FaultPlan, faultScenario, hurriedFlags, type PlannedFault, type Ro
 import { type Fault, killed, partsOf, recordOf } from '../faults.ts';
 import type { Random } from '../random.ts';
 import { allSubjects } from '../subjects/all.ts';
-import { RecreateRequests, recreateRequests } from '../subjects/recreate-requests.ts';
-import { atTheMoment, eachStep } from '../subjects/recreated-pods.ts';
+import { RecreateRequests } from '../subjects/recreate-requests.ts';
 import type { World } from '../world.ts';
 
 /** Flags of every watcher: nobody waits a minute for its next look at everything. */
@@ -20,16 +19,16 @@ const last = 'apiserver' satisfies Role;
 /** What a process that died had begun may have been begun twice. */
 const deaths = 1;
 
-/** Who is there while each role dies. */
-export interface Company {
+/** What goes on while each role dies. */
+export interface Work {
   readonly kinds: readonly SubjectKind[];
   readonly withSecondWatcher: boolean;
-  /** It dies first or second: what waits for its end in vain does so meanwhile. Absent: nobody is waited for so long. */
+  /** It dies first or second, so that work that waits for its missed heartbeat does so while the others die. */
   readonly soon?: Role;
 }
 
 /** The work of some kinds while each role dies once. */
-export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: Company): Scenario {
+export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: Work): Scenario {
   return faultScenario({
     name,
     about: `${kinds.map((kind) => kind.about).join('; ')}${withSecondWatcher ? ', with a second watcher' : ''}`,
@@ -38,11 +37,10 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: C
       const turns: readonly Role[] = [...soonest(shuffled(roles, random), soon, random), last];
       world.say(`   ${turns.join(', ')}`);
       const subjects = await Promise.all(
-        kinds.map((kind) =>
-          kind === recreateRequests
-            ? heldToTheEnd(world, random, turns.length)
-            : (kind.prepareSmall ?? kind.prepare)(world, { deaths, random: random.fork(kind.name) }),
-        ),
+        kinds.map((kind) => {
+          const prepared = { deaths, random: random.fork(kind.name) };
+          return kind.prepareBeside?.(world, prepared, turns.length) ?? kind.prepare(world, prepared);
+        }),
       );
       const requests = subjects.find((subject) => subject instanceof RecreateRequests);
       const faultAt: FaultPlan['faultAt'] = (step): PlannedFault | undefined => {
@@ -57,7 +55,7 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: C
           ...(isSilent && { until: () => requests.sayEngineSilent(report, { every: false }) }),
         };
       };
-      // another watcher leads after a quarter of a minute, a pull is begun again after a minute: others do not wait for that
+      // a new watcher leads after 15 s, and a pull is begun again after 60 s: the other subjects do not wait for that
       return { subjects, faultAt, faults: turns.length, lateAfterSeconds: 5 };
     },
   });
@@ -66,12 +64,6 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: C
 function soonest(turns: readonly Role[], soon: Role | undefined, random: Random): readonly Role[] {
   if (soon === undefined) return turns;
   return turns.filter((role) => role !== soon).toSpliced(random.between(0, 1), 0, soon);
-}
-
-/** Requests at each of their steps, which are let go when the last role dies. */
-function heldToTheEnd(world: World, random: Random, steps: number): Promise<RecreateRequests> {
-  const plans = [...eachStep({ forceRecreate: random.chance(0.5) }), ...atTheMoment()];
-  return RecreateRequests.prepare(world, { plans, steps, letGo: () => true, judgementOf: () => ({ deaths }) });
 }
 
 /** Fails where a process is the same as before. */

@@ -376,6 +376,12 @@ export const recreateRequests: SubjectKind = {
     const judgementOf = (): Judgement => ({ deaths });
     return RecreateRequests.prepare(world, { plans, letGo: someOf(plans, random), judgementOf });
   },
+  // held at each of their steps until the last fault
+  prepareBeside: (world, { deaths, random }, faults) =>
+    RecreateRequests.prepare(world, {
+      plans: [...eachStep({ forceRecreate: random.chance(0.5) }), ...atTheMoment()],
+      ...{ steps: faults, letGo: () => true, judgementOf: () => ({ deaths }) },
+    }),
   endures: [
     ...kills(['worker', 'daemon', 'watcher', 'webhook', 'temporal'], [0, 4]),
     ...freezes({ daemon: 45 }),

@@ -103,7 +103,7 @@ export const rollOuts: SubjectKind = {
   name: 'roll-out',
   about: 'an update of 20 pods in place, and of growing',
   prepare: (world, { random }) => RollOut.prepare(world, { ...rollOutSize, random }),
-  prepareSmall: (world, { random }) =>
+  prepareBeside: (world, { random }) =>
     RollOut.prepare(world, {
       ...{ random, replicas: 9, maxUnavailable: 2, gracePeriodSeconds: 3 },
       ...{ mayBeFurther: true, steps: updateSteps.slice(1).map(({ name }) => name) },
