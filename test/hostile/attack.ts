@@ -74,7 +74,7 @@ export async function attack(cluster: AttackedCluster, options: AttackOptions): 
   await kube.create(quotas, { metadata: { namespace: hostile, name: 'pods' }, spec: { hard: { pods: '30' } } });
   await kube.create(kubeResource.pods, podOf(hostile));
   const neighbours = await settle(kube, home, options.neighbours);
-  await neighbours.exercise(); // what is loaded late, and compiled, is not what is to be compared
+  await neighbours.exercise(3); // what is loaded late, and compiled, is not what is to be compared
 
   const work = async (what: () => Promise<void>): Promise<Work> => {
     const before = await measured(cluster, home);
