@@ -4,6 +4,8 @@ import { createReadStream, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Instance } from '../../deploy/local/instance.ts';
+import type { Report } from './campaign.ts';
+import type { World } from './world.ts';
 
 interface AuditEntry {
   readonly verb: string;
@@ -17,7 +19,7 @@ interface AuditEntry {
 }
 
 /** What watchers wrote in some time, and what of it they were not entitled to. */
-export interface WatcherWrites {
+interface WatcherWrites {
   readonly writes: number;
   /** How often the lease went to somebody else. */
   readonly changes: number;
@@ -30,7 +32,7 @@ export function auditPosition(instance: Instance): number {
 }
 
 /** Every successful write of a watcher since then, each of which must be by the one that renewed the lease last. */
-export async function watcherWrites(instance: Instance, since: number): Promise<WatcherWrites> {
+async function watcherWrites(instance: Instance, since: number): Promise<WatcherWrites> {
   const entries = (await readEntries(instance, since))
     .filter(({ verb }) => ['create', 'update', 'patch', 'delete'].includes(verb))
     .filter(({ responseStatus }) => (responseStatus?.code ?? 500) < 300)
@@ -54,6 +56,19 @@ export async function watcherWrites(instance: Instance, since: number): Promise<
     }
   }
   return { writes, changes, unentitled };
+}
+
+/** Reports every write that was not by the one who held the lease at that moment. */
+export async function judgeWriters(
+  { instance }: Pick<World, 'instance'>,
+  report: Report,
+  since: number,
+  leastChanges: number,
+): Promise<void> {
+  const { writes, changes, unentitled } = await watcherWrites(instance, since);
+  report.figure(`the lease changed hands ${changes} times; ${writes} writes, ${unentitled.length} by somebody else`);
+  if (changes < leastChanges) report.violation(`the lease changed hands only ${changes} times: nothing was proved`);
+  for (const text of unentitled) report.violation(`written without the lease: ${text}`);
 }
 
 async function readEntries(instance: Instance, since: number): Promise<readonly AuditEntry[]> {

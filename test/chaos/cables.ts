@@ -106,56 +106,60 @@ export class Cable {
 /** What has a network of its own: a role, or what stands in front of a server. */
 export type Wired = 'watcher' | 'worker' | 'daemon' | 'temporal' | 'apiserver';
 
-/** The cables of all roles. */
-export interface Wiring {
-  /** Cuts a role off from both servers, or a server off from all roles. */
-  cut(name: Wired): Fault;
-  /** Has the roles use their own network again. */
-  undo(): Promise<void>;
-}
-
-/** Leads watcher, worker and daemons to the API server and to Temporal through cables, until `undo`. */
-export async function wire(world: World): Promise<Wiring> {
-  const { machine, controlPlane } = world.instance.addresses;
-  const parts = ['watcher', 'worker', 'daemon'].flatMap((role) => partsOf(world, role).map((part) => ({ role, part })));
-  const wired = await Promise.all(
-    parts.map(async ({ role, part }) => {
-      const api = await Cable.lay(machine, { host: controlPlane, port: controlPlanePorts.apiserver });
-      const temporal = await Cable.lay(machine, { host: controlPlane, port: controlPlanePorts.temporal });
-      const kubeconfig = writeWired(world, part, api.address);
-      const flags = [`--kubeconfig=${kubeconfig}`, `--temporal-address=${temporal.address}`];
-      return { role, part, api, temporal, undo: await withFlags(world, part, flags) };
-    }),
-  );
-  await Promise.all(parts.map(({ part }) => partReady(world.instance, part)));
-
-  function cablesOf(name: Wired): readonly Cable[] {
-    switch (name) {
-      case 'temporal':
-        return wired.map(({ temporal }) => temporal);
-      case 'apiserver':
-        return wired.map(({ api }) => api);
-      default:
-        return wired.filter(({ role }) => role === name).flatMap(({ api, temporal }) => [api, temporal]);
-    }
-  }
-
+/** Cuts a role off from both servers, or a server off from all roles, which are led to them through cables meanwhile. */
+export function cut(world: World, name: Wired): Fault {
+  let wired: readonly WiredPart[] = [];
+  const parts = wiredRoles.flatMap((role) => partsOf(world, role));
   return {
-    cut: (name) => ({
-      name: `cut the network of ${name}`,
-      async inject() {
-        for (const cable of cablesOf(name)) cable.cut();
-      },
-      async heal() {
-        for (const cable of cablesOf(name)) cable.mend();
-        await Promise.all(parts.map(({ part }) => untilDone(`${part} to work`, () => partReady(world.instance, part))));
-      },
-    }),
-    async undo() {
+    name: `cut the network of ${name}`,
+    async prepare() {
+      wired = await Promise.all(
+        wiredRoles.flatMap((role) => partsOf(world, role).map((part) => wirePart(world, role, part))),
+      );
+      await Promise.all(parts.map((part) => partReady(world.instance, part)));
+    },
+    async inject() {
+      for (const cable of cablesOf(wired, name)) cable.cut();
+    },
+    async heal() {
+      for (const cable of cablesOf(wired, name)) cable.mend();
+      await Promise.all(parts.map((part) => untilDone(`${part} to work`, () => partReady(world.instance, part))));
+    },
+    async end() {
       await Promise.all(wired.map(({ undo }) => undo()));
       await Promise.all(wired.flatMap(({ api, temporal }) => [api.close(), temporal.close()]));
     },
   };
+}
+
+const wiredRoles = ['watcher', 'worker', 'daemon'] as const;
+
+interface WiredPart {
+  readonly role: Wired;
+  readonly api: Cable;
+  readonly temporal: Cable;
+  undo(): Promise<void>;
+}
+
+/** Leads a part to the API server and to Temporal through cables, until `undo`. */
+async function wirePart(world: World, role: Wired, part: string): Promise<WiredPart> {
+  const { machine, controlPlane } = world.instance.addresses;
+  const api = await Cable.lay(machine, { host: controlPlane, port: controlPlanePorts.apiserver });
+  const temporal = await Cable.lay(machine, { host: controlPlane, port: controlPlanePorts.temporal });
+  const kubeconfig = writeWired(world, part, api.address);
+  const flags = [`--kubeconfig=${kubeconfig}`, `--temporal-address=${temporal.address}`];
+  return { role, api, temporal, undo: await withFlags(world, part, flags) };
+}
+
+function cablesOf(wired: readonly WiredPart[], name: Wired): readonly Cable[] {
+  switch (name) {
+    case 'temporal':
+      return wired.map(({ temporal }) => temporal);
+    case 'apiserver':
+      return wired.map(({ api }) => api);
+    default:
+      return wired.filter(({ role }) => role === name).flatMap(({ api, temporal }) => [api, temporal]);
+  }
 }
 
 /** The kubeconfig that the part has, with another way to the same API server. */

@@ -2,7 +2,7 @@ import { measureStolen } from '../support/stolen.ts';
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
-/** One way to torment the cluster. */
+/** What happens to the cluster, and what is to come of it. */
 export interface Scenario {
   readonly name: string;
   /** What it proves, in a few words. */
@@ -10,7 +10,7 @@ export interface Scenario {
   readonly run: (world: World, random: Random, report: Report) => Promise<void>;
 }
 
-/** What a scenario tells. */
+/** What a scenario reports. */
 export interface Report {
   fault(name: string): void;
   /** A request came to its end, or to what was to be expected instead. */

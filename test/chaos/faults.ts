@@ -1,6 +1,7 @@
 // What is done to the cluster. Each fault can be injected and healed, and knows what to be called in a summary.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { writeKubeconfig } from '../../deploy/local/kubeconfigs.ts';
 import { commandIn } from '../../deploy/local/namespaces.ts';
 import {
@@ -18,14 +19,20 @@ import { withApi } from '../../deploy/local/platform.ts';
 import { processState } from '../../deploy/local/processes.ts';
 import { type Role, roles, writeRoleAccess } from '../../deploy/local/roles.ts';
 import { run } from '../../deploy/local/run.ts';
-import { untilDone, type World } from './world.ts';
+import { seconds, untilDone, type World } from './world.ts';
 
 /** Something that goes wrong for a while. */
 export interface Fault {
   readonly name: string;
+  /** Changes what has to be different before it can be injected: once, before the first step. */
+  prepare?(): Promise<void>;
   inject(): Promise<void>;
+  /** How many times the last injection counts. Absent: once. */
+  times?(): number;
   /** Resolves when what was broken works again. Harmless when nothing is broken. */
   heal(): Promise<void>;
+  /** Undoes what it has prepared or left running: once, after the last step. */
+  end?(): Promise<void>;
 }
 
 /** What a fault is about: `worker`, `daemon` (of every node), `containerd` (of every node), or the name of a part. */
@@ -82,6 +89,65 @@ export function together(...faults: readonly Fault[]): Fault {
     async heal() {
       await Promise.all(faults.map((fault) => fault.heal()));
     },
+  };
+}
+
+/** Freezes the daemons until others have taken over, and has the two run beside each other afterwards. */
+export function daemonsReplaced(world: World): Fault {
+  const freeze = frozen(world, 'daemon');
+  const added: { stop(): Promise<void> }[] = [];
+  return {
+    name: 'freeze daemon, with a second one',
+    async inject() {
+      await freeze.inject();
+      await Promise.all(partsOf(world, 'daemon').map(async (part) => added.push(await startSecond(world, part))));
+    },
+    heal: freeze.heal,
+    async end() {
+      await Promise.all(added.map((second) => second.stop()));
+    },
+  };
+}
+
+interface Lease {
+  readonly spec?: { readonly holderIdentity?: string; readonly renewTime?: string };
+}
+
+/** A fault of one of two watchers that counts as injected once the lease has gone to the other one. */
+export function untilOtherLeads(world: World, fault: Fault): Fault {
+  const lease = async (): Promise<Lease> =>
+    (await world.kube.get(kubeResource.leases, { namespace: 'kruise-system', name: 'windlass-watcher' })) as Lease;
+  const holder = (): Promise<string> =>
+    untilDone('the holder of the lease to be known', async () => (await lease()).spec?.holderIdentity ?? '');
+  const isRenewed = async (): Promise<boolean> => {
+    const before = (await lease()).spec?.renewTime;
+    await seconds(4);
+    return (await lease()).spec?.renewTime !== before;
+  };
+  return {
+    ...fault,
+    async inject() {
+      const before = await holder();
+      await fault.inject();
+      await untilDone('the other watcher to lead', async () => {
+        const now = await holder();
+        // the one that was hit may not have led
+        if (now === before && !(await isRenewed())) throw new Error(`${now} holds the lease`);
+      });
+    },
+  };
+}
+
+/** Something that a person does. `act` answers how often there was something to do it to. */
+export function act(name: string, doIt: () => Promise<number>): Fault {
+  let times = 0;
+  return {
+    name,
+    async inject() {
+      times = await doIt();
+    },
+    times: () => times,
+    heal: async () => undefined,
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * `npm run test:chaos`: torments a cluster of its own, judged by a recorded watch of its pods and by the runtime's own
+ * `npm run test:chaos`: injects faults into a cluster of its own, judged by a recorded watch of its pods and by the runtime's own
  * list of containers. `npm run test:chaos -- kill network` runs the scenarios whose name contains one of these words,
  * `-- --list` names them all. CHAOS_SEED repeats a run; WINDLASS_KEEP=1 leaves the cluster up.
  *

@@ -5,6 +5,8 @@ export interface Random {
   next(): number;
   /** A whole number between two, both included. */
   between(least: number, most: number): number;
+  /** At least the one, less than the other. */
+  within(least: number, most: number): number;
   chance(probability: number): boolean;
   pick<Value>(values: readonly Value[]): Value;
   /** Chance of its own for a part, so that one part does not change what happens in the others. */
@@ -25,6 +27,7 @@ export function randomFrom(seed: number): Random {
     seed,
     next,
     between: (least, most) => least + Math.floor(next() * (most - least + 1)),
+    within: (least, most) => least + next() * (most - least),
     chance: (probability) => next() < probability,
     pick(values) {
       const value = values[Math.floor(next() * values.length)];

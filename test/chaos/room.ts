@@ -8,6 +8,7 @@ import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { isGone } from '../../kube/failures.ts';
 import { createNamespace, unlessThere } from '../support/cluster.ts';
+import { ObjectRecord } from './follow.ts';
 import { patienceMs, untilDone, type World } from './world.ts';
 
 /** A folder that the containers of a pod see as /shared, on whatever node. */
@@ -25,6 +26,8 @@ export interface SharedFolder {
 export class Room {
   readonly namespace: string;
   readonly #world: World;
+  readonly #folders = new Map<string, SharedFolder>();
+  readonly #records: { stop(): Promise<void> }[] = [];
 
   private constructor(world: World, namespace: string) {
     this.#world = world;
@@ -37,8 +40,22 @@ export class Room {
     return new Room(world, namespace);
   }
 
-  /** A new folder of this name. */
+  /** Records every version of its objects of a kind from now on, or of those of the whole cluster. */
+  async record<T extends KubeObject>(resource: Resource, where: 'here' | 'everywhere' = 'here') {
+    const selection = where === 'here' ? { namespace: this.namespace } : {};
+    const record = await ObjectRecord.start<T>(this.#world.kube, resource, selection);
+    this.#records.push(record);
+    return record;
+  }
+
+  /** The folder of this name, which is created when it is asked for first. */
   folder(name: string): SharedFolder {
+    const folder = this.#folders.get(name) ?? this.#newFolder(name);
+    this.#folders.set(name, folder);
+    return folder;
+  }
+
+  #newFolder(name: string): SharedFolder {
     const path = join('chaos', this.namespace, name);
     const here = join(this.#world.shared.here, path);
     mkdirSync(here, { recursive: true });
@@ -51,6 +68,14 @@ export class Room {
       lines: (file) =>
         existsSync(join(here, file)) ? readFileSync(join(here, file), 'utf8').split('\n').filter(Boolean) : [],
     };
+  }
+
+  /** Removes the folder of this name with those in it. */
+  forget(name: string): void {
+    rmSync(join(this.#world.shared.here, 'chaos', this.namespace, name), { recursive: true, force: true });
+    for (const known of this.#folders.keys()) {
+      if (known === name || known.startsWith(`${name}/`)) this.#folders.delete(known);
+    }
   }
 
   /** Makes an object in it, however long that takes. */
@@ -92,12 +117,40 @@ export class Room {
     return (await this.#world.kube.list<T>(resource, { namespace: this.namespace })).items;
   }
 
-  /** Deletes the namespace with all that is left in it, and the folders. */
+  /** Ends the records, and deletes the namespace with all that is left in it, and the folders. */
   async remove(): Promise<void> {
+    await Promise.all(this.#records.map((record) => record.stop()));
+    await this.#delete();
+    rmSync(join(this.#world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
+  }
+
+  /** Deletes the namespace, and waits until it is gone. */
+  async gone(): Promise<void> {
+    const { kube, find } = this.#world;
+    const ref = { name: this.namespace };
+    await this.#delete();
+    let changedAtMs = performance.now();
+    await untilDone(
+      `namespace ${this.namespace} to be gone`,
+      async () => {
+        const found = await find<KubeObject & { readonly status?: object }>(kubeResource.namespaces, ref);
+        if (!found) return;
+        // its controller looks again after half of the grace of the pods that it has seen, or when the namespace changes
+        if (performance.now() - changedAtMs > 5_000) {
+          changedAtMs = performance.now();
+          const annotations = { 'windlass.test/changed': new Date().toISOString() };
+          await kube.patch(kubeResource.namespaces, ref, 'merge', { metadata: { annotations } });
+        }
+        throw new Error(JSON.stringify(found.status));
+      },
+      patienceMs,
+    );
+  }
+
+  async #delete(): Promise<void> {
     await untilDone(`namespace ${this.namespace} to be deleted`, async () => {
       await this.#world.kube.delete(kubeResource.namespaces, { name: this.namespace }).catch(unlessGone);
     });
-    rmSync(join(this.#world.shared.here, 'chaos', this.namespace), { recursive: true, force: true });
   }
 }
 

@@ -16,7 +16,7 @@ import { waitFor } from '../support/wait.ts';
 import { PodRecord } from './pod-record.ts';
 import { RuntimeRecord } from './runtime-record.ts';
 
-/** The cluster that is tormented, and the witnesses of what happens in it. */
+/** The cluster into which faults are injected, and the witnesses of what happens in it. */
 export interface World {
   readonly instance: Instance;
   /** As the administrator. */

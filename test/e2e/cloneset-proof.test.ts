@@ -5,10 +5,6 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
-import { runScenario, summary } from '../chaos/campaign.ts';
-import { randomFrom, seedFrom } from '../chaos/random.ts';
-import { drawnTrial } from '../chaos/scenarios/roll-outs.ts';
-import { enterWorld } from '../chaos/world.ts';
 import { type Cluster, connectToCluster } from '../support/cluster.ts';
 import { isServing } from '../support/fleet-watch.ts';
 import { describeAlone } from '../support/groups.ts';
@@ -340,23 +336,6 @@ describeAlone('CloneSets that OpenKruise has left', () => {
           return true;
         });
       }
-    }
-  });
-});
-
-describeAlone('a roll-out, judged by a recorded watch of all pods', () => {
-  const random = randomFrom(seedFrom(process.env));
-  const say = (line: string): void => void process.stdout.write(`${line}\n`);
-  const trial = drawnTrial(random);
-
-  it(`keeps its budget and ends: ${trial.about} (CHAOS_SEED=${random.seed})`, async () => {
-    const world = await enterWorld(say);
-    try {
-      const result = await runScenario(trial, world, random);
-      say(summary([result]));
-      expect(result.violations).toEqual([]);
-    } finally {
-      await world.leave();
     }
   });
 });

@@ -25,7 +25,9 @@ describeAlone('objects with hostile values', () => {
   it('leave their neighbours as they are, drawn by a seed', async () => {
     const instance = process.env.WINDLASS_INSTANCE ?? 'default';
     const seed = seedFrom(process.env);
-    const say = (text: string) => process.stdout.write(`${text}\n`);
+    const startedAtMs = performance.now();
+    const say = (text: string) =>
+      process.stdout.write(`${String(Math.round((performance.now() - startedAtMs) / 1000)).padStart(4)} s  ${text}\n`);
     say(`CHAOS_SEED=${seed}`);
     const { problems, accepted, refused } = await attack(
       {
@@ -38,7 +40,7 @@ describeAlone('objects with hostile values', () => {
         },
         watcherMetrics: `${findInstance(instance)?.addresses.controlPlane}:${rolePorts.watcher}`,
       },
-      { seed, neighbours: 8, valuesPerKind: 4, atOnce: 40, quietMs: 20_000, say },
+      { seed, neighbours: 8, valuesPerKind: 4, atOnce: 40, quietMs: 15_000, say },
     );
     expect(problems).toEqual([]);
     expect(accepted + refused).toBeGreaterThan(60);

@@ -1,6 +1,6 @@
 import { it } from '@jest/globals';
 import { randomFrom, seedFrom } from '../chaos/random.ts';
-import { hostile, undisturbed } from '../chaos/scenarios/subset.ts';
+import { interferences } from '../chaos/scenarios/subset.ts';
 import { describeAlone } from '../support/groups.ts';
 import { scenarioTimeoutMs, useScenarios } from './scenarios.ts';
 
@@ -9,7 +9,5 @@ const random = randomFrom(seedFrom(process.env));
 const run = useScenarios(random);
 
 describeAlone(`each container is restarted exactly once, whatever people do (CHAOS_SEED=${random.seed})`, () => {
-  it.concurrent.each(undisturbed)('$name: $about', run, scenarioTimeoutMs);
-
-  it(`${hostile.name}: ${hostile.about}`, () => run(hostile), scenarioTimeoutMs);
+  it.concurrent.each(interferences)('$name: $about', run, scenarioTimeoutMs);
 });

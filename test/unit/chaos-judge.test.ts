@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { ContainerRecreateRequest } from '../../api/container-recreate-request/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { judgeAnswer, type KnownPod } from '../chaos/admission-judge.ts';
-import { type ContainerEvidence, type Evidence, violationsIn } from '../chaos/judge.ts';
+import { type ContainerEvidence, type Evidence, violationsIn } from '../chaos/judges/recreate-judge.ts';
 import type { Mutant } from '../chaos/mutants.ts';
 import type { ContainerVersion, PodVersion } from '../chaos/pod-record.ts';
 import { randomFrom } from '../chaos/random.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LaunchBarrier } from '../../api/container-launch-priority.ts';
 import type { Pod } from '../../api/core/pod.ts';
-import { type LaunchEvidence, launchViolations } from '../chaos/launch-judge.ts';
+import { type LaunchEvidence, launchViolations } from '../chaos/judges/launch-judge.ts';
 
 type Now = 'held' | 'running' | 'ready';
 

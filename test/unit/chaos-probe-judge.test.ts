@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Pod } from '../../api/core/pod.ts';
 import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
-import { type ProbeEvidence, probeViolations } from '../chaos/probe-judge.ts';
+import { type ProbeEvidence, probeViolations } from '../chaos/judges/probe-judge.ts';
 
 const conditionType = 'chaos.example/up';
 

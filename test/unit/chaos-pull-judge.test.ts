@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import type { ImageTagStatus } from '../../api/node-image/types.ts';
-import { jobViolations, type PullEvidence, pullViolations } from '../chaos/pull-judge.ts';
+import { jobViolations, type PullEvidence, pullViolations } from '../chaos/judges/pull-judge.ts';
 import type { RegistryCall } from '../support/test-registry.ts';
 
 function call(what: RegistryCall['what'], beganAtMs: number, end?: RegistryCall['end']): RegistryCall {

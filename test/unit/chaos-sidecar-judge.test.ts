@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type EndedSidecar, type JobPodEvidence, jobPodViolations } from '../chaos/sidecar-judge.ts';
+import { type EndedSidecar, type JobPodEvidence, jobPodViolations } from '../chaos/judges/sidecar-judge.ts';
 
 const request = 'sidecar-termination-1';
 const asked = 'Kruise SidecarTerminator is trying to terminate sidecar [logger proxy] using crr';

@@ -3,10 +3,10 @@ import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { type RoleSource, replaceRoles } from '../../deploy/local/platform.ts';
 import { createProgress, type Progress } from '../../deploy/local/progress.ts';
-import { auditPosition } from '../chaos/audit-record.ts';
+import { auditPosition, judgeWriters } from '../chaos/audit-record.ts';
 import { type Result, runScenario, summary } from '../chaos/campaign.ts';
+import { judge } from '../chaos/chaos-subject.ts';
 import { type Random, randomFrom } from '../chaos/random.ts';
-import { judgeWriters } from '../chaos/scenarios/freezes.ts';
 import { enterWorld, laps } from '../chaos/world.ts';
 import type { Counts } from '../runner/counts.ts';
 import { withPlatform } from '../runner/platform.ts';
@@ -14,7 +14,7 @@ import { presentVersion } from '../support/version.ts';
 import { releases, releaseVersion } from './artefact.ts';
 import { incompatibleVersion } from './incompatible-version.ts';
 import { type Change, type Versions, type Way, ways } from './ways.ts';
-import { mostSteps, works } from './works.ts';
+import { finish, mostSteps, stepOf, takeTo, works } from './works.ts';
 
 /** A way at a step of the work. */
 export interface Upgrade {
@@ -88,18 +88,20 @@ async function runUpgrade(
         async run(_world, chance, report) {
           const lap = laps();
           const since = auditPosition(instance);
-          const begun = await Promise.all(works.map((begin) => begin(world, way.deaths)));
+          const prepared = { deaths: way.deaths, random: chance.fork('work') };
+          const begun = await Promise.all(works.map((prepare) => prepare(world, prepared)));
           lap('begun');
-          await Promise.all(begun.map((work) => work.reach(step)));
-          for (const work of begun) world.say(`   ${work.at(step)}`);
+          await Promise.all(begun.map((work) => takeTo(work, step)));
+          for (const work of begun) world.say(`   ${stepOf(work, step)}`);
           lap('reached');
           const settled = await way.carryOut({ world, versions, step, random: chance, report, progress, replace });
           lap('replaced');
-          await Promise.all([...begun.map((work) => work.finish(step)), settled?.()]);
+          await Promise.all([...begun.map((work) => finish(work, step)), settled?.()]);
           lap('finished');
-          await Promise.all(begun.map((work) => work.judge(report)));
+          // what was right has to stay so
+          for (let time = 1; time <= 2; time += 1) await Promise.all(begun.map((work) => judge(work, report)));
           await judgeWriters(world, report, since, 1);
-          report.outcome('as it should be', begun.length);
+          for (const work of begun) work.summarise(report);
           await Promise.all(begun.map((work) => work.remove()));
           lap('removed');
           report.figure(lap.told());

@@ -7,13 +7,14 @@ import { controlPlanePorts } from '../../../deploy/local/instance.ts';
 import { KubeError } from '../../../kube/failures.ts';
 import { isLate } from '../../support/patience.ts';
 import type { Report, Scenario } from '../campaign.ts';
+import { judge } from '../chaos-subject.ts';
 import { killed, recordOf } from '../faults.ts';
-import { Fleet } from '../fleet.ts';
-import type { SubjectPlan } from '../subject.ts';
+import { RecreateRequests } from '../subjects/recreate-requests.ts';
+import type { RecreatedPodPlan } from '../subjects/recreated-pod.ts';
 import { seconds, untilDone, type World } from '../world.ts';
 import { judgeProcesses, processes } from './hostile-requests.ts';
 
-const bystander: SubjectPlan = {
+const bystander: RecreatedPodPlan = {
   name: 'bystander',
   step: 'beside hostile clients',
   hold: { kind: 'none' },
@@ -96,7 +97,7 @@ function reviewOf(object: unknown): string {
 /** Clients of all kinds at once on the webhook's port; meanwhile good requests pass. */
 export async function hostileClients(world: World, report: Report, forSeconds: number): Promise<void> {
   const pids = processes(world);
-  const fleet = await Fleet.create(world, [bystander]);
+  const bystanders = await RecreateRequests.prepare(world, { plans: [bystander] });
   const over = new AbortController();
   const attack = clients.flatMap((client) =>
     Array.from({ length: client.count }, () => assail(world, client, over.signal)),
@@ -110,7 +111,7 @@ export async function hostileClients(world: World, report: Report, forSeconds: n
   while (performance.now() < (tookMs.length > 0 ? until : atLast)) {
     const startedAtMs = performance.now();
     try {
-      await world.kube.create(crr, goodRequest(fleet), { dryRun: true });
+      await world.kube.create(crr, goodRequest(bystanders), { dryRun: true });
       tookMs.push(performance.now() - startedAtMs);
     } catch (error) {
       if (isLate(String(error))) report.outcome('good requests came too late');
@@ -129,8 +130,8 @@ export async function hostileClients(world: World, report: Report, forSeconds: n
   );
   report.outcome('good requests passed', tookMs.length);
   if (memory > 600) report.violation(`the webhook takes ${memory} MB`);
-  await fleet.judge(report);
-  await fleet.remove();
+  await judge(bystanders, report);
+  await bystanders.remove();
   await judgeProcesses(world, report, pids);
 }
 
@@ -164,7 +165,7 @@ async function assail(world: World, client: Client, over: AbortSignal): Promise<
   }
 }
 
-function goodRequest({ namespace }: Fleet): object {
+function goodRequest({ namespace }: RecreateRequests): object {
   return {
     metadata: { namespace, name: 'good' },
     spec: { podName: 'bystander', containers: [{ name: 'first' }] },
@@ -178,16 +179,14 @@ function residentMegabytes(pid: number): number {
 
 /** With the webhook dead: what it has nothing to do with goes on, and no bad request gets in. */
 export async function webhookDown(world: World, report: Report): Promise<void> {
-  const fleet = await Fleet.create(world, [
-    bystander,
-    { ...bystander, name: 'served', requests: [{ name: 'before', containers: ['first'] }] },
-  ]);
-  await fleet.hold();
-  await fleet.completed();
+  const served = { ...bystander, name: 'served', requests: [{ name: 'before', containers: ['first'] }] };
+  const bystanders = await RecreateRequests.prepare(world, { plans: [bystander, served] });
+  for (const { reach } of bystanders.steps) await reach();
+  await bystanders.settled();
   const fault = killed(world, 'webhook');
   report.fault(fault.name);
   const { kube } = world;
-  const { namespace } = fleet;
+  const { namespace } = bystanders;
   const registration = 'kruise-mutating-webhook-configuration';
   const failurePolicy = async (policy: 'Ignore' | 'Fail'): Promise<void> => {
     const live = await kube.get<Registration>(kubeResource.mutatingWebhookConfigurations, { name: registration });
@@ -195,7 +194,7 @@ export async function webhookDown(world: World, report: Report): Promise<void> {
     const change = [{ op: 'replace', path: `/webhooks/${index}/failurePolicy`, value: policy }];
     await kube.patch(kubeResource.mutatingWebhookConfigurations, { name: registration }, 'json', change);
   };
-  const good = goodRequest(fleet);
+  const good = goodRequest(bystanders);
   try {
     await fault.inject();
     const startedAtMs = performance.now();
@@ -239,17 +238,17 @@ export async function webhookDown(world: World, report: Report): Promise<void> {
     await fault.heal();
   }
   // nobody has admitted it, so nobody carries it out
-  await fleet.judge(report);
+  await judge(bystanders, report);
   const unfilled = await world.find<ContainerRecreateRequest>(crr, { namespace, name: 'good' });
   if (unfilled?.status?.phase)
     report.violation(`a request without admission was begun: ${JSON.stringify(unfilled.status)}`);
   await untilDone('admission to work again', () =>
-    kube.create(crr, goodRequest(fleet), { dryRun: true }).catch((error: unknown) => {
+    kube.create(crr, goodRequest(bystanders), { dryRun: true }).catch((error: unknown) => {
       if (!(error instanceof KubeError) || error.reason !== 'AlreadyExists') throw error;
     }),
   );
   report.outcome('refused without the webhook', badSpecs.length + 3);
-  await fleet.remove();
+  await bystanders.remove();
 }
 
 interface Registration {

@@ -6,17 +6,18 @@ import { adminAgent, partReady } from '../../../deploy/local/parts.ts';
 import { isLate } from '../../support/patience.ts';
 import { type AnswerVerdict, judgeAnswer, type KnownPod, type WriteAnswer } from '../admission-judge.ts';
 import type { Report, Scenario } from '../campaign.ts';
+import { judge } from '../chaos-subject.ts';
 import { recordOf } from '../faults.ts';
-import { Fleet } from '../fleet.ts';
 import { goodManifest, type Mutant, mutants, type Originals } from '../mutants.ts';
 import type { Random } from '../random.ts';
-import type { SubjectPlan } from '../subject.ts';
+import { RecreateRequests } from '../subjects/recreate-requests.ts';
+import type { RecreatedPod, RecreatedPodPlan } from '../subjects/recreated-pod.ts';
 import { seconds, untilDone, type World } from '../world.ts';
 
 /** How many writes are under way at once. */
 const lanes = 8;
 
-const victim: SubjectPlan = {
+const victim: RecreatedPodPlan = {
   name: 'victim',
   step: 'under hostile requests',
   hold: { kind: 'none' },
@@ -25,7 +26,7 @@ const victim: SubjectPlan = {
 };
 
 /** The pod of the request that exists, so that the victim stays untouched. */
-const other: SubjectPlan = {
+const other: RecreatedPodPlan = {
   ...victim,
   name: 'other',
   requests: [{ name: 'existing', containers: ['first'] }],
@@ -39,11 +40,11 @@ export async function hostileRequests(
   size: { readonly mutants: number; readonly real: number },
 ): Promise<void> {
   const pids = processes(world);
-  const fleet = await Fleet.create(world, [victim, other]);
-  await fleet.hold();
-  await fleet.completed();
-  const { namespace } = fleet;
-  const pods = new Map(fleet.subjects.map(({ plan, pod }) => [plan.name, knownPod(pod)]));
+  const requests = await RecreateRequests.prepare(world, { plans: [victim, other] });
+  for (const { reach } of requests.steps) await reach();
+  await requests.settled();
+  const { namespace } = requests;
+  const pods = new Map(requests.pods.map(({ plan, pod }) => [plan.name, knownPod(pod)]));
   const ref = { namespace, name: 'existing' };
   const existing = {
     v1beta1: await world.kube.get<ContainerRecreateRequest>(crr, ref),
@@ -83,7 +84,7 @@ export async function hostileRequests(
   for (const [name, number] of [...counts].toSorted(([a], [b]) => a.localeCompare(b))) report.outcome(name, number);
   report.figure(`${all.length} hostile writes in ${took.toFixed(0)} s; ${accepted.length} new requests let in`);
   // dry runs: nobody was touched
-  await fleet.judge(report);
+  await judge(requests, report);
 
   // some of them for real, those that differ most first: each ends, or says what it waits for
   const chosen = [...new Map(accepted.map((mutant) => [shapeOf(mutant.text), mutant])).values()].slice(0, size.real);
@@ -105,7 +106,7 @@ export async function hostileRequests(
       .patch(crr, { namespace, name: finalized.metadata.name }, 'merge', { metadata: { finalizers: null } })
       .catch(() => undefined);
   }
-  await fleet.remove();
+  await requests.remove();
   await judgeProcesses(world, report, pids);
 }
 
@@ -125,7 +126,7 @@ function named(mutant: Mutant, name: string): Mutant {
   return { ...mutant, text: JSON.stringify({ ...object, metadata: { ...metadata, name } }) };
 }
 
-function knownPod({ metadata, spec, status }: Fleet['subjects'][number]['pod']): KnownPod {
+function knownPod({ metadata, spec, status }: RecreatedPod['pod']): KnownPod {
   return {
     uid: metadata.uid,
     nodeName: spec.nodeName ?? '',

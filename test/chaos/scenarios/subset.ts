@@ -1,57 +1,70 @@
 // What `npm test` runs of the campaign: the same faults, judged in the same way, on fewer pods and several at a time.
-
-import { auditPosition } from '../audit-record.ts';
-import type { Report, Scenario } from '../campaign.ts';
-import { cutOff, type Fault, frozen, killed, startSecond, together } from '../faults.ts';
+import type { Scenario } from '../campaign.ts';
+import type { SubjectKind } from '../chaos-subject.ts';
+import { drawnLongFault, failureScenario, faultScenario, faultsOf, inOrder } from '../fault-plan.ts';
 import type { Random } from '../random.ts';
-import { atTheMoment, someSteps } from '../steps.ts';
-import type { World } from '../world.ts';
-import { throughFaults } from './at-each-step.ts';
-import { burst } from './burst.ts';
-import { deletions } from './deletions.ts';
-import { judgeWriters } from './freezes.ts';
+import { allSubjects } from '../subjects/all.ts';
+import { updateSteps } from '../subjects/cloneset-pods.ts';
+import { imagePulls } from '../subjects/image-pulls.ts';
+import { RecreateRequests, recreateRequests } from '../subjects/recreate-requests.ts';
+import { atTheMoment, someSteps } from '../subjects/recreated-pods.ts';
+import { RollOut, rollOutSize, rollOuts } from '../subjects/roll-outs.ts';
 import { hostileClients, webhookDown } from './hostile-clients.ts';
 import { hostileRequests } from './hostile-requests.ts';
-import { everythingSideBySide, sideBySideFlags } from './side-by-side.ts';
-import { treatEachStep } from './treatments.ts';
+import { anyActAtEachStep, deletedNamespace } from './people.ts';
+import { burst } from './requests.ts';
+import { eachRoleDies, sideBySideFlags } from './side-by-side.ts';
 import { witnesses } from './witnesses.ts';
 
-/** Nothing dies in these: those of people may run at once. */
-export const undisturbed: readonly Scenario[] = [
+/** People interfere, and nothing dies: these may run at once. */
+export const interferences: readonly Scenario[] = [anyActAtEachStep, deletedNamespace];
+
+/** Nothing fails in these, which may run at once, too. */
+export const witnessed: readonly Scenario[] = [
   ...witnesses,
-  {
-    name: 'people terminate, reset and delete in the middle',
-    about: 'at each step, on plain and forced requests',
-    run: treatEachStep,
-  },
-  ...deletions.filter(({ name }) => name === 'delete-namespace'),
-  {
-    name: 'forty requests at once',
-    about: 'over eight pods of five containers',
-    run: (world, _random, report) => burst(world, report, { pods: 8, containers: 5 }),
-  },
+  burst('forty requests at once', { pods: 8, containers: 5 }),
 ];
 
-/** Judged by how soon requests of others are answered, so it runs beside nothing else. */
-export const hostile: Scenario = {
-  name: 'hostile requests',
-  about: 'five hundred mutants through the API server',
-  run: (world, random, report) => hostileRequests(world, random, report, { mutants: 500, real: 10 }),
-};
+const slow: readonly SubjectKind[] = [imagePulls, rollOuts];
+const others = allSubjects.filter((kind) => kind !== recreateRequests && !slow.includes(kind));
 
-/** Each role dies once. */
-export const sideBySide: Scenario = {
-  name: 'work of every kind goes on when each role dies',
-  about: 'requests at each step, pulls, ends of sidecars, ordered starts, probes and a roll-out side by side',
-  run: everythingSideBySide,
-};
+/** Each role dies once, in three runs with different work; with a second watcher, if chance says so. */
+export const sideBySide = {
+  requests: (random: Random): Scenario =>
+    eachRoleDies('requests are carried out when each role dies', {
+      ...{ kinds: [recreateRequests], withSecondWatcher: random.chance(0.5) },
+    }),
+  slow: (random: Random): Scenario =>
+    eachRoleDies('pulls and roll-outs go on when each role dies', {
+      ...{ kinds: slow, withSecondWatcher: random.chance(0.5), soon: 'daemon' },
+    }),
+  others: (random: Random): Scenario =>
+    eachRoleDies('work of every other kind goes on when each role dies', {
+      ...{ kinds: others, withSecondWatcher: random.chance(0.5) },
+    }),
+} as const;
 
-/** Each needs the cluster for itself, too. */
-export const disturbed: readonly Scenario[] = [
-  {
+/** One fault that outlasts every wait, by chance, with requests at each step. */
+export function longFault(random: Random): Scenario {
+  const { about, fault, lastsSeconds, leaseChanges } = drawnLongFault(random);
+  return faultScenario({
     name: 'something is away or stands still for long',
-    about: 'one of: processes beyond lease and heartbeat, a node and a container runtime, the API server',
-    run: oneLongFault,
+    about,
+    setting: { secondWatcher: { flags: sideBySideFlags, leaseChanges } },
+    async plan(world) {
+      const plans = [...someSteps(), ...atTheMoment()];
+      const requests = await RecreateRequests.prepare(world, { plans, judgementOf: () => ({ deaths: 1 }) });
+      return { subjects: [requests], faultAt: inOrder({ fault: fault(world), lastsSeconds }) };
+    },
+  });
+}
+
+/** Admission under attack, and away. Judged by how soon requests of others are answered: each runs beside nothing else. */
+export const admission: readonly Scenario[] = [
+  {
+    name: 'hostile requests',
+    about: 'five hundred mutants through the API server',
+    run: (world, random, report) => hostileRequests(world, random, report, { mutants: 500, real: 10 }),
   },
   {
     name: 'hostile clients',
@@ -65,36 +78,16 @@ export const disturbed: readonly Scenario[] = [
   },
 ];
 
-interface LongFault {
-  readonly fault: (world: World) => Fault;
-  readonly lastsSeconds: number;
-  /** Another watcher has to take over. */
-  readonly leaseChanges: boolean;
-}
-
-/** Longer than a lease, than a daemon may be silent in the middle of a step, than a connection is waited for. */
-const longFaults: readonly LongFault[] = [
-  { fault: (world) => frozen(world, 'watcher', 'daemon'), lastsSeconds: 38, leaseChanges: true },
-  {
-    fault: (world) => together(cutOff(world, 'node-1'), killed(world, 'containerd-node-2')),
-    lastsSeconds: 25,
-    leaseChanges: false,
-  },
-  { fault: (world) => killed(world, 'apiserver'), lastsSeconds: 20, leaseChanges: false },
-];
-
-async function oneLongFault(world: World, random: Random, report: Report): Promise<void> {
-  const { fault, lastsSeconds, leaseChanges } = random.pick(longFaults);
-  const since = auditPosition(world.instance);
-  const second = await startSecond(world, 'watcher', sideBySideFlags);
-  try {
-    await throughFaults(world, report, {
-      plans: [...someSteps(), ...atTheMoment()],
-      faults: [{ fault: fault(world), lastsSeconds }],
-      judgementOf: () => ({ deaths: 1 }),
-    });
-  } finally {
-    await second.stop();
-  }
-  await judgeWriters(world, report, since, leaseChanges ? 1 : 0);
+/** One role that fails in one way at one step of a roll-out, by chance. */
+export function drawnRollOut(random: Random): Scenario {
+  const [failure, { name: step }] = [random.pick(rollOuts.endures), random.pick(updateSteps)];
+  const { name } = failureScenario(rollOuts, failure);
+  return faultScenario({
+    name,
+    about: `${failure.way} ${failure.role} when a pod of 20 is at "${step}" of an update in place, and growing`,
+    plan: async (world, chance) => ({
+      subjects: [await RollOut.prepare(world, { ...rollOutSize, random: chance, steps: [step] })],
+      faultAt: faultsOf(world, chance, failure),
+    }),
+  });
 }

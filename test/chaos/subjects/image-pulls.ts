@@ -1,27 +1,28 @@
 // Images that are pulled for jobs on every node from a registry that answers when it is let.
 
-import type { KubeObject } from '../../api/core/meta.ts';
-import { installation, kubeResource, pullSecretAnnotation } from '../../api/core/well-known.ts';
-import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
+import type { KubeObject } from '../../../api/core/meta.ts';
+import { installation, kubeResource, pullSecretAnnotation } from '../../../api/core/well-known.ts';
+import { pullOnNodesId } from '../../../api/image-pull-job/operation.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
   imageListPullJobs,
   imagePullJobs,
-} from '../../api/image-pull-job/types.ts';
-import { pullImagesId } from '../../api/node-image/operation.ts';
-import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
-import { nodePlace } from '../../deploy/local/instance.ts';
-import { reachableByNodes } from '../e2e/reachable-registry.ts';
-import { type Gate, newGate } from '../support/gate.ts';
-import { TestRegistry } from '../support/test-registry.ts';
-import { waitFor } from '../support/wait.ts';
-import type { Report } from './campaign.ts';
-import { ObjectRecord } from './follow.ts';
-import { type Ordeal, type OrdealStep, soon } from './ordeal.ts';
-import { jobViolations, pullViolations } from './pull-judge.ts';
-import { Room } from './room.ts';
-import { patienceMs, untilDone, type World } from './world.ts';
+} from '../../../api/image-pull-job/types.ts';
+import { pullImagesId } from '../../../api/node-image/operation.ts';
+import { findTag, findTagStatus, type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
+import { nodePlace } from '../../../deploy/local/instance.ts';
+import { reachableByNodes } from '../../e2e/reachable-registry.ts';
+import { type Gate, newGate } from '../../support/gate.ts';
+import { TestRegistry } from '../../support/test-registry.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Report } from '../campaign.ts';
+import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep, soon } from '../chaos-subject.ts';
+import { freezes, freezesInTurns, frozenSeconds, kills } from '../fault-plan.ts';
+import type { ObjectRecord } from '../follow.ts';
+import { jobViolations, pullViolations } from '../judges/pull-judge.ts';
+import { Room } from '../room.ts';
+import { patienceMs, untilDone, type World } from '../world.ts';
 
 const list = 'several';
 const single = 'single';
@@ -33,7 +34,7 @@ const images = [...listed, 'secret'] as const;
 type Image = (typeof images)[number];
 
 /** An ImageListPullJob of four images, and an ImagePullJob that always asks the registry, from creation to the verdict. */
-export class ImagePulls implements Ordeal {
+export class ImagePulls implements ChaosSubject {
   readonly #world: World;
   readonly #room: Room;
   readonly #registry: TestRegistry;
@@ -64,8 +65,7 @@ export class ImagePulls implements Ordeal {
   }
 
   /** A registry with fresh images, and a namespace with the Secret for one of them; no job yet. */
-  static async create(world: World): Promise<ImagePulls> {
-    const { kube } = world;
+  static async prepare(world: World): Promise<ImagePulls> {
     const room = await Room.create(world);
     const { namespace } = room;
     const registry = new TestRegistry();
@@ -82,9 +82,9 @@ export class ImagePulls implements Ordeal {
       stringData: { '.dockerconfigjson': JSON.stringify({ auths }) },
     });
     const [jobs, lists, nodes] = await Promise.all([
-      ObjectRecord.start<ImagePullJob>(kube, imagePullJobs, { namespace }),
-      ObjectRecord.start<ImageListPullJob>(kube, imageListPullJobs, { namespace }),
-      ObjectRecord.start<NodeImage>(kube, nodeImages, {}),
+      room.record<ImagePullJob>(imagePullJobs),
+      room.record<ImageListPullJob>(imageListPullJobs),
+      room.record<NodeImage>(nodeImages, 'everywhere'),
     ]);
     const pulls = new ImagePulls(world, room, { registry, host, gates }, { jobs, lists, nodes });
     world.leftovers.add(pulls);
@@ -96,7 +96,7 @@ export class ImagePulls implements Ordeal {
     return this.#room.namespace;
   }
 
-  get steps(): readonly OrdealStep[] {
+  get steps(): readonly SubjectStep[] {
     return [
       { name: 'pulls asked for', reach: () => this.#ask() },
       {
@@ -136,26 +136,28 @@ export class ImagePulls implements Ordeal {
     );
   }
 
-  async judge(report: Report): Promise<void> {
-    const violation = (text: string): void => report.violation(`${this.namespace}: ${text}`);
-    const nothingLeft = async (): Promise<boolean> => (await this.#leftOpen()).length === 0;
-    await waitFor('nothing to be left open', nothingLeft).catch(async () => {
-      for (const text of await this.#leftOpen()) violation(text);
-    });
+  async objections(): Promise<Objections> {
+    const lasting: string[] = [];
     for (const versions of this.#jobs.all) {
       const jobs = versions.map(({ object }) => object);
       const isSingle = jobs[0]?.metadata.name === single;
       const expected = { nodes: this.#world.nodes.length, parallelism: isSingle ? 1 : 2 };
-      for (const text of jobViolations(jobs, expected)) violation(text);
+      lasting.push(...jobViolations(jobs, expected));
     }
-    if (this.#jobs.all.length !== images.length) violation(`there were ${this.#jobs.all.length} jobs`);
+    if (this.#jobs.all.length !== images.length) lasting.push(`there were ${this.#jobs.all.length} jobs`);
     const status = this.#lists.now[0]?.status;
-    if (status?.succeeded !== listed.length) violation(`the list says ${JSON.stringify(status)}`);
+    if (status?.succeeded !== listed.length) lasting.push(`the list says ${JSON.stringify(status)}`);
     for (const node of this.#world.nodes) {
       const onNode = await this.#world.runtime.imagesOn(node);
-      for (const image of images) for (const text of await this.#violationsOf(node, image, onNode)) violation(text);
+      for (const image of images) lasting.push(...(await this.#violationsOf(node, image, onNode)));
     }
+    const named = (text: string): string => `${this.namespace}: ${text}`;
+    return { lasting: lasting.map(named), pending: (await this.#leftOpen()).map(named) };
+  }
+
+  summarise(report: Report): void {
     const layers = this.#registry.calls.filter(({ what }) => what === 'layer');
+    report.outcome('as it should be');
     report.figure(
       `${this.namespace}: ${images.length} images on ${this.#world.nodes.length} nodes, layers asked for ` +
         `${layers.length} times and ${layers.filter(({ end }) => end?.whole).length} times sent to the end`,
@@ -174,8 +176,7 @@ export class ImagePulls implements Ordeal {
         if (names.length > 0) throw new Error(`${metadata.name} still has ${names.join(', ')}`);
       }
     });
-    await this.#room.remove();
-    await Promise.all([this.#jobs.stop(), this.#lists.stop(), this.#nodes.stop(), this.#registry.stop()]);
+    await Promise.all([this.#room.remove(), this.#registry.stop()]);
     this.#world.leftovers.delete(this);
   }
 
@@ -255,3 +256,15 @@ export class ImagePulls implements Ordeal {
 function isOver({ status }: { readonly status?: { readonly completionTime?: string } }): boolean {
   return status?.completionTime !== undefined;
 }
+
+export const imagePulls: SubjectKind = {
+  name: 'images',
+  about: 'pulls of five images on each node',
+  prepare: (world) => ImagePulls.prepare(world),
+  endures: [
+    ...kills(['daemon', 'worker', 'watcher', 'temporal', 'apiserver'], [0, 3]),
+    ...freezes({ daemon: frozenSeconds.daemon }),
+    freezesInTurns(frozenSeconds.watcher),
+  ],
+  hurried: true,
+};

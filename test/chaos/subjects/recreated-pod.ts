@@ -1,15 +1,14 @@
 // A pod that is made for one scenario, its requests, and the folder by which its containers and the test talk: it holds
 // a container in its preStop or before it becomes ready, and containers write down there what happens to them.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../api/container-recreate-request/types.ts';
-import type { Pod } from '../../api/core/pod.ts';
-import { kubeResource, podReadinessGate } from '../../api/core/well-known.ts';
-import { unlessThere } from '../support/cluster.ts';
-import { containersOf, recordedLabel } from './pod-record.ts';
-import { patienceMs, untilDone, type World } from './world.ts';
+import type { JsonObject } from '../../../api/base/json.ts';
+import { type ContainerRecreateRequest, crr, crrV1alpha1 } from '../../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource, podReadinessGate } from '../../../api/core/well-known.ts';
+import { containersOf, recordedLabel } from '../pod-record.ts';
+import type { Room, SharedFolder } from '../room.ts';
+import { patienceMs, untilDone, type World } from '../world.ts';
 
-/** A container of a subject. */
+/** A container of such a pod. */
 export interface ContainerPlan {
   readonly name: string;
   /** It has a preStop hook, which can be held. */
@@ -18,7 +17,7 @@ export interface ContainerPlan {
   readonly probe?: boolean;
 }
 
-/** A request for a subject. */
+/** A request for such a pod. */
 export interface RequestPlan {
   readonly name: string;
   readonly containers: readonly string[];
@@ -42,7 +41,7 @@ export type Hold =
   | { readonly kind: 'queued'; readonly container: string };
 
 /** What is made, and where it is held. */
-export interface SubjectPlan {
+export interface RecreatedPodPlan {
   readonly name: string;
   /** What a person calls the step at which it is held. */
   readonly step: string;
@@ -73,20 +72,22 @@ const preStopScript =
   'echo preStop >> /shared/$NAME/pre-stops; while [ -e /shared/$NAME/hold-stop ]; do sleep 0.3; done';
 
 /** One pod and its requests. */
-export class Subject {
-  readonly plan: SubjectPlan;
-  readonly namespace: string;
+export class RecreatedPod {
+  readonly plan: RecreatedPodPlan;
   readonly #world: World;
-  readonly #folder: string;
+  readonly #room: Room;
   #pod: Pod | undefined;
   #heldSinceMs = 0;
   #wasHeldToTheEnd = true;
 
-  constructor(world: World, namespace: string, plan: SubjectPlan) {
+  constructor(world: World, room: Room, plan: RecreatedPodPlan) {
     this.#world = world;
-    this.namespace = namespace;
+    this.#room = room;
     this.plan = plan;
-    this.#folder = join(world.shared.here, 'chaos', namespace, plan.name);
+  }
+
+  get namespace(): string {
+    return this.#room.namespace;
   }
 
   get name(): string {
@@ -103,12 +104,12 @@ export class Subject {
     return this.pod.metadata.uid;
   }
 
-  /** Makes the pod. */
+  /** Creates the pod. */
   async create(): Promise<void> {
-    for (const { name } of this.plan.containers) mkdirSync(join(this.#folder, name), { recursive: true });
-    await untilDone(`pod ${this.name} to be created`, async () => {
-      await this.#world.kube.create(kubeResource.pods, podObject(this)).catch(unlessThere);
-    });
+    const { plan } = this;
+    const { volume } = this.#room.folder(plan.name);
+    for (const { name } of plan.containers) this.#folder(name);
+    await this.#room.make(kubeResource.pods, plan.name, podObject(plan, volume));
   }
 
   /** Waits until the pod is ready for the first time. One whose containers had a bad start is made anew. */
@@ -120,7 +121,7 @@ export class Subject {
         const pod = await this.#world.kube.get<Pod>(kubeResource.pods, ref);
         if (containersOf(pod).some(({ restartCount }) => restartCount > 0)) {
           await this.#world.kube.delete(kubeResource.pods, ref, { gracePeriodSeconds: 0 });
-          this.forget();
+          this.#room.forget(this.plan.name);
           await this.create();
           throw new Error('its containers were restarted before anything was done to them');
         }
@@ -158,8 +159,8 @@ export class Subject {
   /** Creates its requests, one after the other; one that is refused because something is down is tried again. */
   async request(): Promise<void> {
     const { hold } = this.plan;
-    if (hold.kind === 'stopping' || hold.kind === 'queued') this.#mark(hold.container, 'hold-stop');
-    if (hold.kind === 'starting') this.#mark(hold.container, 'hold-ready');
+    if (hold.kind === 'stopping' || hold.kind === 'queued') this.#folder(hold.container).touch('hold-stop');
+    if (hold.kind === 'starting') this.#folder(hold.container).touch('hold-ready');
     this.#heldSinceMs = Date.now();
     for (const request of this.plan.requests) await this.#create(request);
   }
@@ -196,29 +197,31 @@ export class Subject {
   /** Lets it go on. */
   release(): void {
     for (const { name } of this.plan.containers) {
-      rmSync(join(this.#folder, name, 'hold-stop'), { force: true });
-      rmSync(join(this.#folder, name, 'hold-ready'), { force: true });
+      const folder = this.#folder(name);
+      folder.remove('hold-stop');
+      folder.remove('hold-ready');
       // one that starts now has made its folder before it looks for the hold
-      for (const instance of this.#instances(name)) writeFileSync(join(this.#folder, name, instance, 'ready'), '');
+      for (let start = 0; start < this.startsOf(name); start += 1) folder.touch(`i${start}/ready`);
     }
   }
 
   /** How often a container was started, as it counted itself. */
   startsOf(container: string): number {
-    return this.#instances(container).length;
+    const folder = this.#folder(container);
+    let starts = 0;
+    while (folder.has(`i${starts}`)) starts += 1;
+    return starts;
   }
 
   /** How many instances from the second on were told to end. */
   laterTermsOf(container: string): number {
-    return this.#instances(container).filter(
-      (instance) => instance !== 'i0' && existsSync(join(this.#folder, container, instance, 'term')),
-    ).length;
+    const later = Array.from({ length: this.startsOf(container) }, (_, start) => `i${start}/term`).slice(1);
+    return later.filter((file) => this.#folder(container).has(file)).length;
   }
 
   /** How often the preStop hook of a container was begun. */
   preStopsOf(container: string): number {
-    const file = join(this.#folder, container, 'pre-stops');
-    return existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').length : 0;
+    return this.#folder(container).lines('pre-stops').length;
   }
 
   /** Its requests as they are now; those that are gone are left out. */
@@ -227,19 +230,8 @@ export class Subject {
     return found.filter((request) => request !== undefined);
   }
 
-  /** Removes the folder. */
-  forget(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
-
-  get folderInNodes(): string {
-    return `${this.#world.shared.inNodes}/chaos/${this.namespace}/${this.plan.name}`;
-  }
-
   async #create(request: RequestPlan): Promise<void> {
-    await untilDone(`request ${this.namespace}/${request.name} to be created`, async () => {
-      await this.#world.kube.create(resourceOf(request), requestObject(this, request)).catch(unlessThere);
-    });
+    await this.#room.make(resourceOf(request), request.name, requestObject(this.plan, request));
   }
 
   async #requestNow(request: RequestPlan | undefined): Promise<ContainerRecreateRequest | undefined> {
@@ -247,19 +239,15 @@ export class Subject {
     return await this.#world.find<ContainerRecreateRequest>(crr, { namespace: this.namespace, name: request.name });
   }
 
-  #mark(container: string, file: string): void {
-    writeFileSync(join(this.#folder, container, file), '');
-  }
-
-  #instances(container: string): readonly string[] {
-    const folder = join(this.#folder, container);
-    return existsSync(folder) ? readdirSync(folder).filter((entry) => /^i\d+$/.test(entry)) : [];
+  /** Where a container and the test talk. */
+  #folder(container: string): SharedFolder {
+    return this.#room.folder(`${this.plan.name}/${container}`);
   }
 }
 
-function podObject({ plan, namespace, folderInNodes }: Subject): object {
+function podObject(plan: RecreatedPodPlan, volume: JsonObject): JsonObject {
   return {
-    metadata: { namespace, name: plan.name, labels: { [recordedLabel.key]: recordedLabel.value } },
+    metadata: { labels: { [recordedLabel.key]: recordedLabel.value } },
     spec: {
       // long, because hooks are held; processes end at once
       terminationGracePeriodSeconds: 600,
@@ -267,7 +255,7 @@ function podObject({ plan, namespace, folderInNodes }: Subject): object {
       automountServiceAccountToken: false,
       ...(plan.node === undefined ? {} : { nodeName: plan.node }),
       ...(plan.gate ? { readinessGates: [{ conditionType: podReadinessGate }] } : {}),
-      volumes: [{ name: 'shared', hostPath: { path: folderInNodes, type: 'Directory' } }],
+      volumes: [volume],
       containers: plan.containers.map(({ name, preStop, probe }, index) => ({
         name,
         image,
@@ -287,17 +275,13 @@ function resourceOf({ version }: RequestPlan) {
   return version === 'v1alpha1' ? crrV1alpha1 : crr;
 }
 
-function requestObject({ plan, namespace }: Subject, request: RequestPlan): object {
-  const { name, containers, strategy, activeDeadlineSeconds } = request;
+function requestObject({ name }: RecreatedPodPlan, { containers, strategy, activeDeadlineSeconds }: RequestPlan) {
   return {
-    metadata: { namespace, name },
     spec: {
-      podName: plan.name,
+      podName: name,
       containers: containers.map((container) => ({ name: container })),
-      ...(strategy ? { strategy } : {}),
-      ...(activeDeadlineSeconds === undefined ? {} : { activeDeadlineSeconds }),
+      ...(strategy && { strategy: strategy as JsonObject }),
+      ...(activeDeadlineSeconds !== undefined && { activeDeadlineSeconds }),
     },
   };
 }
-
-/** A call whose answer was lost has been made all the same. */

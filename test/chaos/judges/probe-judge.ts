@@ -1,8 +1,9 @@
 // The verdict about the results of probes, from what every version of a pod has shown. Pure, so that the judge can be
 // judged.
 
-import type { Pod } from '../../api/core/pod.ts';
-import type { ContainerProbeState } from '../../api/node-pod-probe/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import type { ContainerProbeState } from '../../../api/node-pod-probe/types.ts';
+import type { Judge } from './judge.ts';
 
 /** What is known about one probe of one pod, since its first result was there. */
 export interface ProbeEvidence {
@@ -19,7 +20,7 @@ export interface ProbeEvidence {
 }
 
 /** Everything that is not as promised, in words. */
-export function probeViolations(evidence: ProbeEvidence): readonly string[] {
+export const probeViolations: Judge<ProbeEvidence> = (evidence) => {
   const { subject, conditionType, label, truth, versions, states } = evidence;
   const expected = truth.map((is) => (is ? 'True' : 'False'));
   const shown = changes(versions.map((pod) => conditionOf(pod, conditionType)?.status));
@@ -36,7 +37,7 @@ export function probeViolations(evidence: ProbeEvidence): readonly string[] {
       : [`was ${expected.join()}, and its node said ${found.join()}`]),
   ];
   return problems.map((text) => `${subject} ${conditionType} ${text}`);
-}
+};
 
 function conditionOf({ status }: Pod, conditionType: string) {
   return status?.conditions?.find(({ type }) => type === conditionType);

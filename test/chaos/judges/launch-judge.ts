@@ -1,6 +1,7 @@
 // The verdict about the order in which the containers of one pod started. Pure, so that the judge can be judged.
-import { barrierKey, type LaunchBarrier, launchMark } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/core/pod.ts';
+import { barrierKey, type LaunchBarrier, launchMark } from '../../../api/container-launch-priority.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import type { Judge } from './judge.ts';
 
 /** What is known about one pod that launches its containers in order. */
 export interface LaunchEvidence {
@@ -18,7 +19,7 @@ export interface LaunchEvidence {
 }
 
 /** Everything that is not as promised, in words. */
-export function launchViolations(evidence: LaunchEvidence): readonly string[] {
+export const launchViolations: Judge<LaunchEvidence> = (evidence) => {
   const { subject, order, versions, starts, early } = evidence;
   const last = versions.at(-1);
   const now = last?.status?.containerStatuses ?? [];
@@ -38,7 +39,7 @@ export function launchViolations(evidence: LaunchEvidence): readonly string[] {
     ...barrierViolations(evidence, last),
   ];
   return found.map((text) => `${subject}: ${text}`);
-}
+};
 
 /** In no version does one run before a version has shown those of higher priority ready. */
 function outOfOrder(order: LaunchEvidence['order'], versions: readonly Pod[]): readonly string[] {

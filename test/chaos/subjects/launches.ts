@@ -1,16 +1,17 @@
 // Pods whose containers start in order, each as soon as the one before it is let become ready.
 
-import type { JsonObject } from '../../api/base/json.ts';
-import { barrierName, type LaunchBarrier, launchMark } from '../../api/container-launch-priority.ts';
-import type { Pod } from '../../api/core/pod.ts';
-import { kubeResource } from '../../api/core/well-known.ts';
-import { waitFor } from '../support/wait.ts';
-import type { Report } from './campaign.ts';
-import { ObjectRecord } from './follow.ts';
-import { launchViolations } from './launch-judge.ts';
-import { type Ordeal, type OrdealStep, soon } from './ordeal.ts';
-import { Room, type SharedFolder } from './room.ts';
-import { patienceMs, untilDone, type World } from './world.ts';
+import type { JsonObject } from '../../../api/base/json.ts';
+import { barrierName, type LaunchBarrier, launchMark } from '../../../api/container-launch-priority.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Report } from '../campaign.ts';
+import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep, soon } from '../chaos-subject.ts';
+import { freezes, freezesInTurns, frozenSeconds, kills } from '../fault-plan.ts';
+import type { ObjectRecord } from '../follow.ts';
+import { launchViolations } from '../judges/launch-judge.ts';
+import { Room } from '../room.ts';
+import { patienceMs, untilDone, type World } from '../world.ts';
 
 /** Pods with their containers, in the order of the list, and the priority of each. */
 const orders = {
@@ -32,33 +33,26 @@ cd /shared; for before in $BEFORE; do [ -e ready-$before ] || echo "$NAME before
 echo $NAME >> starts; trap 'exit 0' TERM; sleep 99999 & wait`;
 
 /** Four pods from before their creation to the verdict. */
-export class Launches implements Ordeal {
+export class Launches implements ChaosSubject {
   readonly #world: World;
   readonly #room: Room;
-  readonly #folders: ReadonlyMap<string, SharedFolder>;
   readonly #pods: ObjectRecord<Pod>;
   readonly #barriers: ObjectRecord<LaunchBarrier>;
 
-  private constructor(
-    world: World,
-    room: Room,
-    records: { readonly pods: ObjectRecord<Pod>; readonly barriers: ObjectRecord<LaunchBarrier> },
-  ) {
+  private constructor(world: World, room: Room, pods: ObjectRecord<Pod>, barriers: ObjectRecord<LaunchBarrier>) {
     this.#world = world;
     this.#room = room;
-    this.#folders = new Map(names.map((name) => [name, room.folder(name)]));
-    this.#pods = records.pods;
-    this.#barriers = records.barriers;
+    this.#pods = pods;
+    this.#barriers = barriers;
   }
 
-  static async create(world: World): Promise<Launches> {
+  static async prepare(world: World): Promise<Launches> {
     const room = await Room.create(world);
-    const { namespace } = room;
     const [pods, barriers] = await Promise.all([
-      ObjectRecord.start<Pod>(world.kube, kubeResource.pods, { namespace }),
-      ObjectRecord.start<LaunchBarrier>(world.kube, kubeResource.configMaps, { namespace }),
+      room.record<Pod>(kubeResource.pods),
+      room.record<LaunchBarrier>(kubeResource.configMaps),
     ]);
-    const launches = new Launches(world, room, { pods, barriers });
+    const launches = new Launches(world, room, pods, barriers);
     world.leftovers.add(launches);
     return launches;
   }
@@ -67,7 +61,7 @@ export class Launches implements Ordeal {
     return this.#room.namespace;
   }
 
-  get steps(): readonly OrdealStep[] {
+  get steps(): readonly SubjectStep[] {
     return [
       {
         name: 'pods are made',
@@ -83,7 +77,7 @@ export class Launches implements Ordeal {
       {
         name: 'a first container is ready',
         reach: async () => {
-          for (const name of kept) this.#folder(name).touch('ready-first');
+          for (const name of kept) this.#room.folder(name).touch('ready-first');
           await soon('a first container to be ready', () => kept.some((name) => this.#isReady(name, 'first')));
         },
       },
@@ -95,9 +89,9 @@ export class Launches implements Ordeal {
         name: 'the last may start',
         reach: async () => {
           await soon('all second containers to run', () => kept.every((name) => this.#isRunning(name, 'second')));
-          for (const name of kept) this.#folder(name).touch('ready-second');
+          for (const name of kept) this.#room.folder(name).touch('ready-second');
           await soon('the last key', () => this.#keys('listed') === 3 || this.#keys('numbered') === 3);
-          for (const name of kept) this.#folder(name).touch('ready-third');
+          for (const name of kept) this.#room.folder(name).touch('ready-third');
         },
       },
     ];
@@ -115,15 +109,14 @@ export class Launches implements Ordeal {
     );
   }
 
-  async judge(report: Report): Promise<void> {
-    let found: readonly string[] = ['not judged'];
-    // the last marks come a moment later; what has gone wrong stays so
-    await waitFor('nothing to object to', () => {
-      found = [...kept.flatMap((name) => this.#objections(name)), ...this.#litter(doomed)];
-      return found.length === 0;
-    }).catch(() => undefined);
-    for (const text of found) report.violation(text);
-    const starts = kept.map((name) => this.#folder(name).lines('starts').join(' → '));
+  async objections(): Promise<Objections> {
+    // the last marks come a moment later
+    return { lasting: [], pending: [...kept.flatMap((name) => this.#violationsOf(name)), ...this.#litter(doomed)] };
+  }
+
+  summarise(report: Report): void {
+    const starts = kept.map((name) => this.#room.folder(name).lines('starts').join(' → '));
+    report.outcome('as it should be');
     report.figure(`${this.namespace}: ${starts.join('; ')}`);
   }
 
@@ -134,13 +127,12 @@ export class Launches implements Ordeal {
       const litter = names.flatMap((name) => this.#litter(name));
       if (litter.length > 0) throw new Error(litter.join('; '));
     });
-    await Promise.all([this.#pods.stop(), this.#barriers.stop()]);
     await this.#room.remove();
     this.#world.leftovers.delete(this);
   }
 
-  #objections(name: Name): readonly string[] {
-    const folder = this.#folder(name);
+  #violationsOf(name: Name): readonly string[] {
+    const folder = this.#room.folder(name);
     return launchViolations({
       subject: `${this.namespace}/${name}`,
       order: orders[name],
@@ -180,14 +172,8 @@ export class Launches implements Ordeal {
     return this.#podOf(name)?.status?.containerStatuses?.find((status) => status.name === container);
   }
 
-  #folder(name: Name): SharedFolder {
-    const folder = this.#folders.get(name);
-    if (!folder) throw new Error(`No pod "${name}"`);
-    return folder;
-  }
-
   #podBody(name: Name): JsonObject {
-    const { volume, mount } = this.#folder(name);
+    const { volume, mount } = this.#room.folder(name);
     const order: Readonly<Record<string, number>> = orders[name];
     const isListed = name === 'listed' || name === 'deleted';
     return {
@@ -221,3 +207,15 @@ export class Launches implements Ordeal {
     };
   }
 }
+
+export const launches: SubjectKind = {
+  name: 'launch',
+  about: 'the start of four pods whose containers have an order',
+  prepare: (world) => Launches.prepare(world),
+  endures: [
+    ...kills(['daemon', 'worker', 'watcher', 'temporal', 'apiserver'], [0, 3]),
+    ...freezes({ daemon: frozenSeconds.daemon }),
+    freezesInTurns(frozenSeconds.watcher),
+  ],
+  hurried: true,
+};

@@ -1,16 +1,17 @@
 // Pods that are probed for what the test decides, and what is shown of that.
-import type { JsonObject } from '../../api/base/json.ts';
-import type { Pod } from '../../api/core/pod.ts';
-import { kubeResource } from '../../api/core/well-known.ts';
-import { type NodePodProbe, nodePodProbe, probeKey } from '../../api/node-pod-probe/types.ts';
-import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
-import { waitFor } from '../support/wait.ts';
-import type { Report } from './campaign.ts';
-import { ObjectRecord } from './follow.ts';
-import { type Ordeal, type OrdealStep, soon } from './ordeal.ts';
-import { probeViolations } from './probe-judge.ts';
-import { Room, type SharedFolder } from './room.ts';
-import { patienceMs, type World } from './world.ts';
+import type { JsonObject } from '../../../api/base/json.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { type NodePodProbe, nodePodProbe, probeKey } from '../../../api/node-pod-probe/types.ts';
+import { podProbeMarker } from '../../../api/pod-probe-marker/types.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Report } from '../campaign.ts';
+import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep, soon } from '../chaos-subject.ts';
+import { freezes, freezesInTurns, frozenSeconds, kills } from '../fault-plan.ts';
+import type { ObjectRecord } from '../follow.ts';
+import { probeViolations } from '../judges/probe-judge.ts';
+import { Room, type SharedFolder } from '../room.ts';
+import { patienceMs, type World } from '../world.ts';
 
 const marker = 'chaos';
 const condition = { up: 'chaos.example/up', open: 'chaos.example/open' } as const;
@@ -27,40 +28,34 @@ const turning = names.filter((name) => name.startsWith('turning'));
 const script = `trap 'exit 0' TERM; mkdir -p /www; httpd -p 8080 -h /www; sleep 99999 & wait`;
 
 /** Four pods with two probes each, from their first results to the verdict. */
-export class ProbedPods implements Ordeal {
+export class ProbedPods implements ChaosSubject {
   readonly #world: World;
   readonly #room: Room;
-  readonly #folders: ReadonlyMap<string, SharedFolder>;
   readonly #pods: ObjectRecord<Pod>;
   readonly #lists: ObjectRecord<NodePodProbe>;
   readonly #truth: ReadonlyMap<Name, boolean[]> = new Map(names.map((name) => [name, [atFirst[name]]]));
   /** How many versions there were before everything had a result. */
   readonly #before = new Map<string, number>();
 
-  private constructor(
-    world: World,
-    room: Room,
-    records: { readonly pods: ObjectRecord<Pod>; readonly lists: ObjectRecord<NodePodProbe> },
-  ) {
+  private constructor(world: World, room: Room, pods: ObjectRecord<Pod>, lists: ObjectRecord<NodePodProbe>) {
     this.#world = world;
     this.#room = room;
-    this.#folders = new Map(names.map((name) => [name, room.folder(name)]));
-    this.#pods = records.pods;
-    this.#lists = records.lists;
+    this.#pods = pods;
+    this.#lists = lists;
   }
 
   /** The pods, with all first results. */
-  static async create(world: World): Promise<ProbedPods> {
+  static async prepare(world: World): Promise<ProbedPods> {
     const room = await Room.create(world);
     const [pods, lists] = await Promise.all([
-      ObjectRecord.start<Pod>(world.kube, kubeResource.pods, { namespace: room.namespace }),
-      ObjectRecord.start<NodePodProbe>(world.kube, nodePodProbe, {}),
+      room.record<Pod>(kubeResource.pods),
+      room.record<NodePodProbe>(nodePodProbe, 'everywhere'),
     ]);
-    const probed = new ProbedPods(world, room, { pods, lists });
+    const probed = new ProbedPods(world, room, pods, lists);
     world.leftovers.add(probed);
-    for (const name of names) if (atFirst[name]) probed.#folder(name).touch('up');
+    for (const name of names) if (atFirst[name]) room.folder(name).touch('up');
     await room.make(podProbeMarker, marker, { spec: markerSpec() });
-    await Promise.all(names.map((name) => room.make(kubeResource.pods, name, podBody(probed.#folder(name)))));
+    await Promise.all(names.map((name) => room.make(kubeResource.pods, name, podBody(room.folder(name)))));
     await probed.settled();
     for (const versions of [...pods.all, ...lists.all]) {
       probed.#before.set(versions[0]?.object.metadata.uid ?? '', versions.length - 1);
@@ -72,7 +67,7 @@ export class ProbedPods implements Ordeal {
     return this.#room.namespace;
   }
 
-  get steps(): readonly OrdealStep[] {
+  get steps(): readonly SubjectStep[] {
     return [
       { name: 'nothing changes', reach: () => this.settled() },
       {
@@ -110,14 +105,18 @@ export class ProbedPods implements Ordeal {
     );
   }
 
-  async judge(report: Report): Promise<void> {
-    for (const name of names) {
-      for (const probe of Object.keys(condition) as readonly Probe[]) {
-        for (const text of this.#objections(name, probe)) report.violation(text);
-      }
-    }
+  async objections(): Promise<Objections> {
+    const probes = Object.keys(condition) as readonly Probe[];
+    return {
+      lasting: names.flatMap((name) => probes.flatMap((probe) => this.#violationsOf(name, probe))),
+      pending: [],
+    };
+  }
+
+  summarise(report: Report): void {
     const turns = [...this.#truth.values()].reduce((sum, truth) => sum + truth.length - 1, 0);
     const versions = names.map((name) => this.#pods.versionsOf(name).length - (this.#before.get(this.#uid(name)) ?? 0));
+    report.outcome('as it should be');
     report.figure(`${this.namespace}: ${turns} changes, shown in ${versions.join(' + ')} versions of the pods`);
     if (this.#pods.gaps > 0) report.figure(`${this.namespace}: ${this.#pods.gaps} gaps in the watch`);
   }
@@ -133,7 +132,6 @@ export class ProbedPods implements Ordeal {
       ]);
       return see(listed.filter(({ uid }) => uids.includes(uid))).length === 0;
     });
-    await Promise.all([this.#pods.stop(), this.#lists.stop()]);
     await this.#room.remove();
     this.#world.leftovers.delete(this);
   }
@@ -142,12 +140,12 @@ export class ProbedPods implements Ordeal {
     for (const name of turning) {
       const is = !this.#truthOf(name).at(-1);
       this.#truthOf(name).push(is);
-      if (is) this.#folder(name).touch('up');
-      else this.#folder(name).remove('up');
+      if (is) this.#room.folder(name).touch('up');
+      else this.#room.folder(name).remove('up');
     }
   }
 
-  #objections(name: Name, probe: Probe): readonly string[] {
+  #violationsOf(name: Name, probe: Probe): readonly string[] {
     const pod = this.#podOf(name);
     const uid = this.#uid(name);
     const versions = this.#pods.versionsOf(name).slice(this.#before.get(uid));
@@ -189,12 +187,6 @@ export class ProbedPods implements Ordeal {
 
   #truthOf(name: Name): boolean[] {
     return this.#truth.get(name) ?? [];
-  }
-
-  #folder(name: Name): SharedFolder {
-    const folder = this.#folders.get(name);
-    if (!folder) throw new Error(`No pod "${name}"`);
-    return folder;
   }
 }
 
@@ -241,3 +233,15 @@ function podBody({ volume, mount }: SharedFolder): JsonObject {
     },
   };
 }
+
+export const probedPods: SubjectKind = {
+  name: 'probes',
+  about: 'what the probes of four pods find out',
+  prepare: (world) => ProbedPods.prepare(world),
+  endures: [
+    ...kills(['daemon', 'watcher', 'apiserver'], [0, 3]),
+    ...freezes({ daemon: frozenSeconds.daemon }),
+    freezesInTurns(frozenSeconds.watcher),
+  ],
+  hurried: true,
+};

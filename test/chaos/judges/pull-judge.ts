@@ -1,9 +1,10 @@
 // The verdict about pulls, from what the witnesses say: the log of the registry, the events and the list of the runtime,
 // and every version of our own objects. Pure, so that the judge can be judged.
-import { findCondition } from '../../api/core/conditions.ts';
-import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
-import { type ImageTagStatus, outcomeOf } from '../../api/node-image/types.ts';
-import type { RegistryCall } from '../support/test-registry.ts';
+import { findCondition } from '../../../api/core/conditions.ts';
+import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
+import { type ImageTagStatus, outcomeOf } from '../../../api/node-image/types.ts';
+import type { RegistryCall } from '../../support/test-registry.ts';
+import type { Judge } from './judge.ts';
 
 /** What is known about one image on one node, on which it was not before. */
 export interface PullEvidence {
@@ -22,7 +23,7 @@ export interface PullEvidence {
 }
 
 /** Everything about one image on one node that is not as promised. */
-export function pullViolations(evidence: PullEvidence): readonly string[] {
+export const pullViolations: Judge<PullEvidence> = (evidence) => {
   const { subject, arrivedAtMs, isListed } = evidence;
   const found = [
     ...(arrivedAtMs === undefined ? ['never came to the node'] : []),
@@ -33,7 +34,7 @@ export function pullViolations(evidence: PullEvidence): readonly string[] {
     ...statusViolations(evidence),
   ];
   return found.map((text) => `${subject} ${text}`);
-}
+};
 
 /** A pull asks for its manifest first and for its layer last, so whoever asks while a layer is under way is another one. */
 function twiceAtOnce(calls: readonly RegistryCall[]): readonly string[] {

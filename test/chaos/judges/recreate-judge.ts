@@ -1,11 +1,12 @@
 // The verdict, from what the witnesses say: pod versions out of a watch, the runtime's own list and events, what the
 // containers wrote down, and only then our own status. Pure, so that the judge can be judged.
-import { type ContainerRecreateRequest, isCompleted } from '../../api/container-recreate-request/types.ts';
-import type { Pod } from '../../api/core/pod.ts';
-import { heldKeys } from '../../api/core/pod-readiness.ts';
-import { crrLabel, podReadinessGate } from '../../api/core/well-known.ts';
-import { containersOf, type PodVersion } from './pod-record.ts';
-import type { RuntimeInstance } from './runtime-record.ts';
+import { type ContainerRecreateRequest, isCompleted } from '../../../api/container-recreate-request/types.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { heldKeys } from '../../../api/core/pod-readiness.ts';
+import { crrLabel, podReadinessGate } from '../../../api/core/well-known.ts';
+import { containersOf, type PodVersion } from '../pod-record.ts';
+import type { RuntimeInstance } from '../runtime-record.ts';
+import type { Judge } from './judge.ts';
 
 /** What is to have happened to a container. */
 export type Expectation =
@@ -52,7 +53,7 @@ export interface Evidence {
 }
 
 /** Everything that is not as promised, in words. */
-export function violationsIn(evidence: Evidence): readonly string[] {
+export const violationsIn: Judge<Evidence> = (evidence) => {
   const found = [
     ...(isSandboxReplaced(evidence) ? [] : restartViolations(evidence)),
     ...podViolations(evidence),
@@ -60,7 +61,7 @@ export function violationsIn(evidence: Evidence): readonly string[] {
     ...(evidence.operationOpen ? ['its operation is still open in Temporal'] : []),
   ];
   return found.map((text) => `${evidence.subject}: ${text}`);
-}
+};
 
 /**
  * A container runtime that was killed may lose the sandbox of a pod; the kubelet then ends all of its containers and makes

@@ -1,5 +1,6 @@
 // The verdict about the end of sidecars, from what the runtime and the containers themselves say, and who is told to have
 // ended them. Pure, so that the judge can be judged.
+import type { Judge } from './judge.ts';
 
 /** What is known about one container, over all of its instances. */
 export interface EndedContainer {
@@ -37,7 +38,7 @@ export interface JobPodEvidence {
 }
 
 /** Everything that is not as promised, in words. */
-export function jobPodViolations(evidence: JobPodEvidence): readonly string[] {
+export const jobPodViolations: Judge<JobPodEvidence> = (evidence) => {
   const { phase, isJobComplete, mains, early, open } = evidence;
   const found = [
     ...(phase === 'Succeeded' ? [] : [`pod is ${phase}`]),
@@ -52,7 +53,7 @@ export function jobPodViolations(evidence: JobPodEvidence): readonly string[] {
     ...open,
   ];
   return found.map((text) => `${evidence.subject}: ${text}`);
-}
+};
 
 function sidecarViolations(
   { name, starts, terms, endedAtNs }: EndedSidecar,

@@ -1,23 +1,24 @@
 // Jobs whose pods have sidecars that never end by themselves, and whose main containers end when they are let.
 
-import type { JsonObject } from '../../api/base/json.ts';
-import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
-import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
-import { findCondition } from '../../api/core/conditions.ts';
-import type { Event } from '../../api/core/event.ts';
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
-import type { Pod } from '../../api/core/pod.ts';
-import { kubeResource } from '../../api/core/well-known.ts';
-import { terminateSidecarsId, terminationMark, terminationRequestName } from '../../api/job-sidecar-termination.ts';
-import { waitFor } from '../support/wait.ts';
-import type { Report } from './campaign.ts';
-import { ObjectRecord } from './follow.ts';
-import { inNanoseconds } from './judge.ts';
-import { type Ordeal, type OrdealStep, soon } from './ordeal.ts';
-import { containersOf } from './pod-record.ts';
-import { Room, type SharedFolder } from './room.ts';
-import { type JobPodEvidence, jobPodViolations } from './sidecar-judge.ts';
-import { patienceMs, type World } from './world.ts';
+import type { JsonObject } from '../../../api/base/json.ts';
+import { restartContainersId } from '../../../api/container-recreate-request/operation.ts';
+import { type ContainerRecreateRequest, crr } from '../../../api/container-recreate-request/types.ts';
+import { findCondition } from '../../../api/core/conditions.ts';
+import type { Event } from '../../../api/core/event.ts';
+import type { KubeObject, Resource } from '../../../api/core/meta.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { terminateSidecarsId, terminationMark, terminationRequestName } from '../../../api/job-sidecar-termination.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Report } from '../campaign.ts';
+import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep, soon } from '../chaos-subject.ts';
+import { freezes, freezesInTurns, frozenSeconds, kills } from '../fault-plan.ts';
+import type { ObjectRecord } from '../follow.ts';
+import { inNanoseconds } from '../judges/recreate-judge.ts';
+import { type JobPodEvidence, jobPodViolations } from '../judges/sidecar-judge.ts';
+import { containersOf } from '../pod-record.ts';
+import { Room, type SharedFolder } from '../room.ts';
+import { patienceMs, type World } from '../world.ts';
 
 const jobs: Resource = { group: 'batch', version: 'v1', plural: 'jobs', kind: 'Job', namespaced: true };
 
@@ -60,57 +61,45 @@ trap 'for m in $MAINS; do [ -e ended-$m ] || echo "$NAME before $m" >> early; do
 until [ -n "$told" ]; do sleep 99999 & wait; done
 i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit $CODE`;
 
+interface JobRecords {
+  readonly pods: ObjectRecord<Pod>;
+  readonly jobs: ObjectRecord<Job>;
+  readonly requests: ObjectRecord<ContainerRecreateRequest>;
+}
+
 /** Seven Jobs from creation to the verdict. */
-export class JobPods implements Ordeal {
+export class JobPods implements ChaosSubject {
   readonly #world: World;
   readonly #room: Room;
   readonly #deaths: number;
-  readonly #folders: ReadonlyMap<string, SharedFolder>;
-  readonly #pods: ObjectRecord<Pod>;
-  readonly #jobs: ObjectRecord<Job>;
-  readonly #requests: ObjectRecord<ContainerRecreateRequest>;
+  readonly #records: JobRecords;
 
-  private constructor(
-    world: World,
-    room: Room,
-    deaths: number,
-    records: {
-      readonly pods: ObjectRecord<Pod>;
-      readonly jobs: ObjectRecord<Job>;
-      readonly requests: ObjectRecord<ContainerRecreateRequest>;
-    },
-  ) {
+  private constructor(world: World, room: Room, deaths: number, records: JobRecords) {
     this.#world = world;
     this.#room = room;
     this.#deaths = deaths;
-    this.#folders = new Map(plans.map(({ name }) => [name, room.folder(name)]));
-    this.#pods = records.pods;
-    this.#jobs = records.jobs;
-    this.#requests = records.requests;
+    this.#records = records;
   }
 
   /** All Jobs, with their containers running. `deaths`: how often a process that had begun a stop may have died. */
-  static async create(world: World, deaths: number): Promise<JobPods> {
+  static async prepare(world: World, deaths: number): Promise<JobPods> {
     const room = await Room.create(world);
-    const { namespace } = room;
     const [pods, jobRecord, requests] = await Promise.all([
-      ObjectRecord.start<Pod>(world.kube, kubeResource.pods, { namespace }),
-      ObjectRecord.start<Job>(world.kube, jobs, { namespace }),
-      ObjectRecord.start<ContainerRecreateRequest>(world.kube, crr, { namespace }),
+      room.record<Pod>(kubeResource.pods),
+      room.record<Job>(jobs),
+      room.record<ContainerRecreateRequest>(crr),
     ]);
-    const ordeal = new JobPods(world, room, deaths, { pods, jobs: jobRecord, requests });
-    world.leftovers.add(ordeal);
-    await Promise.all(
-      plans.map((plan) => room.make(jobs, plan.name, { spec: jobSpec(plan, ordeal.#folder(plan.name)) })),
-    );
-    return ordeal;
+    const jobPods = new JobPods(world, room, deaths, { pods, jobs: jobRecord, requests });
+    world.leftovers.add(jobPods);
+    await Promise.all(plans.map((plan) => room.make(jobs, plan.name, { spec: jobSpec(plan, room.folder(plan.name)) })));
+    return jobPods;
   }
 
   get namespace(): string {
     return this.#room.namespace;
   }
 
-  get steps(): readonly OrdealStep[] {
+  get steps(): readonly SubjectStep[] {
     return [
       {
         name: 'main containers run',
@@ -126,33 +115,33 @@ export class JobPods implements Ordeal {
       {
         name: 'a main container has ended',
         reach: async () => {
-          for (const name of ['first', 'late', 'retried']) this.#folder(name).touch('go-main-0');
+          for (const name of ['first', 'late', 'retried']) this.#room.folder(name).touch('go-main-0');
           await soon('its end to be seen', () => this.#hasEnded('first', 'main'));
         },
       },
       {
         name: 'the stop of a sidecar is asked for',
         reach: async () => {
-          for (const name of ['second', 'ignored']) this.#folder(name).touch('go-main-0');
+          for (const name of ['second', 'ignored']) this.#room.folder(name).touch('go-main-0');
           await soon('the request', () => this.#requestOf('second') !== undefined);
         },
       },
       {
         name: 'a sidecar is ending',
         reach: async () => {
-          this.#folder('third').touch('go-main-0');
-          await soon('the sidecar to be told', () => this.#folder('third').has('term-proxy'));
+          this.#room.folder('third').touch('go-main-0');
+          await soon('the sidecar to be told', () => this.#room.folder('third').has('term-proxy'));
         },
       },
       {
         name: 'a sidecar has ended',
         reach: async () => {
-          this.#folder('fourth').touch('go-main-0');
+          this.#room.folder('fourth').touch('go-main-0');
           await soon('the end of the sidecar', () => this.#endsOf('fourth', 'proxy').length > 0);
         },
         meanwhile: async () => {
-          this.#folder('late').touch('go-other-0');
-          this.#folder('retried').touch('go-main-1');
+          this.#room.folder('late').touch('go-other-0');
+          this.#room.folder('retried').touch('go-main-1');
         },
       },
     ];
@@ -162,50 +151,46 @@ export class JobPods implements Ordeal {
     await waitFor(
       `the jobs of ${this.namespace} to complete`,
       (see) => {
-        const open = this.#jobs.now.filter((job) => !isComplete(job));
+        const open = this.#records.jobs.now.filter((job) => !isComplete(job));
         see(open.map(({ metadata, status }) => ({ name: metadata.name, status })));
-        return this.#jobs.now.length === plans.length && open.length === 0;
+        return this.#records.jobs.now.length === plans.length && open.length === 0;
       },
       { deadlineMs: patienceMs },
     );
   }
 
-  async judge(report: Report): Promise<void> {
-    let found: readonly string[] = ['not judged'];
-    // Events and the ends of operations come a moment later; what has gone wrong stays so
-    await waitFor('nothing to object to', async () => {
-      found = await this.#objections();
-      return found.length === 0;
-    }).catch(() => undefined);
-    for (const text of found) report.violation(text);
-    const pods = this.#pods.all.length;
-    if (pods !== plans.length) report.violation(`${this.namespace}: ${plans.length} jobs had ${pods} pods`);
+  async objections(): Promise<Objections> {
+    const events = await this.#room.list<KubeObject & Event>(kubeResource.events);
+    const evidence = await Promise.all(plans.map((plan) => this.#evidence(plan, events)));
+    const pods = this.#records.pods.all.length;
+    return {
+      lasting: pods === plans.length ? [] : [`${this.namespace}: ${plans.length} jobs had ${pods} pods`],
+      // Events and the ends of operations come a moment later
+      pending: evidence.flatMap(jobPodViolations),
+    };
+  }
+
+  summarise(report: Report): void {
     const terms = plans.map((plan) =>
-      plan.sidecars.map((name) => this.#folder(plan.name).lines(`term-${name}`).length),
+      plan.sidecars.map((name) => this.#room.folder(plan.name).lines(`term-${name}`).length),
     );
+    report.outcome('as it should be');
     report.figure(`${this.namespace}: ${terms.flat().length} sidecars, told to end ${terms.flat().join(', ')} times`);
   }
 
   async remove(): Promise<void> {
     for (const { name } of plans) await this.#room.drop(jobs, name);
     await this.#room.dropPods();
-    await Promise.all([this.#pods.stop(), this.#jobs.stop(), this.#requests.stop()]);
     await this.#room.remove();
     this.#world.leftovers.delete(this);
   }
 
-  async #objections(): Promise<readonly string[]> {
-    const events = await this.#room.list<KubeObject & Event>(kubeResource.events);
-    const evidence = await Promise.all(plans.map((plan) => this.#evidence(plan, events)));
-    return evidence.flatMap(jobPodViolations);
-  }
-
   async #evidence(plan: JobPlan, events: readonly Event[]): Promise<JobPodEvidence> {
     const { name, mains, sidecars, ignored = false } = plan;
-    const folder = this.#folder(name);
+    const folder = this.#room.folder(name);
     const pod = this.#podOf(name);
     const uid = pod?.metadata.uid ?? '';
-    const job = this.#jobs.now.find(({ metadata }) => metadata.name === name);
+    const job = this.#records.jobs.now.find(({ metadata }) => metadata.name === name);
     const request = this.#requestOf(name);
     const open = await this.#world.openWorkflows([terminateSidecarsId(uid), restartContainersId(uid)]);
     const waits = pod?.metadata.annotations?.[terminationMark.status];
@@ -239,19 +224,13 @@ export class JobPods implements Ordeal {
     };
   }
 
-  #folder(job: string): SharedFolder {
-    const folder = this.#folders.get(job);
-    if (!folder) throw new Error(`No job "${job}"`);
-    return folder;
-  }
-
   #podOf(job: string): Pod | undefined {
-    return this.#pods.now.find(({ metadata }) => metadata.labels?.['batch.kubernetes.io/job-name'] === job);
+    return this.#records.pods.now.find(({ metadata }) => metadata.labels?.['batch.kubernetes.io/job-name'] === job);
   }
 
   #requestOf(job: string): ContainerRecreateRequest | undefined {
     const name = terminationRequestName(this.#podOf(job)?.metadata.uid ?? '');
-    return this.#requests.now.find(({ metadata }) => metadata.name === name);
+    return this.#records.requests.now.find(({ metadata }) => metadata.name === name);
   }
 
   #hasEnded(job: string, container: string): boolean {
@@ -261,7 +240,7 @@ export class JobPods implements Ordeal {
 
   /** Of every instance that the watch has ever shown. */
   #endsOf(job: string, container: string): readonly string[] {
-    const versions = this.#pods.versionsOf(this.#podOf(job)?.metadata.name ?? '');
+    const versions = this.#records.pods.versionsOf(this.#podOf(job)?.metadata.name ?? '');
     const ids = versions.flatMap(({ object }) => containersOf(object).filter(({ name }) => name === container));
     return [...new Set(ids.map(({ id }) => id))].flatMap((id) => this.#world.runtime.exitsOf(id));
   }
@@ -306,3 +285,16 @@ function jobSpec({ mains, sidecars, ignored }: JobPlan, { volume, mount }: Share
     },
   };
 }
+
+export const jobPods: SubjectKind = {
+  name: 'sidecars',
+  about: 'the end of the sidecars of seven Jobs',
+  prepare: (world, { deaths }) => JobPods.prepare(world, deaths),
+  endures: [
+    ...kills(['daemon', 'worker', 'watcher', 'temporal', 'apiserver'], [0, 3]),
+    ...freezes({ daemon: frozenSeconds.daemon }),
+    freezesInTurns(frozenSeconds.watcher),
+  ],
+  featureGate: 'SidecarTerminator=true',
+  hurried: true,
+};

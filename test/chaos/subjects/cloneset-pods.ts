@@ -1,0 +1,241 @@
+// A CloneSet that is made for one scenario, with a recorded watch of all of its pods: what the verdict rests on.
+import type { JsonObject } from '../../../api/base/json.ts';
+import { type CloneSet, cloneSets } from '../../../api/cloneset/types.ts';
+import { isActive, type Pod } from '../../../api/core/pod.ts';
+import { rollOutId } from '../../../api/fleet/operation.ts';
+import { inPlaceAnnotation, inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
+import { type FleetMoment, type FleetWatch, isServing, watchFleet } from '../../support/fleet-watch.ts';
+import { waitFor } from '../../support/wait.ts';
+import type { Report } from '../campaign.ts';
+import type { Objections } from '../chaos-subject.ts';
+import { fewestReady, type PodNow, rollOutViolations } from '../judges/roll-out-judge.ts';
+import { Room } from '../room.ts';
+import { patienceMs, untilDone, type World } from '../world.ts';
+
+const images = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
+const name = 'web';
+
+/** Something that can be seen of the pods while they are updated. */
+export interface UpdateStep {
+  readonly name: string;
+  /** Asked of each pod that changes, and of all pods as they are then. */
+  readonly holds: (changed: Pod, all: readonly Pod[]) => boolean;
+}
+
+/** The steps of an update in place, in the order in which the first pods come to them. */
+export const updateSteps: readonly UpdateStep[] = [
+  { name: 'asked for', holds: () => true },
+  { name: 'out of service', holds: (pod) => isOutOfService(pod) && stateOf(pod) !== 'Updating' },
+  { name: 'in its grace period', holds: (pod) => pod.metadata.annotations?.[inPlaceAnnotation.grace] !== undefined },
+  { name: 'containers change', holds: (pod) => isChanged(pod) && isOutOfService(pod) },
+  { name: 'half is updated', holds: (_, all) => all.filter(isUpdated).length * 2 >= all.length },
+  { name: 'the last pods', holds: (_, all) => all.filter(isUpdated).length >= all.length - 3 },
+];
+
+/** What is promised of the pods from the moment at which all are ready. */
+export interface CloneSetPlan {
+  readonly replicas: number;
+  readonly rollingUpdate?: JsonObject;
+  /** So many pods are always ready. */
+  readonly leastReady: number;
+  /** All pods are updated in place, or none. */
+  readonly expectsUpdate: boolean;
+}
+
+/** The pods of one CloneSet from their creation to the verdict. */
+export class CloneSetPods {
+  readonly #world: World;
+  readonly #room: Room;
+  readonly #plan: CloneSetPlan;
+  readonly #surplus: string[] = [];
+  readonly #awaited = new Set<{ readonly step: UpdateStep; readonly reached: () => void }>();
+  #moments: readonly FleetMoment[] = [];
+  #watch: FleetWatch | undefined;
+  #uid = '';
+  #wanted: number;
+  /** Pods by UID, with the restarts of their containers, when all were ready. */
+  #before: ReadonlyMap<string, Readonly<Record<string, number>>> = new Map();
+
+  private constructor(world: World, room: Room, plan: CloneSetPlan) {
+    this.#world = world;
+    this.#room = room;
+    this.#plan = plan;
+    this.#wanted = plan.replicas;
+  }
+
+  /** All pods ready. They have two containers, of which the second has an annotation in its environment. */
+  static async create(world: World, plan: CloneSetPlan): Promise<CloneSetPods> {
+    const room = await Room.create(world);
+    const pods = new CloneSetPods(world, room, plan);
+    world.leftovers.add(pods);
+    pods.#watch = await watchFleet(world.kube, room.namespace, (pod) => pods.#hear(pod));
+    await room.make(cloneSets, name, bodyOf(plan));
+    await pods.settled();
+    pods.#uid = (await pods.#get()).metadata.uid;
+    pods.#before = new Map(pods.#pods().map((pod) => [pod.metadata.uid, restartsOf(pod)]));
+    pods.#watch.take();
+    return pods;
+  }
+
+  get namespace(): string {
+    return this.#room.namespace;
+  }
+
+  /** Asks for another image of the first container, and for another environment of the second. */
+  async update(): Promise<void> {
+    await this.#patch(`the update of ${this.namespace}`, {
+      spec: { template: { metadata: { annotations: { greeting: 'new' } }, spec: podSpec(images.new) } },
+    });
+  }
+
+  /** Asks for so many more pods. */
+  async grow(by: number): Promise<void> {
+    this.#wanted += by; // before, since it may be seen before we have the answer
+    await this.#patch(`${this.namespace} to grow`, { spec: { replicas: this.#wanted } });
+  }
+
+  /** Resolves as soon as the watch shows a pod at one of these steps. */
+  async reaches(...steps: readonly UpdateStep[]): Promise<void> {
+    const pods = this.#pods();
+    if (pods.some((pod) => steps.some((step) => step.holds(pod, pods)))) return;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const awaited = steps.map((step) => ({ step, reached: resolve }));
+    for (const one of awaited) this.#awaited.add(one);
+    const names = steps.map((step) => `"${step.name}"`).join(' or ');
+    const late = setTimeout(() => reject(new Error(`no pod came to the step ${names}`)), patienceMs);
+    await promise.finally(() => {
+      clearTimeout(late);
+      for (const one of awaited) this.#awaited.delete(one);
+    });
+  }
+
+  /** Waits until there are as many pods as wanted, all of them ready and updated, and the status says so. */
+  async settled(): Promise<void> {
+    await waitFor(
+      `${this.namespace} to settle`,
+      async (see) => {
+        const { status, metadata } = see(await this.#get());
+        const counts = [status?.replicas, status?.readyReplicas, status?.updatedReadyReplicas];
+        return status?.observedGeneration === metadata.generation && counts.every((count) => count === this.#wanted);
+      },
+      { deadlineMs: patienceMs },
+    );
+  }
+
+  /** By what the watch has recorded since all pods were ready, and by how the CloneSet is now. */
+  async objections(): Promise<Objections> {
+    const { leastReady, expectsUpdate } = this.#plan;
+    const now = new Map(this.#pods().map((pod): [string, PodNow] => [pod.metadata.uid, podNow(pod)]));
+    const moments = this.#recorded();
+    const evidence = { subject: this.namespace, moments, leastReady, before: this.#before, now, expectsUpdate };
+    return {
+      lasting: [...this.#surplus.map((text) => `${this.namespace}: ${text}`), ...rollOutViolations(evidence)],
+      pending: (await this.#pending()).map((text) => `${this.namespace}: ${text}`),
+    };
+  }
+
+  summarise(report: Report): void {
+    const moments = this.#recorded();
+    report.outcome('as it should be');
+    report.figure(
+      `${this.namespace}: ${moments.length} moments, never less than ${fewestReady(moments)} ready` +
+        `${this.#watch?.gaps ? `, ${this.#watch.gaps} gaps in the watch` : ''}`,
+    );
+  }
+
+  /** Deletes the CloneSet with its pods and its namespace, and waits until the pods are gone. */
+  async remove(): Promise<void> {
+    this.#watch?.stop();
+    await this.#room.drop(cloneSets, name);
+    await this.#room.dropPods();
+    await this.#room.remove();
+    this.#world.leftovers.delete(this);
+  }
+
+  /** What is still open or held. */
+  async #pending(): Promise<readonly string[]> {
+    const { status } = await this.#get();
+    const isOpen = (await this.#world.openWorkflows([rollOutId(this.#uid)])).length > 0;
+    return [
+      ...(status?.waitingFor ? [`waits for ${status.waitingFor.reason}`] : []),
+      ...(status?.conditions ?? []).map(({ type, message }) => `has condition ${type}: ${message}`),
+      ...(isOpen ? ['its roll-out is still open'] : []),
+      ...this.#pods().flatMap((pod) => (isOutOfService(pod) ? [`${pod.metadata.name} is out of service`] : [])),
+    ];
+  }
+
+  #recorded(): readonly FleetMoment[] {
+    this.#moments = [...this.#moments, ...(this.#watch?.take() ?? [])];
+    return this.#moments;
+  }
+
+  #hear(pod: Pod): void {
+    const pods = this.#pods();
+    if (pods.length > this.#wanted) {
+      this.#surplus.push(`there were ${pods.length} pods, and ${this.#wanted} wanted, at ${new Date().toISOString()}`);
+    }
+    for (const { step, reached } of this.#awaited) if (step.holds(pod, pods)) reached();
+  }
+
+  #pods(): readonly Pod[] {
+    return [...(this.#watch?.pods.values() ?? [])].filter(isActive);
+  }
+
+  async #get(): Promise<CloneSet> {
+    return await this.#world.kube.get<CloneSet>(cloneSets, { namespace: this.namespace, name });
+  }
+
+  async #patch(what: string, body: object): Promise<void> {
+    const ref = { namespace: this.namespace, name };
+    await untilDone(what, () => this.#world.kube.patch(cloneSets, ref, 'merge', body));
+  }
+}
+
+function bodyOf({ replicas, rollingUpdate }: CloneSetPlan): JsonObject {
+  const labels = { app: name };
+  return {
+    spec: {
+      replicas,
+      selector: { matchLabels: labels },
+      updateStrategy: { rollingUpdate: { podUpdatePolicy: 'InPlaceIfPossible', ...rollingUpdate } },
+      template: { metadata: { labels, annotations: { greeting: 'old' } }, spec: podSpec(images.old) },
+    },
+  };
+}
+
+function podSpec(image: string): JsonObject {
+  const command = ['sh', '-c', `trap 'exit 0' TERM; sleep 99999 & wait`];
+  const fieldRef = { fieldPath: `metadata.annotations['greeting']` };
+  return {
+    terminationGracePeriodSeconds: 1,
+    containers: [
+      { name: 'app', image, command },
+      { name: 'greeter', image: images.old, command, env: [{ name: 'GREETING', valueFrom: { fieldRef } }] },
+    ],
+  };
+}
+
+function podNow(pod: Pod): PodNow {
+  return { name: pod.metadata.name, isUpdated: isUpdated(pod), restarts: restartsOf(pod) };
+}
+
+function isOutOfService({ status }: Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === inPlaceReadinessGate && is === 'False') ?? false;
+}
+
+function stateOf({ metadata }: Pod): string | undefined {
+  return metadata.labels?.['lifecycle.apps.kruise.io/state'];
+}
+
+/** Its containers are to change. */
+function isChanged({ spec }: Pod): boolean {
+  return spec.containers.some(({ image }) => image === images.new);
+}
+
+function isUpdated(pod: Pod): boolean {
+  return isChanged(pod) && isServing(pod) && !isOutOfService(pod);
+}
+
+function restartsOf({ status }: Pod): Readonly<Record<string, number>> {
+  return Object.fromEntries((status?.containerStatuses ?? []).map(({ name, restartCount }) => [name, restartCount]));
+}

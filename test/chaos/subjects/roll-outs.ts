@@ -1,0 +1,116 @@
+// A roll-out of a CloneSet in place, and a CloneSet that grows beside it.
+import type { Report } from '../campaign.ts';
+import type { ChaosSubject, Objections, SubjectKind, SubjectStep } from '../chaos-subject.ts';
+import { cuts, freezes, kills } from '../fault-plan.ts';
+import type { Random } from '../random.ts';
+import { seconds, type World } from '../world.ts';
+import { CloneSetPods, type UpdateStep, updateSteps } from './cloneset-pods.ts';
+
+/** How large a roll-out is, and at which of its steps faults are put. */
+export interface RollOutOptions {
+  readonly random: Random;
+  readonly replicas: number;
+  readonly maxUnavailable: number;
+  readonly gracePeriodSeconds: number;
+  /** Absent: every step of an update. */
+  readonly steps?: readonly UpdateStep['name'][];
+  /** Others take their time to their steps: a roll-out that is further by then is met where it is. */
+  readonly mayBeFurther?: true;
+}
+
+export class RollOut implements ChaosSubject {
+  readonly #updated: CloneSetPods;
+  readonly #growing: CloneSetPods;
+  readonly #options: RollOutOptions;
+  #isBegun = false;
+  #grown: Promise<void> = Promise.resolve();
+
+  private constructor(updated: CloneSetPods, growing: CloneSetPods, options: RollOutOptions) {
+    this.#updated = updated;
+    this.#growing = growing;
+    this.#options = options;
+  }
+
+  /** Both CloneSets with all pods ready. */
+  static async prepare(world: World, options: RollOutOptions): Promise<RollOut> {
+    const { replicas, maxUnavailable, gracePeriodSeconds } = options;
+    const rollingUpdate = { maxUnavailable, inPlaceUpdateStrategy: { gracePeriodSeconds } };
+    const leastReady = replicas - maxUnavailable;
+    const [updated, growing] = await Promise.all([
+      CloneSetPods.create(world, { replicas, rollingUpdate, leastReady, expectsUpdate: true }),
+      CloneSetPods.create(world, { replicas: 2, leastReady: 0, expectsUpdate: false }),
+    ]);
+    return new RollOut(updated, growing, options);
+  }
+
+  get namespace(): string {
+    return this.#updated.namespace;
+  }
+
+  get steps(): readonly SubjectStep[] {
+    const { steps, mayBeFurther, random } = this.#options;
+    const further = mayBeFurther ? updateSteps.slice(-1) : [];
+    return updateSteps
+      .filter(({ name }) => steps?.includes(name) ?? true)
+      .map((step) => ({
+        name: step.name,
+        reach: async () => {
+          await this.#begin();
+          await this.#updated.reaches(step, ...further);
+          this.#grown = this.#growing.grow(random.between(1, 4));
+          this.#grown.catch(() => undefined); // it is waited for during the fault
+          await seconds(random.within(0, 0.2));
+        },
+        meanwhile: () => this.#grown,
+      }));
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all([this.#updated.settled(), this.#growing.settled()]);
+  }
+
+  async objections(): Promise<Objections> {
+    const [updated, growing] = await Promise.all([this.#updated.objections(), this.#growing.objections()]);
+    return {
+      lasting: [...updated.lasting, ...growing.lasting],
+      pending: [...updated.pending, ...growing.pending],
+    };
+  }
+
+  summarise(report: Report): void {
+    this.#updated.summarise(report);
+    this.#growing.summarise(report);
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all([this.#updated.remove(), this.#growing.remove()]);
+  }
+
+  async #begin(): Promise<void> {
+    if (this.#isBegun) return;
+    this.#isBegun = true;
+    await this.#updated.update();
+  }
+}
+
+/** Longer than a lease of the watcher, or than a permit. */
+const outages = { watcher: 15, worker: 12, daemon: 12, temporal: 12, apiserver: 12 } as const;
+
+/** Of twenty pods, a fifth is updated at once. */
+export const rollOutSize = { replicas: 20, maxUnavailable: 4, gracePeriodSeconds: 2 } as const;
+
+export const rollOuts: SubjectKind = {
+  name: 'roll-out',
+  about: 'an update of 20 pods in place, and of growing',
+  prepare: (world, { random }) => RollOut.prepare(world, { ...rollOutSize, random }),
+  prepareBeside: (world, { random }) =>
+    RollOut.prepare(world, {
+      ...{ random, replicas: 9, maxUnavailable: 2, gracePeriodSeconds: 3 },
+      ...{ mayBeFurther: true, steps: updateSteps.slice(1).map(({ name }) => name) },
+    }),
+  endures: [
+    ...kills(['watcher', 'worker', 'daemon', 'temporal', 'apiserver'], [0, 3]),
+    ...freezes(outages),
+    ...cuts(outages),
+  ],
+};

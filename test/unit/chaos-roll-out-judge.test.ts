@@ -1,0 +1,55 @@
+import { describe, expect, it } from '@jest/globals';
+import { type RollOutEvidence, rollOutViolations } from '../chaos/judges/roll-out-judge.ts';
+import type { FleetMoment } from '../support/fleet-watch.ts';
+
+function moment(ready: number): FleetMoment {
+  return { at: `${ready} ready`, event: 'MODIFIED web-a', pods: 3, ready };
+}
+
+function evidence(more: Partial<RollOutEvidence> = {}): RollOutEvidence {
+  return {
+    subject: 'shop',
+    moments: [moment(3), moment(2), moment(3)],
+    leastReady: 2,
+    before: new Map([['a', { app: 0, greeter: 1 }]]),
+    now: new Map([['a', { name: 'web-a', isUpdated: true, restarts: { app: 1, greeter: 2 } }]]),
+    expectsUpdate: true,
+    ...more,
+  };
+}
+
+const untouched = { name: 'web-a', isUpdated: false, restarts: { app: 0, greeter: 1 } };
+
+describe('the judge of roll-outs', () => {
+  it('finds nothing wrong with pods that were updated once and within the budget', () => {
+    expect(rollOutViolations(evidence())).toEqual([]);
+  });
+
+  it('objects to a moment with too few ready pods', () => {
+    expect(rollOutViolations(evidence({ moments: [moment(3), moment(1)] }))).toEqual([
+      'shop: only 1 pods were ready at 1 ready, after MODIFIED web-a',
+    ]);
+  });
+
+  it('objects to a pod that is gone', () => {
+    expect(rollOutViolations(evidence({ now: new Map() }))).toEqual(['shop: pod a is gone']);
+  });
+
+  it('objects to a container that was restarted twice', () => {
+    const now = new Map([['a', { name: 'web-a', isUpdated: true, restarts: { app: 2, greeter: 2 } }]]);
+    expect(rollOutViolations(evidence({ now }))).toEqual(['shop: web-a: app was restarted 2 times']);
+  });
+
+  it('objects to a pod that was not updated', () => {
+    expect(rollOutViolations(evidence({ now: new Map([['a', untouched]]) }))).toEqual([
+      'shop: web-a: app was restarted 0 times',
+      'shop: web-a: greeter was restarted 0 times',
+      'shop: web-a is not updated',
+    ]);
+  });
+
+  it('objects to a restart where no update was asked for', () => {
+    expect(rollOutViolations(evidence({ expectsUpdate: false, now: new Map([['a', untouched]]) }))).toEqual([]);
+    expect(rollOutViolations(evidence({ expectsUpdate: false }))).toHaveLength(2);
+  });
+});
