@@ -41,9 +41,9 @@ export interface ChosenPod {
   readonly containers?: ContainerOrder;
 }
 
-/** So many pods are in one batch at most, and so many bytes of JSON: what a line of a history can hold. */
+/** The most pods of one batch, and the most bytes of JSON, so that a batch and its verdict take 8 KB each at most. */
 export const mostInBatch = 40;
-export const batchBytes = 8 * 1024;
+export const batchBytes = 7 * 1024;
 
 /** So many batches of a roll-out are in flight at once. */
 export const mostInFlight = 25;
