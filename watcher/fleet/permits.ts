@@ -148,6 +148,7 @@ export class RollOutPermits {
           ...{ request, pods, begun: new Map(), goneAtMs: new Map(), outcomes: new Map() },
         };
         this.#batches.set(request.number, batch);
+        this.#ended.delete(request.number);
         return batch;
       },
       (held) => {
