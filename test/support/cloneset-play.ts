@@ -1,12 +1,13 @@
 import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
-import { type CloneSet, type CloneSetSpec, prefetchShare, type RollingUpdate } from '../../api/cloneset/types.ts';
+import type { CloneSet, CloneSetSpec, RollingUpdate } from '../../api/cloneset/types.ts';
 import type { KubeObject, ObjectMeta } from '../../api/core/meta.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts';
 import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
+import { prefetchShare } from '../../api/fleet/pre-download.ts';
 import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
 import {

@@ -6,8 +6,8 @@
  * now, continue without one.
  */
 import { sameJson } from '../../../api/base/json.ts';
-import { cloneSetMark } from '../../../api/cloneset/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
+import { podMark } from '../../../api/fleet/marks.ts';
 import { type ControllerRevision, revisionOfPod } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate, inPlaceReason } from '../../../api/in-place/annotations.ts';
 import { type ChosenPod, mostInBatch } from './batch.ts';
@@ -254,7 +254,7 @@ function startOf(
   const { lifecycle, graceSeconds } = strategy;
   const revision = target.metadata.name;
   if (decision.kind === 'recreate') {
-    const patch = { metadata: { labels: { [cloneSetMark.specifiedDelete]: 'true' } } };
+    const patch = { metadata: { labels: { [podMark.specifiedDelete]: 'true' } } };
     return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [{ kind: 'pod', patch }] }];
   }
   switch (beforeUpdate(pod.pod, lifecycle)) {
