@@ -1,4 +1,6 @@
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { NotLeading } from '../../kube/fence.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
 import { batchOf } from '../../workflows/plan/fleet/batch.ts';
@@ -32,6 +34,18 @@ export type TrivialStep =
   | { readonly kind: 'create'; readonly name: string }
   | { readonly kind: 'delete'; readonly name: string }
   | { readonly kind: 'restart'; readonly name: string };
+
+/** What has been written to a pod. */
+export interface TrivialWrite {
+  /** Of the fleet. */
+  readonly uid: string;
+  readonly kind: TrivialStep['kind'];
+  readonly name: string;
+  /** What the pod is to become. */
+  readonly revision: string;
+  /** How many pods of the fleet are not ready after this write. */
+  readonly unready: number;
+}
 
 /** Makes and removes pods without a permit; under one restarts pods of another revision, within the budget. */
 export function planTrivialFleet(
@@ -157,12 +171,16 @@ export class TrivialCluster {
   readonly #waiting = new Set<() => void>();
   /** Every write that was asked for, in order. */
   readonly steps: TrivialStep[] = [];
+  /** Every write that was made, in order. */
+  readonly writes: TrivialWrite[] = [];
   /** Called after the cache has shown something new about a fleet, as a reflector calls its listeners. */
   onShown: (uid: string) => void = () => undefined;
   /** False: writes stay unseen until `show` is called. */
   showsAtOnce = true;
   /** Asked before each write; throws in place of it. */
-  beforeWrite: (step: TrivialStep) => void | Promise<void> = () => undefined;
+  beforeWrite: (step: TrivialStep, uid: string) => void | Promise<void> = () => undefined;
+  /** True: a write that was decided for an earlier state of its pod is refused as a conflict. */
+  refusesStale = false;
 
   put(fleet: TrivialFleet): void {
     this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
@@ -213,18 +231,27 @@ export class TrivialCluster {
     this.#waiting.clear();
   }
 
-  /** The fleet kind that works on this cluster. */
-  fleet(): FleetKind<TrivialWorld, TrivialStep> {
+  /** The fleet kind that works on this cluster, for one leader. */
+  fleet(isLeading: () => boolean = () => true): FleetKind<TrivialWorld, TrivialStep> {
     return {
       kind: 'TrivialFleet',
       look: (uid) => this.#shown.get(uid),
       plan: planTrivialFleet,
       podOf: ({ name }) => name,
-      act: async (step, { fleet }) => {
-        await this.beforeWrite(step);
+      act: async (step, { fleet, pods: seen }) => {
+        const { uid } = fleet;
+        await this.beforeWrite(step, uid);
+        if (!isLeading()) throw new NotLeading('this watcher is not the leader');
+        if (this.refusesStale && podOf(seen, step) !== podOf(this.pods(uid), step)) {
+          throw new KubeError({ status: 409, reason: 'Conflict', message: `${step.name} has been modified` });
+        }
         this.steps.push(step);
-        this.#writePods(fleet.uid, (pods) => podsAfter(pods, step, targetOf(fleet)));
-        return this.#seen(fleet.uid);
+        const revision = targetOf(fleet);
+        const after = podsAfter(this.pods(uid), step, revision);
+        const unready = after.filter(({ readyAtMs }) => readyAtMs === undefined).length;
+        this.writes.push({ uid, kind: step.kind, name: step.name, revision, unready });
+        this.#writePods(uid, () => after);
+        return this.#seen(uid);
       },
       catchUp: (uid, signal) => this.#seen(uid)(signal),
     };
@@ -254,6 +281,10 @@ export class TrivialCluster {
   #wrote(_uid: string): void {
     if (this.showsAtOnce) this.show();
   }
+}
+
+function podOf(pods: readonly TrivialPod[], step: TrivialStep): TrivialPod | undefined {
+  return pods.find(({ name }) => name === step.name);
 }
 
 function podsAfter(pods: readonly TrivialPod[], step: TrivialStep, revision: string): readonly TrivialPod[] {
