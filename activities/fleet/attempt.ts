@@ -17,7 +17,7 @@ const sdkShare = 0.6;
  */
 export function currentAttempt(client: Client): FleetAttempt {
   const context = Context.current();
-  const { attempt, heartbeatTimeoutMs, taskToken } = context.info;
+  const { heartbeatTimeoutMs, taskToken } = context.info;
   if (heartbeatTimeoutMs === undefined) throw new Error('an activity that holds a permit needs a heartbeat timeout');
 
   let heardAtMs = Number.NEGATIVE_INFINITY;
@@ -27,7 +27,6 @@ export function currentAttempt(client: Client): FleetAttempt {
   };
 
   return {
-    attempt,
     heartbeatTimeoutMs,
     cancelled: context.cancellationSignal,
     async confirm(deadlineMs, progress): Promise<Confirmation> {

@@ -15,7 +15,7 @@ export interface ChooseBatchInput extends RolledOut {
   readonly choice: ChoiceRequest;
 }
 
-export interface CarryOutBatchInput extends RolledOut, Omit<BatchRequest, 'isResumed'> {}
+export interface CarryOutBatchInput extends RolledOut, BatchRequest {}
 
 /** Asks the planner which pods go next, and waits, heartbeating, while none may go. It changes nothing. */
 export function chooseBatchActivity(
@@ -41,8 +41,7 @@ export function carryOutBatchActivity(
     return await whileItCounts(
       dependencies,
       of,
-      (holder, life, { attempt }) =>
-        holder.carryOut(target.uid, { number, revision, batch, isResumed: attempt > 1 }, life),
+      (holder, life) => holder.carryOut(target.uid, { number, revision, batch }, life),
       { progress: (holder) => holder.progressOf(target.uid, number) },
     );
   };

@@ -25,10 +25,7 @@ export interface FleetDependencies {
   readonly attempt: () => FleetAttempt;
 }
 
-export interface FleetAttempt extends Omit<PermitLifeOptions, 'progress'> {
-  /** From 1. */
-  readonly attempt: number;
-}
+export type FleetAttempt = Omit<PermitLifeOptions, 'progress'>;
 
 /**
  * Hands something to the fleet queue for as long as Temporal confirms that this attempt counts, and answers what comes of
@@ -37,7 +34,7 @@ export interface FleetAttempt extends Omit<PermitLifeOptions, 'progress'> {
 export async function whileItCounts<Answer>(
   { queueOf, attempt }: FleetDependencies,
   { kind, target, doing }: { readonly kind: string; readonly target: ObjectRef; readonly doing: string },
-  hand: (holder: PermitHolder, life: PermitLife, attempt: FleetAttempt) => Promise<Answer>,
+  hand: (holder: PermitHolder, life: PermitLife) => Promise<Answer>,
   { progress }: { readonly progress?: (holder: PermitHolder) => PermitProgress } = {},
 ): Promise<Answer> {
   const options = attempt();
@@ -52,7 +49,7 @@ export async function whileItCounts<Answer>(
     });
     const holder = queueOf(kind);
     if (!holder) throw new Error('this watcher is not the leader');
-    return await hand(holder, life, options);
+    return await hand(holder, life);
   } catch (error) {
     const { cancelled } = options;
     // Temporal's answer to a heartbeat may be here before the SDK's own word, which alone ends an attempt as cancelled.

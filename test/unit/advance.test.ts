@@ -39,7 +39,7 @@ function attempt() {
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
     advanceActivity({
       queueOf: queue,
-      attempt: () => ({ attempt: 1, heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
+      attempt: () => ({ heartbeatTimeoutMs: 8_000, cancelled: sdk.signal, confirm: heartbeats }),
     })({ kind: 'CloneSet', target, permit });
   return {
     run,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { pino } from 'pino';
 import { KubeError } from '../../kube/failures.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import type { ChoiceRequest } from '../../watcher/fleet/permits.ts';
+import { type ChoiceRequest, RollOutPermits } from '../../watcher/fleet/permits.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { batchOf, type ChosenPod, mostInFlight } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
@@ -296,10 +296,44 @@ describe('a batch', () => {
     await expect(lost).rejects.toThrow('not confirmed');
     const next = newTerm();
     pending(next.choose(uid, ask([1]), forEver));
-    const done = next.carryOut(uid, { ...batch(1, 'pod-1', 'pod-2'), isResumed: true }, forEver);
+    const done = next.carryOut(uid, batch(1, 'pod-1', 'pod-2'), forEver);
     await pass(1_000);
     cluster.makeReady(uid, 'pod-1', Date.now() - 1);
     expect(await now(done)).toMatchObject({ pods: [{ pod: 'pod-1' }, { why: expect.stringContaining('not now') }] });
     expect(restarts(started)).toEqual(['pod-1']);
+  });
+
+  it('waits for the pod that takes the place of one that it has recreated, whichever attempt began that', async () => {
+    const permits = new RollOutPermits();
+    pending(permits.choose(ask([1]), forEver));
+    const chosen = [{ namespace: 'shop', name: 'pod-0', uid: 'pod-0', how: 'recreate' }] as const;
+    const request = { number: 1, revision: 'new', batch: batchOf('new', chosen) };
+    const { life, end } = breath();
+    pending(permits.carryOut(request, life));
+    permits.permit();
+    permits.begin('pod-0', Date.now());
+    end('reset by hand');
+    const done = permits.carryOut(request, forEver);
+    const judge = (awaited: number) => {
+      const named = { pods: new Map(), awaited, progress: { of: 5, updated: 1, ready: 1 - awaited } };
+      permits.judgeBatches(permits.permit(), { standing: { kind: 'working' }, named });
+    };
+    judge(1);
+    expect(await now(done)).toBeUndefined();
+    judge(0);
+    expect((await now(done))?.pods).toEqual([{ pod: 'pod-0', how: 'recreate' }]);
+  });
+
+  it('that ends without a verdict is noticed at once, though nothing happens in the cluster', async () => {
+    const { queue } = await fleetOfOldPods();
+    pending(queue.choose(uid, ask(), forEver));
+    const { life, end } = breath();
+    pending(queue.carryOut(uid, batch(1, 'pod-0', 'pod-1'), life));
+    await pass(100);
+    const choice = queue.choose(uid, ask([1], { told: 'BudgetSpent' }), forEver);
+    await pass(40_000);
+    end('paused by hand');
+    await pass(31_000);
+    expect(await now(choice)).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'BatchNotRunning' } });
   });
 });

@@ -121,6 +121,9 @@ describe('what a roll-out asks', () => {
     const done = hearing(first, verdict(first, allDone));
     expect(isOver(done)).toBe(false);
     expect(isOver(hearing(done, { kind: 'lost', number: 1, why: '' }))).toBe(true);
+    const carriedOut = { summary: '100 of 100 pods are updated', pods: [] };
+    const over = hearing(done, { kind: 'carriedOut', number: 1, verdict: carriedOut, atMs: nowMs });
+    expect([isOver(over), over.summary]).toEqual([true, '100 of 100']);
     const paused = hearing(first, command('pause'));
     const told = hearing(paused, verdict(paused, blocked('PausedByOperator')));
     expect(wantedChoice(told)).toMatchObject({ leave: { paused: true }, told: 'PausedByOperator' });

@@ -42,8 +42,6 @@ export interface BatchRequest {
   /** The revision of the leave under which it was chosen. */
   readonly revision: string;
   readonly batch: PodBatch;
-  /** Another watcher may have begun it, so that pods that are gone may have been recreated. */
-  readonly isResumed?: boolean;
 }
 
 /** What people see of a batch or a choice that is pending. */
@@ -302,11 +300,10 @@ export class RollOutPermits {
     for (const [uid, { name, how }] of held.pods) {
       if (held.outcomes.has(uid) || !judged.has(uid)) continue;
       const pod = pods.get(uid);
-      const hasBegun = held.begun.has(uid);
       switch (pod?.state) {
         case undefined: {
-          const isOurs = how === 'recreate' && (hasBegun || held.request.isResumed === true);
-          if (!isOurs) settle(held, uid, { why: 'it is gone' });
+          // Whoever has deleted it, and whichever attempt: another pod takes its place.
+          if (how !== 'recreate') settle(held, uid, { why: 'it is gone' });
           else {
             const sinceMs = held.goneAtMs.get(uid) ?? performance.now();
             held.goneAtMs.set(uid, sinceMs);

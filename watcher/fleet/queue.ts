@@ -227,7 +227,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     // an operator or a change of the object has caused it: what has failed is tried again at once
     if (isNews) this.#forgive(uid);
     this.add(uid, 'permit');
-    return await answer;
+    try {
+      return await answer;
+    } catch (error) {
+      // What ends without an answer may be what the question waits for.
+      this.add(uid, 'permit');
+      throw error;
+    }
   }
 
   /** Ends all permits and takes nothing new; resolves when no pass runs. */

@@ -256,7 +256,8 @@ function carriedOut(
   const failed = first === undefined ? '' : `; not ${first.pod}${others}: ${first.why}`;
   const pods = verdict.pods.length - not.length;
   const line = `batch ${number}: ${pods} pods in ${seconds} s${failed}; ${verdict.summary}`;
-  return { ...withoutBatch(progress, number, line), summary: verdict.summary || progress.summary };
+  const summary = progress.end === 'done' ? progress.summary : verdict.summary || progress.summary;
+  return { ...withoutBatch(progress, number, line), summary };
 }
 
 function withoutBatch(progress: RollOutProgress, number: number, line: string): RollOutProgress {
