@@ -197,14 +197,17 @@ export async function startPlayedOperations({
   settings = [],
   answers = {},
   hasClusterWorker = true,
+  hasLogger = false,
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
   /** False: the test starts the workers of queue `cluster` itself. */
   readonly hasClusterWorker?: boolean;
+  /** True: the roles that run in this process have installed the logger of Temporal's SDK. */
+  readonly hasLogger?: boolean;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
-  installTemporalLogger(log);
+  if (!hasLogger) installTemporalLogger(log);
   const temporal = await startTemporal(settings);
   const { address } = temporal;
   const connection = await connectWorkersToTemporal(address);

@@ -122,10 +122,10 @@ export interface SteerableOperations {
   stop(): Promise<void>;
 }
 
-/** Starts Temporal, and workers for these operations. */
+/** Starts Temporal, and workers for these operations, in a process where roles of Windlass run. */
 export async function startSteerableOperations(): Promise<SteerableOperations> {
   const behaviours = newBehaviours();
-  const played = await startPlayedOperations({ answers: behaviours.answers });
+  const played = await startPlayedOperations({ answers: behaviours.answers, hasLogger: true });
 
   return {
     played,
