@@ -24,7 +24,9 @@ import { type Treatment, treatmentOf } from './treatments.ts';
  * A result of every activity with which an operation runs briefly and without incidents, for operations that run
  * without a cluster.
  */
-type Answers = { readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>> };
+export type Answers = {
+  readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>>;
+};
 
 interface Call<Name extends ActivityName> {
   readonly input: Parameters<Activities[Name]>[0];
@@ -169,6 +171,8 @@ export interface SeenCall {
 
 /** Operations on a Temporal server of their own, whose activities are simulated. */
 export interface PlayedOperations {
+  /** Of the Temporal server. */
+  readonly address: string;
   readonly client: Client;
   readonly calls: readonly SeenCall[];
   /** Starts the operation of this type on the object with this UID, with a signal if one is given. */
@@ -193,14 +197,17 @@ export async function startPlayedOperations({
   settings = [],
   answers = {},
   hasClusterWorker = true,
+  hasLogger = false,
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
   /** False: the test starts the workers of queue `cluster` itself. */
   readonly hasClusterWorker?: boolean;
+  /** True: the roles that run in this process have installed the logger of Temporal's SDK. */
+  readonly hasLogger?: boolean;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
-  installTemporalLogger(log);
+  if (!hasLogger) installTemporalLogger(log);
   const temporal = await startTemporal(settings);
   const { address } = temporal;
   const connection = await connectWorkersToTemporal(address);
@@ -275,6 +282,7 @@ export async function startPlayedOperations({
   const running = workers.map((worker) => worker.run());
 
   return {
+    address,
     client,
     calls,
     async begin(type, uid, signal = { name: changedSignal, payload: null }) {
