@@ -1,12 +1,13 @@
 // The input of the CloneSet planner, read from the API server with the user's rights.
 
 import { isJsonList, isJsonObject, objectOr } from '../api/base/json.ts';
-import { type CloneSet, cloneSetMark, prefetchShare } from '../api/cloneset/types.ts';
+import { type CloneSet, cloneSetMark } from '../api/cloneset/types.ts';
 import { formatSelector } from '../api/core/label-selector.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
 import type { Pod } from '../api/core/pod.ts';
 import { kubeResource } from '../api/core/well-known.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
+import { prefetchShare } from '../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { ordersOf, type RollOutOrders } from '../api/fleet/roll-out-orders.ts';
 import { type NodeImage, nodeImages } from '../api/node-image/types.ts';

@@ -1,4 +1,4 @@
-import type { PermitHolder } from '../activities/fleet/advance.ts';
+import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
 import type { Cache, IndexFunction } from '../kube/cache.ts';
 import type { KubeWriter } from '../kube/fence.ts';

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { PermitHolder } from '../activities/fleet/advance.ts';
+import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../api/core/meta.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../kube/cache.ts';
 import type { KubeClient } from '../kube/client.ts';

@@ -3,7 +3,8 @@ import type { Client } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import { advanceActivity } from '../activities/fleet/advance.ts';
 import { currentAttempt } from '../activities/fleet/attempt.ts';
-import type { FleetActivities } from '../activities/fleet/contract.ts';
+import { carryOutBatchActivity, chooseBatchActivity } from '../activities/fleet/batches.ts';
+import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
 import { recordOrdersActivity } from '../activities/fleet/orders.ts';
 import type { Resource } from '../api/core/meta.ts';
 import { queues } from '../api/engine/operations.ts';
@@ -82,8 +83,10 @@ async function createFleetWorker(
   { permitHolder, kube, seen }: FleetWork,
   { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
 ): Promise<Worker> {
+  const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
   const activities: FleetActivities = {
-    'fleet.v1.advance': advanceActivity({ queueOf: permitHolder, attempt: () => currentAttempt(client) }),
+    'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
+    'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
     'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf }),
   };
   return await Worker.create({
@@ -91,7 +94,7 @@ async function createFleetWorker(
     namespace: config.namespace,
     taskQueue: queues.fleet,
     dataConverter: dataConverterFor({ log, metrics }),
-    activities: { ...activities, ...underEarlierNames(activities) },
+    activities: { ...activities, ...earlierActivities(activities, advanceActivity(fleets)) },
     interceptors: { activity: [observeActivities({ log, metrics })] },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // one for each roll-out that is under way, and each waits for hours
@@ -105,7 +108,11 @@ async function createFleetWorker(
   });
 }
 
-/** The names that workers of release 0.1.0-9d19c6e ask for, whose operations may still be under way. */
-function underEarlierNames(activities: FleetActivities) {
-  return { advance: activities['fleet.v1.advance'], recordOrders: activities['fleet.v1.recordOrders'] };
+/** What operations of release 0.1.0 call that are still under way, some of it by the names of 0.1.0-9d19c6e. */
+function earlierActivities(
+  { 'fleet.v1.recordOrders': recordOrders }: FleetActivities,
+  advance: EarlierFleetActivities['fleet.v1.advance'],
+) {
+  const earlier: EarlierFleetActivities = { 'fleet.v1.advance': advance };
+  return { ...earlier, advance, recordOrders };
 }

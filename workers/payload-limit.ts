@@ -7,7 +7,7 @@ import {
   type SerializationContext,
 } from '@temporalio/common';
 import { unreadablePayload } from '../api/engine/unreadable-payload.ts';
-import { payloadBytes } from '../workflows/plan/text-size.ts';
+import { batchPayloadBytes, payloadBytes } from '../workflows/plan/text-size.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -37,9 +37,10 @@ export function payloadLimit({ log, metrics }: PayloadObserver = {}): PayloadCod
   const told = new Set<string>();
   return {
     async encode(payloads, context) {
+      const limitBytes = limitFor(context);
       for (const { data } of payloads) {
         const bytes = data?.length ?? 0;
-        if (bytes > payloadLimitBytes) observe(bytes, context);
+        if (bytes > limitBytes) observe(bytes, context);
       }
       return payloads;
     },
@@ -61,7 +62,7 @@ export function payloadLimit({ log, metrics }: PayloadObserver = {}): PayloadCod
     const sender = `${operation} ${context?.type ?? ''}`;
     if (told.has(sender)) return;
     told.add(sender);
-    log?.warn({ operation, payload: owner(context), bytes, limitBytes: payloadLimitBytes }, 'A payload is too large');
+    log?.warn({ operation, payload: owner(context), bytes, limitBytes: limitFor(context) }, 'A payload is too large');
   }
 }
 
@@ -100,6 +101,11 @@ function isReadable(payload: Payload): boolean {
 function markOf({ metadata }: Payload): Payload {
   const encoding = Buffer.from(metadata?.encoding ?? []).toString('utf8');
   return defaultPayloadConverter.toPayload(unreadablePayload(encoding.slice(0, 64)));
+}
+
+/** Beyond how many bytes a payload is counted and logged. */
+function limitFor(context: SerializationContext | undefined): number {
+  return operationOf(context) === 'roll-out' ? batchPayloadBytes : payloadLimitBytes;
 }
 
 /** The prefix of a workflow ID before the UID: `pull-images`. */

@@ -5,23 +5,24 @@ import { type CommandName, rollOutCommandNames } from '../api/engine/operations.
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
-import type { Permit } from './plan/fleet/permit.ts';
+import { batchText } from './plan/fleet/batch.ts';
 import {
-  type Batch,
   begun,
+  choiceText,
   detailsOf,
   heard,
-  isOver,
-  permitText,
+  type InFlight,
+  isEnding,
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
   refusalOf,
   unrecordedOrders,
-  wantedPermit,
+  type WantedChoice,
+  wantedChoice,
 } from './plan/fleet/roll-out.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
-import { shortened } from './plan/text-size.ts';
+import { fitting, shortened, summaryBytes } from './plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -29,25 +30,27 @@ import { type Inbox, newInbox } from './shared/inbox.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
-import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
+import { podBatch } from './shared/results.ts';
+import { type Fields, listOf, number, object, text } from './shared/shape.ts';
 
 /** What a run leaves to the next one; what it knows of the object and its orders comes with the operation. */
-export interface RollOutHandOver extends Pick<RollOutProgress, 'batch' | 'log'> {
+export interface RollOutHandOver extends Pick<RollOutProgress, 'next' | 'inFlight' | 'log'> {
   readonly operator: OperatorHandOver;
-  /** Permits that came to nothing in a row: each pause after one is longer than the one before. */
+  /** Questions that came to nothing in a row: each pause after one is longer than the one before. */
   readonly refusals: number;
 }
 
 const rollOutHandOver: Fields<RollOutHandOver> = {
   operator: operatorHandOver,
-  batch: object<Batch>({ number, milestone: number, startedAtMs: number, arrived: optional(number) }),
+  next: number,
+  inFlight: listOf(object<InFlight>({ number, revision: text, batch: podBatch, startedAtMs: number })),
   log: listOf(text),
   refusals: number,
 };
 
 /**
- * Rolls out what one fleet object asks for, for as long as there is something to roll out. It gives the leading watcher
- * permits to disrupt pods, takes in its verdicts, and obeys operators. Answers how far it has come.
+ * Rolls out what one fleet object asks for, for as long as there is something to roll out. It asks the leading watcher
+ * which pods go next, has it carry these out, and obeys operators. Answers how far it has come.
  */
 export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<string> {
   const before = handedOver(handOver, rollOutHandOver);
@@ -75,26 +78,32 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
     },
   );
   const { operator } = run;
-  let progress = begun(operation.facts, Date.now(), before);
+  let progress = begun(operation.facts, { ...before, namespace: operation.target.namespace ?? '' });
 
   return await run.carryOut(async () => {
-    const advance = advancer(operation, inbox, before.refusals);
+    const choose = chooser(operation, inbox, before.refusals);
+    const carryOut = carrier(operation, inbox);
     const record = recorder(operation, inbox, operator);
     const display = newDisplay();
+    const grace = newGrace(inbox);
     for (;;) {
       // nothing is begun on events that have not been read: one may be a command
       if (inbox.isEmpty()) {
         const unrecorded = unrecordedOrders(progress);
+        const isLast = isEnding(progress) || (isCancelled && !unrecorded);
+        const isHandOver = !isLast && operator.isHandOverDue() && !unrecorded;
         record(unrecorded);
-        advance.to(wantedPermit(progress), progress);
+        // a pod that is promised to a batch is not chosen again, so the batches come first
+        carryOut(progress.inFlight);
+        choose.to(isHandOver ? undefined : wantedChoice(progress), progress);
         display(displayed(progress));
-        const isLast = isOver(progress) || (isCancelled && !unrecorded);
-        if (isLast || (operator.isHandOverDue() && !unrecorded)) {
+        const mayEnd = grace.isOver(isLast || isHandOver, progress);
+        if ((isLast || isHandOver) && mayEnd) {
           // a run that has ended receives nothing: what comes until then is read first
           await run.announced();
           if (inbox.isEmpty() && operator.unidentified() === 0) {
             if (isLast) return progress.summary || phaseOf(progress);
-            await goOn(operation, progress, { operator: operator.handOver(), refusals: advance.refusals() });
+            await goOn(operation, progress, { operator: operator.handOver(), refusals: choose.refusals() });
           }
         }
       }
@@ -112,12 +121,60 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
   }
 }
 
-/** Sees that this permit is handed in, and no other. What comes of it is an event. */
-function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, refusalsBefore = 0) {
+/** Waits for the batches in flight before the run ends, and not for ever: a pod of one may never be ready. */
+function newGrace(inbox: Inbox<RollOutNews>) {
+  let waiting: { readonly scope: CancellationScope; isOver: boolean } | undefined;
+
+  return { isOver };
+
+  function isOver(isEnd: boolean, { inFlight, end }: RollOutProgress): boolean {
+    if (!isEnd || inFlight.length === 0) {
+      waiting?.scope.cancel();
+      waiting = undefined;
+      return isEnd;
+    }
+    if (end === 'withdrawn') return true;
+    if (waiting) return waiting.isOver;
+    const begun = { scope: new CancellationScope(), isOver: false };
+    waiting = begun;
+    void begun.scope
+      .run(() => sleep(batchGraceMs, { summary: 'wait for the batches in flight' }))
+      .then(
+        () => {
+          begun.isOver = true;
+          inbox.put({ kind: 'graceOver' });
+        },
+        () => undefined,
+      );
+    return false;
+  }
+}
+
+/** Sees that each batch in flight is carried out, once. What comes of it is an event. */
+function carrier({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) {
+  const begun = new Set<number>();
+
+  return (inFlight: readonly InFlight[]): void => {
+    for (const { number, revision, batch } of inFlight) {
+      if (begun.has(number)) continue;
+      begun.add(number);
+      const options = { summary: batchText(batch) };
+      void fleet['fleet.v1.carryOutBatch']
+        .executeWithOptions(options, [{ kind, target, number, revision, batch }])
+        .then(
+          (verdict) => inbox.put({ kind: 'carriedOut', number, verdict, atMs: Date.now() }),
+          (error: unknown) => inbox.put({ kind: 'lost', number, why: messageOf(reasonOf(error)) }),
+        );
+    }
+  };
+}
+
+/** Sees that this is asked, and nothing else. What comes of it is an event. */
+function chooser({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, refusalsBefore = 0) {
   let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
   let refusals = refusalsBefore;
 
-  /** No verdict has come, and none will: it is asked for again after a pause. */
+  /** No answer has come, and none will: it is asked again after a pause. */
   function park(why: StepFailure): void {
     inbox.put({ kind: 'parked', waitingFor: refusalWaitOf(why) });
     const reason = why.kind === 'refused' ? why.reason : 'Invalid';
@@ -128,7 +185,7 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
 
   return { to, refusals: () => refusals };
 
-  function to(wanted: Permit | undefined, progress: RollOutProgress): void {
+  function to(wanted: WantedChoice | undefined, progress: RollOutProgress): void {
     const key = wanted ? JSON.stringify([wanted, progress.round]) : '';
     if (key === (current?.key ?? '')) return;
     current?.scope.cancel();
@@ -139,13 +196,16 @@ function advancer({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
 
     const scope = new CancellationScope();
     current = { key, scope };
-    const of = { permit: wanted, generation: progress.facts.generation };
+    const { leave, told } = wanted;
+    const of = { leave, generation: progress.facts.generation };
+    const after = progress.inFlight.map(({ number }) => number);
     const options = {
-      summary: shortened(permitText(progress, wanted), mostSummaryBytes),
-      heartbeatTimeout: wanted.told === undefined ? permitLife.working : permitLife.waiting,
+      summary: shortened(choiceText(progress, leave), summaryBytes),
+      heartbeatTimeout: told === undefined ? permitLife.working : permitLife.waiting,
     };
+    const choice = { ...leave, after, ...(told !== undefined && { told }) };
     void scope
-      .run(() => fleet['fleet.v1.advance'].executeWithOptions(options, [{ kind, target, permit: wanted }]))
+      .run(() => fleet['fleet.v1.chooseBatch'].executeWithOptions(options, [{ kind, target, choice }]))
       .then(
         (verdict) => {
           refusals = 0;
@@ -194,7 +254,7 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
     try {
       const summary = `write the orders of operators into ${target.name}`;
       const answer = await fleetWrites['fleet.v1.recordOrders'].executeWithOptions(
-        { summary: shortened(summary, mostSummaryBytes) },
+        { summary: shortened(summary, summaryBytes) },
         [{ kind, target, orders }],
       );
       const newer = readOrders(answer?.newer);
@@ -220,9 +280,13 @@ type WriteOutcome =
 /** What a roll-out waits for when a step of it was refused. */
 function refusalWaitOf(why: StepFailure): WaitingFor {
   const reason = why.kind === 'refused' ? refusalWait(why.reason) : 'Parked';
-  const message = why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
+  const message = messageOf(why);
   const unblock = `It is retried automatically, or at once after the signal retry; ${message}`;
   return { reason, blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
+}
+
+function messageOf(why: StepFailure): string {
+  return why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
 }
 
 /** What the roll-out does now, and all there is to say about it. */
@@ -240,17 +304,22 @@ async function announceCommand(
   await kube.announceRollOutCommand.executeWithOptions(options, [{ kind, target, ...event, ...more }]);
 }
 
-/** The next run begins with what this one knows; a permit that is handed in is taken back and given anew. */
+/** The next run begins with what this one knows, and waits for the batches in flight before it asks which pods go next. */
 async function goOn(
   operation: RollOutOperation,
-  { facts, orders, batch, log }: RollOutProgress,
+  { facts, orders, next, inFlight, log }: RollOutProgress,
   rest: Pick<RollOutHandOver, 'operator' | 'refusals'>,
 ): Promise<never> {
   const known = { ...operation, facts: { ...facts, ...(orders && { orders }) } };
-  return await handOverTo<typeof rollOut>([known, { ...rest, batch, log: log.slice(-3) }]);
+  const carried = fitting(inFlight, mostCarriedBytes);
+  return await handOverTo<typeof rollOut>([known, { ...rest, next, inFlight: carried, log: log.slice(-3) }]);
 }
+
+/** Of batches that do not fit the pods are chosen again, unless they have been updated by then. */
+const mostCarriedBytes = 32 * 1024;
+
+/** How long a run that ends waits for the batches in flight. */
+const batchGraceMs = 60_000;
 
 /** How long it waits for the signal that says what the object asks for, before it asks again. */
 const factsMs = 2_000;
-
-const mostSummaryBytes = 180;

@@ -8,9 +8,14 @@ export class TakenBack extends Error {
   override readonly name = 'TakenBack';
 }
 
+/** What lasts longer costs Temporal fewer heartbeats. */
+const longMs = 60_000;
+
 export interface PermitLifeOptions {
-  /** Sends a heartbeat; resolves with Temporal's answer, rejects when there was none. */
-  readonly confirm: (deadlineMs: number) => Promise<Confirmation>;
+  /** Sends a heartbeat with these details; resolves with Temporal's answer, rejects when there was none. */
+  readonly confirm: (deadlineMs: number, details?: unknown) => Promise<Confirmation>;
+  /** What people see of it meanwhile. Absent: nothing. */
+  readonly progress?: () => unknown;
   /** The activity's heartbeat timeout: after this long without a heartbeat Temporal gives it to another worker. */
   readonly heartbeatTimeoutMs: number;
   /** Aborts when the SDK hears of a cancellation, or this worker shuts down. */
@@ -28,6 +33,7 @@ export class ConfirmedLife implements PermitLife {
   readonly #onCancelled = () => this.#end.abort(this.#options.cancelled.reason);
   #timer: NodeJS.Timeout | undefined;
   #untilMs = 0;
+  readonly #begunAtMs = performance.now();
 
   private constructor(options: PermitLifeOptions) {
     this.#options = options;
@@ -67,12 +73,18 @@ export class ConfirmedLife implements PermitLife {
   }
 
   async #confirm(): Promise<void> {
-    const { confirm, heartbeatTimeoutMs } = this.#options;
+    const { confirm, heartbeatTimeoutMs, progress } = this.#options;
     const sentAtMs = performance.now();
-    const answer = await confirm(heartbeatTimeoutMs / 3);
+    const answer = await confirm(heartbeatTimeoutMs / 3, progress?.());
     if (answer === 'counts' && this.isAlive()) this.#untilMs = sentAtMs + heartbeatTimeoutMs;
     if (answer === 'cancelled') this.#end.abort(new TakenBack('the permit was revoked'));
     if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
+  }
+
+  /** Four beats in each timeout at first, so that a lost one costs nothing; two once it has lasted. */
+  #beatMs(): number {
+    const isLong = performance.now() - this.#begunAtMs > longMs;
+    return this.#options.heartbeatTimeoutMs / (isLong ? 2 : 4);
   }
 
   #confirmLater(): void {
@@ -83,6 +95,6 @@ export class ConfirmedLife implements PermitLife {
         .then(() => {
           if (this.isAlive()) this.#confirmLater();
         });
-    }, this.#options.heartbeatTimeoutMs / 4);
+    }, this.#beatMs());
   }
 }

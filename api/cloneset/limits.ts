@@ -9,6 +9,7 @@ import { isAbsent, type Json, type JsonObject, listOr, objectOr } from '../base/
 import { jsonBytes } from '../base/json-bytes.ts';
 import type { FieldError } from '../core/field-error.ts';
 import { depthOf, type Measure, overLimit } from '../core/limits.ts';
+import { mostTerms } from '../fleet/update-order.ts';
 import { type CloneSetVersion, cloneSetVersion } from './types.ts';
 
 /** Bytes of JSON of the template, and of all PVC templates together: almost the maximum size of an object in etcd. */
@@ -25,9 +26,6 @@ export const mostPodsToDelete = 10_000;
 
 /** Characters of a name in podsToDelete: the maximum length of a pod name. */
 export const longestPodToDelete = 253;
-
-/** Terms of each list that defines the update order. Each pod is compared with each of them. */
-export const mostTerms = 256;
 
 /** Bytes of JSON of a selector, of all priorities, and of all scatter terms. */
 export const mostSelectorBytes = 256 * 1024;

@@ -11,13 +11,13 @@
 // A keyed queue of the leading watcher reconciles CloneSets (see watcher/fleet). The roll-out workflow writes no field of
 // a CloneSet: it submits permits to disrupt pods to that queue.
 
-import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
 import type { JsonObject } from '../base/json.ts';
 import type { EventText } from '../core/event.ts';
 import type { LabelSelector } from '../core/label-selector.ts';
 import type { KubeObject, ObjectMeta, Resource } from '../core/meta.ts';
 import type { PodTemplate } from '../core/pod-template.ts';
-import { group, windlassAnnotation } from '../core/well-known.ts';
+import { group } from '../core/well-known.ts';
+import { preDownloadDefault } from '../fleet/pre-download.ts';
 import type { Parsed } from '../schema/static.ts';
 import type { specSchema, statusSchema } from './schema.ts';
 
@@ -74,19 +74,10 @@ export function cloneSetVersion(object: JsonObject): CloneSetVersion | undefined
 export const cloneSetMark = {
   /** Label of pods and PVCs: links a pod to its PVCs. */
   instanceId: 'apps.kruise.io/cloneset-instance-id',
-  /** Label of a pod: it is to be deleted within the budget of the CloneSet. Any value counts, even `false`. */
-  specifiedDelete: 'apps.kruise.io/specified-delete',
   /** Annotation of a pod: an integer; pods with a lower one are removed first when the CloneSet is scaled down. */
   deletionCost: 'controller.kubernetes.io/pod-deletion-cost',
   /** Label of a CloneSet in v1alpha1, `true`: what `excludePreparingDelete` is in v1beta1. No meaning in v1beta1. */
   excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
-} as const;
-
-/** Labels of a ControllerRevision, value `true`: decisions about pre-downloading its images (CS-101). */
-export const preDownloadMark = {
-  /** The spelling with two `pre` is OpenKruise's, in all versions. */
-  created: 'apps.kruise.io/pre-predownload-created',
-  ignored: 'apps.kruise.io/image-predownload-ignored',
 } as const;
 
 /** Annotations of a CloneSet in v1alpha1, integers: fields of `inPlaceUpdateStrategy` in v1beta1. */
@@ -95,21 +86,6 @@ export const preDownloadAnnotation = {
   imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
   imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
 } as const;
-
-/**
- * On how many nodes, or on which percentage of them, new images must be before a roll-out begins. Undefined: it does
- * not wait.
- */
-export function prefetchShare({ metadata }: Pick<CloneSet, 'metadata'>): IntOrPercent | undefined {
-  const text = metadata.annotations?.[windlassAnnotation.prefetch];
-  return text === undefined ? undefined : parsePrefetchShare(text);
-}
-
-/** Parses `3` or `80%`; undefined for other texts and negative values. */
-export function parsePrefetchShare(text: string): IntOrPercent | undefined {
-  const share = parseInt32(text) ?? (parsePercent(text) && text);
-  return share === undefined || isNegative(share) ? undefined : share;
-}
 
 /**
  * The meaning of absent fields. Admission writes these values into objects; code that reads an object without them uses
@@ -124,8 +100,7 @@ export const cloneSetDefault = {
   partition: 0,
   maxUnavailable: '20%',
   maxSurge: 0,
-  imagePreDownloadParallelism: 1,
-  imagePreDownloadTimeoutSeconds: 300,
+  ...preDownloadDefault,
 } as const;
 
 /** This `progressDeadlineSeconds` means that there is no deadline, like an absent one. */

@@ -27,13 +27,13 @@ import { labelMatcher } from '../core/label-selector.ts';
 import { subdomainProblem } from '../core/label-syntax.ts';
 import type { Pod } from '../core/pod.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
+import { parsePrefetchShare } from '../fleet/pre-download.ts';
 import { cloneSetLimitProblems } from './limits.ts';
 import {
   type CloneSetVersion,
   cloneSetDefault,
   cloneSetVersion,
   noProgressDeadline,
-  parsePrefetchShare,
   podUpdatePolicies,
 } from './types.ts';
 

@@ -1,7 +1,7 @@
 // Names, conditions and keys that PodProbeMarkers must not write.
 
-import { cloneSetMark } from '../cloneset/types.ts';
 import { podReadinessGate } from '../core/well-known.ts';
+import { podMark } from '../fleet/marks.ts';
 import { serverlessAnnotation } from './types.ts';
 
 /** Names that a probe must not have, because they are names of conditions (PPM §2.1). */
@@ -41,7 +41,7 @@ const reservedMarks: readonly string[] = Object.values(serverlessAnnotation);
 const sidecarRecords = 'kruise.io/sidecarset-';
 
 /** Keys in these domains that users may set on running pods. */
-const marksOfUsers: readonly string[] = [cloneSetMark.specifiedDelete];
+const marksOfUsers: readonly string[] = [podMark.specifiedDelete];
 
 /** Whether a marker may write this label or annotation: all except Windlass's records. */
 export function mayWriteMark(key: string): boolean {

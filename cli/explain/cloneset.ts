@@ -22,6 +22,7 @@ import { cloneSetWorkloads, planCloneSet } from '../../workflows/plan/cloneset/p
 import { type PodPreview, previewUpdate } from '../../workflows/plan/cloneset/preview.ts';
 import { allWaits, type CloneSetSituation } from '../../workflows/plan/cloneset/waits.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
+import { podsOf } from '../../workflows/plan/fleet/batch.ts';
 import type { FleetPod } from '../../workflows/plan/fleet/pods.ts';
 import { ordersFor } from '../../workflows/plan/fleet/roll-out-orders.ts';
 import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
@@ -217,10 +218,11 @@ function pathText({ path }: PodPreview): string {
 
 /** Which pods the roll-out disrupts next, once it has a permit. */
 function nextNotes(input: CloneSetInput): readonly string[] {
-  const batch = cloneSetWorkloads.chooseBatch(input);
-  if (batch.kind !== 'pods') return [];
-  const names = batch.pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
-  const more = batch.pods.length - names.length;
+  const choice = cloneSetWorkloads.chooseBatch(input);
+  if (choice.kind !== 'pods') return [];
+  const pods = podsOf(choice.batch);
+  const names = pods.slice(0, mostNamed).map(({ name, how }) => `${name} (${howTexts[how]})`);
+  const more = pods.length - names.length;
   return [`next to be updated: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
 }
 

@@ -50,8 +50,12 @@ export function startProbes({ kube, cache, nodeName, runtime, ipOf, registry, lo
     log,
     async write(status, signal) {
       const report = async (results: NodePodProbeStatus) => {
-        const body = { metadata: { uid: prober.listUid }, status: results };
-        await kube.patch(nodePodProbe, { name: nodeName }, 'merge', body, { subresource: 'status', signal });
+        // For the status of a custom resource the API server ignores a UID in a merge patch; the node may have a namesake.
+        const patch = [
+          { op: 'test', path: '/metadata/uid', value: prober.listUid },
+          { op: 'add', path: '/status', value: results },
+        ];
+        await kube.patch(nodePodProbe, { name: nodeName }, 'json', patch, { subresource: 'status', signal });
       };
       try {
         await report(withinMessageRoom(status));

@@ -13,6 +13,7 @@ import type { TestPlatform } from '../support/platform.ts';
 import { waitFor } from '../support/wait.ts';
 import { container, Fleet, type FleetOptions, images, restartsOf, startedAt } from './fleet.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { judgeHistory } from './roll-out-judge.ts';
 
 let local: LocalCluster;
 let cluster: Cluster;
@@ -311,10 +312,12 @@ describeAlone('an update of twenty pods', () => {
   /** Updates all pods during a disturbance; checked at every event of the watch. */
   async function updateDuring(disturb: (image: string) => Promise<void>): Promise<void> {
     const image = restarts % 2 === 0 ? images.new : images.old;
+    const sinceMs = Date.now();
     await fleet.update(image);
     await waitFor('a few pods', () => fleet.ofImage(image).length >= 4);
     await disturb(image);
     await fleet.untilUpdated(20);
+    await judgeHistory(local, fleet, sinceMs);
     restarts++;
     fleet.neverFewerReady(16);
     expect([...fleet.pods().values()].map((pod) => restartsOf(pod, 'app'))).toEqual(Array(20).fill(restarts));

@@ -83,6 +83,9 @@ export interface AuditEntry {
   readonly userAgent?: string;
   readonly verb: string;
   readonly requestURI: string;
+  readonly responseStatus?: { readonly code?: number };
+  /** RFC 3339. */
+  readonly requestReceivedTimestamp?: string;
 }
 
 /** The instance that WINDLASS_INSTANCE names, which has to be up. */

@@ -45,7 +45,8 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   lookAtPullJob: { operation: 'pullOnNodes' },
   steerPullJob: { operation: 'pullOnNodes', command: 'abort' },
   announceSteering: { operation: 'pullOnNodes', command: 'abort', isHarmless: true },
-  'fleet.v1.advance': { operation: 'rollOut' },
+  'fleet.v1.chooseBatch': { operation: 'rollOut' },
+  'fleet.v1.carryOutBatch': { operation: 'rollOut', isHarmless: true },
   'fleet.v1.recordOrders': { operation: 'rollOut', command: 'skip' },
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
 };

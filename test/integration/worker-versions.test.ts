@@ -126,11 +126,11 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         return { decision: { kind: 'wait', waitingFor }, status: {} };
       },
       endSidecars: ({ workflowId }) => void ended.add(workflowId),
-      'fleet.v1.advance': async (call) => {
+      'fleet.v1.chooseBatch': async (call) => {
         const context = Context.current();
         const beats = setInterval(() => context.heartbeat(), 500);
         await Promise.race([gateOf(call.workflowId).opened, context.cancelled]).finally(() => clearInterval(beats));
-        return await uneventful['fleet.v1.advance'](call);
+        return await uneventful['fleet.v1.chooseBatch'](call);
       },
     },
   });
@@ -223,7 +223,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
     const { raw } = await client.workflow.getHandle(workflowId).describe();
     const seen = played.calls.filter((call) => call.workflowId === workflowId);
     const isHeld =
-      raw.pendingActivities?.every(({ activityType }) => activityType?.name === 'fleet.v1.advance') ?? true;
+      raw.pendingActivities?.every(({ activityType }) => activityType?.name === 'fleet.v1.chooseBatch') ?? true;
     return { workflowId, isIdle: seen.length > 0 && isHeld && !raw.pendingWorkflowTask };
   }
 }

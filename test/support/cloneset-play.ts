@@ -1,12 +1,13 @@
 import { isJsonObject, type JsonObject, objectOr } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
-import { type CloneSet, type CloneSetSpec, prefetchShare, type RollingUpdate } from '../../api/cloneset/types.ts';
+import type { CloneSet, CloneSetSpec, RollingUpdate } from '../../api/cloneset/types.ts';
 import type { KubeObject, ObjectMeta } from '../../api/core/meta.ts';
 import { isActive, type Pod, type PodCondition } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { type FeatureGate, parseFeatureGates } from '../../api/feature-gates.ts';
 import { type Lifecycle, lifecycleStateOf, marksMissing, marksOn } from '../../api/fleet/lifecycle.ts';
+import { prefetchShare } from '../../api/fleet/pre-download.ts';
 import { type ControllerRevision, isAtRevision, revisionMark, templateOf } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, isFinished } from '../../api/image-pull-job/types.ts';
 import {
@@ -22,7 +23,7 @@ import { planCloneSet } from '../../workflows/plan/cloneset/planner.ts';
 import { type CloneSetScene, replicasOf } from '../../workflows/plan/cloneset/scene.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import type { VolumeClaim } from '../../workflows/plan/fleet/input.ts';
-import type { Permit } from '../../workflows/plan/fleet/permit.ts';
+import { everyPod, type Permit } from '../../workflows/plan/fleet/permit.ts';
 import { type FleetPod, isOfRevision } from '../../workflows/plan/fleet/pods.ts';
 import { isAtGoal } from '../../workflows/plan/fleet/scene.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
@@ -41,8 +42,8 @@ export interface Cast {
   readonly hasClaims: boolean;
   readonly excludesPreparingDelete: boolean;
   readonly gates: readonly FeatureGate[];
-  /** How many pods the workflow lets go at once. */
-  readonly batch: number;
+  /** How many pods the workflow lets go at once; undefined: it names them. */
+  readonly batch: number | undefined;
   /** Whether caches show the writes of others late. */
   readonly hasStaleCaches: boolean;
   /** Whether daemons put pods back into service. */
@@ -593,16 +594,39 @@ export class CloneSetPlay {
     if (to !== undefined) this.#undo = { from, to };
   }
 
-  /** The roll-out workflow: a permit for what is wanted now, one pod more at each batch. */
+  /** The roll-out workflow: a permit for what is wanted now, and for more pods at each batch. */
   #followStanding(): void {
-    const { standing, situation } = this.#lastPlan ?? {};
+    const { standing, situation, named } = this.#lastPlan ?? {};
     const revision = situation?.scene.target.metadata.name;
     if (revision === undefined) return;
-    if (this.#permit?.revision !== revision) {
-      this.#permit = { revision, paused: false, skip: [], batch: this.#cast.batch };
+    const { batch } = this.#cast;
+    const permit = this.#permit;
+    if (permit?.revision !== revision) {
+      const names =
+        batch === undefined ? { batch: everyPod, pods: new Map<string, string>(), chooses: true } : { batch };
+      this.#permit = { revision, paused: false, skip: [], ...names };
     } else if (standing?.kind === 'batchDone') {
-      this.#permit = { ...this.#permit, batch: this.#permit.batch + this.#cast.batch };
+      this.#permit = { ...permit, batch: permit.batch + (batch ?? 0) };
+    } else if (permit.pods !== undefined) {
+      const pods = this.#namedAfter(permit.pods, standing, named);
+      const isSame = pods.size === permit.pods.size && [...pods.keys()].every((uid) => permit.pods?.has(uid));
+      if (!isSame) this.#permit = { ...permit, pods };
     }
+  }
+
+  /** The pods in flight: those that are not through yet, and those that were chosen. */
+  #namedAfter(
+    before: ReadonlyMap<string, string>,
+    standing: CloneSetPlan['standing'] | undefined,
+    named: CloneSetPlan['named'],
+  ): ReadonlyMap<string, string> {
+    const isInFlight = (uid: string) => ['next', 'underWay'].includes(named?.pods.get(uid)?.state ?? 'gone');
+    const left = named === undefined ? before : new Map([...before].filter(([uid]) => isInFlight(uid)));
+    if (standing?.kind !== 'pods') return left;
+    const { batch } = standing;
+    const twice = batch.pods.find(({ uid }) => left.has(uid));
+    if (twice) throw this.#broken(`${twice.name} is chosen while it is in flight`);
+    return new Map([...left, ...batch.pods.map(({ uid }) => [uid, batch.revision] as const)]);
   }
 
   // -------------------------------------------------------------------------------------------------------- the leaders
@@ -1029,6 +1053,9 @@ export class CloneSetPlay {
 
   #checkBatch({ disruption, situation }: CloneSetPlan, scene: CloneSetScene): void {
     if (disruption.length === 0 || (situation?.update.demand.numbers.updateNum ?? 0) < 0) return;
+    const allowed = scene.permit?.pods;
+    const stranger = disruption.find((step) => allowed?.has(takenUid(step) ?? '') === false);
+    if (stranger) throw this.#broken(`disrupts a pod that the permit does not name: ${describe(stranger)}`);
     const arrived = scene.counted.filter((pod) => isAtGoal(scene, pod)).length;
     if (arrived + disruption.length > (scene.permit?.batch ?? 0)) {
       throw this.#broken(
@@ -1199,6 +1226,12 @@ export class CloneSetPlay {
 }
 
 /** The pod that a step writes or deletes in a way that may take it out of service. */
+function takenUid(step: Intention): string | undefined {
+  return step.kind === 'updatePod' || step.kind === 'recreatePod' || step.kind === 'writePod'
+    ? step.pod.uid
+    : undefined;
+}
+
 function takenBy(step: Intention): string | undefined {
   switch (step.kind) {
     case 'deletePod':

@@ -16,8 +16,9 @@ import { KubeError } from '../../kube/failures.ts';
 import type { ControllerOf } from '../../watcher/controller.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type EndpointSlice, serviceLabel } from '../../workflows/plan/drain.ts';
+import { type BatchVerdict, batchOf, type ChosenPod, type PodOutcome } from '../../workflows/plan/fleet/batch.ts';
 import { isInPlaceComplete } from '../../workflows/plan/fleet/in-place/completion.ts';
-import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
 import { isPodReady } from '../../workflows/plan/fleet/pods.ts';
 import { type ControllerContextOptions, type RunningController, runController } from './controller-context.ts';
 import { MemoryCluster, type SeenCall } from './fake-api/memory-cluster.ts';
@@ -158,10 +159,45 @@ class Conformance {
     });
   }
 
-  hand(permit: Partial<Permit> & Pick<Permit, 'revision'>, life: PermitLife = forEver): Promise<Verdict> {
+  /** What a roll-out does: it asks which pods go next and has these carried out, until there are no more. */
+  async rollOut(
+    asked: Partial<Leave> & Pick<Leave, 'revision'>,
+    { life = forEver, most = Number.POSITIVE_INFINITY }: { readonly life?: PermitLife; readonly most?: number } = {},
+  ): Promise<RolledOut> {
+    const leave: Leave = { paused: false, skip: [], ...asked };
+    const batches: Promise<BatchVerdict>[] = [];
+    for (let number = 1; ; number += 1) {
+      const after = batches.map((_, index) => index + 1);
+      const verdict = await this.#queue().choose(uid, { ...leave, after }, life);
+      if (verdict.kind === 'batch') {
+        const { batch } = verdict;
+        const carriedOut = this.#queue().carryOut(uid, { number, revision: leave.revision, batch }, life);
+        carriedOut.catch(() => undefined); // it is awaited below, unless the next question fails first
+        batches.push(carriedOut);
+      }
+      if (verdict.kind === 'batch' && number < most) continue;
+      const pods = (await Promise.all(batches)).flatMap((batch) => batch.pods);
+      return { verdict, pods };
+    }
+  }
+
+  /** Has these pods updated and no others. */
+  async update(revision: string, pods: readonly [Pod, ...Pod[]]): Promise<BatchVerdict> {
+    const chosen = pods.map(({ metadata }): ChosenPod => {
+      const { namespace = '', name: podName, uid: podUid } = metadata;
+      return { namespace, name: podName, uid: podUid, how: 'inPlace', containers: [['app']] };
+    });
+    const batch = batchOf(revision, chosen as [ChosenPod]);
+    void this.#queue()
+      .choose(uid, { revision, paused: false, skip: [], after: [1] }, forEver)
+      .catch(() => undefined);
+    return await this.#queue().carryOut(uid, { number: 1, revision, batch }, forEver);
+  }
+
+  #queue() {
     const queue = this.controller.controller.fleet?.queue();
     if (queue === undefined) throw new Error('nobody leads');
-    return queue.hand(uid, { paused: false, skip: [], batch: replicas, ...permit }, life);
+    return queue;
   }
 
   /** Advances the nodes until the result is neither empty nor false. */
@@ -238,6 +274,12 @@ class Conformance {
   }
 }
 
+/** What a roll-out has come to. */
+interface RolledOut {
+  readonly verdict: ChoiceVerdict;
+  readonly pods: readonly PodOutcome[];
+}
+
 const forEver: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
 
 /** The tests that every kind passes. */
@@ -278,9 +320,12 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       const before = fleet.pods().map(({ metadata }) => metadata.uid);
       const revision = await fleet.change('app:2');
-      const verdict = fleet.hand({ revision });
+      const rolledOut = fleet.rollOut({ revision });
       await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
-      expect(await verdict).toMatchObject({ kind: 'allDone', arrived: replicas });
+      const { verdict, pods } = await rolledOut;
+      expect(verdict).toMatchObject({ kind: 'allDone', arrived: replicas });
+      expect(pods.map(({ pod }) => pod).toSorted()).toEqual(fleet.running('app:2'));
+      expect(pods.every(({ how, at, ms, why }) => how === 'inPlace' && at && ms !== undefined && !why)).toBe(true);
       expect(fleet.changedInService).toEqual([]);
       expect(fleet.least).toBeGreaterThanOrEqual(replicas - 1);
       expect(fleet.pods().map(({ metadata }) => metadata.uid)).toEqual(before);
@@ -292,7 +337,7 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       const revision = await fleet.change('app:2');
       const end = new AbortController();
-      const verdict = fleet.hand({ revision }, { isAlive: () => !end.signal.aborted, ended: end.signal });
+      const verdict = fleet.rollOut({ revision }, { life: { isAlive: () => !end.signal.aborted, ended: end.signal } });
       const lost = expect(verdict).rejects.toThrow('the activity has ended');
       await fleet.until('a pod to be on its way', () => fleet.wanting('app:2').length > 0);
       end.abort(new Error('the activity has ended'));
@@ -307,10 +352,11 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       const [chosen] = fleet.pods();
       const revision = await fleet.change('app:2');
-      const verdict = fleet.hand({ revision, pods: [chosen?.metadata.uid ?? ''] });
+      if (chosen === undefined) throw new Error('there is no pod');
+      const verdict = fleet.update(revision, [chosen]);
       await fleet.until('the pod to be updated', () => fleet.running('app:2').length === 1);
-      expect(await verdict).toMatchObject({ kind: 'batchDone', arrived: 1 });
-      expect(fleet.wanting('app:2')).toEqual([chosen?.metadata.name]);
+      expect(await verdict).toMatchObject({ pods: [{ pod: chosen.metadata.name, how: 'inPlace' }] });
+      expect(fleet.wanting('app:2')).toEqual([chosen.metadata.name]);
     });
 
     it('writes nothing once it does not lead any more', async () => {
@@ -344,16 +390,16 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       const fleet = begin();
       await fleet.settle();
       const revision = await fleet.change('app:2');
-      const updated = fleet.hand({ revision, batch: 1, milestone: 1 });
+      const updated = fleet.rollOut({ revision }, { most: 1 });
       await fleet.until('the first pod to be updated', () => fleet.running('app:2').length === 1);
       await updated;
       const { 'app:1': old = '' } = fleet.revisions();
       const by = { by: 'ann', at: '2026-11-21T06:00:00Z' };
       const orders = ordersAnnotation({ version: 1, revision, undo: { to: old, ...by } }) as Record<string, string>;
       fleet.apply(template('app:2'), orders);
-      const undone = fleet.hand({ revision: old, undo: { from: revision, to: old } });
+      const undone = fleet.rollOut({ revision: old, undo: { from: revision, to: old } });
       await fleet.until('the pod to be taken back', () => fleet.running('app:1').length === replicas);
-      expect(await undone).toMatchObject({ kind: 'allDone' });
+      expect(await undone).toMatchObject({ verdict: { kind: 'allDone' }, pods: [{}] });
       const restarts = fleet.pods().map(({ status }) => status?.containerStatuses?.[0]?.restartCount ?? 0);
       expect(restarts.toSorted()).toEqual([0, 0, 2]);
     });
@@ -363,9 +409,9 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       await fleet.settle();
       const [left] = fleet.pods().map(({ metadata }) => metadata.name);
       const revision = await fleet.change('app:2');
-      const verdict = fleet.hand({ revision, skip: [left ?? ''] });
+      const rolledOut = fleet.rollOut({ revision, skip: [left ?? ''] });
       await fleet.until('the others to be updated', () => fleet.running('app:2').length === replicas - 1);
-      expect(await verdict).toMatchObject({ kind: 'allDone', arrived: replicas - 1 });
+      expect(await rolledOut).toMatchObject({ verdict: { kind: 'allDone', arrived: replicas - 1 }, pods: [{}, {}] });
       await fleet.rest();
       expect(fleet.wanting('app:1')).toEqual([left]);
     });
@@ -388,9 +434,9 @@ export function fleetConformance(kind: FleetKindUnderTest): void {
       fleet.poison();
       await fleet.settle();
       const revision = await fleet.change('app:2');
-      const verdict = fleet.hand({ revision });
+      const rolledOut = fleet.rollOut({ revision });
       await fleet.until('all pods to be updated', () => fleet.running('app:2').length === replicas);
-      expect((await verdict).kind).toBe('allDone');
+      expect((await rolledOut).verdict.kind).toBe('allDone');
     });
   });
 }

@@ -1,6 +1,8 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
+import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
+import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 
 /** The history of one run. */
 export type History = temporal.api.history.v1.IHistory;
@@ -23,6 +25,34 @@ export function summariesOf(history: History): readonly string[] {
     const hasSteps = event.activityTaskScheduledEventAttributes ?? event.timerStartedEventAttributes;
     return hasSteps ? [textOf(event.userMetadata?.summary)] : [];
   });
+}
+
+/** A batch of a roll-out, as its history tells it. */
+export interface BatchInHistory {
+  readonly summary: string;
+  readonly input: CarryOutBatchInput;
+  /** Absent: it came to none. */
+  readonly verdict?: BatchVerdict;
+}
+
+/** The batches of a roll-out, in the order in which they were chosen. */
+export function batchesIn(history: History): readonly BatchInHistory[] {
+  const events = history.events ?? [];
+  const verdicts = new Map(
+    events.flatMap(({ activityTaskCompletedEventAttributes: completed }) =>
+      completed ? [[String(completed.scheduledEventId), decoded<BatchVerdict>(completed.result?.payloads)]] : [],
+    ),
+  );
+  return events.flatMap(({ eventId, userMetadata, activityTaskScheduledEventAttributes: scheduled }) => {
+    if (scheduled?.activityType?.name !== 'fleet.v1.carryOutBatch') return [];
+    const verdict = verdicts.get(String(eventId));
+    const input = decoded<CarryOutBatchInput>(scheduled.input?.payloads);
+    return [{ summary: textOf(userMetadata?.summary), input, ...(verdict && { verdict }) }];
+  });
+}
+
+function decoded<Value>(payloads: readonly temporal.api.common.v1.IPayload[] | null | undefined): Value {
+  return JSON.parse(Buffer.from(payloads?.[0]?.data ?? []).toString('utf8') || 'null') as Value;
 }
 
 /** A string that was encoded as JSON; empty when there is none. */

@@ -14,6 +14,7 @@ import { pullImagesId } from '../../api/node-image/operation.ts';
 import type { PerOperation } from '../../api/operations.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
+import { batchOf } from '../../workflows/plan/fleet/batch.ts';
 import type { Activities, ActivityName, ResultOf } from '../../workflows/shared/results.ts';
 import { connectToTemporal, connectWorkersToTemporal } from './temporal-connection.ts';
 import { startTemporal } from './temporal-server.ts';
@@ -23,7 +24,9 @@ import { type Treatment, treatmentOf } from './treatments.ts';
  * A result of every activity with which an operation runs briefly and without incidents, for operations that run
  * without a cluster.
  */
-type Answers = { readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>> };
+export type Answers = {
+  readonly [Name in ActivityName]: (call: Call<Name>) => ResultOf<Name> | Promise<ResultOf<Name>>;
+};
 
 interface Call<Name extends ActivityName> {
   readonly input: Parameters<Activities[Name]>[0];
@@ -137,7 +140,16 @@ export const uneventful: Answers = {
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
-  'fleet.v1.advance': () => ({ kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 }),
+  'fleet.v1.chooseBatch': ({ nth }) =>
+    nth === 1
+      ? {
+          kind: 'batch',
+          batch: batchOf('new', [{ namespace: 'shop', name: 'web', uid: 'u', how: 'inPlace', containers: [['app']] }]),
+          of: 5,
+          updated: 4,
+        }
+      : { kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 },
+  'fleet.v1.carryOutBatch': () => ({ summary: '5 of 5 pods are updated', pods: [{ pod: 'web', how: 'inPlace' }] }),
   'fleet.v1.recordOrders': () => undefined,
   identifySignal: () => 'ann',
   'node.v1.lookAtContainers': () => ({
@@ -159,6 +171,8 @@ export interface SeenCall {
 
 /** Operations on a Temporal server of their own, whose activities are simulated. */
 export interface PlayedOperations {
+  /** Of the Temporal server. */
+  readonly address: string;
   readonly client: Client;
   readonly calls: readonly SeenCall[];
   /** Starts the operation of this type on the object with this UID, with a signal if one is given. */
@@ -183,14 +197,17 @@ export async function startPlayedOperations({
   settings = [],
   answers = {},
   hasClusterWorker = true,
+  hasLogger = false,
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
   /** False: the test starts the workers of queue `cluster` itself. */
   readonly hasClusterWorker?: boolean;
+  /** True: the roles that run in this process have installed the logger of Temporal's SDK. */
+  readonly hasLogger?: boolean;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
-  installTemporalLogger(log);
+  if (!hasLogger) installTemporalLogger(log);
   const temporal = await startTemporal(settings);
   const { address } = temporal;
   const connection = await connectWorkersToTemporal(address);
@@ -265,6 +282,7 @@ export async function startPlayedOperations({
   const running = workers.map((worker) => worker.run());
 
   return {
+    address,
     client,
     calls,
     async begin(type, uid, signal = { name: changedSignal, payload: null }) {

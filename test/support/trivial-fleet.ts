@@ -1,7 +1,10 @@
 import type { RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { KubeError } from '../../kube/failures.ts';
+import { NotLeading } from '../../kube/fence.ts';
 import type { FleetKind, Seen } from '../../watcher/fleet/kind.ts';
 import { waitFor } from '../../workflows/plan/decision.ts';
-import type { FleetPlan, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf } from '../../workflows/plan/fleet/batch.ts';
+import type { FleetPlan, NamedPod, NamedPods, Permit, Standing } from '../../workflows/plan/fleet/permit.ts';
 import { ordersFor, permitUnder } from '../../workflows/plan/fleet/roll-out-orders.ts';
 
 /** The least that can be rolled out: so many pods, all of one revision, some of which may be down. */
@@ -32,6 +35,18 @@ export type TrivialStep =
   | { readonly kind: 'delete'; readonly name: string }
   | { readonly kind: 'restart'; readonly name: string };
 
+/** What has been written to a pod. */
+export interface TrivialWrite {
+  /** Of the fleet. */
+  readonly uid: string;
+  readonly kind: TrivialStep['kind'];
+  readonly name: string;
+  /** What the pod is to become. */
+  readonly revision: string;
+  /** How many pods of the fleet are not ready after this write. */
+  readonly unready: number;
+}
+
 /** Makes and removes pods without a permit; under one restarts pods of another revision, within the budget. */
 export function planTrivialFleet(
   { fleet, pods }: TrivialWorld,
@@ -53,31 +68,79 @@ export function planTrivialFleet(
   if (permit.revision !== target) return rest({ kind: 'superseded' });
   const done = rolled.filter((pod) => isAvailable(pod, fleet, nowMs)).length;
   const summary = `${done} of ${fleet.replicas} pods are of revision ${target}`;
-  if (done === fleet.replicas) return rest({ kind: 'allDone', summary, arrived: done });
+  if (done === fleet.replicas) {
+    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
+    return { ...rest({ kind: 'allDone', summary, arrived: done }), ...(named && { named }) };
+  }
   const isPast = done >= (permit.milestone ?? permit.batch);
   if (isPast && permit.milestone === undefined) return rest({ kind: 'batchDone', summary, arrived: done });
   if (permit.paused) {
     const reason = permit.aborted || fleet.orders?.aborted ? 'Aborted' : 'PausedByOperator';
-    return rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+    const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: [], done, nowMs });
+    const waits = rest({ kind: 'waiting', wait: waitFor(reason, [], 'Resume the roll-out') });
+    return { ...waits, ...(named && { named }) };
   }
 
   // A pod that is down already costs the budget nothing more when it is restarted.
   const room = fleet.maxUnavailable - unavailable.length;
   const left = pods.filter(({ name, revision }) => revision !== target && !permit.skip.includes(name));
-  const broken = left.filter((pod) => unavailable.includes(pod));
-  const sound = left.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
-  const disruption = [...broken, ...sound].slice(0, permit.batch - rolled.length);
+  const promised = left.filter(({ name }) => permit.pods?.has(name));
+  const inTurn = [...promised, ...left.filter((pod) => !promised.includes(pod))];
+  const broken = inTurn.filter((pod) => unavailable.includes(pod));
+  const sound = inTurn.filter((pod) => !unavailable.includes(pod)).slice(0, Math.max(0, room));
+  const may = [...broken, ...sound];
+  const disruption = (permit.pods ? may.filter((pod) => promised.includes(pod)) : may).slice(
+    0,
+    permit.batch - rolled.length,
+  );
+  const named = permit.pods && namedIn({ fleet, pods }, { permit, begun: disruption, done, nowMs });
+  const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
+  const plan = (standing: Standing) => ({
+    ...{ upkeep, disruption: steps, standing, ...again },
+    ...(named && { named }),
+  });
+  const [next, ...others] = permit.chooses
+    ? may.filter((pod) => !promised.includes(pod)).map(({ name }) => chosen(name))
+    : [];
+  if (next) return plan({ kind: 'pods', batch: batchOf(target, [next, ...others]) });
   if (disruption.length > 0) {
-    const steps = disruption.map(({ name }): TrivialStep => ({ kind: 'restart', name }));
-    const standing: Standing = isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' };
-    return { upkeep, disruption: steps, standing, ...again };
+    return plan(isPast ? { kind: 'batchDone', summary, arrived: done } : { kind: 'working' });
   }
-  if (isPast) return rest({ kind: 'batchDone', summary, arrived: done });
+  if (isPast) return plan({ kind: 'batchDone', summary, arrived: done });
   if (left.length === 0 && done + permit.skip.length >= fleet.replicas) {
-    return rest({ kind: 'allDone', summary, arrived: done });
+    return plan({ kind: 'allDone', summary, arrived: done });
   }
   const names = unavailable.map(({ name }) => `Pod/${name}`);
-  return rest({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
+  return plan({ kind: 'waiting', wait: waitFor('BudgetSpent', names, 'Raise maxUnavailable, or fix these pods') });
+}
+
+function chosen(name: string) {
+  return { namespace: 'shop', name, uid: name, how: 'inPlace', containers: [['app']] } as const;
+}
+
+function namedIn(
+  { fleet, pods }: TrivialWorld,
+  at: {
+    readonly permit: Permit;
+    readonly begun: readonly TrivialPod[];
+    readonly done: number;
+    readonly nowMs: number;
+  },
+): NamedPods {
+  const stand = (pod: TrivialPod): NamedPod => {
+    if (pod.revision === at.permit.pods?.get(pod.name)) {
+      return isAvailable(pod, fleet, at.nowMs) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
+    }
+    if (at.permit.skip.includes(pod.name)) return { state: 'skipped' };
+    return at.begun.includes(pod) ? { state: 'next' } : { state: 'notNow', why: 'the budget has no room for it' };
+  };
+  const known = pods.filter(({ name }) => at.permit.pods?.has(name));
+  const updated = pods.filter(({ revision }) => revision === targetOf(fleet)).length;
+  return {
+    pods: new Map(known.map((pod) => [pod.name, stand(pod)])),
+    awaited: 0,
+    progress: { of: fleet.replicas, updated, ready: at.done },
+  };
 }
 
 /** An operator may have taken the revision back. */
@@ -108,12 +171,16 @@ export class TrivialCluster {
   readonly #waiting = new Set<() => void>();
   /** Every write that was asked for, in order. */
   readonly steps: TrivialStep[] = [];
+  /** Every write that was made, in order. */
+  readonly writes: TrivialWrite[] = [];
   /** Called after the cache has shown something new about a fleet, as a reflector calls its listeners. */
   onShown: (uid: string) => void = () => undefined;
   /** False: writes stay unseen until `show` is called. */
   showsAtOnce = true;
   /** Asked before each write; throws in place of it. */
-  beforeWrite: (step: TrivialStep) => void | Promise<void> = () => undefined;
+  beforeWrite: (step: TrivialStep, uid: string) => void | Promise<void> = () => undefined;
+  /** True: a write that was decided for an earlier state of its pod is refused as a conflict. */
+  refusesStale = false;
 
   put(fleet: TrivialFleet): void {
     this.#write(fleet.uid, { fleet, pods: this.#written.get(fleet.uid)?.pods ?? [] });
@@ -164,17 +231,27 @@ export class TrivialCluster {
     this.#waiting.clear();
   }
 
-  /** The fleet kind that works on this cluster. */
-  fleet(): FleetKind<TrivialWorld, TrivialStep> {
+  /** The fleet kind that works on this cluster, for one leader. */
+  fleet(isLeading: () => boolean = () => true): FleetKind<TrivialWorld, TrivialStep> {
     return {
       kind: 'TrivialFleet',
       look: (uid) => this.#shown.get(uid),
       plan: planTrivialFleet,
-      act: async (step, { fleet }) => {
-        await this.beforeWrite(step);
+      podOf: ({ name }) => name,
+      act: async (step, { fleet, pods: seen }) => {
+        const { uid } = fleet;
+        await this.beforeWrite(step, uid);
+        if (!isLeading()) throw new NotLeading('this watcher is not the leader');
+        if (this.refusesStale && podOf(seen, step) !== podOf(this.pods(uid), step)) {
+          throw new KubeError({ status: 409, reason: 'Conflict', message: `${step.name} has been modified` });
+        }
         this.steps.push(step);
-        this.#writePods(fleet.uid, (pods) => podsAfter(pods, step, targetOf(fleet)));
-        return this.#seen(fleet.uid);
+        const revision = targetOf(fleet);
+        const after = podsAfter(this.pods(uid), step, revision);
+        const unready = after.filter(({ readyAtMs }) => readyAtMs === undefined).length;
+        this.writes.push({ uid, kind: step.kind, name: step.name, revision, unready });
+        this.#writePods(uid, () => after);
+        return this.#seen(uid);
       },
       catchUp: (uid, signal) => this.#seen(uid)(signal),
     };
@@ -204,6 +281,10 @@ export class TrivialCluster {
   #wrote(_uid: string): void {
     if (this.showsAtOnce) this.show();
   }
+}
+
+function podOf(pods: readonly TrivialPod[], step: TrivialStep): TrivialPod | undefined {
+  return pods.find(({ name }) => name === step.name);
 }
 
 function podsAfter(pods: readonly TrivialPod[], step: TrivialStep, revision: string): readonly TrivialPod[] {

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, type WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { pino } from 'pino';
+import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { OperatorEventActivities } from '../../activities/kube/operator-events.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
@@ -16,6 +17,7 @@ import {
 import { type RollOutFacts, rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import { ordersOf } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
+import { NotLeading } from '../../kube/fence.ts';
 import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import type { FleetWork } from '../../watcher/fleet/work.ts';
 import { fleetWorker } from '../../workers/fleet-worker.ts';
@@ -41,12 +43,27 @@ export interface RollOuts {
   /** What Events have told, by the UID of the fleet. */
   eventsOf(uid: string): readonly string[];
   /** Six pods that are ready and of revision `old`, while `new` is wanted; and the roll-out of that. */
-  begin(overrides?: Partial<TrivialFleet>): Promise<TrivialRollOut>;
+  begin(overrides?: Partial<TrivialFleet>, beforeRollOut?: (uid: string) => void): Promise<TrivialRollOut>;
   /** From now on the API server answers so when orders are written for this fleet; undefined: it writes them. */
   refuseOrders(uid: string, refusal: 'Denied' | 'Superseded' | undefined): void;
   /** Ends the term of the watcher and begins the next one. */
   newTerm(): Promise<void>;
+  /**
+   * Begins the next term while the queue of the present one does not know yet that it has lost the lease. Its fleet worker
+   * polls on, or has stopped. Answers how the earlier term ends.
+   */
+  rivalTerm(earlier: { readonly polls: boolean }): () => Promise<void>;
+  /** Moments in the life of a batch at which a test may wait. */
+  readonly moments: BatchMoments;
   stop(): Promise<void>;
+}
+
+/** Awaited at each of these moments; told of which fleet. */
+export interface BatchMoments {
+  /** A batch has been chosen, and its permit is about to be handed to the queue. */
+  beforePermit: (uid: string) => void | Promise<void>;
+  /** A batch has its verdict, and Temporal does not know it yet. */
+  beforeVerdict: (uid: string) => void | Promise<void>;
 }
 
 export class TrivialRollOut {
@@ -173,20 +190,27 @@ export async function startRollOuts({
     resourceOf: (wanted) => (wanted === kind ? cloneSets : undefined),
   });
   const refusals = new Map<string, 'Denied' | 'Superseded'>();
-  let term = beginTerm();
+  const moments: BatchMoments = { beforePermit: () => undefined, beforeVerdict: () => undefined };
+  const terms = new Set<WatcherTerm>();
+  cluster.onShown = (uid) => {
+    for (const { queue } of terms) queue.add(uid, 'changed');
+  };
+  beginTerm();
 
-  function beginTerm() {
+  function beginTerm(): void {
     const lost = new AbortController();
+    const isLeading = () => !lost.signal.aborted;
     const queue = new FleetQueue({
-      fleet: cluster.fleet(),
-      term: { isLeading: () => !lost.signal.aborted, lost: lost.signal },
+      fleet: cluster.fleet(isLeading),
+      term: { isLeading, lost: lost.signal },
       log,
       blockedAfterMs: 1_000,
       concurrency: 4,
       parallelSteps: 4,
       nowMs: () => Date.now(),
     });
-    cluster.onShown = (uid) => queue.add(uid, 'changed');
+    const polling = new AbortController();
+    terms.add({ lost, polling, queue });
     const kube = {
       get: async (_resource: unknown, { name }: { readonly name: string }) => ({
         metadata: { name, resourceVersion: '1' },
@@ -194,12 +218,19 @@ export async function startRollOuts({
       patch: async (...[, , , body]: readonly unknown[]) => writeOrders(body),
     };
     fleets.work({
-      ended: lost.signal,
-      permitHolder: () => queue,
+      ended: AbortSignal.any([lost.signal, polling.signal]),
+      permitHolder: () => holderWith(queue, moments, isLeading),
       kube: kube as unknown as FleetWork['kube'],
       seen: async () => undefined,
     });
-    return { lost, queue };
+  }
+
+  async function endTerms(ended: readonly WatcherTerm[], why: string): Promise<void> {
+    for (const term of ended) {
+      terms.delete(term);
+      term.lost.abort(new Error(why));
+    }
+    await Promise.all(ended.map(({ queue }) => queue.stop()));
   }
 
   function writeOrders(body: unknown): unknown {
@@ -216,7 +247,7 @@ export async function startRollOuts({
     cluster,
     client,
     eventsOf: (uid) => events.filter((event) => event.uid === uid).map(({ text }) => text),
-    async begin(overrides = {}) {
+    async begin(overrides = {}, beforeRollOut = () => undefined) {
       const uid = randomUUID();
       const fleet = { uid, replicas: 6, revision: 'old', maxUnavailable: 2, minReadyMs: 0, ...overrides };
       const rollOut = new TrivialRollOut(uid, { cluster, client });
@@ -224,6 +255,7 @@ export async function startRollOuts({
       await rollOut.until('the pods to be ready', () => {
         return rollOut.pods('old') === fleet.replicas && rollOut.unready().length === 0;
       });
+      beforeRollOut(uid);
       await rollOut.want({ revision: 'new' });
       return rollOut;
     },
@@ -231,18 +263,49 @@ export async function startRollOuts({
       if (refusal) refusals.set(uid, refusal);
       else refusals.delete(uid);
     },
+    moments,
     async newTerm() {
-      term.lost.abort(new Error('the lease is lost'));
-      await term.queue.stop();
-      term = beginTerm();
+      await endTerms([...terms], 'the lease is lost');
+      beginTerm();
+    },
+    rivalTerm({ polls }) {
+      const earlier = [...terms];
+      for (const { polling } of earlier) if (!polls) polling.abort(new Error('the worker has lost its connection'));
+      beginTerm();
+      return () => endTerms(earlier, 'the lease is lost');
     },
     async stop() {
-      term.lost.abort(new Error('the test is over'));
-      await Promise.all([fleets.stop(), term.queue.stop()]);
+      const ended = endTerms([...terms], 'the test is over');
+      await Promise.all([fleets.stop(), ended]);
       worker.shutdown();
       await working;
       await clientConnection.close();
       await connection.close();
+    },
+  };
+}
+
+interface WatcherTerm {
+  readonly lost: AbortController;
+  readonly polling: AbortController;
+  readonly queue: Pick<FleetQueue<unknown, unknown>, 'add' | 'stop'>;
+}
+
+/** The queue as the activities see it, with the moments at which a test may wait. */
+function holderWith(holder: PermitHolder, moments: BatchMoments, isLeading: () => boolean): PermitHolder {
+  const mustLead = () => {
+    if (!isLeading()) throw new NotLeading('this watcher is not the leader');
+  };
+  return {
+    hand: (...args) => holder.hand(...args),
+    choose: (...args) => holder.choose(...args),
+    progressOf: (...args) => holder.progressOf(...args),
+    async carryOut(uid, request, life) {
+      await moments.beforePermit(uid);
+      const verdict = await holder.carryOut(uid, request, life);
+      await moments.beforeVerdict(uid);
+      mustLead();
+      return verdict;
     },
   };
 }

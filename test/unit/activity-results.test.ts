@@ -13,10 +13,11 @@ const nobody = {} as never;
 
 describe('the list of activity results', () => {
   it('F5: has a row for every activity that a worker registers, and for no other', () => {
-    const fleet = { 'fleet.v1.advance': nobody, 'fleet.v1.recordOrders': nobody } satisfies Record<
-      keyof FleetActivities,
-      never
-    >;
+    const fleet = {
+      'fleet.v1.chooseBatch': nobody,
+      'fleet.v1.carryOutBatch': nobody,
+      'fleet.v1.recordOrders': nobody,
+    } satisfies Record<keyof FleetActivities, never>;
     const registered = {
       ...clusterActivities({ client: nobody as Client, kube: nobody as KubeClient, now: () => new Date(0) }),
       ...fleet,
@@ -31,7 +32,8 @@ describe('the list of activity results', () => {
     ['lookAtRequest', { kind: 'gone' }],
     ['lookAtPullJob', 'open'],
     ['reportRequest', undefined],
-    ['fleet.v1.advance', { kind: 'blocked', waitingFor: wait }],
+    ['fleet.v1.chooseBatch', { kind: 'blocked', waitingFor: wait }],
+    ['fleet.v1.carryOutBatch', { summary: '', pods: [{ pod: 'web-0', how: 'recreate', why: 'it is gone' }] }],
     ['node.v1.stopContainer', { kind: 'stopped', preStop: 'ran', fromNewerRelease: true }],
     ['takeOutOfService', { since: '2026-11-22T10:00:00Z', isHeld: false }],
   ];
@@ -44,11 +46,17 @@ describe('the list of activity results', () => {
     ['lookAtRequest', { kind: 'lost' }, 'result.kind must be one of "gone", "finished", "open"'],
     ['lookAtPullJob', 7, 'result must be one of "gone", "finished", "open"'],
     [
-      'fleet.v1.advance',
+      'fleet.v1.chooseBatch',
       { kind: 'blocked', waitingFor: { ...wait, blockedBy: [1] } },
       'result.waitingFor.blockedBy[0] must be a string',
     ],
-    ['fleet.v1.advance', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
+    ['fleet.v1.chooseBatch', { kind: 'allDone', summary: '', arrived: '5' }, 'result.arrived must be a number'],
+    [
+      'fleet.v1.chooseBatch',
+      { kind: 'batchDone' },
+      'result.kind must be one of "batch", "allDone", "superseded", "blocked"',
+    ],
+    ['fleet.v1.carryOutBatch', null, 'result must be an object'],
     ['node.v1.lookAtContainers', { kind: 'seen', instances: {} }, 'result.instances must be a list'],
     ['takeOutOfService', { since: 'soon', isHeld: false }, 'result.since must be a time'],
     ['identifySignal', undefined, 'result must be a string'],

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/common';
-import { advanceActivity, type PermitHolder } from '../../activities/fleet/advance.ts';
+import { advanceActivity } from '../../activities/fleet/advance.ts';
+import type { PermitHolder } from '../../activities/fleet/permit-holder.ts';
 import type { Confirmation } from '../../activities/fleet/permit-life.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
@@ -31,6 +32,9 @@ function attempt() {
       life.ended.addEventListener('abort', () => verdict.reject(life.ended.reason));
       return verdict.promise;
     },
+    choose: () => Promise.reject(new Error('nobody asks for that')),
+    carryOut: () => Promise.reject(new Error('nobody asks for that')),
+    progressOf: () => ({}),
   };
   const run = (queue: () => PermitHolder | undefined = () => holder) =>
     advanceActivity({

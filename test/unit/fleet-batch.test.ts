@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { cloneSetWorkloads } from '../../workflows/plan/cloneset/planner.ts';
-import { mostInBatch } from '../../workflows/plan/fleet/planner.ts';
+import { mostInBatch } from '../../workflows/plan/fleet/batch.ts';
 import { cloneSet, newName, oldName, permit, pod, pods, type WorldFacts, world } from '../support/cloneset-world.ts';
 
 const planner = cloneSetWorkloads;
@@ -17,20 +17,19 @@ describe('chooseBatch', () => {
     const inPlace = cloneSet({ rollingUpdate: { maxUnavailable: 2, podUpdatePolicy: 'InPlaceIfPossible' } });
     expect(batch({ set: inPlace, pods: pods('o', 5) })).toEqual({
       kind: 'pods',
-      revision: newName,
-      pods: ['web-o1', 'web-o2'].map((name) => ({
-        ...{ namespace: 'shop', name, uid: `${name}-uid` },
-        ...{ how: 'inPlace', containers: [['main']] },
-      })),
+      batch: {
+        ...{ revision: newName, namespace: 'shop', how: 'inPlace', containers: [['main']] },
+        pods: ['web-o1', 'web-o2'].map((name) => ({ name, uid: `${name}-uid` })),
+      },
     });
     const recreated = batch({ set: cloneSet({ rollingUpdate: { podUpdatePolicy: 'ReCreate' } }), pods: pods('o', 5) });
-    expect(recreated).toMatchObject({ kind: 'pods', pods: [{ name: 'web-o1', how: 'recreate' }] });
+    expect(recreated).toMatchObject({ kind: 'pods', batch: { how: 'recreate', pods: [{ name: 'web-o1' }] } });
   });
 
   it('is never longer than a line of a history can hold', () => {
     const set = cloneSet({ replicas: 100, rollingUpdate: { maxUnavailable: '100%' } });
     const chosen = batch({ set, pods: pods('o', 100) });
-    expect(chosen.kind === 'pods' && chosen.pods).toHaveLength(mostInBatch);
+    expect(chosen.kind === 'pods' && chosen.batch.pods).toHaveLength(mostInBatch);
   });
 
   it('says why nobody may go: the budget, an operator, a pause', () => {
@@ -51,12 +50,13 @@ describe('chooseBatch', () => {
     expect(batch({ pods: fresh(5) })).toEqual({ kind: 'done' });
     const undo = { from: newName, to: oldName };
     const chosen = batch({ set: half, pods: [...fresh(2), ...pods('o', 3)], more: { undo } });
-    expect(chosen).toMatchObject({ kind: 'pods', revision: oldName, pods: [{ name: 'web-n1' }, { name: 'web-n2' }] });
+    expect(chosen).toMatchObject({ batch: { revision: oldName, pods: [{ name: 'web-n1' }, { name: 'web-n2' }] } });
   });
 });
 
 describe('a permit that names pods', () => {
-  const named = (...names: readonly string[]) => permit({ pods: names.map((name) => `${name}-uid`) });
+  const named = (...names: readonly string[]) =>
+    permit({ pods: new Map(names.map((name) => [`${name}-uid`, newName])) });
   const plan = (facts: WorldFacts) => planner.plan(world(facts));
 
   it('lets these begin and no others', () => {
@@ -71,11 +71,31 @@ describe('a permit that names pods', () => {
     expect(standing).toMatchObject({ kind: 'waiting', wait: { reason: 'BudgetSpent' } });
   });
 
-  it('is done when each of them is of the revision and available, or gone', () => {
+  it('is told where each of them stands: one that is gone is missing', () => {
     const set = cloneSet({ replicas: 5 });
-    const of = (facts: object) =>
-      plan({ set, pods: [pod('web-a', facts), ...pods('o', 4)], permit: named('web-a', 'x') });
-    expect(of({ revision: newName }).standing).toMatchObject({ kind: 'batchDone', arrived: 1 });
-    expect(of({ revision: newName, ready: false }).standing.kind).toBe('waiting');
+    const stands = (facts: object, more: object = {}) =>
+      plan({ set, pods: [pod('web-a', facts), ...pods('o', 4)], permit: permit({ ...allNamed, ...more }) }).named;
+    const allNamed = {
+      pods: new Map([
+        ['web-a-uid', newName],
+        ['x', newName],
+      ]),
+    };
+    const of = (facts: object, more: object = {}) => stands(facts, more)?.pods.get('web-a-uid');
+    expect(of({ revision: newName })).toEqual({ state: 'done' });
+    expect(of({ revision: newName, ready: false })).toEqual({ state: 'underWay', doing: 'not ready' });
+    expect(of({})).toEqual({ state: 'next' });
+    expect(of({}, { skip: ['web-a'] })).toEqual({ state: 'skipped' });
+    expect(of({}, { paused: true })).toEqual({ state: 'notNow', why: 'the roll-out is paused' });
+    expect(stands({})?.pods.has('x')).toBe(false);
+    expect(stands({ revision: newName })).toMatchObject({ awaited: 0, progress: { of: 5, updated: 1, ready: 1 } });
+  });
+
+  it('that chooses is told which other pods may go, after those that it names', () => {
+    const set = cloneSet({ rollingUpdate: { maxUnavailable: 2 } });
+    const asked = permit({ pods: new Map([['web-o3-uid', newName]]), chooses: true });
+    const { disruption, standing } = plan({ set, pods: pods('o', 5), permit: asked });
+    expect(disruption).toMatchObject([{ pod: { name: 'web-o3' } }]);
+    expect(standing).toMatchObject({ kind: 'pods', batch: { pods: [{ name: 'web-o1' }] } });
   });
 });

@@ -175,6 +175,7 @@ class Run {
         return target;
       },
       plan: (target, permit) => this.#plan(target, permit),
+      podOf: () => undefined,
       act: (one) => this.#during(one.uid, () => this.#act(one)),
       catchUp: (target) => this.#during(target, () => sleep(5)),
     };

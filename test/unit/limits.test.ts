@@ -11,11 +11,11 @@ import {
   mostPodsToDelete,
   mostSelectorBytes,
   mostTemplateBytes,
-  mostTerms,
 } from '../../api/cloneset/limits.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { causeOf, messageOf } from '../../api/core/field-error.ts';
 import { depthOf } from '../../api/core/limits.ts';
+import { mostTerms } from '../../api/fleet/update-order.ts';
 import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
 import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';
 import { cloneSetDraft } from '../support/objects/cloneset.ts';

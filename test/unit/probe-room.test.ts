@@ -151,8 +151,15 @@ describe('H5: the results of a node', () => {
     const started = startProbes({
       kube: {
         create: () => Promise.reject(new Error('no Events here')),
-        patch: ((_resource: unknown, _ref: unknown, _type: unknown, body: { status: NodePodProbeStatus }) => {
-          bodies.push(body.status);
+        patch: ((
+          _resource: unknown,
+          _ref: unknown,
+          _type: unknown,
+          body: readonly { op: string; path: string; value: unknown }[],
+        ) => {
+          const [test, add] = body;
+          expect(test).toEqual({ op: 'test', path: '/metadata/uid', value: before.metadata.uid });
+          bodies.push(add?.value as NodePodProbeStatus);
           if (bodies.length > 1) return Promise.resolve({});
           return Promise.reject(new KubeError({ status: 500, message: 'etcdserver: request is too large' }));
         }) as never,

@@ -2,16 +2,18 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
-import type { Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf, type PodOutcome } from '../../workflows/plan/fleet/batch.ts';
+import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
 import {
+  type Asked,
   begun,
-  type Handed,
   heard,
+  type InFlight,
   isOver,
   type RollOutNews,
   type RollOutProgress,
   unrecordedOrders,
-  wantedPermit,
+  wantedChoice,
 } from '../../workflows/plan/fleet/roll-out.ts';
 import {
   isHeld,
@@ -45,7 +47,12 @@ class Play {
   fleet: Fleet = { generation: 1, revision: 'r1', pods: Array(replicas).fill('r1'), orders: undefined };
   cached: Fleet = this.fleet;
   run: Run | undefined;
-  held: Handed | undefined;
+  /** What the run asks. */
+  held: Asked | undefined;
+  /** The batches that it has handed in. */
+  batches: readonly InFlight[] = [];
+  /** What the last question allowed. */
+  leave: Leave | undefined;
   readonly story: string[] = [];
   #revisions = 1;
   #ms = 0;
@@ -63,7 +70,7 @@ class Play {
   /** By signal to the run, or by an annotation that starts one. */
   command(name: OrderCommand['name']): void {
     this.#say(`${name}${this.run ? '' : ', which starts a run'}`);
-    this.run ??= { progress: begun(this.#facts(), 0), inbox: [] };
+    this.run ??= { progress: begun(this.#facts()), inbox: [] };
     const at = new Date(++this.#ms).toISOString();
     const command: OrderCommand = { name, by: 'ann', at, ...(name === 'skip' && { target: 'pod-9' }) };
     this.#put({ kind: 'command', id: this.#ms, command });
@@ -74,13 +81,14 @@ class Play {
     if (!this.run) return;
     const progress = this.run.inbox.reduce(heard, this.run.progress);
     this.run = { progress, inbox: [] };
-    const wanted = wantedPermit(progress);
-    const of = wanted && { permit: wanted, generation: progress.facts.generation };
+    const wanted = wantedChoice(progress);
+    const of = wanted && { leave: wanted.leave, generation: progress.facts.generation };
     if (JSON.stringify(of) !== JSON.stringify(this.held)) this.held = of;
+    if (of) this.leave = of.leave;
+    this.batches = progress.inFlight;
     if (isOver(progress)) {
       this.#say(`the run ends: ${progress.end}`);
-      this.run = undefined;
-      this.held = undefined;
+      this.#forgetRun();
     }
   }
 
@@ -103,7 +111,8 @@ class Play {
   watcher(): void {
     const { revision, pods } = this.cached;
     const orders = ordersFor(this.cached.orders, revision);
-    const permit = this.held && permitUnder(this.held.permit, orders);
+    const leave = (this.held || this.batches.length > 0) && this.leave ? this.leave : undefined;
+    const permit = leave && permitUnder({ ...leave, batch: replicas }, orders);
     const undo = undoOf(orders) ?? permit?.undo;
     const target = undo?.from === revision ? undo.to : revision;
     const isAtGoal = (pod: string) => (undo?.from === revision ? pod !== revision : pod === revision);
@@ -116,29 +125,51 @@ class Play {
       this.#say(`the watcher leaves of the orders ${JSON.stringify(pruned.orders)}`);
       this.fleet = { ...this.fleet, orders: pruned.orders };
     }
+    if (permit) for (const batch of this.batches) this.#carryOut(permit, batch, target);
     if (permit && this.held) this.#judge(permit, this.held, { target, old });
     const isLeft = pods.some((pod) => !isAtGoal(pod));
-    if (isLeft && !this.run) this.run = { progress: begun(this.#facts(), 0), inbox: [] };
+    if (isLeft && !this.run) this.run = { progress: begun(this.#facts()), inbox: [] };
     if (this.run) this.#put({ kind: 'changed', change: this.#facts() });
   }
 
-  #judge(permit: Permit, of: Handed, { target, old }: { readonly target: string; readonly old: number }): void {
+  #carryOut(permit: Leave, { number, revision, batch }: InFlight, target: string): void {
+    const [{ name = '' } = {}] = batch.pods;
+    const pod = Number(name.split('-')[1]);
+    const may = permit.revision === target && revision === target && !permit.paused;
+    const outcome: PodOutcome = { pod: name, how: 'inPlace', ...(!may && { why: 'not now' }) };
+    if (may) {
+      this.#say(`pod ${pod} becomes ${target}`);
+      this.fleet = { ...this.fleet, pods: this.fleet.pods.with(pod, target) };
+    }
+    this.batches = this.batches.filter((other) => other.number !== number);
+    this.#put({ kind: 'carriedOut', number, verdict: { summary: '', pods: [outcome] }, atMs: 0 });
+  }
+
+  #judge(permit: Leave, of: Asked, { target, old }: { readonly target: string; readonly old: number }): void {
+    const name = `pod-${old}`;
+    const isChosen = this.batches.some(({ batch }) => batch.pods.some((pod) => pod.name === name));
     if (permit.revision !== target) {
       this.#told(of, { kind: 'superseded' });
     } else if (old < 0) {
       this.#told(of, { kind: 'allDone', summary: '', arrived: replicas });
     } else if (!permit.paused) {
-      this.#say(`pod ${old} becomes ${target}`);
-      this.fleet = { ...this.fleet, pods: this.fleet.pods.with(old, target) };
-    } else if (of.permit.paused) {
+      const batch = batchOf(target, [{ namespace: 'shop', name, uid: name, how: 'inPlace', containers: [['app']] }]);
+      if (!isChosen) this.#told(of, { kind: 'batch', batch, of: replicas, updated: 0 });
+    } else if (of.leave.paused) {
       const waitingFor = { reason: 'Held', blockedBy: [], blockedCount: 0, since: '', unblock: '' };
       this.#told(of, { kind: 'blocked', waitingFor });
     }
   }
 
-  #told(of: Handed, verdict: Verdict): void {
+  #told(of: Asked, verdict: ChoiceVerdict): void {
     this.held = undefined;
     this.#put({ kind: 'verdict', verdict, of, atMs: 0 });
+  }
+
+  #forgetRun(): void {
+    this.run = undefined;
+    this.held = undefined;
+    this.batches = [];
   }
 
   timer(): void {
@@ -149,8 +180,7 @@ class Play {
   loseRun(): void {
     if (!this.run) return;
     this.#say('the run is lost');
-    this.run = undefined;
-    this.held = undefined;
+    this.#forgetRun();
   }
 
   settle(): void {

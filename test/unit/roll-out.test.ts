@@ -2,19 +2,20 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonBytes } from '../../api/base/json-bytes.ts';
 import type { RollOutFacts } from '../../api/fleet/operation.ts';
-import type { Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { batchOf, type ChosenPod } from '../../workflows/plan/fleet/batch.ts';
+import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
 import {
   begun,
+  choiceText,
   detailsOf,
   heard,
   isOver,
-  permitText,
   phaseOf,
   type RollOutNews,
   type RollOutProgress,
   refusalOf,
   unrecordedOrders,
-  wantedPermit,
+  wantedChoice,
 } from '../../workflows/plan/fleet/roll-out.ts';
 import {
   mostSkipBytes,
@@ -35,11 +36,15 @@ function command(name: OrderCommand['name'], more: Partial<OrderCommand> = {}): 
   return { kind: 'command', id: 1, command: { name, ...by, ...more } };
 }
 
-/** The permit that is wanted comes to this. */
-function verdict(progress: RollOutProgress, verdict: Verdict, atMs = nowMs): RollOutNews {
-  const permit = wantedPermit(progress);
-  if (!permit) throw new Error('nobody has been asked');
-  return { kind: 'verdict', verdict, of: { permit, generation: progress.facts.generation }, atMs };
+/** What is asked comes to this. */
+function verdict(progress: RollOutProgress, verdict: ChoiceVerdict, atMs = nowMs): RollOutNews {
+  const leave = leaveIn(progress);
+  if (!leave) throw new Error('nobody has been asked');
+  return { kind: 'verdict', verdict, of: { leave, generation: progress.facts.generation }, atMs };
+}
+
+function leaveIn(progress: RollOutProgress) {
+  return wantedChoice(progress)?.leave;
 }
 
 /** What follows from all of this, once what was ordered stands in the object. */
@@ -49,54 +54,94 @@ function hearing(progress: RollOutProgress, ...news: readonly RollOutNews[]): Ro
   return orders ? heard(heardAll, { kind: 'recorded', version: orders.version }) : heardAll;
 }
 
-const start = begun(facts, nowMs);
-const blocked = (reason: string, blockedBy: readonly string[] = []): Verdict => ({
+const start = begun(facts);
+const blocked = (reason: string, blockedBy: readonly string[] = []): ChoiceVerdict => ({
   kind: 'blocked',
   waitingFor: { reason, blockedBy, blockedCount: blockedBy.length, since: at, unblock: 'do something' },
 });
-const batchDone = (arrived: number): Verdict => ({ kind: 'batchDone', summary: `${arrived} of 100`, arrived });
-const allDone: Verdict = { kind: 'allDone', summary: '100 of 100', arrived: 100 };
+const chosen = (name: string, more: Partial<ChosenPod> = {}): ChosenPod => ({
+  ...{ namespace: 'shop', name, uid: `${name}-uid`, how: 'inPlace', containers: [['app']] },
+  ...more,
+});
+const pods = (first: ChosenPod, ...others: readonly ChosenPod[]): ChoiceVerdict => ({
+  kind: 'batch',
+  batch: batchOf('web-2', [first, ...others]),
+  of: 100,
+  updated: 7,
+});
+const allDone: ChoiceVerdict = { kind: 'allDone', summary: '100 of 100', arrived: 100 };
 
-describe('the permit of a roll-out', () => {
-  it('is limited by the budget only, with milestones of a tenth of the pods or five', () => {
-    expect(wantedPermit(start)).toEqual({
-      revision: 'web-2',
-      paused: false,
-      skip: [],
-      batch: 2 ** 31 - 1,
-      milestone: 10,
-    });
-    expect(wantedPermit(begun({ ...facts, replicas: 7 }, nowMs))).toMatchObject({ milestone: 5 });
-    const next = hearing(start, verdict(start, batchDone(12), nowMs + 4_000));
-    expect(wantedPermit(next)).toMatchObject({ milestone: 22 });
-    const last = hearing(next, verdict(next, batchDone(22), nowMs + 18_000));
-    expect(last.log).toEqual(['batch 1: 12 of 100', 'batch 2: 10 pods in 14 s, 22 of 100']);
-    expect(permitText(last, { revision: 'web-2', paused: false, skip: [], batch: 1, milestone: 32 })).toBe(
-      'batch 3: up to 32 pods of web-2',
-    );
+describe('what a roll-out asks', () => {
+  it('is which pods go next, and has these carried out as a batch while it asks again', () => {
+    expect(wantedChoice(start)).toEqual({ leave: { revision: 'web-2', paused: false, skip: [] } });
+    expect(choiceText(start, { revision: 'web-2', paused: false, skip: [] })).toBe('choose batch 1: web-2, 100 pods');
+    const first = hearing(start, verdict(start, pods(chosen('web-a'), chosen('web-b'))));
+    expect(first).toMatchObject({ next: 2, summary: '7 of 100 pods are of revision web-2' });
+    expect(first.inFlight).toMatchObject([{ number: 1, revision: 'web-2', batch: { pods: [{}, {}] } }]);
+    expect(first.round).toBe(start.round + 1);
+    const second = hearing(first, verdict(first, pods(chosen('web-c'))));
+    expect(second.inFlight.map(({ number }) => number)).toEqual([1, 2]);
   });
 
-  it('speaks of no more pods than there are', () => {
-    const first = begun({ ...facts, replicas: 10 }, nowMs);
-    const next = hearing(first, verdict(first, { kind: 'batchDone', summary: '6 of 10', arrived: 6 }));
-    const permit = wantedPermit(next);
-    if (permit === undefined) throw new Error('no permit is wanted');
-    expect(permit.milestone).toBe(11);
-    expect(permitText(next, permit)).toBe('batch 2: up to 10 pods of web-2');
+  it('is told what has become of each batch, in any order', () => {
+    const first = hearing(start, verdict(start, pods(chosen('web-a'), chosen('web-b'))));
+    const both = hearing(first, verdict(first, pods(chosen('web-c'))));
+    const outcome = (pod: string, why?: string) =>
+      ({ pod, how: 'inPlace', ...(why !== undefined && { why }) }) as const;
+    const carriedOut = (number: number, outcomes: readonly ReturnType<typeof outcome>[]): RollOutNews => ({
+      ...{ kind: 'carriedOut', number, atMs: nowMs + 4_000 },
+      verdict: { summary: '9 of 100 pods are updated', pods: outcomes },
+    });
+    const later = hearing(both, carriedOut(2, [outcome('web-c')]));
+    expect(later.inFlight.map(({ number }) => number)).toEqual([1]);
+    const last = hearing(later, carriedOut(1, [outcome('web-a', 'not now: the budget'), outcome('web-b')]));
+    expect(last.inFlight).toEqual([]);
+    expect(last.log).toEqual([
+      'batch 2: 1 pods in 4 s; 9 of 100 pods are updated',
+      'batch 1: 1 pods in 4 s; not web-a: not now: the budget; 9 of 100 pods are updated',
+    ]);
+  });
+
+  it('is carried out only under the orders for which it was chosen', () => {
+    const late = verdict(start, pods(chosen('web-a')));
+    const paused = hearing(start, command('pause'), late);
+    expect(paused.inFlight).toEqual([]);
+    expect(leaveIn(paused)).toMatchObject({ paused: true });
+  });
+
+  it('F5: does not end with a batch whose activity was ended by hand', () => {
+    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
+    const lost = hearing(first, { kind: 'lost', number: 1, why: 'failed by hand' });
+    expect(lost).toMatchObject({ inFlight: [], log: ['batch 1: failed by hand'] });
+    expect(wantedChoice(lost)).toBeDefined();
+  });
+
+  it('ends with the last batch in flight, and keeps asking meanwhile when it is paused', () => {
+    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
+    const done = hearing(first, verdict(first, allDone));
+    expect(isOver(done)).toBe(false);
+    expect(isOver(hearing(done, { kind: 'lost', number: 1, why: '' }))).toBe(true);
+    const carriedOut = { summary: '100 of 100 pods are updated', pods: [] };
+    const over = hearing(done, { kind: 'carriedOut', number: 1, verdict: carriedOut, atMs: nowMs });
+    expect([isOver(over), over.summary]).toEqual([true, '100 of 100']);
+    const paused = hearing(first, command('pause'));
+    const told = hearing(paused, verdict(paused, blocked('PausedByOperator')));
+    expect(wantedChoice(told)).toMatchObject({ leave: { paused: true }, told: 'PausedByOperator' });
+    expect(wantedChoice(hearing(told, { kind: 'lost', number: 1, why: '' }))).toBeUndefined();
   });
 
   it('says what has been told already, so that the same wait is not told again and again', () => {
     const waiting = hearing(start, verdict(start, blocked('BudgetSpent')));
-    expect(wantedPermit(waiting)).toMatchObject({ told: 'BudgetSpent' });
+    expect(wantedChoice(waiting)).toMatchObject({ told: 'BudgetSpent' });
     expect(waiting.round).toBe(start.round + 1);
-    expect(wantedPermit(hearing(waiting, verdict(waiting, batchDone(10))))).not.toHaveProperty('told');
+    expect(wantedChoice(hearing(waiting, verdict(waiting, pods(chosen('web-a')))))).not.toHaveProperty('told');
   });
 
   it('is not given while only a change of the object can help, and given anew with the change', () => {
     const waiting = hearing(start, verdict(start, blocked('Paused')));
-    expect(wantedPermit(waiting)).toBeUndefined();
+    expect(wantedChoice(waiting)).toBeUndefined();
     const changed = hearing(waiting, { kind: 'changed', change: { ...facts, generation: 3 } });
-    expect(wantedPermit(changed)).toBeDefined();
+    expect(wantedChoice(changed)).toBeDefined();
     expect(changed).not.toHaveProperty('waitingFor');
   });
 });
@@ -107,11 +152,11 @@ describe('a verdict on a permit from before the last command', () => {
     const held = verdict(paused, blocked('PausedByOperator'));
     const undoing = hearing(paused, command('undo'), held);
     expect(undoing).toMatchObject({ isParked: false });
-    expect(wantedPermit(undoing)).toMatchObject({ revision: 'web-1', paused: false });
+    expect(leaveIn(undoing)).toMatchObject({ revision: 'web-1', paused: false });
 
     const undone = hearing(start, command('undo'), verdict(start, allDone));
     expect(isOver(undone)).toBe(false);
-    expect(wantedPermit(undone)).toMatchObject({ revision: 'web-1' });
+    expect(leaveIn(undone)).toMatchObject({ revision: 'web-1' });
   });
 });
 
@@ -131,7 +176,7 @@ describe('a roll-out', () => {
   it('turns to a newer revision, and does not mind signals that come late', () => {
     const newer = { ...facts, generation: 3, revision: 'web-3' };
     const turned = hearing(start, { kind: 'changed', change: newer });
-    expect(wantedPermit(turned)).toMatchObject({ revision: 'web-3' });
+    expect(leaveIn(turned)).toMatchObject({ revision: 'web-3' });
     expect(hearing(turned, { kind: 'changed', change: facts })).toEqual(turned);
   });
 
@@ -139,7 +184,7 @@ describe('a roll-out', () => {
     let progress = start;
     for (let asked = 0; asked < 5; asked++) {
       progress = hearing(progress, verdict(progress, { kind: 'superseded' }));
-      expect(wantedPermit(progress)).toBeUndefined();
+      expect(wantedChoice(progress)).toBeUndefined();
       if (asked < 4) progress = hearing(progress, { kind: 'noFacts' });
     }
     expect(hearing(progress, { kind: 'changed', change: facts })).not.toHaveProperty('end');
@@ -152,7 +197,7 @@ describe('a roll-out', () => {
     const commanded = heard(heard(start, command('pause')), { kind: 'changed', change: { withdrawn: true } });
     expect(unrecordedOrders(commanded)).toBeUndefined();
     expect(isOver(commanded)).toBe(true);
-    expect(wantedPermit(gone)).toBeUndefined();
+    expect(wantedChoice(gone)).toBeUndefined();
   });
 
   it('says all there is to say', () => {
@@ -170,48 +215,62 @@ describe('a roll-out', () => {
 describe('a command', () => {
   it('pause takes leave back at once; what gives leave waits until it stands in the object', () => {
     const paused = heard(start, command('pause'));
-    expect(wantedPermit(paused)).toMatchObject({ paused: true });
-    expect(wantedPermit(paused)).not.toHaveProperty('milestone');
+    expect(leaveIn(paused)).toMatchObject({ paused: true });
     expect(unrecordedOrders(paused)).toMatchObject({ version: 1, revision: 'web-2', paused: by });
     const parked = hearing(paused, verdict(paused, blocked('PausedByOperator')));
-    expect(wantedPermit(parked)).toBeUndefined();
+    expect(wantedChoice(parked)).toBeUndefined();
     const resumed = heard(parked, command('resume'));
-    expect(wantedPermit(resumed)).toBeUndefined();
-    expect(wantedPermit(hearing(resumed))).toMatchObject({ paused: false });
+    expect(wantedChoice(resumed)).toBeUndefined();
+    expect(leaveIn(hearing(resumed))).toMatchObject({ paused: false });
   });
 
   it('abort holds for one revision, pause for the next one, too', () => {
     const newer = { kind: 'changed', change: { ...facts, generation: 3, revision: 'web-3' } } as const;
     const aborted = hearing(start, command('abort'));
     expect(phaseOf(aborted)).toBe('Aborted');
-    expect(wantedPermit(aborted)).toMatchObject({ paused: true, aborted: true });
-    expect(wantedPermit(hearing(aborted, newer))).toMatchObject({ paused: false, revision: 'web-3' });
-    expect(wantedPermit(hearing(start, command('pause'), newer))).toMatchObject({ paused: true, revision: 'web-3' });
-    expect(wantedPermit(hearing(aborted, command('retry')))).toMatchObject({ paused: false });
+    expect(leaveIn(aborted)).toMatchObject({ paused: true, aborted: true });
+    expect(leaveIn(hearing(aborted, newer))).toMatchObject({ paused: false, revision: 'web-3' });
+    expect(leaveIn(hearing(start, command('pause'), newer))).toMatchObject({ paused: true, revision: 'web-3' });
+    expect(leaveIn(hearing(aborted, command('retry')))).toMatchObject({ paused: false });
   });
 
   it('undo goes back to the revision before, also from a pause; resume takes it back when nothing is held', () => {
     const undone = hearing(start, command('pause'), command('undo'));
-    expect(wantedPermit(undone)).toMatchObject({
+    expect(leaveIn(undone)).toMatchObject({
       revision: 'web-1',
       paused: false,
       undo: { from: 'web-2', to: 'web-1' },
     });
     expect(phaseOf(undone)).toBe('Undoing');
     const held = hearing(undone, command('pause'));
-    expect(wantedPermit(hearing(held, command('resume')))).toMatchObject({ revision: 'web-1' });
-    expect(wantedPermit(hearing(held, command('resume'), command('resume')))).toMatchObject({ revision: 'web-2' });
+    expect(leaveIn(hearing(held, command('resume')))).toMatchObject({ revision: 'web-1' });
+    expect(leaveIn(hearing(held, command('resume'), command('resume')))).toMatchObject({ revision: 'web-2' });
     const { previous: _, ...first } = facts;
-    expect(refusalOf(begun(first, nowMs), { name: 'undo', ...by })).toBe('no earlier revision is kept');
+    expect(refusalOf(begun(first), { name: 'undo', ...by })).toBe('no earlier revision is kept');
   });
 
   it('skip leaves out the pod that it names, or those that are waited for; retry takes them up again', () => {
     const waiting = hearing(start, verdict(start, blocked('NotReady', ['pod/web-a', 'pod/web-b', 'temporal'])));
-    expect(wantedPermit(hearing(waiting, command('skip')))).toMatchObject({ skip: ['web-a', 'web-b'] });
+    expect(leaveIn(hearing(waiting, command('skip')))).toMatchObject({ skip: ['web-a', 'web-b'] });
     const named = hearing(start, command('skip', { target: 'web-c' }), command('skip', { target: 'pod/web-d' }));
-    expect(wantedPermit(named)).toMatchObject({ skip: ['web-c', 'web-d'] });
-    expect(wantedPermit(hearing(named, command('retry')))).toMatchObject({ skip: [] });
+    expect(leaveIn(named)).toMatchObject({ skip: ['web-c', 'web-d'] });
+    expect(leaveIn(hearing(named, command('retry')))).toMatchObject({ skip: [] });
     expect(refusalOf(start, { name: 'skip', ...by })).toMatch(/has no target/);
+  });
+
+  it('skip and retry take a pod, a pod with its namespace, or all pods of a batch in flight', () => {
+    const inShop = begun(facts, { namespace: 'shop' });
+    const first = hearing(inShop, verdict(inShop, pods(chosen('web-a'), chosen('web-b'))));
+    const skipped = hearing(first, command('skip', { target: 'batch 1' }), command('skip', { target: 'shop/web-c' }));
+    expect(leaveIn(skipped)).toMatchObject({ skip: ['web-a', 'web-b', 'web-c'] });
+    expect(leaveIn(hearing(skipped, command('retry', { target: 'pod/web-b' })))).toMatchObject({
+      skip: ['web-a', 'web-c'],
+    });
+    expect(leaveIn(hearing(skipped, command('retry', { target: 'Batch 1' })))).toMatchObject({ skip: ['web-c'] });
+    expect(refusalOf(first, { name: 'skip', ...by, target: 'batch 7' })).toMatch(/batch 7 is not in flight/);
+    expect(refusalOf(first, { name: 'retry', ...by, target: 'other/web-a' })).toMatch(
+      /in namespace shop, not in other/,
+    );
   });
 
   it('skip stays small enough for a history', () => {
@@ -236,10 +295,10 @@ describe('a command', () => {
   });
 
   it('that cannot be written is a wait, and gives no leave', () => {
-    const { waitingFor } = blocked('Denied') as Extract<Verdict, { kind: 'blocked' }>;
+    const { waitingFor } = blocked('Denied') as Extract<ChoiceVerdict, { kind: 'blocked' }>;
     const refused = heard(heard(start, command('undo')), { kind: 'refused', waitingFor });
     expect(refused).toMatchObject({ waitingFor: { reason: 'Denied' } });
-    expect(wantedPermit(refused)).toBeUndefined();
+    expect(wantedChoice(refused)).toBeUndefined();
     expect(hearing(refused)).not.toHaveProperty('waitingFor');
   });
 });
@@ -248,14 +307,14 @@ describe('orders in the object', () => {
   const orders = { version: 4, revision: 'web-2', aborted: by };
 
   it('hold for a roll-out that begins, of another revision only a pause', () => {
-    expect(phaseOf(begun({ ...facts, orders }, nowMs))).toBe('Aborted');
-    const old = begun({ ...facts, orders: { ...orders, revision: 'web-1', paused: by } }, nowMs);
+    expect(phaseOf(begun({ ...facts, orders }))).toBe('Aborted');
+    const old = begun({ ...facts, orders: { ...orders, revision: 'web-1', paused: by } });
     expect(old.orders).toEqual({ version: 5, revision: 'web-2', paused: by });
     expect(unrecordedOrders(old)).toEqual(old.orders);
   });
 
   it('replace those that are older, never those that are newer', () => {
-    const known = hearing(begun({ ...facts, orders }, nowMs), command('resume'));
+    const known = hearing(begun({ ...facts, orders }), command('resume'));
     expect(heard(known, { kind: 'changed', change: { ...facts, orders } }).orders).toEqual(known.orders);
     const written = { version: 9, revision: 'web-2', paused: by };
     const changed = heard(known, { kind: 'changed', change: { ...facts, orders: written } });
@@ -300,12 +359,10 @@ describe('orders in the object', () => {
           });
           if ('orders' in made) expect(made.orders.version).toBe((before.orders?.version ?? 0) + 1);
           expect(jsonBytes(progress.orders ?? {})).toBeLessThan(2_700);
-          expect(wantedPermit(progress)?.paused).toBe(
-            phaseOf(progress) === 'Paused' || phaseOf(progress) === 'Aborted',
-          );
+          expect(leaveIn(progress)?.paused).toBe(phaseOf(progress) === 'Paused' || phaseOf(progress) === 'Aborted');
         }
         const freed = hearing(progress, command('resume'), command('resume'), command('retry'));
-        expect(wantedPermit(freed)).toMatchObject({ paused: false, skip: [] });
+        expect(leaveIn(freed)).toMatchObject({ paused: false, skip: [] });
         expect(ordersFor(freed.orders, 'web-2')).toBe(freed.orders);
       }),
     );
@@ -317,10 +374,10 @@ describe('a permit that comes to nothing', () => {
   const parked = heard(start, { kind: 'parked', waitingFor });
 
   it('F5: is said, and not handed in again until somebody asks for it', () => {
-    expect(wantedPermit(parked)).toBeUndefined();
+    expect(wantedChoice(parked)).toBeUndefined();
     expect(detailsOf(parked)).toContain('Parked: failed by hand');
-    expect(wantedPermit(hearing(parked, { kind: 'changed', change: undefined }))).toEqual(wantedPermit(start));
-    expect(wantedPermit(hearing(parked, command('retry')))).toEqual(wantedPermit(start));
+    expect(wantedChoice(hearing(parked, { kind: 'changed', change: undefined }))).toEqual(wantedChoice(start));
+    expect(wantedChoice(hearing(parked, command('retry')))).toEqual(wantedChoice(start));
   });
 
   it('F5: stays in sight when orders are written meanwhile', () => {
@@ -342,7 +399,7 @@ describe('orders that were given without knowledge of newer ones', () => {
       paused: by,
       skip: ['web-a', 'web-b'],
     });
-    expect(wantedPermit(joined)?.paused).toBe(true);
+    expect(leaveIn(joined)?.paused).toBe(true);
   });
 
   it('F14: say nothing about another revision but that it is paused', () => {

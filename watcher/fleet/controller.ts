@@ -213,6 +213,17 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     this.#operations.add(uid);
   }
 
+  podOf(step: FleetStep<Owner['status'] & object>): string | undefined {
+    switch (step.kind) {
+      case 'writePod':
+      case 'updatePod':
+      case 'recreatePod':
+        return step.pod.uid;
+      default:
+        return undefined;
+    }
+  }
+
   async act(
     step: FleetStep<Owner['status'] & object>,
     world: World,

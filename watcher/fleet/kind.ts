@@ -31,6 +31,8 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
    * object do.
    */
   readonly retryKey?: (step: Step) => string;
+  /** UID of the pod that a disruptive step is about: it is done only while a permit names this pod. */
+  readonly podOf: (step: Step) => string | undefined;
   /**
    * Does one step through a fenced client; "already so" is success. Answers how to see the write, or nothing when nothing
    * had to be written. A step that takes its time asks `mayGoOn` again before it does what cannot be taken back.

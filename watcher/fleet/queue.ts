@@ -19,9 +19,11 @@ import type { Term } from '../../kube/leader.ts';
 import { mayBeMade } from '../../kube/moved-on.ts';
 import type { Logger } from '../../workers/log.ts';
 import type { Wait } from '../../workflows/plan/decision.ts';
-import type { FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
+import type { ChoiceVerdict, FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
+import { type BatchRequest, type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter } from './permits.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
@@ -74,13 +76,11 @@ export interface FailedStep<Step> {
 }
 
 /** A permit that was handed in and has no verdict yet. */
-interface HeldPermit {
+interface HeldPermit extends Waiter {
   readonly permit: Permit;
   readonly life: PermitLife;
   readonly end: (verdict: Verdict) => void;
   readonly fail: (reason: unknown) => void;
-  /** What it waits for without a break, and since when by both clocks. */
-  waiting?: { readonly wait: Wait; readonly sinceMs: number; readonly startedAtMs: number };
 }
 
 /** Steps that go together. */
@@ -102,7 +102,9 @@ interface Outcome<Step> {
 export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<Step>> {
   readonly #options: FleetQueueOptions<World, Step, Plan>;
   readonly #keys: KeyedQueue;
+  /** Of roll-outs that name no pods: those of release 0.1.0. */
   readonly #permits = new Map<string, HeldPermit>();
+  readonly #rollOuts = new Map<string, RollOutPermits>();
   readonly #reasons = new Map<string, Set<PassReason>>();
   /** Objects that rest: until when, and what ends it if there is something to look at. */
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
@@ -183,12 +185,55 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       },
     };
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
+    this.#rollOuts.get(uid)?.fail(new Error('a roll-out of an earlier release has brought a permit'));
     this.#permits.set(uid, held);
     life.ended.addEventListener('abort', onEnded, { once: true });
     // an operator or a change of the object has caused it: what has failed is tried again at once
     if (permit.told === undefined) this.#forgive(uid);
     this.add(uid, 'permit');
     return promise;
+  }
+
+  /**
+   * Answers which pods of an object go next; waits while none may go. Rejects when its life or the term ends. `told`: the
+   * reason of a wait that has been reported.
+   */
+  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ChoiceVerdict> {
+    return this.#take(uid, life, (rollOut) => rollOut.choose(request, life), request.told === undefined);
+  }
+
+  /** Lets the pods of a batch be disrupted, and waits until each is through. Rejects when its life or the term ends. */
+  carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchVerdict> {
+    return this.#take(uid, life, (rollOut) => rollOut.carryOut(request, life), false);
+  }
+
+  /** What people are told of a batch of this object, or of the question which pods go next. */
+  progressOf(uid: string, batch?: number): PermitProgress {
+    return this.#rollOuts.get(uid)?.progressOf(batch) ?? {};
+  }
+
+  async #take<Answer>(
+    uid: string,
+    life: PermitLife,
+    take: (rollOut: RollOutPermits) => Promise<Answer>,
+    isNews: boolean,
+  ): Promise<Answer> {
+    this.#stop.signal.throwIfAborted();
+    if (!life.isAlive()) throw life.ended.reason;
+    const rollOut = this.#rollOuts.get(uid) ?? new RollOutPermits();
+    this.#rollOuts.set(uid, rollOut);
+    this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
+    const answer = take(rollOut);
+    // an operator or a change of the object has caused it: what has failed is tried again at once
+    if (isNews) this.#forgive(uid);
+    this.add(uid, 'permit');
+    try {
+      return await answer;
+    } catch (error) {
+      // What ends without an answer may be what the question waits for.
+      this.add(uid, 'permit');
+      throw error;
+    }
   }
 
   /** Ends all permits and takes nothing new; resolves when no pass runs. */
@@ -203,6 +248,8 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     for (const { wake } of this.#rests.values()) clearTimeout(wake);
     this.#rests.clear();
     for (const held of [...this.#permits.values()]) held.fail(reason);
+    for (const rollOut of this.#rollOuts.values()) rollOut.fail(reason);
+    this.#rollOuts.clear();
     void this.#keys.stop();
   }
 
@@ -221,14 +268,18 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       this.#grown.delete(uid);
       this.#failed.delete(uid);
       held?.end({ kind: 'superseded' });
+      this.#rollOuts.get(uid)?.superseded();
+      this.#rollOuts.delete(uid);
       return undefined;
     }
     const plannedAtMs = performance.now();
     const wallMs = nowMs();
-    const plan = fleet.plan(world, held?.permit, wallMs);
+    const rollOut = held ? undefined : this.#rollOuts.get(uid);
+    const permit = held ? held.permit : rollOut?.permit();
+    const plan = fleet.plan(world, permit, wallMs);
     fleet.planned?.(world, plan, wallMs);
     this.#rest(uid, begunAtMs);
-    if (!held && plan.disruption.length > 0)
+    if (!permit && plan.disruption.length > 0)
       throw new Error(`the plan for ${fleet.kind} ${uid} disrupts without a permit`);
     log.debug(
       { kind: fleet.kind, uid, reasons: [...reasons], upkeep: plan.upkeep.length, disruption: plan.disruption.length },
@@ -241,9 +292,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#grown.delete(uid);
     const isDue = (step: Step) => this.#isDue(uid, step);
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, grown);
-    const disruption = await this.#act(world, [{ steps: plan.disruption.filter(isDue), together: 'freely' }], () =>
-      this.#mayDisrupt(uid, held),
-    );
+    const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), held);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
@@ -266,15 +315,54 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       else onPass?.('done');
       // Report persistent failures to the permit holder.
       const judged = this.#livingPermit(uid);
-      const verdictInMs = judged && this.#judgeWait(judged, waitAfter((failure ?? first).error));
-      return soonest([dueInMs, retryInMs, verdictInMs]);
+      const wait = waitAfter((failure ?? first).error);
+      const verdictInMs = judged && this.#judgeWait(judged, judged.permit, wait);
+      const choiceInMs = rollOut && this.#judgeRollOut(rollOut, permit, plan, wait);
+      return soonest([dueInMs, retryInMs, verdictInMs, choiceInMs]);
     }
     // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
     const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
     const canJudge = plan.disruption.length === 0 || isMilestone;
     const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
+    const choiceInMs = rollOut && this.#judgeRollOut(rollOut, permit, plan);
     onPass?.('done');
-    return soonest([dueInMs, verdictInMs]);
+    return soonest([dueInMs, verdictInMs, choiceInMs]);
+  }
+
+  /** Does what the permit is for, as long as it lives. */
+  async #disrupt(
+    uid: string,
+    world: World,
+    steps: readonly Step[],
+    held: HeldPermit | undefined,
+  ): Promise<Outcome<Step>> {
+    const run: readonly Run<Step>[] = [{ steps, together: 'freely' }];
+    if (held !== undefined) return await this.#act(world, run, () => this.#mayDisrupt(uid, held));
+    const rollOut = this.#rollOuts.get(uid);
+    const { fleet, nowMs } = this.#options;
+    const outcome = await this.#act(world, run, (step) => {
+      const may = this.#mayWrite() && rollOut?.mayDisrupt(fleet.podOf(step)) === true;
+      if (may) rollOut.begin(fleet.podOf(step), nowMs());
+      return may;
+    });
+    for (const { step, error } of outcome.failures) if (!mayBeMade(error)) rollOut?.notBegun(fleet.podOf(step));
+    return outcome;
+  }
+
+  /** Answers what the roll-out has handed in, as far as there is an answer; says when to judge again otherwise. */
+  #judgeRollOut(
+    rollOut: RollOutPermits,
+    granted: Permit | undefined,
+    plan: FleetPlan<Step>,
+    failure?: Wait,
+  ): number | undefined {
+    rollOut.judgeBatches(granted, plan);
+    const judged = rollOut.judgeChoice(plan.standing, failure !== undefined);
+    if (typeof judged === 'number') return judged;
+    const standing = judged === 'waits' && plan.standing.kind === 'waiting' ? plan.standing.wait : undefined;
+    const wait = failure ?? rollOut.ownWait() ?? standing;
+    const { choice } = rollOut;
+    return choice && wait && this.#judgeWait(choice, choice.request, wait);
   }
 
   #keyOf(step: Step): string {
@@ -349,7 +437,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   async #act(
     world: World,
     runs: readonly Run<Step>[],
-    allowed: () => boolean,
+    allowed: (step: Step) => boolean,
     grownBefore = 1,
   ): Promise<Outcome<Step>> {
     const { fleet, parallelSteps } = this.#options;
@@ -362,9 +450,10 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
     const work = async (batch: Step[], together: Together): Promise<void> => {
       for (let step = batch.shift(); step !== undefined; step = batch.shift()) {
-        if (!allowed()) return;
+        if (!allowed(step)) continue;
+        const mayGoOn = () => allowed(step);
         try {
-          const seen = await fleet.act(step, world, signal, allowed);
+          const seen = await fleet.act(step, world, signal, mayGoOn);
           if (seen) writes.push(seen);
           const isChange = seen !== undefined && !fleet.tells?.(step);
           if (isChange) changes += 1;
@@ -378,7 +467,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     for (const { steps, together } of runs) {
       const before = failures.length;
       const waiting = [...steps];
-      for (let atOnce = grownBefore; waiting.length > 0 && failures.length === before && allowed(); atOnce *= 2) {
+      for (
+        let atOnce = grownBefore;
+        waiting.length > 0 && failures.length === before && this.#mayWrite();
+        atOnce *= 2
+      ) {
         const batch = together === 'growing' ? waiting.splice(0, Math.min(atOnce, parallelSteps)) : waiting.splice(0);
         const workers = together === 'alone' ? 1 : Math.min(parallelSteps, batch.length);
         await Promise.all(Array.from({ length: workers }, () => work(batch, together)));
@@ -402,15 +495,17 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
         delete held.waiting;
         return undefined;
       case 'waiting':
-        return this.#judgeWait(held, standing.wait);
+        return this.#judgeWait(held, held.permit, standing.wait);
+      case 'pods':
+        throw new Error('a permit that does not choose was told which pods go next');
     }
   }
 
-  #judgeWait(held: HeldPermit, wait: Wait): number | undefined {
+  #judgeWait(held: Waiter, asked: Pick<Permit, 'paused' | 'told'>, wait: Wait): number | undefined {
     const goesOn = held.waiting?.wait.reason === wait.reason ? held.waiting : undefined;
     const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
     held.waiting = { wait, sinceMs, startedAtMs };
-    const leftMs = startedAtMs + this.#patienceMs(held.permit, wait) - performance.now();
+    const leftMs = startedAtMs + this.#patienceMs(asked, wait) - performance.now();
     if (leftMs > 0) return leftMs;
     const waitingFor: WaitingFor = { ...wait, since: new Date(sinceMs).toISOString() };
     held.end({ kind: 'blocked', waitingFor: waitWithin(waitingFor, verdictBytes) });
@@ -418,9 +513,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   }
 
   /** A pause is reported at once; a wait that has been reported does not change by waiting. */
-  #patienceMs({ paused, told }: Permit, { reason }: Wait): number {
-    if (paused) return 0;
-    return reason === told ? tellAgainAfterMs : this.#options.blockedAfterMs;
+  #patienceMs({ paused, told }: Pick<Permit, 'paused' | 'told'>, { reason }: Wait): number {
+    if (reason === told) return tellAgainAfterMs;
+    return paused ? 0 : this.#options.blockedAfterMs;
   }
 
   /** Of a pass that could not be made at all. */
@@ -428,7 +523,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     if (this.#stop.signal.aborted) return;
     this.#tellFailure(uid, error, retryInMs);
     const held = this.#livingPermit(uid);
-    if (held) this.#judgeWait(held, waitAfter(error));
+    if (held) this.#judgeWait(held, held.permit, waitAfter(error));
+    const choice = this.#rollOuts.get(uid)?.choice;
+    if (choice) this.#judgeWait(choice, choice.request, waitAfter(error));
   }
 
   #tellFailure(uid: string, error: unknown, retryInMs: number): void {

@@ -6,6 +6,9 @@ import { jsonBytes } from '../../api/base/json-bytes.ts';
 /** Payloads are references and verdicts of at most this size; each is cut by its producer. */
 export const payloadBytes = 4 * 1024;
 
+/** The same for roll-outs, whose batches name pods. */
+export const batchPayloadBytes = 8 * 1024;
+
 /** The maximum size of a summary in a history. Temporal rejects a command with a longer one. */
 export const summaryBytes = 180;
 

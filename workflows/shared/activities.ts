@@ -88,7 +88,7 @@ export const kube = remote(
  */
 export const permitLife = { working: '10s', waiting: '30s' } as const;
 
-/** The leading watcher. A cancelled permit is taken back at once, and the next one replaces it there. */
+/** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
   {
     taskQueue: queues.fleet,
@@ -97,7 +97,8 @@ export const fleet = remote(
     retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
     cancellationType: ActivityCancellationType.TRY_CANCEL,
   },
-  'fleet.v1.advance',
+  'fleet.v1.chooseBatch',
+  'fleet.v1.carryOutBatch',
 );
 
 /** Short writes of the leading watcher. */

@@ -15,6 +15,7 @@ import type { NodeRef } from '../../api/core/refs.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../plan/decision.ts';
+import type { BatchPod, PodBatch, PodOutcome } from '../plan/fleet/batch.ts';
 import type { OpenTag } from '../plan/images/pull-images.ts';
 import type { ContainerBefore, RecreateOrder } from '../plan/recreate/model.ts';
 import type { StaleInstance } from '../plan/refresh-environment.ts';
@@ -117,6 +118,33 @@ const openTag: Shape<OpenTag> = object<OpenTag>({
   startTime: optional(time),
 });
 
+const how = oneOf('inPlace', 'recreate');
+
+/** The pods of a batch: what an activity answers, and what a run leaves to the next one. */
+export const podBatch: Shape<PodBatch> = object<PodBatch>({
+  revision: text,
+  namespace: text,
+  how,
+  containers: optional(listOf(listOf(text))),
+  pods: listOf(
+    object<BatchPod>({
+      namespace: optional(text),
+      name: text,
+      uid: text,
+      how: optional(how),
+      containers: optional(listOf(listOf(text))),
+    }),
+  ),
+});
+
+const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
+  pod: text,
+  how,
+  at: optional(time),
+  ms: optional(number),
+  why: optional(text),
+});
+
 /** The compiler requires a row for each activity, and a test checks that every worker registers those listed here. */
 export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<Name>> } = {
   lookAtRequest: byKind<ResultOf<'lookAtRequest'>>({
@@ -177,12 +205,13 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   announceSteering: unread,
 
   announceRollOutCommand: unread,
-  'fleet.v1.advance': byKind<ResultOf<'fleet.v1.advance'>>({
-    batchDone: { summary: text, arrived: number },
+  'fleet.v1.chooseBatch': byKind<ResultOf<'fleet.v1.chooseBatch'>>({
+    batch: { batch: podBatch, of: number, updated: number },
     allDone: { summary: text, arrived: number },
     superseded: {},
     blocked: { waitingFor },
   }),
+  'fleet.v1.carryOutBatch': object<ResultOf<'fleet.v1.carryOutBatch'>>({ summary: text, pods: listOf(podOutcome) }),
   'fleet.v1.recordOrders': unread,
 
   identifySignal: text,

@@ -1,11 +1,12 @@
 /** CloneSets as a fleet: the inputs of their planner, and how its steps are carried out. */
 
 import { isJsonObject } from '../../../api/base/json.ts';
-import { type CloneSet, cloneSetEvent, cloneSets, prefetchShare } from '../../../api/cloneset/types.ts';
+import { type CloneSet, cloneSetEvent, cloneSets } from '../../../api/cloneset/types.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { isVirtual } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
+import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { CloneSetInput } from '../../../workflows/plan/cloneset/input.ts';

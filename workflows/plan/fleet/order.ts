@@ -11,9 +11,8 @@
 
 import { entryOf } from '../../../api/base/json.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
-import { mostTerms } from '../../../api/cloneset/limits.ts';
-import type { RollingUpdate } from '../../../api/cloneset/types.ts';
 import { labelMatcher } from '../../../api/core/label-selector.ts';
+import { mostTerms, type UpdateOrder } from '../../../api/fleet/update-order.ts';
 import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
 
 /** Negative: the first argument comes first. */
@@ -67,7 +66,7 @@ function laterFirst(left: number | undefined, right: number | undefined): number
 export function updateOrder(
   candidates: readonly FleetPod[],
   all: readonly FleetPod[],
-  strategy: Pick<RollingUpdate, 'priorityStrategy' | 'scatterStrategy'>,
+  strategy: UpdateOrder,
   { coming = [], byDefault = byWorth }: { readonly coming?: readonly AlikePods[]; readonly byDefault?: PodOrder } = {},
 ): readonly FleetPod[] {
   const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
@@ -82,7 +81,7 @@ export function updateOrder(
 /** CS-51. */
 export const byWorth: PodOrder = inOrder(byProgress, unreadyFirst, byService);
 
-function byPriority(strategy: RollingUpdate['priorityStrategy']): PodOrder {
+function byPriority(strategy: UpdateOrder['priorityStrategy']): PodOrder {
   const weights = (strategy?.weightPriority ?? []).slice(0, mostTerms);
   const keys = (strategy?.orderPriority ?? []).slice(0, mostTerms).map(({ orderedKey }) => orderedKey);
   if (weights.length > 0) {
@@ -127,7 +126,7 @@ interface ScatterTerm {
 
 /** CS-54: of several terms, those that match more candidates come first. */
 function scatterTerms(
-  { scatterStrategy = [] }: Pick<RollingUpdate, 'scatterStrategy'>,
+  { scatterStrategy = [] }: Pick<UpdateOrder, 'scatterStrategy'>,
   candidates: readonly FleetPod[],
 ): readonly ScatterTerm[] {
   const matching = onceEach((term: ScatterTerm) => candidates.filter((pod) => matches(pod, term)).length);

@@ -1,22 +1,31 @@
 /** What a roll-out and the one writer of its pods exchange: the permit to disrupt, and the verdict on it. */
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { Wait } from '../decision.ts';
+import type { PodBatch } from './batch.ts';
 
-/**
- * The permit to disrupt one fleet object up to the end of one batch, given by its roll-out workflow. Without one a fleet
- * is only kept up: replicas, deletes that the user named, finishing what has begun, status.
- */
-export interface Permit {
-  /** The revision that pods are to become. When the object asks for another one, this permit is worthless. */
+/** What a roll-out allows, by what the object asks for and what operators have ordered. */
+export interface Leave {
+  /** The revision that pods are to become. When the object asks for another one, nothing is allowed. */
   readonly revision: string;
   /** Nothing new may be disrupted; what is in flight finishes. */
   readonly paused: boolean;
   /** It is paused because an operator has aborted the roll-out, which the object may not say yet. */
   readonly aborted?: true;
-  /** UIDs of the pods that may be disrupted. Absent: any, as far as `batch` goes. */
-  readonly pods?: readonly string[];
   /** Names of pods to leave out. */
   readonly skip: readonly string[];
+  /** An operator takes the revision `from` back: `revision` is `to`, and only pods of `from` are changed. */
+  readonly undo?: Undo;
+}
+
+/**
+ * The permit to disrupt pods of one fleet object, given by its roll-out workflow. Without one a fleet is only kept up:
+ * replicas, deletes that the user named, finishing what has begun, status.
+ */
+export interface Permit extends Leave {
+  /** The pods that may be disrupted, by UID, with the revision that each is to become. Absent: any, as far as `batch` goes. */
+  readonly pods?: ReadonlyMap<string, string>;
+  /** The roll-out asks which further pods may be disrupted, besides `pods`. Absent: it does not. */
+  readonly chooses?: boolean;
   /** How many pods may be of the revision, those of earlier batches included. */
   readonly batch: number;
   /**
@@ -26,9 +35,10 @@ export interface Permit {
   readonly milestone?: number;
   /** The reason of a wait that has been reported already: it is reported again only after a long time. */
   readonly told?: string;
-  /** An operator takes the revision `from` back: `revision` is `to`, and only pods of `from` are changed. */
-  readonly undo?: Undo;
 }
+
+/** For a permit that is limited by nothing but the budget. */
+export const everyPod = 2 ** 31 - 1;
 
 /** A revision that is taken back, and the one that takes its place. */
 export interface Undo {
@@ -45,10 +55,18 @@ export type Verdict =
   /** It has waited for the same thing for long, or is paused and all that was in flight has ended. */
   | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor };
 
+/** What the question which pods go next has come to. */
+export type ChoiceVerdict =
+  /** These pods may go. Of `of` pods `updated` are where they are to go. */
+  | { readonly kind: 'batch'; readonly batch: PodBatch; readonly of: number; readonly updated: number }
+  | Exclude<Verdict, { readonly kind: 'batchDone' }>;
+
 /** How a permit stands, as the planner sees it. Ignored while there is none. */
 export type Standing =
   | { readonly kind: 'working' }
   | { readonly kind: 'waiting'; readonly wait: Wait }
+  /** Of a permit that chooses: these pods may go next. */
+  | { readonly kind: 'pods'; readonly batch: PodBatch }
   | Exclude<Verdict, { readonly kind: 'blocked' }>;
 
 /** What to do with one fleet object now. */
@@ -60,21 +78,35 @@ export interface FleetPlan<Step> {
   readonly standing: Standing;
   /** When to look again though nothing happens: minReadySeconds, grace, TTL. Absent: not at all. */
   readonly againInMs?: number;
+  /** How the pods stand that the permit names. Absent: it names none, or nothing was decided on. */
+  readonly named?: NamedPods;
 }
 
-/** The pods that go next, by name and UID, and how each of them goes. */
-export interface BatchPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  readonly how: 'inPlace' | 'recreate';
-  /** Of an update in place: which containers change, one group after the other by launch priority. */
-  readonly containers?: readonly (readonly string[])[];
+/** The pods that a permit names. */
+export interface NamedPods {
+  /** By UID. One that is missing here is gone. */
+  readonly pods: ReadonlyMap<string, NamedPod>;
+  /** How many pods are still to come in the place of pods that are gone: missing ones, and new ones that are not available. */
+  readonly awaited: number;
+  /** How many pods the object wants, how many are where they are to go, and how many of those are available. */
+  readonly progress: FleetProgress;
 }
 
-/** Which pods may be disrupted now, or why none may. */
-export type Batch =
-  | { readonly kind: 'pods'; readonly revision: string; readonly pods: readonly BatchPod[] }
-  | { readonly kind: 'wait'; readonly wait: Wait }
-  /** There is nothing to update. */
-  | { readonly kind: 'done' };
+export interface FleetProgress {
+  readonly of: number;
+  readonly updated: number;
+  readonly ready: number;
+}
+
+/** Where a pod that the permit names stands. */
+export type NamedPod =
+  /** Its update begins in this pass, or in the next. */
+  | { readonly state: 'next' }
+  /** Its update may not begin now. */
+  | { readonly state: 'notNow'; readonly why: string }
+  /** `doing`: a word or two for people. */
+  | { readonly state: 'underWay'; readonly doing: string }
+  /** It is where it is to go, and available. */
+  | { readonly state: 'done' }
+  /** An operator leaves it out. */
+  | { readonly state: 'skipped' };

@@ -15,6 +15,7 @@ import { waitingSince } from '../waiting-since.ts';
 import { asGoing, owedClaims } from './claims.ts';
 import type { FleetInput, WorkloadPlan } from './input.ts';
 import type { FleetPlanner, PassNews, ScalePlan, Situation } from './kind.ts';
+import { namedPods } from './named-pods.ts';
 import { adoptions, releases } from './pod-writes.ts';
 import { asSeen, membersOf } from './pods.ts';
 import { planPreDownload } from './pre-download.ts';
@@ -89,7 +90,8 @@ export function planFleet<
       ...planPreDownload(scene, update.demand),
     ],
     disruption: starts.disruption,
-    standing: standingOf(planner.rules, situation, isActing),
+    standing: standingOf(planner.rules, situation, { isActing, isScaling }),
+    ...namedPods(situation, isScaling),
     ...againInMs(situation, planner.againAtMs?.(situation, status) ?? []),
     situation,
     ...rollOutOf(situation),

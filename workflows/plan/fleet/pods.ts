@@ -1,12 +1,12 @@
 /** The pods of a workload as all its decisions see them: which ones count, and which are available. */
 
 import { perObject } from '../../../api/base/per-object.ts';
-import { cloneSetMark } from '../../../api/cloneset/types.ts';
 import { type LabelSelector, labelMatcher } from '../../../api/core/label-selector.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
 import { isActive, type Pod } from '../../../api/core/pod.ts';
 import { isControlledBy } from '../../../api/core/refs.ts';
 import { isWorkingState, type LifecycleState, lifecycleStateOf } from '../../../api/fleet/lifecycle.ts';
+import { podMark } from '../../../api/fleet/marks.ts';
 import { isAtRevision, revisionMark } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate } from '../../../api/in-place/annotations.ts';
 import type { AsSeen } from './steps.ts';
@@ -97,7 +97,7 @@ function fleetPod(
     name,
     state,
     revision: labels[revisionMark.podRevision],
-    isSpecified: labels[cloneSetMark.specifiedDelete] !== undefined || named.has(name),
+    isSpecified: labels[podMark.specifiedDelete] !== undefined || named.has(name),
     isTerminating,
     isServing,
     isReady,

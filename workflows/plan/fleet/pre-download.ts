@@ -11,11 +11,11 @@ import { countOf, type IntOrPercent } from '../../../api/base/int-or-percent.ts'
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
 import { compareGoStrings } from '../../../api/base/json-go.ts';
-import { cloneSetDefault, preDownloadMark, prefetchShare } from '../../../api/cloneset/types.ts';
 import { familiarImage } from '../../../api/core/familiar-image.ts';
 import { apiVersionOf } from '../../../api/core/meta.ts';
 import { controllerReference } from '../../../api/core/refs.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
+import { preDownloadDefault, preDownloadMark, prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
 import { mostSandboxBytes } from '../../../api/image-pull-job/validate.ts';
@@ -233,9 +233,9 @@ function jobFor({ resource, owner, revisions, strategy }: FleetScene, changed: C
         ...(matchLabels && { matchLabels }),
         matchExpressions: [...matchExpressions.map((requirement) => ({ ...requirement })), notUpdated],
       },
-      parallelism: parallelism ?? cloneSetDefault.imagePreDownloadParallelism,
+      parallelism: parallelism ?? preDownloadDefault.imagePreDownloadParallelism,
       pullPolicy: {
-        timeoutSeconds: timeoutSeconds ?? cloneSetDefault.imagePreDownloadTimeoutSeconds,
+        timeoutSeconds: timeoutSeconds ?? preDownloadDefault.imagePreDownloadTimeoutSeconds,
         backoffLimit: 1,
       },
       completionPolicy: { type: 'Always', ttlSecondsAfterFinished: 600 },

@@ -13,7 +13,7 @@ export interface OrderCommand {
   readonly by: string;
   /** RFC 3339 in UTC. */
   readonly at: string;
-  /** A pod, with or without `pod/` before it. */
+  /** `web-3`, `pod/web-3`, `shop/web-3`, or `batch 3` for all pods of that batch. */
   readonly target?: string;
 }
 
@@ -26,6 +26,10 @@ export interface OrderScene {
   readonly previous?: string;
   /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
   readonly blockedBy: readonly string[];
+  /** The names of the pods of each batch in flight. Absent: none is known. */
+  readonly batches?: ReadonlyMap<number, readonly string[]>;
+  /** Of the object, and so of its pods. Absent: any may stand before the name of a pod. */
+  readonly namespace?: string;
 }
 
 /** Orders travel through histories, and the names of skipped pods are what grows in them. */
@@ -58,8 +62,12 @@ export function ordersAfter(
       return obeyed(paused || aborted ? others : rolledOut);
     }
     case 'retry': {
-      const { aborted: _, skip: __, ...others } = kept;
-      return obeyed(others);
+      const { aborted: _, skip: skipped = [], ...others } = kept;
+      if (command.target === undefined) return obeyed(others);
+      const names = podsNamed(command.target, scene);
+      if (typeof names === 'string') return { refused: names };
+      const left = skipped.filter((name) => !names.includes(name));
+      return obeyed({ ...others, ...(left.length > 0 && { skip: left }) });
     }
     case 'undo': {
       const to = undo?.to ?? previous;
@@ -67,7 +75,8 @@ export function ordersAfter(
       return obeyed({ undo: undo ?? { ...order, to } });
     }
     case 'skip': {
-      const names = command.target === undefined ? podsIn(scene.blockedBy) : podsIn([`pod/${podName(command.target)}`]);
+      const names = command.target === undefined ? podsIn(scene.blockedBy) : podsNamed(command.target, scene);
+      if (typeof names === 'string') return { refused: names };
       if (names.length === 0) return { refused: 'it has no target, and the roll-out does not wait for a pod' };
       const all = [...new Set([...(skip ?? []), ...names])];
       if (jsonBytes(all) > mostSkipBytes)
@@ -105,6 +114,21 @@ export function namedBy(
   const order = field && orders[field];
   if (order?.at !== at || order.by !== '') return orders;
   return { ...orders, version: orders.version + 1, [field]: { ...order, by: shortened(by, mostNameBytes) } };
+}
+
+/** The pods that a target names, or why it names none. */
+function podsNamed(target: string, { batches, namespace }: OrderScene): readonly string[] | string {
+  const [, batch] = /^batch[ /#]?(\d{1,9})$/i.exec(target.trim()) ?? [];
+  if (batch !== undefined) {
+    return batches?.get(Number(batch)) ?? `batch ${batch} is not in flight; name its pods`;
+  }
+  const name = podName(target);
+  const slash = name.indexOf('/');
+  if (slash < 0) return [name];
+  const of = name.slice(0, slash);
+  if (namespace && of !== namespace)
+    return `its pods are in namespace ${namespace}, not in ${shortened(of, mostNameBytes)}`;
+  return [name.slice(slash + 1)];
 }
 
 function podName(target: string): string {

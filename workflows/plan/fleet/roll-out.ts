@@ -1,27 +1,34 @@
 /**
- * How a roll-out continues: the events that it has received, folded into a plain value, and the permit that follows from it.
+ * How a roll-out continues: the events that it has received, folded into a plain value, and what is asked of the leading
+ * watcher next.
  *
- * Pods go as the budget of the object allows. Batches do not hold them up; they are what history, progress and people go
- * by, a tenth of the pods each and five at least, so that a large roll-out is tens of events.
+ * It asks which pods go next, has these carried out as a batch, and asks again. A batch does not wait for the one before:
+ * several are in flight while the budget of the object has room.
  */
 
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { RollOutChanged, RollOutFacts } from '../../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
-import type { Permit, Verdict } from './permit.ts';
+import { type BatchVerdict, batchText, type PodBatch, podsOf } from './batch.ts';
+import type { ChoiceVerdict, Leave } from './permit.ts';
 import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
 export interface RollOutProgress {
   readonly facts: RollOutFacts;
+  /** Of the object; empty where it has none. */
+  readonly namespace: string;
   readonly orders: RollOutOrders | undefined;
   /** The version of the orders that stands in the object, as far as known. */
   readonly recorded: number;
-  readonly batch: Batch;
-  /** Grows whenever an equal permit is to be handed in again. */
+  /** The number of the next batch, from 1. */
+  readonly next: number;
+  /** The batches that are carried out, in the order of their numbers. */
+  readonly inFlight: readonly InFlight[];
+  /** Grows whenever the same is to be asked again. */
   readonly round: number;
   readonly waitingFor?: WaitingFor;
-  /** Only a command or a change of the object can change anything, so no permit is handed in. */
+  /** Only a command or a change of the object can change anything, so nothing is asked once no batch is in flight. */
   readonly isParked: boolean;
   /** The object asks for a state that this roll-out has not received yet. */
   readonly awaitsFacts: boolean;
@@ -37,14 +44,13 @@ export interface RollOutProgress {
 /** `superseded`: it has not received what the object asks for; the watcher starts another if there is anything to do. */
 export type RollOutEnd = 'done' | 'withdrawn' | 'superseded';
 
-export interface Batch {
-  /** From 1. */
+/** A batch that is carried out. */
+export interface InFlight {
   readonly number: number;
-  /** How many pods are there when it is done. */
-  readonly milestone: number;
+  /** The revision of the leave under which it was chosen. */
+  readonly revision: string;
+  readonly batch: PodBatch;
   readonly startedAtMs: number;
-  /** How many pods were there when it began; absent for the first. */
-  readonly arrived?: number;
 }
 
 export type RollOutNews =
@@ -58,20 +64,22 @@ export type RollOutNews =
   | { readonly kind: 'refused'; readonly waitingFor: WaitingFor }
   /** The orders were not written: newer ones stand in the object, which this roll-out has not received. */
   | { readonly kind: 'overtaken'; readonly orders: RollOutOrders }
-  /** A permit has failed for an unforeseen reason. It is not handed in again automatically. */
+  /** The question has failed for an unforeseen reason. It is not asked again automatically. */
   | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
-  | { readonly kind: 'verdict'; readonly verdict: Verdict; readonly of: Handed; readonly atMs: number }
+  | { readonly kind: 'verdict'; readonly verdict: ChoiceVerdict; readonly of: Asked; readonly atMs: number }
+  | { readonly kind: 'carriedOut'; readonly number: number; readonly verdict: BatchVerdict; readonly atMs: number }
+  /** A batch came to no verdict: its activity was ended by hand, or the roll-out did not wait for it any longer. */
+  | { readonly kind: 'lost'; readonly number: number; readonly why: string }
   /** No facts have come for a while. */
-  | { readonly kind: 'noFacts' };
+  | { readonly kind: 'noFacts' }
+  /** The run has waited for its batches in flight as long as it may. */
+  | { readonly kind: 'graceOver' };
 
-/** A permit that was handed in, and the object that it was for. */
-export interface Handed {
-  readonly permit: Permit;
+/** What was asked, and the object that it was about. */
+export interface Asked {
+  readonly leave: Leave;
   readonly generation: number;
 }
-
-/** For a permit that is limited by nothing but the budget. */
-const everyPod = 2 ** 31 - 1;
 
 /** Waits that only a change of the object ends. */
 const untilChanged: readonly string[] = ['Paused'];
@@ -81,37 +89,28 @@ const refusalReasons = ['Denied', 'Parked'] as const;
 
 const logLines = 12;
 
+/** So many of the batches in flight are named. */
+const mostShown = 5;
+
 /** After so many it ends; the watcher starts another if there is anything to do. */
 const mostMisses = 5;
 
 /** A roll-out that has just begun, or continues where an earlier run ended. */
 export function begun(
   facts: RollOutFacts,
-  nowMs: number,
-  before: Partial<Pick<RollOutProgress, 'batch' | 'log'>> = {},
-) {
+  before: Partial<Pick<RollOutProgress, 'next' | 'inFlight' | 'log' | 'namespace'>> = {},
+): RollOutProgress {
   const orders = ordersFor(facts.orders, facts.revision);
-  const progress: RollOutProgress = {
-    facts,
-    orders,
+  const { next = 1, inFlight = [], log = [], namespace = '' } = before;
+  return {
+    ...{ facts, orders, namespace, next, inFlight, log },
     recorded: versionOf(facts.orders),
-    batch: before.batch ?? firstBatch(facts, nowMs),
     round: 0,
     isParked: false,
     awaitsFacts: false,
     misses: 0,
     summary: '',
-    log: before.log ?? [],
   };
-  return progress;
-}
-
-function firstBatch({ replicas }: RollOutFacts, nowMs: number): Batch {
-  return { number: 1, milestone: batchSize(replicas), startedAtMs: nowMs };
-}
-
-function batchSize(replicas: number): number {
-  return Math.max(Math.ceil(replicas / 10), 5);
 }
 
 /** Why a command cannot be obeyed; undefined when it can. */
@@ -120,14 +119,16 @@ export function refusalOf(progress: RollOutProgress, command: OrderCommand): str
   return 'refused' in after ? after.refused : undefined;
 }
 
-function sceneOf({ facts, orders, waitingFor }: RollOutProgress) {
+function sceneOf({ facts, orders, waitingFor, inFlight, namespace }: RollOutProgress) {
   const { revision, previous } = facts;
-  return { orders, revision, ...(previous !== undefined && { previous }), blockedBy: waitingFor?.blockedBy ?? [] };
+  const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(({ name }) => name)]));
+  const blockedBy = waitingFor?.blockedBy ?? [];
+  return { orders, revision, ...(previous !== undefined && { previous }), blockedBy, batches, namespace };
 }
 
 /** The progress after one event. */
 export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProgress {
-  if (progress.end === 'withdrawn') return progress;
+  if (progress.end === 'withdrawn' && news.kind !== 'carriedOut' && news.kind !== 'lost') return progress;
   switch (news.kind) {
     case 'changed':
       return changed(progress, news.change);
@@ -157,6 +158,12 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
       return { ...progress, waitingFor: news.waitingFor, isParked: true };
     case 'verdict':
       return judged(progress, news);
+    case 'carriedOut':
+      return carriedOut(progress, news);
+    case 'lost':
+      return withoutBatch(progress, news.number, `batch ${news.number}: ${news.why}`);
+    case 'graceOver':
+      return progress;
     case 'noFacts':
       if (!progress.awaitsFacts) return progress;
       return progress.misses < mostMisses ? askedAnew(progress) : { ...progress, end: 'superseded' };
@@ -185,10 +192,8 @@ function changed(progress: RollOutProgress, change: RollOutChanged | undefined):
     const { waitingFor, isParked, awaitsFacts, end } = progress;
     return waitingFor || isParked || awaitsFacts || end ? askedAnew(known) : known;
   }
-  const batch = { ...firstBatch(change, progress.batch.startedAtMs), number: progress.batch.number };
   return askedAnew({
     ...known,
-    batch,
     log: withLine(progress.log, `revision ${change.revision} is now the update revision`),
   });
 }
@@ -201,25 +206,22 @@ function judged(
   progress: RollOutProgress,
   { verdict, of, atMs }: Extract<RollOutNews, { kind: 'verdict' }>,
 ): RollOutProgress {
-  const { facts, batch } = progress;
-  const isOutdated = facts.generation > of.generation || !isSameLeave(of.permit, leaveOf(progress));
+  const { facts } = progress;
+  const isOutdated = facts.generation > of.generation || !isSameLeave(of.leave, leaveOf(progress));
   switch (verdict.kind) {
-    case 'batchDone': {
+    case 'batch': {
+      // What was chosen under other orders is not carried out.
+      if (!isSameLeave(of.leave, leaveOf(progress))) return askedAnew(progress);
       const { waitingFor: _, ...others } = progress;
-      const seconds = Math.round((atMs - batch.startedAtMs) / 1000);
-      const pods = batch.arrived === undefined ? '' : ` ${verdict.arrived - batch.arrived} pods in ${seconds} s,`;
+      const { batch } = verdict;
+      const chosen = { number: progress.next, revision: of.leave.revision, batch, startedAtMs: atMs };
       return {
         ...others,
-        summary: verdict.summary,
+        summary: `${verdict.updated} of ${verdict.of} pods are of revision ${batch.revision}`,
         round: progress.round + 1,
         misses: 0,
-        log: withLine(progress.log, `batch ${batch.number}:${pods} ${verdict.summary}`),
-        batch: {
-          number: batch.number + 1,
-          milestone: verdict.arrived + batchSize(facts.replicas),
-          startedAtMs: atMs,
-          arrived: verdict.arrived,
-        },
+        next: progress.next + 1,
+        inFlight: [...progress.inFlight, chosen],
       };
     }
     case 'allDone': {
@@ -235,10 +237,32 @@ function judged(
       // The order that held it may have been withdrawn since.
       if (isOutdated) return askedAnew(progress);
       const { waitingFor } = verdict;
-      const isParked = of.permit.paused || untilChanged.includes(waitingFor.reason);
+      const isParked = of.leave.paused || untilChanged.includes(waitingFor.reason);
       return { ...progress, waitingFor, isParked, misses: 0, round: progress.round + 1 };
     }
   }
+}
+
+function carriedOut(
+  progress: RollOutProgress,
+  { number, verdict, atMs }: Extract<RollOutNews, { kind: 'carriedOut' }>,
+): RollOutProgress {
+  const ended = progress.inFlight.find((batch) => batch.number === number);
+  if (ended === undefined) return progress;
+  const seconds = Math.round((atMs - ended.startedAtMs) / 1000);
+  const not = verdict.pods.filter(({ why }) => why !== undefined);
+  const [first] = not;
+  const others = not.length > 1 ? ` and ${not.length - 1} more` : '';
+  const failed = first === undefined ? '' : `; not ${first.pod}${others}: ${first.why}`;
+  const pods = verdict.pods.length - not.length;
+  const line = `batch ${number}: ${pods} pods in ${seconds} s${failed}; ${verdict.summary}`;
+  const summary = progress.end === 'done' ? progress.summary : verdict.summary || progress.summary;
+  return { ...withoutBatch(progress, number, line), summary };
+}
+
+function withoutBatch(progress: RollOutProgress, number: number, line: string): RollOutProgress {
+  const inFlight = progress.inFlight.filter((batch) => batch.number !== number);
+  return { ...progress, inFlight, log: withLine(progress.log, line) };
 }
 
 function withLine(log: readonly string[], line: string): readonly string[] {
@@ -252,25 +276,25 @@ export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): Ro
 }
 
 /**
- * The permit that should be handed in now; undefined when none is to be. A permit that allows something waits until the orders
- * behind it stand in the object; one that takes something back does not wait.
+ * What should be asked now; undefined when nothing is to be. Leave for something waits until the orders behind it stand in
+ * the object; leave that takes something back does not wait. While batches are in flight it is asked in any case, since the
+ * watcher begins none of their pods before it has heard what the roll-out allows.
  */
-export function wantedPermit(progress: RollOutProgress): Permit | undefined {
-  const { batch, waitingFor } = progress;
-  if (progress.end || progress.isParked || progress.awaitsFacts) return undefined;
+export function wantedChoice(progress: RollOutProgress): WantedChoice | undefined {
+  const { waitingFor, inFlight } = progress;
+  if (progress.end || progress.awaitsFacts || (progress.isParked && inFlight.length === 0)) return undefined;
   const leave = leaveOf(progress);
   if (!leave.paused && unrecordedOrders(progress)) return undefined;
-  return {
-    ...leave,
-    batch: everyPod,
-    ...(!leave.paused && { milestone: batch.milestone }),
-    ...(waitingFor && { told: waitingFor.reason }),
-  };
+  return { leave, ...(waitingFor && { told: waitingFor.reason }) };
 }
 
-/** The permit by what the object and the orders of operators allow. */
-type Leave = Pick<Permit, 'revision' | 'paused' | 'aborted' | 'skip' | 'undo'>;
+export interface WantedChoice {
+  readonly leave: Leave;
+  /** The reason of a wait that has been reported. */
+  readonly told?: string;
+}
 
+/** What the object and the orders of operators allow. */
 function leaveOf({ facts, orders }: RollOutProgress): Leave {
   const undo = undoOf(orders);
   const revision = undo?.to ?? facts.revision;
@@ -289,15 +313,20 @@ function isSameLeave(one: Leave, other: Leave): boolean {
   return told(one) === told(other);
 }
 
-/** What the permit is for, as people read it in the history. */
-export function permitText({ batch, facts }: RollOutProgress, { paused, revision, undo, milestone }: Permit): string {
-  if (paused) return 'disrupt nothing, report progress';
-  const pods = milestone === undefined ? 'all pods' : `up to ${Math.min(milestone, facts.replicas)} pods`;
-  return `batch ${batch.number}: ${pods} ${undo ? 'back to' : 'of'} ${revision}`;
+/** What is asked, as people read it in the history. */
+export function choiceText({ next, facts }: RollOutProgress, { paused, revision, undo }: Leave): string {
+  if (paused) return 'choose no pods, report progress';
+  const of = `${facts.replicas} pods`;
+  return undo ? `choose batch ${next}: back to ${revision}, ${of}` : `choose batch ${next}: ${revision}, ${of}`;
 }
 
-/** Whether it is over, and nothing is left to be written. */
+/** Whether it is over, and nothing is left to be written or to be carried out. */
 export function isOver(progress: RollOutProgress): boolean {
+  return isEnding(progress) && progress.inFlight.length === 0;
+}
+
+/** Whether it is over but for the batches in flight. */
+export function isEnding(progress: RollOutProgress): boolean {
   return progress.end !== undefined && unrecordedOrders(progress) === undefined;
 }
 
@@ -312,7 +341,7 @@ export function phaseOf({ end, orders }: RollOutProgress): string {
 
 /** All that there is to say, in lines. */
 export function detailsOf(progress: RollOutProgress): string {
-  const { facts, orders, waitingFor, log } = progress;
+  const { facts, orders, waitingFor, inFlight, log } = progress;
   const revision = orders?.undo?.to ?? facts.revision;
   const given = [
     ['paused', orders?.paused],
@@ -324,6 +353,8 @@ export function detailsOf(progress: RollOutProgress): string {
     ...given.flatMap(([what, order]) => (order ? [`${what} by ${order.by || 'an operator'} at ${order.at}`] : [])),
     ...(orders && isSaying(orders) && orders.skip ? [`skipped: ${orders.skip.join(', ')}`] : []),
     ...(waitingFor ? [waitText(waitingFor)] : []),
+    ...inFlight.slice(0, mostShown).map(({ number, batch }) => `batch ${number} in flight: ${batchText(batch)}`),
+    ...(inFlight.length > mostShown ? [`${inFlight.length - mostShown} more batches in flight`] : []),
     ...log,
   ].join('\n\n');
 }

@@ -1,5 +1,6 @@
 /** How a permit stands, and when to look again. */
 import { firstWait, type Rule } from '../decision.ts';
+import { batchOf } from './batch.ts';
 import type { Situation } from './kind.ts';
 import type { Standing } from './permit.ts';
 import type { FleetPod } from './pods.ts';
@@ -8,11 +9,14 @@ import { isAtGoal, progressOf } from './scene.ts';
 import { retryInMs } from './update.ts';
 import { noPermitInMs } from './waits.ts';
 
-/** How the permit of the pass stands. `isActing`: pods are written in this pass. */
+/**
+ * How the permit of the pass stands. `isActing`: pods are written in this pass; `isScaling`: pods are created or deleted,
+ * so that none is chosen.
+ */
 export function standingOf<Of extends Situation>(
   rules: readonly Rule<Of>[],
   situation: Of,
-  isActing: boolean,
+  { isActing, isScaling }: { readonly isActing: boolean; readonly isScaling: boolean },
 ): Standing {
   const { scene, scale, update } = situation;
   const { input, permit, counted } = scene;
@@ -28,23 +32,19 @@ export function standingOf<Of extends Situation>(
   const isPast = left > 0 && milestone < scene.replicas - keeps && good >= milestone;
   // Reported even while the next pods are begun, since some always are.
   if (isPast && permit.milestone !== undefined) return { kind: 'batchDone', ...verdict };
+  const [next, ...others] = isScaling ? [] : update.candidates;
+  if (next) {
+    const { metadata } = left < 0 ? scene.other : scene.target;
+    return { kind: 'pods', batch: batchOf(metadata.name, [next, ...others]) };
+  }
   // What has failed and is tried again is no work that anybody can wait for.
   if (isActing && input.failures === undefined) return { kind: 'working' };
 
   const isDone = scale.isSettled && !isUpdateLeft(situation) && good === arrived.length;
   if (isDone) return { kind: 'allDone', ...verdict };
-  if (isPast || (scale.isSettled && isNamedDone(situation, isGood))) return { kind: 'batchDone', ...verdict };
+  if (isPast) return { kind: 'batchDone', ...verdict };
   const wait = firstWait(rules, situation);
   return wait ? { kind: 'waiting', wait } : { kind: 'working' };
-}
-
-/** Whether all pods that the permit names have been updated; one that was recreated is gone. */
-function isNamedDone({ scene }: Situation, isGood: (pod: FleetPod) => boolean): boolean {
-  const named = scene.permit?.pods;
-  if (named === undefined) return false;
-  return scene.counted
-    .filter(({ pod }) => named.includes(pod.metadata.uid))
-    .every((pod) => isAtGoal(scene, pod) && isGood(pod));
 }
 
 /** When to look again though nothing happens; nothing when that is never. */

@@ -6,11 +6,13 @@
  * now, continue without one.
  */
 import { sameJson } from '../../../api/base/json.ts';
-import { cloneSetMark } from '../../../api/cloneset/types.ts';
 import type { Pod } from '../../../api/core/pod.ts';
+import { podMark } from '../../../api/fleet/marks.ts';
 import { type ControllerRevision, revisionOfPod } from '../../../api/fleet/revision.ts';
 import { inPlaceReadinessGate, inPlaceReason } from '../../../api/in-place/annotations.ts';
+import { type ChosenPod, mostInBatch } from './batch.ts';
 import {
+  batchesOf,
   budgetRetryMs,
   decideInPlace,
   type InPlaceDecision,
@@ -81,6 +83,8 @@ export interface UpdatePlan<Demand extends UpdateDemand = UpdateDemand> {
   readonly disruption: readonly Intention[];
   /** The pods whose update `disruption` begins. */
   readonly begun: readonly FleetPod[];
+  /** Of a permit that chooses: the pods that may go next, besides those that it names. */
+  readonly candidates: readonly ChosenPod[];
   readonly demand: Demand;
   readonly stop: UpdateStop;
 }
@@ -94,7 +98,7 @@ export function planUpdate<Demand extends UpdateDemand>(
   demand: Demand,
   pass: { readonly line: () => UpdateLine; readonly busy: ReadonlySet<string>; readonly isScaling: boolean },
 ): UpdatePlan<Demand> {
-  const idle = { upkeep: [], disruption: [], begun: [], demand };
+  const idle = { upkeep: [], disruption: [], begun: [], candidates: [], demand };
   const backFromHold = (line: readonly FleetPod[]) => (pass.isScaling ? [] : releasedFromHold(scene, line, pass.busy));
   if (scene.strategy.isOnDelete) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'onDelete' } };
   if (demand.left === 0) return { ...idle, upkeep: backFromHold([]), stop: { kind: 'done' } };
@@ -108,12 +112,12 @@ export function planUpdate<Demand extends UpdateDemand>(
 /** Pods that are out of service for their update already are ahead, so that no other takes their place in the budget. */
 export const underWayFirst: PodOrder = inOrder(first(isHeld), first(isDrained));
 
-function isHeld({ state }: FleetPod): boolean {
+export function isHeld({ state }: FleetPod): boolean {
   return state === 'PreparingUpdate';
 }
 
 /** Whether the pod has been taken out of service for an update that nothing else shows yet. */
-function isDrained(pod: FleetPod): boolean {
+export function isDrained(pod: FleetPod): boolean {
   return isOutOfService(pod) && pod.state !== 'Updating';
 }
 
@@ -132,15 +136,17 @@ function walkAlong(
   const upkeep: Intention[] = [];
   const disruption: Intention[] = [];
   const begun: FleetPod[] = [];
-  const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, begun, stop });
+  const candidates: ChosenPod[] = [];
+  const stopAt = (stop: UpdateStop) => ({ upkeep, disruption, begun, candidates, stop });
   const prefetch = isBack ? undefined : prefetchOf(scene);
   const target = isBack ? scene.other : scene.target;
   let room = Math.min(isBack ? Number.POSITIVE_INFINITY : line.room, input.mostStarts ?? Number.POSITIVE_INFINITY);
 
-  for (const pod of line.pods) {
+  for (const pod of namedFirst(line.pods, permit)) {
     const hasBegun = isHeld(pod);
-    // What the permit is not for takes no part of the budget.
-    if (!hasBegun && permit?.pods?.includes(pod.pod.metadata.uid) === false) continue;
+    const isNamed = hasBegun || isNamedBy(permit, pod);
+    // What the permit is not for takes no part of the budget, unless it is asked what may go next.
+    if (!isNamed && !permit?.chooses) continue;
     if (!line.admits(pod)) return stopAt({ kind: 'budget', pod });
     if (busy.has(pod.name)) continue;
 
@@ -148,13 +154,17 @@ function walkAlong(
       if (permit?.paused) return stopAt({ kind: 'paused', by: 'operator' });
       if (prefetch && !prefetch.isReached) return stopAt({ kind: 'imageNotReady', prefetch });
       if (permit === undefined) return stopAt({ kind: 'noPermit' });
-      if (room <= 0) return stopAt({ kind: 'batchFull' });
+      if (isNamed ? room <= 0 : candidates.length >= mostInBatch) return stopAt({ kind: 'batchFull' });
     }
     const refusal = input.refusals?.find((refused) => refused.pod === pod.name);
     if (refusal) return stopAt({ kind: 'refused', pod, by: refusal.by });
 
     const decision = decideUpdate(scene, pod, target);
     if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
+    if (!isNamed) {
+      candidates.push(chosen(pod, decision));
+      continue;
+    }
     const steps = startOf(scene, pod, decision, target);
     if (hasBegun && decision.kind === 'inPlace') upkeep.push(...steps);
     else if (permit !== undefined && !permit.paused) {
@@ -164,6 +174,32 @@ function walkAlong(
     if (!hasBegun) room--;
   }
   return stopAt({ kind: 'started' });
+}
+
+/** Whether the permit is for this pod. Without one it is not known yet, and asked further on. */
+function isNamedBy(permit: FleetScene['permit'], { pod }: FleetPod): boolean {
+  return permit?.pods === undefined || permit.pods.has(pod.metadata.uid);
+}
+
+/** Pods that a permit names have been promised their part of the budget before others are chosen. */
+function namedFirst(pods: readonly FleetPod[], permit: FleetScene['permit']): readonly FleetPod[] {
+  if (!permit?.chooses || !permit.pods?.size) return pods;
+  return pods.toSorted(
+    inOrder(
+      first(isHeld),
+      first(isDrained),
+      first((pod) => isNamedBy(permit, pod)),
+    ),
+  );
+}
+
+function chosen({ pod, name }: FleetPod, decision: Exclude<InPlaceDecision, { readonly kind: 'refused' }>): ChosenPod {
+  const { namespace = '', uid } = pod.metadata;
+  const how =
+    decision.kind === 'inPlace'
+      ? ({ how: 'inPlace', containers: batchesOf(pod, decision.change) } as const)
+      : ({ how: 'recreate' } as const);
+  return { namespace, name, uid, ...how };
 }
 
 /** Whether this pod can go to a revision in place, and by what change (IPU-1…13). */
@@ -218,7 +254,7 @@ function startOf(
   const { lifecycle, graceSeconds } = strategy;
   const revision = target.metadata.name;
   if (decision.kind === 'recreate') {
-    const patch = { metadata: { labels: { [cloneSetMark.specifiedDelete]: 'true' } } };
+    const patch = { metadata: { labels: { [podMark.specifiedDelete]: 'true' } } };
     return [{ kind: 'recreatePod', pod: asSeen(pod.pod), revision, writes: [{ kind: 'pod', patch }] }];
   }
   switch (beforeUpdate(pod.pod, lifecycle)) {

@@ -1,0 +1,76 @@
+import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { BatchRequest, ChoiceRequest, PermitProgress } from '../../watcher/fleet/permits.ts';
+import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
+import type { ChoiceVerdict, Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
+import { ConfirmedLife, type PermitLifeOptions, TakenBack } from './permit-life.ts';
+
+/** Failures travel through histories. */
+const longestWhyBytes = 900;
+
+/** The part of the fleet queue that is needed here; no queue while this watcher does not lead. */
+export interface PermitHolder {
+  hand(uid: string, permit: Permit, life: PermitLife): Promise<Verdict>;
+  choose(uid: string, request: ChoiceRequest, life: PermitLife): Promise<ChoiceVerdict>;
+  carryOut(uid: string, request: BatchRequest, life: PermitLife): Promise<BatchVerdict>;
+  progressOf(uid: string, batch?: number): PermitProgress;
+}
+
+export interface FleetDependencies {
+  /** The queue of a kind in the present term. */
+  readonly queueOf: (kind: string) => PermitHolder | undefined;
+  /** The attempt that is being executed. */
+  readonly attempt: () => FleetAttempt;
+}
+
+export type FleetAttempt = Omit<PermitLifeOptions, 'progress'>;
+
+/**
+ * Hands something to the fleet queue for as long as Temporal confirms that this attempt counts, and answers what comes of
+ * it. It fails as `Unreachable`, which is retried, when the attempt ends before.
+ */
+export async function whileItCounts<Answer>(
+  { queueOf, attempt }: FleetDependencies,
+  { kind, target, doing }: { readonly kind: string; readonly target: ObjectRef; readonly doing: string },
+  hand: (holder: PermitHolder, life: PermitLife) => Promise<Answer>,
+  { progress }: { readonly progress?: (holder: PermitHolder) => PermitProgress } = {},
+): Promise<Answer> {
+  const options = attempt();
+  let life: ConfirmedLife | undefined;
+  try {
+    life = await ConfirmedLife.begin({
+      ...options,
+      progress: () => {
+        const holder = queueOf(kind);
+        return holder && progress?.(holder);
+      },
+    });
+    const holder = queueOf(kind);
+    if (!holder) throw new Error('this watcher is not the leader');
+    return await hand(holder, life);
+  } catch (error) {
+    const { cancelled } = options;
+    // Temporal's answer to a heartbeat may be here before the SDK's own word, which alone ends an attempt as cancelled.
+    if (error instanceof TakenBack) await aborted(cancelled, options.heartbeatTimeoutMs);
+    if (cancelled.aborted && cancelled.reason instanceof CancelledFailure) throw cancelled.reason;
+    // Lost lease, silent Temporal, a newer attempt: in every case another attempt finds out what is true now.
+    const why = shortened(error instanceof Error ? error.message : String(error), longestWhyBytes);
+    throw ApplicationFailure.retryable(`Cannot ${doing} ${kind} "${qualifiedName(target)}": ${why}`, 'Unreachable');
+  } finally {
+    life?.stop();
+  }
+}
+
+/** Resolves when the signal aborts, or after a time. */
+function aborted(signal: AbortSignal, mostMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const timer = setTimeout(resolve, mostMs);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,29 @@
+// Pre-downloads of images before updates in place, as far as every workload has them.
+import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
+import type { KubeObject } from '../core/meta.ts';
+import { windlassAnnotation } from '../core/well-known.ts';
+
+/** Labels of a ControllerRevision, value `true`: decisions about pre-downloading its images (CS-101). */
+export const preDownloadMark = {
+  /** The spelling with two `pre` is OpenKruise's, in all versions. */
+  created: 'apps.kruise.io/pre-predownload-created',
+  ignored: 'apps.kruise.io/image-predownload-ignored',
+} as const;
+
+/** The meaning of absent fields of `inPlaceUpdateStrategy`. */
+export const preDownloadDefault = { imagePreDownloadParallelism: 1, imagePreDownloadTimeoutSeconds: 300 } as const;
+
+/**
+ * On how many nodes, or on which percentage of them, new images must be before a roll-out begins. Undefined: it does
+ * not wait.
+ */
+export function prefetchShare({ metadata }: Pick<KubeObject, 'metadata'>): IntOrPercent | undefined {
+  const text = metadata.annotations?.[windlassAnnotation.prefetch];
+  return text === undefined ? undefined : parsePrefetchShare(text);
+}
+
+/** Parses `3` or `80%`; undefined for other texts and negative values. */
+export function parsePrefetchShare(text: string): IntOrPercent | undefined {
+  const share = parseInt32(text) ?? (parsePercent(text) && text);
+  return share === undefined || isNegative(share) ? undefined : share;
+}

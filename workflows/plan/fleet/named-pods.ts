@@ -1,0 +1,70 @@
+/** Where the pods stand that a permit names: what the batches of a roll-out are judged by. */
+import type { Situation } from './kind.ts';
+import type { NamedPod, NamedPods } from './permit.ts';
+import { type FleetPod, isOfRevision } from './pods.ts';
+import { isAtGoal, isOnTheWay } from './scene.ts';
+import { isDrained, isHeld, type UpdateStop } from './update.ts';
+
+/** Nothing where the permit is for nothing that is done now. */
+export function namedPods({ scene, update }: Situation, isScaling: boolean): { readonly named?: NamedPods } {
+  const { counted, permit, replicas } = scene;
+  const named = permit?.pods;
+  if (named === undefined) return {};
+  const begun = new Set(update.begun);
+  const isComing = (pod: FleetPod) => begun.has(pod) || isScaling || update.stop.kind === 'batchFull';
+  const pods = new Map<string, NamedPod>();
+  let [present, fresh] = [0, 0];
+  for (const pod of counted) {
+    const { uid } = pod.pod.metadata;
+    const revision = named.get(uid);
+    if (revision !== undefined) {
+      const isSkipped = permit?.skip.includes(pod.name) ?? false;
+      pods.set(uid, standsAt(pod, { revision, isSkipped, isComing, stop: update.stop }));
+    } else if (isAtGoal(scene, pod) && !pod.isAvailable) fresh++;
+    if (!pod.isTerminating) present++;
+  }
+  const updated = counted.filter((pod) => isAtGoal(scene, pod));
+  const ready = updated.filter(({ isAvailable }) => isAvailable).length;
+  const awaited = Math.max(replicas - present, 0) + fresh;
+  return { named: { pods, awaited, progress: { of: replicas, updated: updated.length, ready } } };
+}
+
+function standsAt(
+  pod: FleetPod,
+  of: {
+    readonly revision: string;
+    readonly isSkipped: boolean;
+    readonly isComing: (pod: FleetPod) => boolean;
+    readonly stop: UpdateStop;
+  },
+): NamedPod {
+  const isThere = isOfRevision(pod, of.revision);
+  if (isThere && pod.isAvailable) return { state: 'done' };
+  if (of.isSkipped) return { state: 'skipped' };
+  const doing = doingOf(pod, isThere);
+  if (doing !== undefined) return { state: 'underWay', doing };
+  return of.isComing(pod) ? { state: 'next' } : { state: 'notNow', why: stopTexts[of.stop.kind] };
+}
+
+/** What happens to a pod whose update has begun; undefined when it has not. */
+function doingOf(pod: FleetPod, isThere: boolean): string | undefined {
+  if (pod.isTerminating) return 'terminating';
+  if (isThere) return 'not ready';
+  if (isHeld(pod)) return 'preparing';
+  if (isDrained(pod)) return 'draining';
+  return isOnTheWay(pod) ? 'being deleted' : undefined;
+}
+
+/** Why a pod that was chosen is not updated now. */
+const stopTexts: Readonly<Record<UpdateStop['kind'], string>> = {
+  done: 'it is not to be updated any more',
+  onDelete: 'it is not to be updated any more',
+  started: 'it is not to be updated any more',
+  paused: 'the roll-out is paused',
+  noPermit: 'the roll-out has no permit',
+  batchFull: 'too many pods begin at once',
+  budget: 'the budget has no room for it',
+  imageNotReady: 'its images are not on enough nodes yet',
+  refused: 'a budget has refused it',
+  impossible: 'a pod cannot be updated in place',
+};
