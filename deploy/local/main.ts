@@ -115,7 +115,7 @@ function commands(name: string): Command {
 
   program
     .command('picture')
-    .description("record the README's picture, on an instance of its own unless WINDLASS_INSTANCE names one")
+    .description('record the pictures of README and docs, on an instance of its own unless WINDLASS_INSTANCE names one')
     .action(() => recordPicture(instanceName({ WINDLASS_INSTANCE: 'picture', ...process.env }), createProgress()));
 
   const part = program.command('part').description('start, stop, kill, freeze or thaw one part, see "status"');

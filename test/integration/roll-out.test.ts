@@ -183,7 +183,8 @@ describeAlone('an operator', () => {
     await waitFor('the Event', (see) => see(rollOuts.eventsOf(rollOut.uid)).length === 1);
     expect(rollOuts.eventsOf(rollOut.uid)[0]).toMatch(/^CommandRefused: Command skip by ann has no effect: /);
     await rollOut.handle.cancel();
-    await rollOut.handle.result();
+    // it waits for its batches in flight, a minute at most
+    await rollOut.until('the run to end', async () => (await rollOut.handle.describe()).status.name !== 'RUNNING');
     expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ aborted: {} });
   });
 });

@@ -59,4 +59,11 @@ describe('what speaks against the end of sidecars', () => {
     expect(jobPodViolations(evidence({ sidecars, told, mostTerms: 2 }))).toEqual([]);
     expect(jobPodViolations(evidence({ sidecars, told: [], byKubelet: true }))).toEqual([]);
   });
+
+  it('is no Event that a daemon had not sent when it was killed, but one lost for each death at most', () => {
+    const lost = (mostTerms: number, told: readonly string[]) => jobPodViolations(evidence({ mostTerms, told }));
+    expect(lost(2, [asked, stopping('proxy')])).toEqual([]);
+    expect(lost(2, [asked])).toHaveLength(2);
+    expect(lost(1, [asked, stopping('proxy')])).toHaveLength(1);
+  });
 });

@@ -22,6 +22,7 @@ import type { Wait } from '../../workflows/plan/decision.ts';
 import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict, FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/text-size.ts';
+import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
 import { type BatchRequest, type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter } from './permits.ts';
 
@@ -62,19 +63,6 @@ const planningShare = 3;
 const verdictBytes = 3_600;
 const longestWhyBytes = 900;
 
-/** First and longest pause after a step has failed; it doubles in between and is spread at random. */
-const backOffMs = { first: 200, most: 300_000 } as const;
-
-/** A step that has failed, as long as it is wanted and has not succeeded. */
-export interface FailedStep<Step> {
-  readonly step: Step;
-  readonly error: unknown;
-  /** So often in a row. */
-  readonly attempts: number;
-  /** When it is tried again; by the clock of `performance.now()`. */
-  readonly retryAtMs: number;
-}
-
 /** A permit that was handed in and has no verdict yet. */
 interface HeldPermit extends Waiter {
   readonly permit: Permit;
@@ -89,13 +77,11 @@ interface Run<Step> {
   readonly together: Together;
 }
 
-interface Outcome<Step> {
+interface Outcome<Step> extends StepResults<Step> {
   /** Writes, without those that only report. */
   readonly changes: number;
   /** How many steps may go at once in the next pass, where their number grows; 1: it starts again. */
   readonly grown: number;
-  readonly done: readonly { readonly step: Step; readonly isChange: boolean }[];
-  readonly failures: readonly { readonly step: Step; readonly error: unknown }[];
 }
 
 /** Works on all objects of one fleet kind. */
@@ -110,12 +96,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   readonly #rests = new Map<string, { readonly untilMs: number; wake?: NodeJS.Timeout }>();
   /** How many steps of an object went at once at the end of its last pass, where their number grows and none failed. */
   readonly #grown = new Map<string, number>();
-  /** What has failed of each object, by the keys of the steps. */
-  readonly #failed = new Map<string, ReadonlyMap<string, FailedStep<Step>>>();
+  readonly #failed: FailedSteps<Step>;
   readonly #stop = new AbortController();
 
   constructor(options: FleetQueueOptions<World, Step, Plan>) {
     this.#options = options;
+    this.#failed = new FailedSteps((step) => options.fleet.retryKey?.(step) ?? '');
     this.#keys = new KeyedQueue({
       concurrency: options.concurrency,
       ...(options.shareOf && { shareOf: options.shareOf }),
@@ -135,7 +121,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   /** Requests a pass over this object. Requests before it begins are one pass; one during a pass is kept for the next. */
   add(uid: string, reason: PassReason): void {
     if (this.#stop.signal.aborted) return;
-    if (reason === 'edited') this.#forgive(uid);
+    if (reason === 'edited') this.#failed.forgive(uid);
     this.#reasons.set(uid, (this.#reasons.get(uid) ?? new Set()).add(reason));
     if (reason === 'fullPass') {
       this.#keys.remind(uid);
@@ -150,12 +136,12 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /** What has failed of this object and is still wanted, the longest first. */
   failedSteps(uid: string): readonly FailedStep<Step>[] {
-    return [...(this.#failed.get(uid)?.values() ?? [])];
+    return this.#failed.of(uid);
   }
 
   /** The longest pause that may follow if all fails once more what has failed of this object; 0: nothing has. */
   longestPauseMs(uid: string): number {
-    return Math.max(0, ...this.failedSteps(uid).map(({ attempts }) => longestPauseMs(attempts + 1)));
+    return this.#failed.longestPauseMs(uid);
   }
 
   /**
@@ -189,7 +175,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#permits.set(uid, held);
     life.ended.addEventListener('abort', onEnded, { once: true });
     // an operator or a change of the object has caused it: what has failed is tried again at once
-    if (permit.told === undefined) this.#forgive(uid);
+    if (permit.told === undefined) this.#failed.forgive(uid);
     this.add(uid, 'permit');
     return promise;
   }
@@ -225,7 +211,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     const answer = take(rollOut);
     // an operator or a change of the object has caused it: what has failed is tried again at once
-    if (isNews) this.#forgive(uid);
+    if (isNews) this.#failed.forgive(uid);
     this.add(uid, 'permit');
     try {
       return await answer;
@@ -266,7 +252,7 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const world = fleet.look(uid);
     if (world === undefined) {
       this.#grown.delete(uid);
-      this.#failed.delete(uid);
+      this.#failed.forget(uid);
       held?.end({ kind: 'superseded' });
       this.#rollOuts.get(uid)?.superseded();
       this.#rollOuts.delete(uid);
@@ -290,13 +276,13 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const together = fleet.together ?? (() => 'alone' as const);
     const grown = this.#grown.get(uid) ?? 1;
     this.#grown.delete(uid);
-    const isDue = (step: Step) => this.#isDue(uid, step);
+    const isDue = (step: Step) => this.#failed.isDue(uid, step);
     const upkeep = await this.#act(world, runsOf(plan.upkeep.filter(isDue), together), mayWrite, grown);
     const disruption = await this.#disrupt(uid, world, plan.disruption.filter(isDue), held);
     if (upkeep.grown > 1) this.#grown.set(uid, upkeep.grown);
     const failures = [...upkeep.failures, ...disruption.failures];
     const hadFailed = this.#failed.has(uid);
-    const failed = this.#noteFailures(uid, [...plan.upkeep, ...plan.disruption], {
+    const failed = this.#failed.note(uid, [...plan.upkeep, ...plan.disruption], {
       done: [...upkeep.done, ...disruption.done],
       failures,
     });
@@ -363,54 +349,6 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     const wait = failure ?? rollOut.ownWait() ?? standing;
     const { choice } = rollOut;
     return choice && wait && this.#judgeWait(choice, choice.request, wait);
-  }
-
-  #keyOf(step: Step): string {
-    return this.#options.fleet.retryKey?.(step) ?? '';
-  }
-
-  /** Whether the step has not failed, or its time to be tried again has come. */
-  #isDue(uid: string, step: Step): boolean {
-    const failed = this.#failed.get(uid)?.get(this.#keyOf(step));
-    return failed === undefined || failed.retryAtMs <= performance.now();
-  }
-
-  /** What has failed is tried again at once, and then as if for the first time. */
-  #forgive(uid: string): void {
-    const failed = this.#failed.get(uid);
-    if (failed === undefined) return;
-    this.#failed.set(
-      uid,
-      new Map([...failed].map(([key, one]) => [key, { ...one, attempts: 0, retryAtMs: Number.NEGATIVE_INFINITY }])),
-    );
-  }
-
-  /** Keeps what has failed now, and of what failed before that which is still wanted and was not done. */
-  #noteFailures(
-    uid: string,
-    planned: readonly Step[],
-    { done, failures }: Pick<Outcome<Step>, 'done' | 'failures'>,
-  ): readonly FailedStep<Step>[] {
-    const before = this.#failed.get(uid);
-    if (before === undefined && failures.length === 0) return [];
-    const succeeded = new Set(done.map(({ step }) => this.#keyOf(step)));
-    const changed = new Set(done.filter(({ isChange }) => isChange).map(({ step }) => this.#keyOf(step)));
-    const after = new Map<string, FailedStep<Step>>();
-    for (const { step, error } of failures) {
-      const key = this.#keyOf(step);
-      // Where others of its kind have succeeded just now, the next pass tries it again.
-      const attempts = changed.has(key) ? 0 : (before?.get(key)?.attempts ?? 0) + 1;
-      const pauseMs = attempts === 0 ? 0 : longestPauseMs(attempts) * (0.5 + Math.random() / 2);
-      if (!after.has(key)) after.set(key, { step, error, attempts, retryAtMs: performance.now() + pauseMs });
-    }
-    for (const step of planned) {
-      const key = this.#keyOf(step);
-      const known = before?.get(key);
-      if (known && !succeeded.has(key) && !after.has(key)) after.set(key, known);
-    }
-    if (after.size > 0) this.#failed.set(uid, after);
-    else this.#failed.delete(uid);
-    return [...after.values()];
   }
 
   /** What goes wrong here must not stand in for what has failed. */
@@ -560,10 +498,6 @@ function runsOf<Step>(steps: readonly Step[], together: (step: Step) => Together
     else runs.push({ steps: [step], together: how });
   }
   return runs;
-}
-
-function longestPauseMs(attempts: number): number {
-  return Math.min(backOffMs.first * 2 ** (attempts - 1), backOffMs.most);
 }
 
 function soonest(dues: readonly (number | undefined)[]): PassResult | undefined {
