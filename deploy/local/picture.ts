@@ -1,4 +1,5 @@
-// `npm run picture`: a recording of a real restart, for the README. Commands and answers are exactly as shown.
+// `npm run picture`: a recording of a real restart for the README, and pages of Temporal's UI. Commands and answers are exactly
+// as shown.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,6 +12,7 @@ import { run } from './run.ts';
 import { samples } from './start.ts';
 import { alignedColumns, type TerminalLine, terminalPicture } from './terminal-picture.ts';
 import { toolPath } from './tools.ts';
+import { recordUiPictures } from './ui-pictures.ts';
 
 const target = 'docs/images/restart.svg';
 
@@ -18,11 +20,12 @@ const target = 'docs/images/restart.svg';
 export async function recordPicture(name: string, progress: Progress): Promise<void> {
   const wasUp = status(name) !== undefined;
   try {
-    const { kubeconfig, folder } = await up({ name, nodes: 1, windlass: true, progress });
+    const { kubeconfig, folder } = await up({ name, nodes: 2, windlass: true, progress });
     const env = { KUBECONFIG: kubeconfig, KUBECACHEDIR: join(folder, 'control-plane/kubectl') };
     const svg = await progress.step('Recording', () => record(env));
     writeFile(join(repository, target), svg, 0o644);
     progress.say(`Written: ${target}`);
+    await recordUiPictures(name, progress);
   } finally {
     if (!wasUp) await down(name, progress);
   }
