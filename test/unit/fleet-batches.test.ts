@@ -318,8 +318,10 @@ describe('a batch', () => {
       const named = { pods: new Map(), awaited, progress: { of: 5, updated: 1, ready: 1 - awaited } };
       permits.judgeBatches(permits.permit(), { standing: { kind: 'working' }, named });
     };
-    judge(1);
-    expect(await now(done)).toBeUndefined();
+    for (const awaited of [1, 2]) {
+      judge(awaited);
+      expect(await now(done)).toBeUndefined();
+    }
     judge(0);
     expect((await now(done))?.pods).toEqual([{ pod: 'pod-0', how: 'recreate' }]);
   });
@@ -335,5 +337,24 @@ describe('a batch', () => {
     end('paused by hand');
     await pass(31_000);
     expect(await now(choice)).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'BatchNotRunning' } });
+  });
+
+  it('is not through with a recreated pod while more pods are to come than it waits for', async () => {
+    const permits = new RollOutPermits();
+    pending(permits.choose(ask([1]), forEver));
+    const names = ['pod-0', 'pod-1', 'pod-2'] as const;
+    const recreated = names.map((name): ChosenPod => ({ namespace: 'shop', name, uid: name, how: 'recreate' }));
+    const done = permits.carryOut(
+      { number: 1, revision: 'new', batch: batchOf('new', recreated as [ChosenPod]) },
+      forEver,
+    );
+    const judge = (awaited: number) => {
+      const named = { pods: new Map(), awaited, progress: { of: 5, updated: 0, ready: 0 } };
+      permits.judgeBatches(permits.permit(), { standing: { kind: 'working' }, named });
+      return permits.permit()?.pods?.size;
+    };
+    expect([judge(4), judge(3), judge(2)]).toEqual([3, 3, 2]);
+    judge(0);
+    expect((await now(done))?.pods).toHaveLength(3);
   });
 });

@@ -196,9 +196,9 @@ export class RollOutPermits {
   }
 
   /** Ends everything: the object is gone. */
-  superseded(why = 'the object is gone'): void {
+  superseded(): void {
     this.#choice?.end({ kind: 'superseded' });
-    for (const held of [...this.#batches.values()]) this.#endBatch(held, why);
+    for (const held of [...this.#batches.values()]) this.#endBatch(held, 'the object is gone');
   }
 
   /** Ends everything without an answer. */
@@ -220,10 +220,13 @@ export class RollOutPermits {
     if (named === undefined) return;
     this.#progress = named.progress;
     // What was handed in after the pass had begun is not judged by it.
-    const judged = new Set(granted?.pods?.keys());
+    const judged = granted?.pods;
+    if (judged === undefined) return;
     const gone = [...this.#batches.values()].flatMap((held) => this.#judgePods(held, judged, named));
     // A pod that is recreated is through once another one is available in its place: those that went first come first.
-    const through = gone.toSorted((one, other) => one.sinceMs - other.sinceMs).slice(0, gone.length - named.awaited);
+    const through = gone
+      .toSorted((one, other) => one.sinceMs - other.sinceMs)
+      .slice(0, Math.max(gone.length - named.awaited, 0));
     for (const { held, uid } of through) settle(held, uid, {});
     for (const held of [...this.#batches.values()]) {
       if (held.outcomes.size === held.pods.size) this.#endBatch(held, '');
@@ -294,7 +297,7 @@ export class RollOutPermits {
   }
 
   /** Settles the pods of a batch that are through; answers those that are gone and for which another is to come. */
-  #judgePods(held: HeldBatch, judged: ReadonlySet<string>, { pods }: NamedPods): readonly Gone[] {
+  #judgePods(held: HeldBatch, judged: ReadonlyMap<string, string>, { pods }: NamedPods): readonly Gone[] {
     const now: string[] = [];
     const gone: Gone[] = [];
     for (const [uid, { name, how }] of held.pods) {
