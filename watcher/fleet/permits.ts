@@ -25,6 +25,7 @@ import {
   type Permit,
   type Verdict,
 } from '../../workflows/plan/fleet/permit.ts';
+import { type Held, heldFor } from './held.ts';
 import type { PermitLife } from './kind.ts';
 
 /** A question which pods go next. */
@@ -49,13 +50,6 @@ export interface PermitProgress extends Partial<FleetProgress> {
   /** The first pods whose update is under way, and what happens to them. */
   readonly now?: readonly string[];
   readonly waitingFor?: string;
-}
-
-/** Something that an activity has handed in, until it has an answer. */
-interface Held<Answer> {
-  readonly life: PermitLife;
-  readonly end: (answer: Answer) => void;
-  readonly fail: (reason: unknown) => void;
 }
 
 /** Something that waits, and is told so when that takes long. */
@@ -119,7 +113,7 @@ export class RollOutPermits {
       if (!after.includes(held.request.number))
         held.fail(new Error('the roll-out does not carry this batch out any more'));
     }
-    return this.#hold<ChoiceVerdict, HeldChoice>(
+    return heldFor<ChoiceVerdict, HeldChoice>(
       life,
       (held) => {
         this.#choice = { ...held, request };
@@ -138,7 +132,7 @@ export class RollOutPermits {
     for (const other of this.#batches.values()) {
       for (const uid of pods.keys()) settle(other, uid, { why: `it is in batch ${request.number}` });
     }
-    return this.#hold<BatchVerdict, HeldBatch>(
+    return heldFor<BatchVerdict, HeldBatch>(
       life,
       (held) => {
         const batch: HeldBatch = {
@@ -341,33 +335,6 @@ export class RollOutPermits {
     const { of, updated, ready } = this.#progress ?? {};
     const summary = of === undefined ? '' : `${updated} of ${of} pods are updated, ${ready} of these are available`;
     held.end({ summary, pods: [...held.pods.keys()].flatMap((uid) => held.outcomes.get(uid) ?? []) });
-  }
-
-  /** A promise that is kept by `end`, and broken when the life ends. */
-  #hold<Answer, Kept extends Held<Answer>>(
-    life: PermitLife,
-    keep: (held: Held<Answer>) => Kept,
-    forget: (kept: Kept) => void,
-  ): Promise<Answer> {
-    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-    const onEnded = () => kept.fail(life.ended.reason);
-    const leave = () => {
-      life.ended.removeEventListener('abort', onEnded);
-      forget(kept);
-    };
-    const kept = keep({
-      life,
-      end(answer) {
-        leave();
-        resolve(answer);
-      },
-      fail(reason) {
-        leave();
-        reject(reason);
-      },
-    });
-    life.ended.addEventListener('abort', onEnded, { once: true });
-    return promise;
   }
 }
 

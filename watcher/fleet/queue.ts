@@ -23,6 +23,7 @@ import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict, FleetPlan, Permit, Standing, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
+import { type Held, heldFor } from './held.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
 import { type BatchRequest, type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter } from './permits.ts';
 
@@ -64,11 +65,9 @@ const verdictBytes = 3_600;
 const longestWhyBytes = 900;
 
 /** A permit that was handed in and has no verdict yet. */
-interface HeldPermit extends Waiter {
-  readonly permit: Permit;
-  readonly life: PermitLife;
+interface HeldPermit extends Held<Verdict>, Waiter {
   readonly end: (verdict: Verdict) => void;
-  readonly fail: (reason: unknown) => void;
+  readonly permit: Permit;
 }
 
 /** Steps that go together. */
@@ -149,35 +148,26 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
    * the later one counts. Rejects when its life or the term ends; then nothing new is disrupted on its behalf.
    */
   hand(uid: string, permit: Permit, life: PermitLife): Promise<Verdict> {
-    const { promise, resolve, reject } = Promise.withResolvers<Verdict>();
     if (this.#stop.signal.aborted) return Promise.reject(this.#stop.signal.reason);
     if (!life.isAlive()) return Promise.reject(life.ended.reason);
 
-    const onEnded = () => held.fail(life.ended.reason);
-    const forget = () => {
-      life.ended.removeEventListener('abort', onEnded);
-      if (this.#permits.get(uid) === held) this.#permits.delete(uid);
-    };
-    const held: HeldPermit = {
-      permit,
-      life,
-      end(verdict) {
-        forget();
-        resolve(verdict);
-      },
-      fail(reason) {
-        forget();
-        reject(reason);
-      },
-    };
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     this.#rollOuts.get(uid)?.fail(new Error('a roll-out of an earlier release has brought a permit'));
-    this.#permits.set(uid, held);
-    life.ended.addEventListener('abort', onEnded, { once: true });
+    const verdict = heldFor<Verdict, HeldPermit>(
+      life,
+      (held) => {
+        const kept = { ...held, permit };
+        this.#permits.set(uid, kept);
+        return kept;
+      },
+      (held) => {
+        if (this.#permits.get(uid) === held) this.#permits.delete(uid);
+      },
+    );
     // an operator or a change of the object has caused it: what has failed is tried again at once
     if (permit.told === undefined) this.#failed.forgive(uid);
     this.add(uid, 'permit');
-    return promise;
+    return verdict;
   }
 
   /**
