@@ -5,6 +5,7 @@ import { nodeImageKind } from './node-image/schema.ts';
 import { nodePodProbeKind } from './node-pod-probe/schema.ts';
 import { podProbeMarkerKind } from './pod-probe-marker/schema.ts';
 import type { KindDefinition } from './schema/kind.ts';
+import { sidecarSetKind } from './sidecar-set/schema.ts';
 
 /**
  * Windlass's own kinds by name. A line here gives a kind its CustomResourceDefinition and its reference page, and makes
@@ -18,6 +19,7 @@ export const kinds = {
   ImageListPullJob: imageListPullJobKind,
   ImagePullJob: imagePullJobKind,
   NodeImage: nodeImageKind,
+  SidecarSet: sidecarSetKind,
 } as const satisfies Readonly<Record<string, KindDefinition>>;
 
 export type KindName = keyof typeof kinds;

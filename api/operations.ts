@@ -3,6 +3,7 @@ import { rollOutType } from './fleet/operation.ts';
 import { pullOnNodesType } from './image-pull-job/operation.ts';
 import { terminateSidecarsType } from './job-sidecar-termination.ts';
 import { pullImagesType } from './node-image/operation.ts';
+import { swapSidecarType } from './sidecar-set/swap.ts';
 
 /** The workflow types of all operations. A registry of type `PerOperation` has something for each of them. */
 export const operationTypes = [
@@ -11,6 +12,7 @@ export const operationTypes = [
   pullImagesType,
   pullOnNodesType,
   terminateSidecarsType,
+  swapSidecarType,
 ] as const;
 
 export type OperationType = (typeof operationTypes)[number];

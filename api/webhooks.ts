@@ -1,5 +1,4 @@
-import { launchMark } from './container-launch-priority.ts';
-import { group, installation } from './core/well-known.ts';
+import { installation } from './core/well-known.ts';
 import { deleteProtectionLabel, type ProtectedKind, protectedKinds } from './deletion-protection.ts';
 import type { PerKind } from './per-kind.ts';
 
@@ -95,6 +94,18 @@ export const webhooks = {
       why: 'NodeImages that people write. The watcher writes complete ones, and must not wait for an answer.',
     },
   },
+  SidecarSet: {
+    mutating: {
+      name: 'msidecarset.kb.io',
+      path: '/mutate-apps-kruise-io-sidecarset',
+      why: 'Defaults are part of the hashes that pods carry: without an answer a SidecarSet is refused.',
+    },
+    validating: {
+      name: 'vsidecarset.kb.io',
+      path: '/validate-apps-kruise-io-sidecarset',
+      why: 'A SidecarSet that was not checked could keep every pod that it selects from starting.',
+    },
+  },
 } as const satisfies PerKind<KindWebhooks>;
 
 /** Lets an object lose its finalizers while it is deleted. */
@@ -122,20 +133,14 @@ export const conditionsOfKinds: readonly (MatchCondition & Explained)[] = [
 export const podWebhook = { name: 'mpod.kb.io', path: '/mutate-pod' } as const;
 
 /**
- * Limits the pod webhook to pods that admission has to change, so that no other pod waits for it: those that one of our
- * workloads controls (PRG-1), and those that request a launch order of their containers (CLP-3, CLP-4).
+ * The match condition of the pod webhook in earlier versions, which the webhook process removes. Now every new pod is
+ * sent: which pods a SidecarSet selects changes with each SidecarSet, and a registration that followed them would be late
+ * for the first pod.
  */
-export const podsToChangeCondition: MatchCondition = {
+export const formerPodCondition = {
   name: 'concerns-the-suite',
-  expression:
-    '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ' +
-    `has(owner.controller) && owner.controller && owner.apiVersion.startsWith('${group.apps}/'))) || ` +
-    '(object.spec.containers.size() > 1 && (' +
-    `(has(object.metadata.annotations) && '${launchMark.annotation}' in object.metadata.annotations && ` +
-    `object.metadata.annotations['${launchMark.annotation}'] == '${launchMark.ordered}') || ` +
-    'object.spec.containers.exists(container, has(container.env) && container.env.exists(variable, ' +
-    `variable.name == '${launchMark.env}'))))`,
-};
+  beginning: '(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, ',
+} as const;
 
 /** The webhook of a kind that reviews deletions only, without its `clientConfig`. */
 export function deletionWebhook({ webhook, group, versions, plural, scope }: ProtectedKind) {

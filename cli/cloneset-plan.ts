@@ -5,17 +5,15 @@ import { convertCloneSet } from '../api/cloneset/convert.ts';
 import { defaultCloneSet } from '../api/cloneset/defaults.ts';
 import { type CloneSet, cloneSets, cloneSetsV1alpha1, cloneSetVersion } from '../api/cloneset/types.ts';
 import { cloneSetWarnings, validateCloneSet, validateCloneSetUpdate } from '../api/cloneset/validate.ts';
-import { describeError, type FieldError, messageOf } from '../api/core/field-error.ts';
-import { apiVersionOf, type KubeObject } from '../api/core/meta.ts';
+import { apiVersionOf } from '../api/core/meta.ts';
 import type { FeatureGates } from '../api/feature-gates.ts';
-import type { KubeClient } from '../kube/client.ts';
-import { isGone, KubeError } from '../kube/failures.ts';
 import { previewSet } from '../workflows/plan/cloneset/preview.ts';
 import { applyPatch, mergePatch } from './apply.ts';
 import { lookAround } from './cloneset-look.ts';
 import type { Cluster } from './cluster.ts';
-import { attempt, CommandFailed, describeFailure } from './failure.ts';
+import { attempt, CommandFailed } from './failure.ts';
 import { type SetPlan, setPlan } from './set-plan.ts';
+import { findObject, refuse, tryOut } from './try-out.ts';
 
 export interface PlanOptions {
   readonly cluster: Cluster;
@@ -47,14 +45,14 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
   const ref = { namespace, name };
   const id = `CloneSet "${namespace}/${name}"`;
 
-  const live = await attempt(`Cannot read ${id}`, () => find(kube, resource, ref));
+  const live = await attempt(`Cannot read ${id}`, () => findObject(kube, resource, ref));
   const wanted = { ...manifest, metadata: { ...objectOr(manifest.metadata), namespace } };
   const patch = live && applyPatch(live, wanted);
   const applied = live && patch ? mergePatch(live, patch) : wanted;
   const defaulted = defaultCloneSet(applied, gates, live);
 
   // The API server's answer comes first, because that is what the user would see.
-  const tried = await tryOut();
+  const tried = await tryOut(kube, { id, resource, ref, wanted, patch });
   const after = defaultCloneSet(tried.object ?? defaulted, gates, live);
   refuse(id, live === undefined ? validateCloneSet(after) : validateCloneSetUpdate(live, after));
   const converted = convertCloneSet(after, apiVersionOf(cloneSets));
@@ -71,55 +69,6 @@ export async function planCloneSet(manifest: JsonObject, options: PlanOptions): 
     preview,
     notes: [...tried.notes, ...converted.warnings, ...cloneSetWarnings(after, live), ...notes],
   });
-
-  /** A dry run: whether schema, policies and other webhooks accept the object, and what they change in it. */
-  async function tryOut(): Promise<{ readonly object?: JsonObject; readonly notes: readonly string[] }> {
-    try {
-      const object =
-        patch === undefined
-          ? await kube.create(resource, wanted, { dryRun: true, fieldManager })
-          : await kube.patch(resource, ref, 'merge', patch, { dryRun: true, fieldManager });
-      return { object: asJson(object), notes: [] };
-    } catch (error) {
-      if (!(error instanceof KubeError)) throw error;
-      const isUntried = error.status === 0 || error.status >= 500 || isMissingRight(error);
-      if (isUntried) return { notes: [`no dry run on the API server, checked by the plugin only: ${error.message}`] };
-      const causes = error.causes.map(({ field = '', message = '' }) => ({ field, detail: message }));
-      refuse(id, causes);
-      throw new CommandFailed(`${id} would be refused: ${describeFailure(error)}`);
-    }
-  }
-}
-
-/** The field manager of `kubectl apply`. */
-const fieldManager = 'kubectl-client-side-apply';
-
-function isMissingRight({ status, message }: KubeError): boolean {
-  return status === 403 && /cannot (patch|create|update) resource/.test(message);
-}
-
-async function find(
-  kube: KubeClient,
-  resource: typeof cloneSets | typeof cloneSetsV1alpha1,
-  ref: { readonly namespace: string; readonly name: string },
-): Promise<JsonObject | undefined> {
-  try {
-    return asJson(await kube.get(resource, ref));
-  } catch (error) {
-    if (!isGone(error)) throw error;
-    // a 404 may mean that the kind is missing, and then no CloneSet can be created
-    await kube.list(resource, { namespace: ref.namespace, limit: 1 });
-    return undefined;
-  }
-}
-
-function refuse(id: string, problems: readonly FieldError[]): void {
-  if (problems.length === 0) return;
-  const lines = problems.map((problem) => (problem.field === '' ? messageOf(problem) : describeError(problem)));
-  const [only = ''] = lines;
-  throw new CommandFailed(
-    `${id} is invalid:${lines.length === 1 ? ` ${only}` : lines.map((line) => `\n* ${line}`).join('')}`,
-  );
 }
 
 /** A CloneSet that does not exist yet has no UID, and so owns no pods. */
@@ -136,8 +85,4 @@ function asCloneSet(
     metadata: { ...metadata, ...ref, ...nobody, ...own },
     status: before?.status,
   } as unknown as CloneSet;
-}
-
-function asJson(object: KubeObject): JsonObject {
-  return object as unknown as JsonObject;
 }

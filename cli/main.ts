@@ -1,5 +1,6 @@
 // The kubectl plugin `kubectl-kruise`: passes arguments, environment and streams of the process to the program.
 import { text } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import packageJson from '../package.json' with { type: 'json' };
 import { parseConfig } from '../workers/config.ts';
 import { temporalClient } from '../workers/temporal-client.ts';
@@ -17,6 +18,7 @@ void runKruise({
   err: (said) => process.stderr.write(said),
   readStdin: () => text(process.stdin),
   now: () => Date.now(),
+  pause: (ms) => setTimeout(ms),
   featureGates: (given) =>
     parseConfig('worker', given === undefined ? [] : [`--feature-gates=${given}`], ours(/^WINDLASS_FEATURE_GATES$/))
       .featureGates,

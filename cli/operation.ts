@@ -115,7 +115,10 @@ export interface HistoryEvent {
     readonly input?: { readonly payloads?: readonly PayloadLike[] | null } | null;
   } | null;
   readonly workflowExecutionStartedEventAttributes?: object | null;
-  readonly workflowExecutionCompletedEventAttributes?: object | null;
+  readonly workflowExecutionCompletedEventAttributes?: {
+    readonly result?: { readonly payloads?: readonly PayloadLike[] | null } | null;
+  } | null;
+  readonly workflowExecutionCanceledEventAttributes?: object | null;
   readonly workflowExecutionTerminatedEventAttributes?: { readonly identity?: string | null } | null;
   readonly workflowExecutionContinuedAsNewEventAttributes?: object | null;
   readonly workflowExecutionFailedEventAttributes?: { readonly failure?: FailureLike | null } | null;
@@ -152,7 +155,9 @@ export function historyLines(events: readonly HistoryEvent[]): readonly HistoryL
 function lineOf(event: HistoryEvent, steps: ReadonlyMap<string, HistoryEvent>): string | undefined {
   const { activityTaskCompletedEventAttributes: completed, workflowExecutionSignaledEventAttributes: signal } = event;
   if (event.workflowExecutionStartedEventAttributes) return 'started';
-  if (event.workflowExecutionCompletedEventAttributes) return 'completed';
+  const { workflowExecutionCompletedEventAttributes: ended } = event;
+  if (ended) return ['completed', saidBy(jsonOf(ended.result?.payloads?.[0]))].filter(Boolean).join(': ');
+  if (event.workflowExecutionCanceledEventAttributes) return 'canceled';
   if (event.workflowExecutionContinuedAsNewEventAttributes) return 'continued as new';
   if (event.workflowExecutionTerminatedEventAttributes) {
     return `terminated by ${event.workflowExecutionTerminatedEventAttributes.identity || 'an unknown user'}`;

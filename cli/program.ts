@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { type PlanAnswer, planManifests } from './commands/plan.ts';
+import { addSidecarCommands } from './commands/sidecar.ts';
 import { parseObject } from './explain/explainers.ts';
 import type { Explanation } from './explain/explanation.ts';
 import { CommandFailed, describeFailure } from './failure.ts';
@@ -20,6 +21,7 @@ export interface Surroundings {
   readonly err: (text: string) => void;
   readonly readStdin: () => Promise<string>;
   readonly now: () => number;
+  readonly pause: (ms: number) => Promise<void>;
   /** From `--feature-gates` or the environment; throws for an unknown gate. */
   readonly featureGates: (text: string | undefined) => FeatureGates;
   readonly engine: (flags: EngineFlags, cluster: Cluster, clusterFlags: ClusterFlags) => Promise<FoundEngine>;
@@ -66,7 +68,13 @@ function withDashes(arg: string): string {
   return arg.startsWith('--') ? arg.replace(/^--[^=]*/, (name) => name.replaceAll('_', '-')) : arg;
 }
 
-const switches = ['--insecure-skip-tls-verify', '--disable-compression', '--match-server-version', '--recursive'];
+const switches = [
+  '--insecure-skip-tls-verify',
+  '--disable-compression',
+  '--match-server-version',
+  '--recursive',
+  '--dry-run',
+];
 
 /** Boolean flags of kubectl may also be given as `--name=true` and `--name=false`. */
 function withoutValue(arg: string): readonly string[] {
@@ -78,7 +86,7 @@ function withoutValue(arg: string): readonly string[] {
 }
 
 function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
-  const { out, err, readStdin, now } = surroundings;
+  const { out, err, readStdin, now, pause } = surroundings;
   const program = new Command('kubectl kruise')
     .description('Plan and explain operations of Windlass')
     .version(surroundings.version, '--version', 'print the version')
@@ -90,7 +98,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
 
   const plan = program
     .command('plan')
-    .description('Show what applying these CloneSets would do to each pod')
+    .description('Show what applying these CloneSets and SidecarSets would do to each pod')
     .addOption(
       new Option('-f, --filename <file>', 'file or directory, - for standard input; may be given several times')
         .argParser(collect)
@@ -141,9 +149,10 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
       }
     });
   });
+  addSidecarCommands(program, { out, err, now, pause, withCluster, fail, helpHint });
   return program;
 
-  async function withCluster(flags: GlobalFlags, work: (cluster: Cluster) => Promise<void>): Promise<void> {
+  async function withCluster(flags: ClusterFlags, work: (cluster: Cluster) => Promise<void>): Promise<void> {
     const cluster = surroundings.connect(flags);
     try {
       await work(cluster);

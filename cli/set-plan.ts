@@ -34,9 +34,10 @@ export interface PodPlan {
   readonly why: string;
 }
 
-/** What applying a manifest of a CloneSet would do. */
+/** What applying a manifest would do to pods. */
 export interface SetPlan {
-  readonly kind: 'CloneSet';
+  readonly kind: 'CloneSet' | 'SidecarSet';
+  /** Empty: the object has none, and names of pods have theirs. */
   readonly namespace: string;
   readonly name: string;
   readonly exists: boolean;
@@ -63,8 +64,6 @@ export function setPlan(given: {
 }): SetPlan {
   const { set, before, preview } = given;
   const pods = [...scaled(preview), ...preview.updated.map((pod) => updated(pod, preview))];
-  const count = (action: PodAction) =>
-    pods.filter((pod) => pod.action === action).reduce((sum, pod) => sum + (pod.count ?? 1), 0);
   const { namespace = '', name } = set.metadata;
   return {
     kind: 'CloneSet',
@@ -75,17 +74,24 @@ export function setPlan(given: {
     revision: { from: preview.currentRevision, to: preview.revision },
     paused: set.spec.updateStrategy?.rollingUpdate?.paused ?? false,
     batchSize: preview.atOnce,
-    summary: {
-      create: count('create'),
-      delete: count('delete'),
-      inPlace: count('inPlace'),
-      recreate: count('recreate'),
-      impossible: count('impossible'),
-      kept: count('kept'),
-    },
+    summary: summaryOf(pods),
     batches: batchesOf(pods),
     pods,
     notes: [...pace(set, pods), ...given.notes],
+  };
+}
+
+/** How many pods each action is about. */
+export function summaryOf(pods: readonly PodPlan[]): SetPlan['summary'] {
+  const count = (action: PodAction) =>
+    pods.filter((pod) => pod.action === action).reduce((sum, pod) => sum + (pod.count ?? 1), 0);
+  return {
+    create: count('create'),
+    delete: count('delete'),
+    inPlace: count('inPlace'),
+    recreate: count('recreate'),
+    impossible: count('impossible'),
+    kept: count('kept'),
   };
 }
 
@@ -148,7 +154,8 @@ function keptText(because: KeptReason, revision: string): string {
   }
 }
 
-function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
+/** Names of pods by batch, first batch first. */
+export function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
   const byBatch = Map.groupBy(
     pods.filter(({ pod, batch }) => pod !== undefined && batch !== undefined),
     ({ batch = 0 }) => batch,
@@ -158,7 +165,7 @@ function batchesOf(pods: readonly PodPlan[]): readonly (readonly string[])[] {
 }
 
 /** Specs should contain no secrets; environment values may be secrets nevertheless, and are not shown. */
-function specChanges(before: JsonObject, { spec }: CloneSet): readonly FieldChange[] {
+export function specChanges(before: JsonObject, { spec }: { readonly spec: object }): readonly FieldChange[] {
   const old = before.spec;
   return diffJson(old, spec as unknown as Json, ['spec']).map((change) => {
     const path = formatPath(change.path);

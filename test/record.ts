@@ -15,6 +15,7 @@ import { pullOnNodesType } from '../api/image-pull-job/operation.ts';
 import { terminateSidecarsType } from '../api/job-sidecar-termination.ts';
 import { pullImagesType } from '../api/node-image/operation.ts';
 import type { PerOperation } from '../api/operations.ts';
+import { swapSidecarType } from '../api/sidecar-set/swap.ts';
 import { repository } from '../deploy/local/instance.ts';
 import { withPlatform } from './runner/platform.ts';
 import { operationOn, podWithEnvironment, setGate, setTier } from './support/environment.ts';
@@ -22,8 +23,10 @@ import { type Gate, newGate } from './support/gate.ts';
 import { recordedHistory } from './support/history.ts';
 import { type JobOptions, marks, startJob, type TestJob } from './support/jobs.ts';
 import { NodePlayer, type PlayedPod, type PodOptions } from './support/kubelet-player.ts';
-import { pullImagesScenarios, pullOnNodesScenarios, startPullJobs } from './support/recorded-pulls.ts';
+import { startPlayedSwaps } from './support/played-swaps.ts';
+import { pullImagesScenarios, pullOnNodesScenarios } from './support/recorded-pulls.ts';
 import { rollOutScenarios } from './support/recorded-roll-outs.ts';
+import { swapScenarios } from './support/recorded-swaps.ts';
 import type { RequestOptions, TestRequest } from './support/requests.ts';
 import { startRollOuts } from './support/trivial-roll-outs.ts';
 import { waitFor } from './support/wait.ts';
@@ -421,14 +424,14 @@ const terminations: Readonly<Record<string, Scenario>> = {
   async sidecarsAborted(windlass) {
     const job = await stuckJob(windlass);
     await job.operation.signal('abort');
-    await job.ended();
+    await job.ended('FAILED');
     return { aborted: job.operation };
   },
 
   async sidecarsCancelled(windlass) {
     const job = await stuckJob(windlass);
     await job.operation.cancel();
-    await job.ended();
+    await job.ended('CANCELLED');
     return { cancelled: job.operation };
   },
 
@@ -494,8 +497,9 @@ await withPlatform({ instance, nodes: 0, windlass: false, keep: process.env.WIND
     restartContainers: () => recordAll(restartContainersType, restarts, () => startWindlass({ instance }), word),
     terminateSidecars: () => recordAll(terminateSidecarsType, terminations, () => startWindlass({ instance }), word),
     pullImages: () => recordAll(pullImagesType, pullImagesScenarios, () => startWindlass({ instance }), word),
-    pullOnNodes: () => recordAll(pullOnNodesType, pullOnNodesScenarios, () => startPullJobs(instance), word),
+    pullOnNodes: () => recordAll(pullOnNodesType, pullOnNodesScenarios, () => startWindlass({ instance }), word),
     rollOut: () => recordAll(rollOutType, rollOutScenarios, () => startRollOuts({ instance }), word),
+    swapSidecar: () => recordAll(swapSidecarType, swapScenarios, startPlayedSwaps, word),
   };
   for (const [type, recordOne] of Object.entries(recorders)) {
     if (workflow === '' || workflow === type) await recordOne();

@@ -1,4 +1,6 @@
+import type { NodeHolder } from '../activities/fleet/nodes.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
+import type { SwapHolder } from '../activities/fleet/swaps.ts';
 import type { KubeObject, Resource } from '../api/core/meta.ts';
 import type { Cache, IndexFunction } from '../kube/cache.ts';
 import type { KubeWriter } from '../kube/fence.ts';
@@ -13,7 +15,7 @@ import type { Starter } from './starter.ts';
 export interface ControllerContext {
   /** Each write first checks that this process leads; otherwise it throws NotLeading. */
   readonly kube: KubeWriter;
-  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble'>;
+  readonly starter: Pick<Starter, 'want' | 'forget' | 'dismiss' | 'tell' | 'command' | 'isSent' | 'trouble' | 'runOf'>;
   readonly config: Pick<Config, 'namespace' | 'podNamespace' | 'featureGates' | 'images' | 'temporal'>;
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -53,6 +55,10 @@ export interface Controller {
   readonly workflowTypes?: readonly string[];
   /** Where roll-outs of its kind submit their permits; undefined while this process does not lead. */
   readonly fleet?: { readonly kind: string; readonly queue: () => PermitHolder | undefined };
+  /** Where pull jobs hand in their waves; undefined while this process does not lead. */
+  readonly nodes?: () => NodeHolder | undefined;
+  /** Where swaps of sidecars hand in their steps; undefined while this process does not lead. */
+  readonly swaps?: () => SwapHolder | undefined;
   /** Its operations, for the metrics. */
   operations?(): { readonly kind: string; readonly states: readonly OperationState[] };
   /** Stops what is not stopped with the queues of the context. */

@@ -10,6 +10,8 @@ import { containerLaunches } from './kinds/pod/container-launch-priority/control
 import { sidecarTerminations } from './kinds/pod/job-sidecar-termination/controller.ts';
 import { readinessGates } from './kinds/pod/readiness-gates.ts';
 import { podProbes } from './kinds/pod-probe-marker/controller.ts';
+import { sidecarSetController } from './kinds/sidecar-set/controller.ts';
+import { missedPodReports } from './kinds/sidecar-set/missed-status.ts';
 
 /** The controller of each kind. */
 const controllersOfKinds: PerKind<ControllerOf> = {
@@ -21,6 +23,7 @@ const controllersOfKinds: PerKind<ControllerOf> = {
   NodeImage: nodeImageKeeper,
   ImagePullJob: imagePullJobRunner,
   ImageListPullJob: imageListPullJobRunner,
+  SidecarSet: sidecarSetController,
 };
 
 /** Features that pods request by labels, annotations and environment variables. */
@@ -30,5 +33,6 @@ const controllersOfPods: readonly ControllerOf[] = [readinessGates, containerLau
 export const controllers: readonly ControllerOf[] = [
   ...partsOf(controllersOfKinds),
   ...controllersOfPods,
+  missedPodReports,
   installationRecord,
 ];

@@ -1,15 +1,11 @@
 import type { Client } from '@temporalio/client';
 import { type EngineTrouble, engineSilent } from '../api/engine/engine-trouble.ts';
+import { type OperationStart, startOptions } from '../api/engine/operation-start.ts';
 import { type CommandName, type CommandPayload, changedSignal, searchAttributes } from '../api/engine/operations.ts';
 import { KeyedQueue } from '../kube/keyed-queue.ts';
 
 /** An operation that should be running. */
-export interface WantedOperation {
-  readonly workflowId: string;
-  readonly workflowType: string;
-  readonly taskQueue: string;
-  /** The workflow's only argument. */
-  readonly argument: unknown;
+export interface WantedOperation extends OperationStart {
   /** The payload of the signal `changed`. */
   readonly change: unknown;
   /**
@@ -17,10 +13,6 @@ export interface WantedOperation {
    * again until the value differs.
    */
   readonly inputs: string;
-  /** The summary in Temporal's lists. */
-  readonly summary: string;
-  /** The object of the operation, for search attributes and memo. */
-  readonly about: { readonly kind: string; readonly namespace: string; readonly name: string; readonly node: string };
 }
 
 export interface StarterOptions {
@@ -43,6 +35,13 @@ export interface RunToEnd {
   readonly workflowId: string;
   readonly runId: string;
   readonly reason: string;
+}
+
+/** What Temporal says of a run. */
+export interface RunFacts {
+  /** The events of its history. */
+  readonly events: number;
+  readonly phase?: string;
 }
 
 /** The maximum number of concurrent starts. */
@@ -132,16 +131,30 @@ export class Starter {
     if (sent !== undefined && sent !== inputs) void this.tell(workflowId, change);
   }
 
-  /** Signals a running operation to look again. Nothing is started. */
-  async tell(workflowId: string, change: unknown): Promise<void> {
+  /** The latest run of an operation, if it has not ended. Rejects when Temporal does not answer. */
+  async runOf(workflowId: string): Promise<RunFacts | undefined> {
+    try {
+      const run = await this.#options.client.workflow.getHandle(workflowId).describe();
+      if (run.status.name !== 'RUNNING') return undefined;
+      const phase = run.searchAttributes[searchAttributes.phase]?.[0];
+      return { events: run.historyLength, ...(phase !== undefined && { phase: String(phase) }) };
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Signals a running operation to look again. Nothing is started. Answers whether Temporal has answered. */
+  async tell(workflowId: string, change: unknown): Promise<boolean> {
     this.#asked();
     try {
       await this.#options.client.workflow.getHandle(workflowId).signal(changedSignal, change);
-      this.#answered();
     } catch (error) {
       // not running is an answer, too; silence is noticed again by the next pass
-      if (isNotFound(error)) this.#answered();
+      if (!isNotFound(error)) return false;
     }
+    this.#answered();
+    return true;
   }
 
   /**
@@ -156,7 +169,7 @@ export class Starter {
   ): Promise<void> {
     this.#asked();
     try {
-      if (start) await this.#signalWithStart(start, name, payload);
+      if (start) await this.#start(start, name, payload);
       else await this.#options.client.workflow.getHandle(workflowId).signal(name, payload);
     } catch (error) {
       if (isNotFound(error)) this.#answered();
@@ -246,7 +259,7 @@ export class Starter {
     if (!ended && this.#sent.get(workflowId) === operation.inputs) return;
     this.#asked();
     try {
-      await this.#signalWithStart(operation, changedSignal, operation.change);
+      await this.#start(operation, changedSignal, operation.change);
     } catch (error) {
       this.#isFailing = true;
       throw error;
@@ -273,25 +286,25 @@ export class Starter {
     return run;
   }
 
+  /** A Temporal server that does not know the attribute of the cause yet rejects the start: it is left out then. */
+  async #start(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
+    try {
+      await this.#signalWithStart(operation, signal, payload);
+    } catch (error) {
+      if (operation.about.cause === undefined || !isAboutCause(error)) throw error;
+      const about = { ...operation.about, cause: undefined };
+      await this.#signalWithStart({ ...operation, about }, signal, payload);
+    }
+  }
+
   async #signalWithStart(operation: WantedOperation, signal: string, payload: unknown): Promise<void> {
-    const { kind, namespace, name, node } = operation.about;
     const { build } = this.#options;
     const isBegunAnew = this.#ending.has(operation.workflowId);
     await this.#options.client.workflow.signalWithStart(operation.workflowType, {
-      workflowId: operation.workflowId,
-      taskQueue: operation.taskQueue,
+      ...startOptions(operation, { build, ...(isBegunAnew && { begunAnew: build }) }),
       args: [operation.argument],
       signal,
       signalArgs: [payload],
-      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      staticSummary: operation.summary,
-      memo: { kind, namespace, name, build, ...(isBegunAnew && { begunAnew: build }) },
-      searchAttributes: {
-        [searchAttributes.kind]: [kind],
-        [searchAttributes.namespace]: [namespace],
-        [searchAttributes.name]: [name],
-        [searchAttributes.node]: [node],
-      },
     });
   }
 
@@ -301,7 +314,7 @@ export class Starter {
     const found = new Map(strays.map((workflowId) => [workflowId, (before?.get(workflowId) ?? 0) + 1]));
     this.#strays.set(workflowType, found);
     for (const [workflowId, times] of found) {
-      if (times === 2 || times % 30 === 0) await this.tell(workflowId, null);
+      if (times === 2 || isPowerOfTwo(times / 30)) await this.tell(workflowId, null);
     }
   }
 
@@ -341,6 +354,22 @@ export class Starter {
   }
 }
 
+/** 1, 2, 4 ...: what is repeated then costs less and less. */
+function isPowerOfTwo(count: number): boolean {
+  return count >= 1 && Number.isInteger(Math.log2(count));
+}
+
 function isNotFound(error: unknown): boolean {
   return error instanceof Error && error.name === 'WorkflowNotFoundError';
+}
+
+/** The gRPC status code of a start with an unknown search attribute. */
+const invalidArgument = 3;
+
+/** Whether Temporal rejects the search attribute of the cause. */
+function isAboutCause(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if ('code' in cause && cause.code === invalidArgument) return cause.message.includes(searchAttributes.cause);
+  }
+  return false;
 }

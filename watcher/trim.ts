@@ -21,7 +21,11 @@ import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { hasInPlaceGate } from '../api/in-place/annotations.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
+import { hashAnnotation, hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
+import { imageStartsAnnotation } from '../api/sidecar-set/swap.ts';
+import { sidecarSets } from '../api/sidecar-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
+import { updateStateAnnotation } from '../workflows/plan/sidecar-set/pods.ts';
 import { commandIn } from './operator-commands.ts';
 
 /** The trim function of this resource; undefined where whole objects are kept. */
@@ -37,7 +41,61 @@ export function trimOf(resource: Resource): ((object: KubeObject) => KubeObject)
 export function trimPod(pod: Pod): Pod {
   const controller = pod.metadata.ownerReferences?.find((reference) => reference.controller);
   if ((controller && isOurs(controller)) || hasInPlaceGate(pod)) return trimOwnPod(pod);
-  return isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
+  const trimmed = isMarked(pod) ? withContainers(trimForeignPod(pod), pod) : trimForeignPod(pod);
+  return pod.metadata.annotations?.[injectedListAnnotation] === undefined ? trimmed : withSidecars(trimmed, pod);
+}
+
+/** The annotations that say which SidecarSets a pod has, and what of them. */
+const sidecarAnnotations: readonly string[] = [
+  ...[hashAnnotation.whole, hashAnnotation.withoutImage, injectedListAnnotation],
+  ...[hotMark.working, updateStateAnnotation, imageStartsAnnotation],
+];
+
+/** Prefixes of annotations of hot-upgrade sidecars. */
+const sidecarPrefixes = [hotMark.version, hotMark.otherVersion] as const;
+
+/**
+ * What counts for SidecarSets: marks, names and images of containers, restarts, phase, and since when it is ready; of a pod
+ * that they have updated also when its containers have started, and whether the kubelet has seen that.
+ */
+function withSidecars(trimmed: Pod, { metadata, spec, status }: Pod): Pod {
+  const isHot = metadata.annotations?.[hotMark.working] !== undefined;
+  const marks = Object.entries(metadata.annotations ?? {}).filter(
+    ([key]) => sidecarAnnotations.includes(key) || (isHot && sidecarPrefixes.some((prefix) => key.startsWith(prefix))),
+  );
+  const wasUpdated = metadata.annotations?.[updateStateAnnotation] !== undefined;
+  const known = new Map(trimmed.spec.containers.map((container) => [container.name, container]));
+  const states = new Map((trimmed.status?.containerStatuses ?? []).map((state) => [state.name, state]));
+  const containerStatuses = status?.containerStatuses?.map(({ name, ready, restartCount, image, imageID, state }) => ({
+    ...{ name, ready, restartCount, ...(isHot && state?.waiting && { state: trimState(state) }), ...states.get(name) },
+    ...present({ image, imageID }),
+    ...(wasUpdated && state?.running && { state: { running: present({ startedAt: state.running.startedAt }) } }),
+  }));
+  const ready = status?.conditions
+    ?.filter(({ type }) => type === 'Ready')
+    .map(({ type, status: is, lastTransitionTime }) => ({ type, status: is, ...present({ lastTransitionTime }) }));
+  const conditions = [...(trimmed.status?.conditions ?? []), ...(ready ?? [])];
+  const { generation } = metadata;
+  const { phase, observedGeneration } = status ?? {};
+  return {
+    ...trimmed,
+    metadata: {
+      ...trimmed.metadata,
+      ...(wasUpdated && present({ generation })),
+      annotations: { ...trimmed.metadata.annotations, ...Object.fromEntries(marks) },
+    },
+    spec: {
+      ...trimmed.spec,
+      containers: spec.containers.map(({ name, image }) => ({ name, ...present({ image }), ...known.get(name) })),
+    },
+    ...(status && {
+      status: {
+        ...trimmed.status,
+        ...{ conditions, ...present({ phase, containerStatuses }) },
+        ...(wasUpdated && present({ observedGeneration })),
+      },
+    }),
+  };
 }
 
 /** Environment variables by which users request something, which are kept for every pod. */
@@ -195,6 +253,11 @@ function trimConfigMap({ apiVersion, kind, metadata, data }: LaunchBarrier): Lau
   };
 }
 
+/** The kept parts of a namespace: its labels. */
+function trimNamespace({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+  return { apiVersion, kind, metadata: { ...identity(metadata), ...present({ labels: metadata.labels }) } };
+}
+
 /** The kept parts of a node: name, UID, labels, and since when it is ready. */
 function trimNode({ apiVersion, kind, metadata, status }: Node): Node {
   const ready = status?.conditions?.filter(({ type }) => type === 'Ready').map(trimCondition) ?? [];
@@ -227,7 +290,7 @@ function trimClaim({ apiVersion, kind, metadata }: KubeObject): KubeObject {
 }
 
 /**
- * The kept parts of a CloneSet: everything except managed fields, which are kept while its annotation contains a
+ * The kept parts of a CloneSet or SidecarSet: everything except managed fields, which are kept while its annotation contains a
  * command.
  */
 function trimSet(set: KubeObject): KubeObject {
@@ -273,11 +336,13 @@ const trimsOfKinds: PerKind<ReturnType<typeof trimmed>> = {
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
+  SidecarSet: trimmed(sidecarSets, trimSet),
 };
 
 const trims = new Map<string, (object: KubeObject) => KubeObject>([
   trimmed(kubeResource.pods, trimPod),
   trimmed(kubeResource.nodes, trimNode),
+  trimmed(kubeResource.namespaces, trimNamespace),
   trimmed(kubeResource.configMaps, trimConfigMap),
   trimmed(kubeResource.controllerRevisions, trimRevision),
   trimmed(kubeResource.persistentVolumeClaims, trimClaim),

@@ -5,7 +5,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
+import type { NodeHolder } from '../activities/fleet/nodes.ts';
 import type { PermitHolder } from '../activities/fleet/permit-holder.ts';
+import type { SwapHolder } from '../activities/fleet/swaps.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../api/core/meta.ts';
 import { createCache, type IndexFunction, type WritableCache } from '../kube/cache.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -150,6 +152,16 @@ export class Watcher {
     return this.#parts.find(({ controller }) => controller.fleet?.kind === kind)?.controller.fleet?.queue();
   }
 
+  /** Where pull jobs hand in their waves; undefined while this watcher does not lead. */
+  nodeHolder(): NodeHolder | undefined {
+    return this.#parts.find(({ controller }) => controller.nodes)?.controller.nodes?.();
+  }
+
+  /** Where swaps of sidecars hand in their steps; undefined while this watcher does not lead. */
+  swapHolder(): SwapHolder | undefined {
+    return this.#parts.find(({ controller }) => controller.swaps)?.controller.swaps?.();
+  }
+
   /** Starts watching, and leads whenever it gets the lease. */
   start(): void {
     this.#startedAtMs = performance.now();
@@ -220,8 +232,10 @@ export class Watcher {
         part.begun.term = term;
         part.controller.begin?.(term);
         part.controller.wantAll();
-        if (part.controller.fleet && !hasFleets) this.#workFleets(term, ended);
-        hasFleets ||= part.controller.fleet !== undefined;
+        const { fleet, nodes, swaps } = part.controller;
+        const isFleet = fleet !== undefined || nodes !== undefined || swaps !== undefined;
+        if (isFleet && !hasFleets) this.#workFleets(term, ended);
+        hasFleets ||= isFleet;
       };
       void Promise.all([...part.needs].map((needed) => lists.get(needed))).then(begin, () => undefined);
     }
@@ -231,6 +245,8 @@ export class Watcher {
     this.#deps.workFleets({
       ended,
       permitHolder: (kind) => this.permitHolder(kind),
+      nodeHolder: () => this.nodeHolder(),
+      swapHolder: () => this.swapHolder(),
       kube: fenced(this.#deps.kube, () => term),
       seen: (resource, uid, version, signal) => this.#follow(resource).cache.seen(uid, version, signal),
     });

@@ -8,6 +8,7 @@ import { operatorEventActivities } from '../activities/kube/operator-events.ts';
 import { pullJobActivities } from '../activities/kube/pull-jobs.ts';
 import { requestActivities } from '../activities/kube/requests.ts';
 import { sidecarActivities } from '../activities/kube/sidecars.ts';
+import { nextRunActivities } from '../activities/temporal/next-run.ts';
 import { signalActivities } from '../activities/temporal/signals.ts';
 import { queues } from '../api/engine/operations.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -45,14 +46,12 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
     identity: workerIdentity(build),
     ...(isVersioned && { workerDeploymentOptions: deploymentOptions(build) }),
     workflowBundle: { codePath },
-    activities: clusterActivities({ client, kube, now: () => new Date() }),
+    activities: clusterActivities({ client, kube, log, now: () => new Date() }),
     interceptors: { activity: [observeActivities({ log, metrics })] },
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
     // a waiting workflow needs no cache entry: it is replayed from its short history when a signal arrives
     maxCachedWorkflows: 200,
-    // a workflow task that waits for a local activity keeps its slot; other runs must be able to process signals
-    // meanwhile
     maxConcurrentWorkflowTaskExecutions: 200,
     maxConcurrentActivityTaskExecutions: 200,
     shutdownGraceTime: '5s',
@@ -64,8 +63,9 @@ export async function createClusterWorker(dependencies: ClusterWorkerDependencie
 export function clusterActivities({
   client,
   kube,
+  log,
   now,
-}: Pick<ClusterWorkerDependencies, 'client' | 'kube'> & { readonly now: () => Date }) {
+}: Pick<ClusterWorkerDependencies, 'client' | 'kube' | 'log'> & { readonly now: () => Date }) {
   return joinActivities({
     requests: requestActivities({ kube, now }),
     drain: drainActivities({ kube, now }),
@@ -75,5 +75,10 @@ export function clusterActivities({
     nodeImages: nodeImageActivities({ kube, now }),
     pullJobs: pullJobActivities({ kube, now }),
     signals: signalActivities({ client }),
+    nextRuns: nextRunActivities({
+      client,
+      onError: (workflowId, err) =>
+        log.warn({ workflowId, err }, 'Cannot start the next run; the watcher starts it within a minute'),
+    }),
   });
 }

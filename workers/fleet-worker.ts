@@ -5,7 +5,9 @@ import { advanceActivity } from '../activities/fleet/advance.ts';
 import { currentAttempt } from '../activities/fleet/attempt.ts';
 import { carryOutBatchActivity, chooseBatchActivity } from '../activities/fleet/batches.ts';
 import type { EarlierFleetActivities, FleetActivities } from '../activities/fleet/contract.ts';
+import { awaitNodesActivity, tellNodesActivity } from '../activities/fleet/nodes.ts';
 import { recordOrdersActivity } from '../activities/fleet/orders.ts';
+import { awaitSwapActivity, lookAtSwapActivity, swapStepActivity } from '../activities/fleet/swaps.ts';
 import type { Resource } from '../api/core/meta.ts';
 import { queues } from '../api/engine/operations.ts';
 import type { TemporalPlace } from '../api/engine/temporal-place.ts';
@@ -80,14 +82,21 @@ async function workUntil(ended: AbortSignal, work: FleetWork, dependencies: Flee
 
 async function createFleetWorker(
   connection: NativeConnection,
-  { permitHolder, kube, seen }: FleetWork,
+  { permitHolder, nodeHolder, swapHolder, kube, seen }: FleetWork,
   { config, client, log, metrics, resourceOf = fleetResource }: FleetWorkerDependencies,
 ): Promise<Worker> {
   const fleets = { queueOf: permitHolder, attempt: () => currentAttempt(client) };
+  const nodes = { ...fleets, queueOf: nodeHolder };
+  const swaps = { ...fleets, queueOf: swapHolder };
   const activities: FleetActivities = {
     'fleet.v1.chooseBatch': chooseBatchActivity(fleets),
     'fleet.v1.carryOutBatch': carryOutBatchActivity(fleets),
     'fleet.v1.recordOrders': recordOrdersActivity({ kube, seen, resourceOf }),
+    'fleet.v1.tellNodes': tellNodesActivity(nodes),
+    'fleet.v1.awaitNodes': awaitNodesActivity(nodes),
+    'fleet.v1.lookAtSwap': lookAtSwapActivity(swaps),
+    'fleet.v1.swapStep': swapStepActivity(swaps),
+    'fleet.v1.awaitSwap': awaitSwapActivity(swaps),
   };
   return await Worker.create({
     connection,
@@ -97,7 +106,7 @@ async function createFleetWorker(
     activities: { ...activities, ...earlierActivities(activities, advanceActivity(fleets)) },
     interceptors: { activity: [observeActivities({ log, metrics })] },
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 4 },
-    // one for each roll-out that is under way, and each waits for hours
+    // some for each roll-out and pull job that is under way, and each waits for hours
     maxConcurrentActivityTaskExecutions: 10_000,
     // what Temporal says to a heartbeat has to be heard soon: it may be that the permit was taken back
     maxHeartbeatThrottleInterval: '1s',

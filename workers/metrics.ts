@@ -81,6 +81,7 @@ const waitsOfKinds: PerKind<object> = {
   // These have no wait reasons of their own.
   NodePodProbe: 'none',
   ImageListPullJob: 'none',
+  SidecarSet: 'none',
 };
 const waits: readonly object[] = [...partsOf(waitsOfKinds), terminationWaits];
 const knownReasons: ReadonlySet<string> = new Set([...waits.flatMap(Object.keys), ...failureTypes, 'Failed']);

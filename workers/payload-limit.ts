@@ -105,8 +105,11 @@ function markOf({ metadata }: Payload): Payload {
 
 /** Beyond how many bytes a payload is counted and logged. */
 function limitFor(context: SerializationContext | undefined): number {
-  return operationOf(context) === 'roll-out' ? batchPayloadBytes : payloadLimitBytes;
+  return namesMany.includes(operationOf(context)) ? batchPayloadBytes : payloadLimitBytes;
 }
+
+/** Operations whose payloads name pods or nodes. */
+const namesMany: readonly string[] = ['roll-out', 'pull-on-nodes'];
 
 /** The prefix of a workflow ID before the UID: `pull-images`. */
 function operationOf(context: SerializationContext | undefined): string {

@@ -4,6 +4,7 @@ import { referenceOf } from '../api/core/familiar-image.ts';
 import type { NodeRef } from '../api/core/refs.ts';
 import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import type { PullOperation } from '../api/node-image/operation.ts';
+import { pullMessage } from '../api/node-image/texts.ts';
 import {
   begun,
   failedWith,
@@ -49,6 +50,12 @@ export interface NodePulls {
   readonly runs: Map<string, PullRun>;
   /** Pulls that wait for a slot, first come, first served. */
   readonly queue: PullRun[];
+  /** The number of images that this run has found on the node in the end. */
+  pulled: number;
+  /** Images that could not be pulled in this run. */
+  readonly failed: string[];
+  /** Who has aborted the pulls, if nothing has begun since. */
+  abortedBy?: string;
   /** Pulls that have ended in this run. A look that is older than their report must not begin them again. */
   readonly over: Set<string>;
   /** Back-offs from the previous run, for pulls that have not begun again. */
@@ -76,6 +83,7 @@ export function newNodePulls(
     wantsLook: true,
     runs: new Map(),
     queue: [],
+    ...{ pulled: 0, failed: [] },
     over: new Set(),
     backOffs: new Map(before.backOffs?.map((backOff) => [backOff.key, backOff])),
     reports: newPullReports(nodeImage, operator, (written) => waitingNow(pulls, written)),
@@ -93,6 +101,7 @@ function waitingNow(pulls: NodePulls, written: WaitingFor | undefined): WaitingF
 
 /** Begins a pull that is wanted. */
 export function startPull(pulls: NodePulls, key: string, tag: OpenTag): void {
+  delete pulls.abortedBy;
   const pull = newPull(tag, pulls.backOffs.get(key));
   pulls.backOffs.delete(key);
   const run: PullRun = { pull, scope: new CancellationScope(), hasTurn: false, hurry: false };
@@ -111,6 +120,12 @@ export function stopPull(pulls: NodePulls, key: string): void {
   pulls.runs.delete(key);
   pulls.reports.drop(key);
   giveTurns(pulls);
+}
+
+/** Fails all pulls: an operator has aborted them. */
+export function abortPulls(pulls: NodePulls, by: string): void {
+  failPulls(pulls, pullMessage.aborted(by));
+  pulls.abortedBy = by;
 }
 
 /** Fails pulls: those of one image, or all. */
@@ -156,11 +171,13 @@ async function work(pulls: NodePulls, key: string, run: PullRun): Promise<void> 
       case 'ended':
         endPull(pulls, key, run);
         return;
-      case 'backOff':
+      case 'backOff': {
         run.hurry = false;
-        await condition(() => run.hurry, step.ms);
+        const summary = shortened(`back off: ${referenceOf(run.pull.tag)}`, summaryBytes);
+        await condition(() => run.hurry, step.ms, { summary });
         if (run.hurry) run.pull = { ...run.pull, notBeforeMs: Date.now() };
         break;
+      }
       case 'attempt': {
         pulls.queue.push(run);
         giveTurns(pulls);
@@ -246,6 +263,8 @@ function forget(pulls: NodePulls, key: string): void {
 }
 
 function endPull(pulls: NodePulls, key: string, run: PullRun): void {
+  if (run.pull.phase === 'Succeeded') pulls.pulled++;
+  else pulls.failed.push(referenceOf(run.pull.tag));
   pulls.reports.put(key, run.pull);
   pulls.runs.delete(key);
   pulls.over.add(key);

@@ -6,6 +6,7 @@ import { type PullOperation, parsePullChanged, pullImagesId } from '../api/node-
 import { pullMessage } from '../api/node-image/texts.ts';
 import { nodeImages } from '../api/node-image/types.ts';
 import {
+  abortPulls,
   endPauses,
   failPulls,
   giveTurns,
@@ -21,6 +22,7 @@ import { images, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { beginOperation, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
+import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { type Fields, listOf, number, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
 
@@ -63,7 +65,7 @@ interface SeenTags {
  * Maintains the images of one node: pulls what the NodeImage requests and reports the results. It completes when
  * nothing is open. While it runs, nothing else pulls on that node for Windlass.
  */
-export async function pullImages(operation: PullOperation, handOver?: unknown): Promise<void> {
+export async function pullImages(operation: PullOperation, handOver?: unknown): Promise<OperationResult> {
   const { nodeImage } = operation;
   const before = handedOver(handOver, pullHandOver);
   const pulls = newNodePulls(operation, before, { retries: () => run.operator.retries() });
@@ -79,7 +81,7 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
       },
       command: (command) => obeyAtOnce(pulls, looks, command),
       identified: (command, by) => obey(pulls, looks, command, by),
-      cancelled: ({ by }) => onceLooked(looks, () => failPulls(pulls, pullMessage.aborted(by))),
+      cancelled: ({ by }) => onceLooked(looks, () => abortPulls(pulls, by)),
       announce: ({ options, event }) => {
         const about = { kind: nodeImages.kind, namespace: '', ...nodeImage };
         return images.announceSteering.executeWithOptions(options, [{ about, ...event }]);
@@ -87,25 +89,45 @@ export async function pullImages(operation: PullOperation, handOver?: unknown): 
     },
   );
 
-  await run.carryOut(async () => {
+  return await run.carryOut(async () => {
     for (;;) {
       if (pulls.wantsLook) {
         const seen = await lookAndTakeIn(operation, pulls, looks, run.operator);
-        if (seen === 'gone') return;
+        if (seen === 'gone') return endAs(deleted(nodeImages.kind));
       }
       await condition(() => pulls.wantsLook || isQuiet(pulls) || mayHandOver(pulls, run));
       if (pulls.wantsLook) continue;
       await run.announced();
       // all other progress is in the cluster, so the next run needs only the same references
       if (mayHandOver(pulls, run) && !isQuiet(pulls) && run.isAnnounced()) {
-        await handOverTo<typeof pullImages>([{ nodeImage, node: pulls.node }, restOf(pulls, run)]);
+        return await handOverTo<typeof pullImages>([{ nodeImage, node: pulls.node }, restOf(pulls, run)]);
       }
       if (pulls.wantsLook || !isQuiet(pulls) || !run.isAnnounced()) continue;
-      if (!looks.isMoreOpen) return;
+      if (!looks.isMoreOpen) {
+        const end = endOf(pulls, run);
+        // the pulls of a node have no phases, so nothing is shown of those that are done
+        if (end.kind !== 'Completed') showEnd(end);
+        return endAs(end);
+      }
       pulls.wantsLook = true;
     }
   });
 }
+
+/** A tag that could not be pulled is a result; the run fails only when it is aborted. */
+function endOf({ node, pulled, failed, abortedBy }: NodePulls, run: OperationRun): Outcome {
+  const [first] = failed;
+  const others = failed.length > 1 ? ` and ${failed.length - 1} more` : '';
+  const not = first === undefined ? '' : `; not ${first}${others}`;
+  const message = shortened(`${pulled} images are on node "${node.name}"${not}`, endBytes);
+  if (abortedBy !== undefined) {
+    return { kind: run.aborted(), reason: 'Aborted', message: `Aborted by ${abortedBy}: ${message}` };
+  }
+  return { kind: 'Completed', reason: first === undefined ? 'ImagesPulled' : 'ImagesFailed', message };
+}
+
+/** Names of images are long. */
+const endBytes = 600;
 
 /** Whether nothing is in progress. */
 function isQuiet({ runs, reports }: NodePulls): boolean {
@@ -234,7 +256,7 @@ function obeyAtOnce(pulls: NodePulls, looks: Looks, { name, by, target }: Operat
 /** Carries out what names its sender in the status. */
 function obey(pulls: NodePulls, looks: Looks, { name, target }: OperatorCommand, by: string): void {
   if (name === 'pause' && pulls.pausedBy !== undefined) pulls.pausedBy = by;
-  if (name === 'abort') onceLooked(looks, () => failPulls(pulls, pullMessage.aborted(by)));
+  if (name === 'abort') onceLooked(looks, () => abortPulls(pulls, by));
   if (name === 'skip') onceLooked(looks, () => failPulls(pulls, pullMessage.skipped(by), target));
   void pulls.reports.write();
 }

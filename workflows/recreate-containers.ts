@@ -2,6 +2,7 @@ import { CancellationScope, setCurrentDetails, upsertSearchAttributes } from '@t
 import type { RequestLook } from '../activities/kube/requests.ts';
 import { timestamp } from '../api/base/time.ts';
 import type { RestartOperation } from '../api/container-recreate-request/operation.ts';
+import { crr } from '../api/container-recreate-request/types.ts';
 import type { NodeRef } from '../api/core/refs.ts';
 import { searchAttributes } from '../api/engine/operations.ts';
 import { applyEvent, markStarted, newProgress, type RecreateEvent } from './plan/recreate/events.ts';
@@ -18,13 +19,21 @@ import {
 import { recreateStatus } from './plan/recreate/status.ts';
 import { waitingOnBlockersSince } from './plan/waiting-since.ts';
 import { newSteps } from './recreate-steps.ts';
+import type { RefreshHandOver } from './refresh-environment.ts';
 import { kube, look } from './shared/activities.ts';
 import type { Inbox } from './shared/inbox.ts';
 import type { OperationRun } from './shared/operation.ts';
 import type { Operator } from './shared/operator.ts';
+import { deleted, type Outcome, outcomeOf, showEnd } from './shared/outcome.ts';
+import type { Refused } from './shared/refusals.ts';
 import { newReporter } from './shared/reporter.ts';
 import { after } from './shared/timers.ts';
-import { type Refused, untilAllowed } from './shared/until-allowed.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
+
+/** How work on a pod ends: for good, or by a hand-over to the next run. */
+export type RestartEnd =
+  /** `isShown`: in the search attributes already. */
+  (Outcome & { readonly isShown?: boolean }) | { readonly kind: 'handOver'; readonly refresh?: RefreshHandOver };
 
 /** An event for the operation of a pod. `changed`: something has changed, so it looks again. */
 export type RestartEvent = RecreateEvent | { readonly kind: 'changed' };
@@ -50,18 +59,22 @@ export async function recreateContainers(
   operation: RestartOperation,
   inbox: Inbox<RestartEvent>,
   run: OperationRun,
-): Promise<'ended' | 'historyFull'> {
+): Promise<RestartEnd> {
   const { operator } = run;
   const request = await readOpenRequest(operation, operator);
-  if (request === undefined) return 'ended';
+  if (request.kind === 'gone') return deleted(crr.kind);
+  if (request.kind === 'finished') return request.end ? outcomeOf(request.end, run.aborted()) : wasFinished;
   const node = request.node ?? operation.node;
   return await recreate({ operation, request, inbox, operator, node, progress: newProgress(request) }, run);
 }
 
-/** Carries out the request, until it is done or the history is full. */
-async function recreate(recreation: Recreation, run: OperationRun): Promise<'ended' | 'historyFull'> {
+/** A request that another controller has finished has no condition. */
+const wasFinished: Outcome = { kind: 'Completed', reason: 'Finished', message: 'The request was finished already' };
+
+/** Carries out the request, until it is done or the run hands over. */
+async function recreate(recreation: Recreation, run: OperationRun): Promise<RestartEnd> {
   const { inbox, operator } = recreation;
-  const report = newStatusReport(recreation);
+  const report = newStatusReport(recreation, run);
   const steps = newSteps(recreation, requestWatch(recreation, report));
   considerTimeAway(recreation);
 
@@ -76,7 +89,7 @@ async function recreate(recreation: Recreation, run: OperationRun): Promise<'end
       await Promise.all([report.flushed(), run.announced()]);
       if (inbox.isEmpty() && operator.unidentified() === 0) {
         steps.endWaits();
-        return 'historyFull';
+        return { kind: 'handOver' };
       }
     }
     for (const event of await inbox.take()) {
@@ -85,7 +98,8 @@ async function recreate(recreation: Recreation, run: OperationRun): Promise<'end
     }
   }
   await report.flushed();
-  return 'ended';
+  const { condition } = recreateStatus(recreation.progress, recreation.request.runtime);
+  return condition ? { ...outcomeOf(condition, run.aborted()), isShown: true } : deleted(crr.kind);
 
   function beginDue(): void {
     for (let due = nextActions(recreation.progress); due.length > 0; due = nextActions(recreation.progress)) {
@@ -116,12 +130,12 @@ function canBeHandedOver(progress: Progress): boolean {
 
 // ---------------------------------------------------------------------------------------------------------- looking
 
-/** The whole request, read in parts that fit into the history; undefined when there is nothing left to do for it. */
-async function readOpenRequest(operation: RestartOperation, operator: Operator): Promise<OpenRequest | undefined> {
+/** The whole request, read in parts that fit into the history, unless there is nothing left to do for it. */
+async function readOpenRequest(operation: RestartOperation, operator: Operator): Promise<RequestLook> {
   const containers: OpenRequest['containers'][number][] = [];
   for (;;) {
     const found = await lookAtRequest(operation, containers.length, operator);
-    if (found.kind !== 'open') return undefined;
+    if (found.kind !== 'open') return found;
     containers.push(...found.containers);
     if (!found.more) return { ...found, containers };
   }
@@ -191,8 +205,8 @@ interface StatusReport {
   readonly flushed: () => Promise<void>;
 }
 
-function newStatusReport(recreation: Recreation): StatusReport {
-  const { operation, request, inbox, operator } = recreation;
+function newStatusReport(recreation: Recreation, run: OperationRun): StatusReport {
+  const { operation, request, inbox } = recreation;
   let status = reportedBefore(request);
   let unseen: Refused | undefined;
   let moment: CancellationScope | undefined;
@@ -201,7 +215,7 @@ function newStatusReport(recreation: Recreation): StatusReport {
   const reporter = newReporter({
     initial: status,
     same: sameStatus,
-    write: (before, wanted) => writeStatus(operation, before, wanted, operator),
+    write: (before, wanted) => writeStatus(operation, before, wanted, run),
   });
 
   function update(): void {
@@ -257,17 +271,18 @@ async function writeStatus(
   operation: RestartOperation,
   before: ReportedStatus,
   wanted: ReportedStatus,
-  operator: Operator,
+  run: OperationRun,
 ): Promise<ReportedStatus> {
   const { request } = operation;
   const delta = statusDelta(before, wanted);
   const reason = wanted.waitingFor?.reason ?? '';
   setCurrentDetails(wanted.waitingFor ? `${reason}: ${wanted.waitingFor.unblock}` : (wanted.condition?.message ?? ''));
   if (before.phase !== wanted.phase || before.waitingFor?.reason !== wanted.waitingFor?.reason) {
-    showPhase(operation, wanted);
+    if (wanted.condition) showEnd(outcomeOf(wanted.condition, run.aborted()));
+    else showPhase(operation, wanted);
   }
   const summary = `report ${request.name} ${wanted.phase} ${reason}`.trimEnd();
-  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]), operator, {
+  await untilAllowed(() => kube.reportRequest.executeWithOptions({ summary }, [{ request, delta }]), run.operator, {
     superseded: () => undefined, // the request is gone: the next look says so
   });
   return withDelta(before, delta);

@@ -12,11 +12,13 @@ import {
   type StaleInstance,
 } from './plan/refresh-environment.ts';
 import { fitting } from './plan/text-size.ts';
-import type { RestartEvent } from './recreate-containers.ts';
+import type { RestartEnd, RestartEvent } from './recreate-containers.ts';
 import { look, onNode } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
 import type { Inbox } from './shared/inbox.ts';
+import type { OperationRun } from './shared/operation.ts';
 import type { Operator } from './shared/operator.ts';
+import type { Outcome } from './shared/outcome.ts';
 import { reasonOf } from './shared/refusals.ts';
 import { listOf, object, optional, text } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
@@ -34,9 +36,10 @@ export const refreshHandOver = object<RefreshHandOver>({ pausedBy: optional(text
 export async function refreshEnvironment(
   operation: RefreshOperation,
   inbox: Inbox<RestartEvent>,
-  operator: Operator,
+  run: OperationRun,
   before?: RefreshHandOver,
-): Promise<'ended' | RefreshHandOver> {
+): Promise<RestartEnd> {
+  const { operator } = run;
   let progress: RefreshProgress = { ...newRefresh(operation.pod.name), ...before };
   const display = newDisplay();
 
@@ -46,18 +49,19 @@ export async function refreshEnvironment(
       if (event.kind === 'command') progress = applyRefreshEvent(progress, event);
     }
     const decision = nextRefresh(progress, seen);
-    display(displayed(decision));
+    if (decision.kind !== 'done') display(displayed(decision));
 
     switch (decision.kind) {
       case 'done':
         // a change during the look may be newer than what it saw
-        if (inbox.isEmpty() || progress.aborted) return 'ended';
+        if (inbox.isEmpty() || progress.aborted) return endOf(progress, run);
         break;
       case 'wait': {
         const isReceived = await anyEvent(decision.againInMs);
         if (mayHandOver()) {
           const { pausedBy, skipped } = progress;
-          return { skipped: fitting(skipped, mostSkippedBytes), ...(pausedBy !== undefined && { pausedBy }) };
+          const refresh = { skipped: fitting(skipped, mostSkippedBytes), ...(pausedBy !== undefined && { pausedBy }) };
+          return { kind: 'handOver', refresh };
         }
         if (!isReceived) progress = applyRefreshEvent(progress, { kind: 'tryAgain' });
         break;
@@ -78,17 +82,22 @@ export async function refreshEnvironment(
   /** Waits for an event, or until a hand-over is possible; false when no event arrived in time. */
   async function anyEvent(ms: number | undefined): Promise<boolean> {
     const isThere = () => !inbox.isEmpty() || mayHandOver();
-    if (ms !== undefined) return await condition(isThere, ms);
+    if (ms !== undefined) return await condition(isThere, ms, { summary: 'try again' });
     await condition(isThere);
     return true;
   }
 }
 
+function endOf({ pod, aborted, stopped }: RefreshProgress, run: OperationRun): Outcome {
+  const done = `${stopped.length} containers of pod "${pod}" with an old environment were stopped`;
+  if (aborted) return { kind: run.aborted(), reason: 'Aborted', message: `Aborted by an operator: ${done}` };
+  return { kind: 'Completed', reason: 'EnvironmentRefreshed', message: done };
+}
+
 function displayed(decision: RefreshDecision): Displayed {
   const waitingFor = decision.kind === 'wait' ? decision.waitingFor : undefined;
-  const phase = decision.kind === 'done' ? 'Completed' : 'Refreshing';
   const reason = waitingFor?.reason ?? '';
-  return { details: waitingFor ? `${reason}: ${waitingFor.unblock}` : '', phase, reason };
+  return { details: waitingFor ? `${reason}: ${waitingFor.unblock}` : '', phase: 'Refreshing', reason };
 }
 
 /** Names of containers are in one payload with everything else that is handed over. */

@@ -1,19 +1,19 @@
-import { condition, workflowInfo } from '@temporalio/workflow';
 import {
   isSameWork,
   parseRestartChanged,
   type RestartWork,
   restartContainersId,
 } from '../api/container-recreate-request/operation.ts';
-import { crr } from '../api/container-recreate-request/types.ts';
-import { commandNames, searchAttributes } from '../api/engine/operations.ts';
+import { commandNames } from '../api/engine/operations.ts';
 import { type RestartEvent, recreateContainers } from './recreate-containers.ts';
 import { type RefreshHandOver, refreshEnvironment, refreshHandOver } from './refresh-environment.ts';
 import { kube } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { newInbox } from './shared/inbox.ts';
+import { startNextRun } from './shared/next-run.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
+import { endAs, type OperationResult, showEnd } from './shared/outcome.ts';
 import type { Fields } from './shared/shape.ts';
 
 /** What a run hands over to the next one. */
@@ -27,14 +27,14 @@ const restartHandOver: Fields<RestartHandOver> = { operator: operatorHandOver, r
 
 /**
  * Recreates the containers of one request in the pod that the workflow ID names, or those whose environment is older
- * than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. When it ends it
- * continues with the next work on the pod, if there is any: `queued` is what an earlier run has received.
+ * than the pod's labels and annotations. While it runs, nothing else stops a container of that pod. It ends as that
+ * work does, and has the next work on the pod started, if there is any: `queued` is what an earlier run has received.
  */
 export async function restartContainers(
   operation: RestartWork,
   queued?: RestartWork,
   handOver?: unknown,
-): Promise<void> {
+): Promise<OperationResult> {
   const before = handedOver(handOver, restartHandOver);
   const inbox = newInbox<RestartEvent>();
   let next = queued;
@@ -62,22 +62,26 @@ export async function restartContainers(
     },
   );
 
-  await run.carryOut(async () => {
+  return await run.carryOut(async () => {
     hasBegun = true;
     const end =
       'request' in operation
         ? await recreateContainers(operation, inbox, run)
-        : await refreshEnvironment(operation, inbox, run.operator, before.refresh);
-    if (end === 'ended') await run.announced();
-    else {
+        : await refreshEnvironment(operation, inbox, run, before.refresh);
+    if (end.kind === 'handOver') {
       // the run has waited for all events already: a later signal would be lost to the next run. All other progress is
       // in the cluster, so the next run needs only the same references.
-      const rest = { operator: run.operator.handOver(), ...(end !== 'historyFull' && { refresh: end }) };
-      await handOverTo<typeof restartContainers>([operation, next, rest]);
+      const rest = { operator: run.operator.handOver(), ...(end.refresh && { refresh: end.refresh }) };
+      return await handOverTo<typeof restartContainers>([operation, next, rest]);
     }
-    if (!next) return;
-    await condition(() => run.operator.unidentified() === 0 && run.isAnnounced());
-    if (next) await continueWith(next, { operator: run.operator.handOver() });
+    await run.announced();
+    await startNextRun(
+      run,
+      () => next,
+      (work) => ('request' in work ? work.request.name : `the environment of ${work.pod.name}`),
+    );
+    if (!end.isShown) showEnd(end);
+    return endAs(end);
   });
 }
 
@@ -92,19 +96,4 @@ function nextWork(current: RestartWork, next: RestartWork | undefined, payload: 
 function announceOn(request: Extract<RestartWork, { request: unknown }>['request']) {
   return ({ options, event }: Announcement) =>
     kube.announceCommand.executeWithOptions(options, [{ request, ...event }]);
-}
-
-/** Continues as new with the next work on the pod, under the name of that work's object. */
-async function continueWith(next: RestartWork, rest: RestartHandOver): Promise<never> {
-  const { namespace, name } = 'request' in next ? next.request : next.pod;
-  const kind = 'request' in next ? crr.kind : 'Pod';
-  return await handOverTo<typeof restartContainers>([next, undefined, rest], {
-    memo: { ...workflowInfo().memo, kind, namespace, name },
-    searchAttributes: {
-      [searchAttributes.kind]: [kind],
-      [searchAttributes.namespace]: [namespace],
-      [searchAttributes.name]: [name],
-      [searchAttributes.node]: [next.node.name],
-    },
-  });
 }

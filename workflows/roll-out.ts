@@ -1,8 +1,5 @@
 import { CancellationScope, condition, isCancellation, sleep } from '@temporalio/workflow';
-import { timestamp } from '../api/base/time.ts';
-import { refusalWait } from '../api/core/failure.ts';
 import { type CommandName, rollOutCommandNames } from '../api/engine/operations.ts';
-import type { WaitingFor } from '../api/engine/waiting-for.ts';
 import { parseRollOutChanged, type RollOutOperation, rollOutId } from '../api/fleet/operation.ts';
 import { type RollOutOrders, readOrders } from '../api/fleet/roll-out-orders.ts';
 import { batchText } from './plan/fleet/batch.ts';
@@ -25,11 +22,13 @@ import { refusedPauseMs } from './plan/refused-pause.ts';
 import { fitting, shortened, summaryBytes } from './plan/text-size.ts';
 import { fleet, fleetWrites, kube, permitLife } from './shared/activities.ts';
 import { type Displayed, newDisplay } from './shared/display.ts';
+import { newGrace } from './shared/grace.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { type Inbox, newInbox } from './shared/inbox.ts';
 import { type Announcement, beginOperation } from './shared/operation.ts';
 import { type Operator, type OperatorCommand, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
-import { reasonOf, type StepFailure } from './shared/refusals.ts';
+import { deleted, endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
+import { asRefusal, reasonOf, refusedWait, type StepFailure } from './shared/refusals.ts';
 import { podBatch } from './shared/results.ts';
 import { type Fields, listOf, number, object, text } from './shared/shape.ts';
 
@@ -50,9 +49,9 @@ const rollOutHandOver: Fields<RollOutHandOver> = {
 
 /**
  * Rolls out what one fleet object asks for, for as long as there is something to roll out. It asks the leading watcher
- * which pods go next, has it carry these out, and obeys operators. Answers how far it has come.
+ * which pods go next, has it carry these out, and obeys operators.
  */
-export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<string> {
+export async function rollOut(operation: RollOutOperation, handOver?: unknown): Promise<OperationResult> {
   const before = handedOver(handOver, rollOutHandOver);
   const inbox = newInbox<RollOutNews>();
   /** What has become of each command: undefined when it was obeyed, else why not. */
@@ -85,7 +84,7 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
     const carryOut = carrier(operation, inbox);
     const record = recorder(operation, inbox, operator);
     const display = newDisplay();
-    const grace = newGrace(inbox);
+    const grace = newGrace('wait for the batches in flight', () => inbox.put({ kind: 'graceOver' }));
     for (;;) {
       // nothing is begun on events that have not been read: one may be a command
       if (inbox.isEmpty()) {
@@ -96,14 +95,19 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
         // a pod that is promised to a batch is not chosen again, so the batches come first
         carryOut(progress.inFlight);
         choose.to(isHandOver ? undefined : wantedChoice(progress), progress);
-        display(displayed(progress));
-        const mayEnd = grace.isOver(isLast || isHandOver, progress);
+        if (progress.end === undefined) display(displayed(progress));
+        const isDone = progress.inFlight.length === 0 || progress.end === 'withdrawn';
+        const mayEnd = grace.isOver(isLast || isHandOver, isDone);
         if ((isLast || isHandOver) && mayEnd) {
           // a run that has ended receives nothing: what comes until then is read first
           await run.announced();
           if (inbox.isEmpty() && operator.unidentified() === 0) {
-            if (isLast) return progress.summary || phaseOf(progress);
-            await goOn(operation, progress, { operator: operator.handOver(), refusals: choose.refusals() });
+            if (isLast) {
+              const end = endOf(progress, operation.kind);
+              showEnd(end, detailsOf(progress));
+              return endAs(end);
+            }
+            return await goOn(operation, progress, { operator: operator.handOver(), refusals: choose.refusals() });
           }
         }
       }
@@ -121,32 +125,20 @@ export async function rollOut(operation: RollOutOperation, handOver?: unknown): 
   }
 }
 
-/** Waits for the batches in flight before the run ends, and not for ever: a pod of one may never be ready. */
-function newGrace(inbox: Inbox<RollOutNews>) {
-  let waiting: { readonly scope: CancellationScope; isOver: boolean } | undefined;
-
-  return { isOver };
-
-  function isOver(isEnd: boolean, { inFlight, end }: RollOutProgress): boolean {
-    if (!isEnd || inFlight.length === 0) {
-      waiting?.scope.cancel();
-      waiting = undefined;
-      return isEnd;
+/** A roll-out never fails: what it cannot do it waits for. A run that is not over was cancelled. */
+function endOf({ end, summary }: RollOutProgress, kind: string): Outcome {
+  const done = summary || 'nothing was done';
+  switch (end) {
+    case 'withdrawn':
+      return deleted(kind);
+    case 'done':
+      return { kind: 'Completed', reason: 'RolledOut', message: done };
+    case 'superseded': {
+      const message = `Another run rolls the ${kind} out, if anything is left to do; ${done}`;
+      return { kind: 'Completed', reason: 'Superseded', message };
     }
-    if (end === 'withdrawn') return true;
-    if (waiting) return waiting.isOver;
-    const begun = { scope: new CancellationScope(), isOver: false };
-    waiting = begun;
-    void begun.scope
-      .run(() => sleep(batchGraceMs, { summary: 'wait for the batches in flight' }))
-      .then(
-        () => {
-          begun.isOver = true;
-          inbox.put({ kind: 'graceOver' });
-        },
-        () => undefined,
-      );
-    return false;
+    default:
+      return { kind: 'Canceled', reason: 'Aborted', message: done };
   }
 }
 
@@ -163,7 +155,7 @@ function carrier({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>) 
         .executeWithOptions(options, [{ kind, target, number, revision, batch }])
         .then(
           (verdict) => inbox.put({ kind: 'carriedOut', number, verdict, atMs: Date.now() }),
-          (error: unknown) => inbox.put({ kind: 'lost', number, why: messageOf(reasonOf(error)) }),
+          (error: unknown) => inbox.put({ kind: 'lost', number, why: asRefusal(reasonOf(error)).message }),
         );
     }
   };
@@ -176,9 +168,9 @@ function chooser({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, 
 
   /** No answer has come, and none will: it is asked again after a pause. */
   function park(why: StepFailure): void {
-    inbox.put({ kind: 'parked', waitingFor: refusalWaitOf(why) });
-    const reason = why.kind === 'refused' ? why.reason : 'Invalid';
-    void sleep(refusedPauseMs(reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
+    const refusal = asRefusal(why);
+    inbox.put({ kind: 'parked', waitingFor: refusedWait(refusal) });
+    void sleep(refusedPauseMs(refusal.reason, refusals++), { summary: 'retry after a refusal' }).then(() =>
       inbox.put({ kind: 'changed', change: undefined }),
     );
   }
@@ -196,14 +188,14 @@ function chooser({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>, 
 
     const scope = new CancellationScope();
     current = { key, scope };
-    const { leave, told } = wanted;
+    const { leave, told, parked } = wanted;
     const of = { leave, generation: progress.facts.generation };
     const after = progress.inFlight.map(({ number }) => number);
     const options = {
       summary: shortened(choiceText(progress, leave), summaryBytes),
       heartbeatTimeout: told === undefined ? permitLife.working : permitLife.waiting,
     };
-    const choice = { ...leave, after, ...(told !== undefined && { told }) };
+    const choice = { ...leave, after, ...(told !== undefined && { told }), ...(parked && { parked }) };
     void scope
       .run(() => fleet['fleet.v1.chooseBatch'].executeWithOptions(options, [{ kind, target, choice }]))
       .then(
@@ -235,9 +227,9 @@ function recorder({ kind, target }: RollOutOperation, inbox: Inbox<RollOutNews>,
         break;
       }
       if (outcome.kind === 'refused') {
-        inbox.put({ kind: 'refused', waitingFor: refusalWaitOf(outcome.why) });
-        const reason = outcome.why.kind === 'refused' ? outcome.why.reason : 'Invalid';
-        const pauseMs = refusedPauseMs(reason, refusals++);
+        const refusal = asRefusal(outcome.why);
+        inbox.put({ kind: 'refused', waitingFor: refusedWait(refusal) });
+        const pauseMs = refusedPauseMs(refusal.reason, refusals++);
         const summary = 'retry after a refusal';
         await condition(() => operator.retries() !== retriesBefore, pauseMs, { summary });
         continue;
@@ -277,18 +269,6 @@ type WriteOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'refused'; readonly why: StepFailure };
 
-/** What a roll-out waits for when a step of it was refused. */
-function refusalWaitOf(why: StepFailure): WaitingFor {
-  const reason = why.kind === 'refused' ? refusalWait(why.reason) : 'Parked';
-  const message = messageOf(why);
-  const unblock = `It is retried automatically, or at once after the signal retry; ${message}`;
-  return { reason, blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
-}
-
-function messageOf(why: StepFailure): string {
-  return why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
-}
-
 /** What the roll-out does now, and all there is to say about it. */
 function displayed(progress: RollOutProgress): Displayed {
   return { details: detailsOf(progress), phase: phaseOf(progress), reason: progress.waitingFor?.reason ?? '' };
@@ -317,9 +297,6 @@ async function goOn(
 
 /** Of batches that do not fit the pods are chosen again, unless they have been updated by then. */
 const mostCarriedBytes = 32 * 1024;
-
-/** How long a run that ends waits for the batches in flight. */
-const batchGraceMs = 60_000;
 
 /** How long it waits for the signal that says what the object asks for, before it asks again. */
 const factsMs = 2_000;

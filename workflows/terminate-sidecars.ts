@@ -28,6 +28,7 @@ import { kube, look } from './shared/activities.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
 import { beginOperation, type OperationRun } from './shared/operation.ts';
 import { type Operator, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
+import { endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
 import { reasonOf, type StepFailure } from './shared/refusals.ts';
 import { type Fields, number } from './shared/shape.ts';
 import { untilAllowed } from './shared/until-allowed.ts';
@@ -43,7 +44,7 @@ const sidecarHandOver: Fields<SidecarHandOver> = { operator: operatorHandOver, f
  * Terminates the sidecars of one pod whose main containers have completed: looks, does the next step, looks again,
  * until nothing is left. All its knowledge is in the cluster, so a lost run is simply started again.
  */
-export async function terminateSidecars(operation: SidecarOperation, handOver?: unknown): Promise<void> {
+export async function terminateSidecars(operation: SidecarOperation, handOver?: unknown): Promise<OperationResult> {
   const { pod } = operation;
   const before = handedOver(handOver, sidecarHandOver);
   const memory = newMemory(newTermination(before));
@@ -59,13 +60,13 @@ export async function terminateSidecars(operation: SidecarOperation, handOver?: 
     },
   );
 
-  await run.carryOut(async () => {
+  return await run.carryOut(async () => {
     const end = await untilEnded({ pod, memory, run, operator: run.operator });
     await run.announced();
-    if (end === 'ended') return;
+    if (end !== 'historyFull') return endAs(end);
     const { failures, refusals } = memory.progress();
     const rest = { operator: run.operator.handOver(), failures, refusals };
-    await handOverTo<typeof terminateSidecars>([operation, rest]);
+    return await handOverTo<typeof terminateSidecars>([operation, rest]);
   });
 }
 
@@ -86,7 +87,7 @@ function newMemory(initial: TerminationProgress): Memory {
       progress = applyTerminationEvent(progress, event);
     },
     receives: async (seen, ms) => {
-      if (ms !== undefined) return await condition(hasMore(seen), ms);
+      if (ms !== undefined) return await condition(hasMore(seen), ms, { summary: 'look again' });
       await condition(hasMore(seen));
       return true;
     },
@@ -107,7 +108,7 @@ interface OpenLook {
   readonly received: number;
 }
 
-async function untilEnded(termination: Termination): Promise<'ended' | 'historyFull'> {
+async function untilEnded(termination: Termination): Promise<Outcome | 'historyFull'> {
   const { pod, memory, operator } = termination;
   for (;;) {
     const { received } = memory.progress();
@@ -115,9 +116,10 @@ async function untilEnded(termination: Termination): Promise<'ended' | 'historyF
     memory.apply({ kind: 'looked', status });
     if (decision.kind === 'done') {
       if (memory.progress().received !== received) continue; // a change during the look may be newer than what it saw
-      show(undefined);
+      const end = status.abortedBy === undefined ? terminated(pod.name) : aborted(status.abortedBy, termination);
+      showEnd(end);
       await report(pod, operator, status, { ...status, waitingFor: undefined });
-      return 'ended';
+      return end;
     }
 
     const seen = { decision, status, received };
@@ -137,7 +139,7 @@ async function obey(
   order: TerminationOrder,
   termination: Termination,
   { status, received }: OpenLook,
-): Promise<'ended' | 'historyFull' | undefined> {
+): Promise<Outcome | 'historyFull' | undefined> {
   const { pod, memory, operator } = termination;
   switch (order.kind) {
     case 'skip':
@@ -146,9 +148,11 @@ async function obey(
       return undefined;
     case 'abort': {
       await condition(() => memory.progress().abortedBy !== '');
-      const { abortedBy } = memory.progress();
+      const { abortedBy = '' } = memory.progress();
       await report(pod, operator, status, { ...status, waitingFor: undefined, abortedBy });
-      return 'ended';
+      const end = aborted(abortedBy, termination);
+      showEnd(end);
+      return end;
     }
     case 'pause':
       await reportWait(termination, status, order.waitingFor);
@@ -156,6 +160,16 @@ async function obey(
       await memory.receives(received);
       return undefined;
   }
+}
+
+function terminated(pod: string): Outcome {
+  const message = `No sidecar of pod "${pod}" is left to be terminated`;
+  return { kind: 'Completed', reason: 'SidecarsTerminated', message };
+}
+
+function aborted(by: string, { pod, run }: Pick<Termination, 'pod' | 'run'>): Outcome {
+  const message = shortened(`Aborted by ${by}: sidecars of pod "${pod.name}" may be left running`, mostRefusalBytes);
+  return { kind: run.aborted(), reason: 'Aborted', message };
 }
 
 /** Whether the run is to hand over, and no event is left that would be lost to the next run. */
@@ -271,12 +285,8 @@ async function report(
 /** A status of which fields may be removed. */
 type Loose = { readonly [Field in keyof TerminationStatus]: TerminationStatus[Field] | undefined };
 
-/** Sets the search attributes of the operation; without a wait it has completed. */
-function show(wait: Wait | undefined): void {
-  const reason = wait?.reason ?? '';
-  setCurrentDetails(wait ? `${reason}: ${wait.unblock}` : '');
-  upsertSearchAttributes({
-    [searchAttributes.phase]: [wait ? 'Terminating' : 'Completed'],
-    [searchAttributes.reason]: [reason],
-  });
+/** Sets the search attributes of the operation. */
+function show({ reason, unblock }: Wait): void {
+  setCurrentDetails(`${reason}: ${unblock}`);
+  upsertSearchAttributes({ [searchAttributes.phase]: ['Terminating'], [searchAttributes.reason]: [reason] });
 }

@@ -20,29 +20,61 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The longest time between heartbeats: an attempt learns of its cancellation through them. */
+/** How often the progress is looked at. */
 export const heartbeatMs = 3_000;
 
 /** The delay of the first heartbeat: most stops end before it, and Temporal need not store any details. */
 const firstHeartbeatMs = 250;
 
-/** Sends heartbeats until it is stopped: one soon, one every few seconds, and one on request. */
-export class Heartbeats<Progress = NodeProgress> {
+/**
+ * The longest pause between heartbeats: two fit into the shortest heartbeat timeout of a node's activity, 30 s, so that a
+ * lost one costs no attempt.
+ */
+const mostHeartbeatMs = 12_000;
+
+export interface HeartbeatOptions {
+  /** Asked before each look: whether the attempt has to learn of its cancellation within `heartbeatMs`. Absent: it has not. */
+  readonly isUrgent?: () => boolean;
+}
+
+/**
+ * Sends heartbeats until it is stopped: one soon, one when the reason has changed, one on request, and others the more
+ * seldom the longer it lasts. An attempt learns of its cancellation through them.
+ */
+export class Heartbeats<Progress extends { readonly reason: string } = NodeProgress> {
   readonly #attempt: Attempt<Progress>;
   #timer: NodeJS.Timeout;
   readonly #progress: () => Progress;
+  readonly #isUrgent: () => boolean;
+  readonly #begunAtMs = performance.now();
+  #sent: { readonly atMs: number; readonly reason: string } | undefined;
 
-  constructor(attempt: Attempt<Progress>, progress: () => Progress) {
+  constructor(attempt: Attempt<Progress>, progress: () => Progress, { isUrgent = () => false }: HeartbeatOptions = {}) {
     this.#attempt = attempt;
     this.#progress = progress;
+    this.#isUrgent = isUrgent;
     this.#timer = setTimeout(() => {
-      this.#timer = setInterval(() => this.beat(), heartbeatMs);
+      this.#timer = setInterval(() => this.#look(), heartbeatMs);
       this.beat();
     }, firstHeartbeatMs);
   }
 
   beat(): void {
-    this.#attempt.heartbeat(this.#progress());
+    this.#send(this.#progress());
+  }
+
+  #look(): void {
+    const progress = this.#progress();
+    const nowMs = performance.now();
+    const { atMs, reason } = this.#sent ?? { atMs: Number.NEGATIVE_INFINITY, reason: '' };
+    // Half of what it has lasted by then. The timer may fire a little early.
+    const pauseMs = Math.min((atMs - this.#begunAtMs) / 2, mostHeartbeatMs) - heartbeatMs / 4;
+    if (progress.reason !== reason || this.#isUrgent() || nowMs - atMs >= pauseMs) this.#send(progress);
+  }
+
+  #send(progress: Progress): void {
+    this.#sent = { atMs: performance.now(), reason: progress.reason };
+    this.#attempt.heartbeat(progress);
   }
 
   stop(): void {

@@ -169,6 +169,8 @@ async function joinStop(
   const beats = new Heartbeats(
     attempt,
     () => stop.progress() ?? doing('waiting for the stop of another container of its pod'),
+    // A stop that has not begun can still be cancelled.
+    { isUrgent: () => stop.progress() === undefined },
   );
   try {
     return await unlessCancelled(attempt, stop.outcome);

@@ -8,7 +8,7 @@ import type { Confirmation } from './permit-life.ts';
 const notFound = 5;
 
 /** The share of the heartbeat timeout after which the SDK has to hear of a heartbeat, or it gives the attempt up. */
-const sdkShare = 0.6;
+const sdkShare = 0.8;
 
 /**
  * The attempt that is being executed, as the life of its permit needs it. Heartbeats are sent by a call of our own, since
@@ -20,7 +20,8 @@ export function currentAttempt(client: Client): FleetAttempt {
   const { heartbeatTimeoutMs, taskToken } = context.info;
   if (heartbeatTimeoutMs === undefined) throw new Error('an activity that holds a permit needs a heartbeat timeout');
 
-  let heardAtMs = Number.NEGATIVE_INFINITY;
+  // the SDK counts from the beginning of the attempt
+  let heardAtMs = performance.now();
   const tellSdk = (progress: unknown) => {
     heardAtMs = performance.now();
     context.heartbeat(progress);

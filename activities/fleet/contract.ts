@@ -1,11 +1,21 @@
 import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict, Verdict } from '../../workflows/plan/fleet/permit.ts';
+import type { NextNodes, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
+import type {
+  SwapAwaitAnswer,
+  SwapAwaitRequest,
+  SwapLook,
+  SwapOfPod,
+  SwapStepAnswer,
+  SwapStepRequest,
+} from '../../workflows/plan/sidecar-swap/model.ts';
 import type { AdvanceInput } from './advance.ts';
 import type { CarryOutBatchInput, ChooseBatchInput } from './batches.ts';
+import type { AwaitNodesInput, TellNodesInput } from './nodes.ts';
 import type { RecordedOrders, RecordOrdersInput } from './orders.ts';
 
 /**
- * What the leading watcher does for roll-outs, on queue `fleet`. Its caller may be of another release, so the names carry a
+ * What the leading watcher does for roll-outs, pull jobs and swaps, on queue `fleet`. Its caller may be of another release, so the names carry a
  * version: what cannot be read by the release before gets the next one, beside it.
  */
 export interface FleetActivities {
@@ -15,6 +25,16 @@ export interface FleetActivities {
   'fleet.v1.carryOutBatch'(input: CarryOutBatchInput): Promise<BatchVerdict>;
   /** Writes what operators have decided into the object, unless newer orders stand there: it answers those. */
   'fleet.v1.recordOrders'(input: RecordOrdersInput): Promise<RecordedOrders>;
+  /** Names the nodes that pull next; waits, heartbeating, while none may. Meanwhile the first of them may be told. */
+  'fleet.v1.tellNodes'(input: TellNodesInput): Promise<NextNodes>;
+  /** Lets the nodes of a wave be told to pull, and waits, heartbeating, until each has ended. */
+  'fleet.v1.awaitNodes'(input: AwaitNodesInput): Promise<WaveOutcome>;
+  /** Says how far the swap of sidecars in a pod is. */
+  'fleet.v1.lookAtSwap'(input: SwapOfPod): Promise<SwapLook>;
+  /** Writes one step of a swap; waits, heartbeating, while it may not. */
+  'fleet.v1.swapStep'(input: SwapStepRequest): Promise<SwapStepAnswer>;
+  /** Waits, heartbeating, until the kubelet runs what a step has written. */
+  'fleet.v1.awaitSwap'(input: SwapAwaitRequest): Promise<SwapAwaitAnswer>;
 }
 
 /** What roll-outs of release 0.1.0 call, on workers of that release, until they have ended or are handed over. */

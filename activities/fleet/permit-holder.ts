@@ -1,7 +1,8 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
+import type { BatchRequest } from '../../watcher/fleet/held-batch.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
-import type { BatchRequest, ChoiceRequest, PermitProgress } from '../../watcher/fleet/permits.ts';
+import type { ChoiceRequest, PermitProgress } from '../../watcher/fleet/permits.ts';
 import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict, Permit, Verdict } from '../../workflows/plan/fleet/permit.ts';
 import { shortened } from '../../workflows/plan/text-size.ts';
@@ -18,9 +19,9 @@ export interface PermitHolder {
   progressOf(uid: string, batch?: number): PermitProgress;
 }
 
-export interface FleetDependencies {
-  /** The queue of a kind in the present term. */
-  readonly queueOf: (kind: string) => PermitHolder | undefined;
+export interface FleetDependencies<Holder = PermitHolder> {
+  /** What a kind hands its permits to in the present term. */
+  readonly queueOf: (kind: string) => Holder | undefined;
   /** The attempt that is being executed. */
   readonly attempt: () => FleetAttempt;
 }
@@ -31,11 +32,11 @@ export type FleetAttempt = Omit<PermitLifeOptions, 'progress'>;
  * Hands something to the fleet queue for as long as Temporal confirms that this attempt counts, and answers what comes of
  * it. It fails as `Unreachable`, which is retried, when the attempt ends before.
  */
-export async function whileItCounts<Answer>(
-  { queueOf, attempt }: FleetDependencies,
+export async function whileItCounts<Answer, Holder = PermitHolder>(
+  { queueOf, attempt }: FleetDependencies<Holder>,
   { kind, target, doing }: { readonly kind: string; readonly target: ObjectRef; readonly doing: string },
-  hand: (holder: PermitHolder, life: PermitLife) => Promise<Answer>,
-  { progress }: { readonly progress?: (holder: PermitHolder) => PermitProgress } = {},
+  hand: (holder: Holder, life: PermitLife) => Promise<Answer>,
+  { progress }: { readonly progress?: (holder: Holder) => unknown } = {},
 ): Promise<Answer> {
   const options = attempt();
   let life: ConfirmedLife | undefined;

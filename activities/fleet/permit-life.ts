@@ -8,9 +8,6 @@ export class TakenBack extends Error {
   override readonly name = 'TakenBack';
 }
 
-/** What lasts longer costs Temporal fewer heartbeats. */
-const longMs = 60_000;
-
 export interface PermitLifeOptions {
   /** Sends a heartbeat with these details; resolves with Temporal's answer, rejects when there was none. */
   readonly confirm: (deadlineMs: number, details?: unknown) => Promise<Confirmation>;
@@ -81,10 +78,11 @@ export class ConfirmedLife implements PermitLife {
     if (answer === 'gone') this.#end.abort(new Error('Temporal has started another attempt of the activity'));
   }
 
-  /** Four beats in each timeout at first, so that a lost one costs nothing; two once it has lasted. */
+  /** Four beats in the first timeout, in which most is begun, so that a lost one costs nothing; two in each later one. */
   #beatMs(): number {
-    const isLong = performance.now() - this.#begunAtMs > longMs;
-    return this.#options.heartbeatTimeoutMs / (isLong ? 2 : 4);
+    const { heartbeatTimeoutMs } = this.#options;
+    const isLong = performance.now() - this.#begunAtMs > heartbeatTimeoutMs;
+    return heartbeatTimeoutMs / (isLong ? 2 : 4);
   }
 
   #confirmLater(): void {

@@ -1,6 +1,7 @@
 import { sameJson } from '../../api/base/json.ts';
 import { timestamp } from '../../api/base/time.ts';
 import { withCondition } from '../../api/core/conditions.ts';
+import { longestReference } from '../../api/core/image-reference.ts';
 import { type ObjectRef, qualifiedName } from '../../api/core/refs.ts';
 import { eventComponent } from '../../api/core/well-known.ts';
 import type { CommandName } from '../../api/engine/operations.ts';
@@ -11,13 +12,14 @@ import type { KubeClient } from '../../kube/client.ts';
 import { isGone, toFailure } from '../../kube/failures.ts';
 import { unlessGone } from '../../kube/moved-on.ts';
 import { despiteConflicts } from '../../kube/retry-on-conflict.ts';
+import type { PullJobLook } from '../../workflows/plan/images/pull-on-nodes.ts';
+import { pullEndOf } from '../../workflows/plan/images/pull-waves.ts';
+import { shortened } from '../../workflows/plan/text-size.ts';
 import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
-
-/** Whether a job is still in progress. */
-export type PullJobLook = 'gone' | 'finished' | 'open';
 
 /** The cluster worker's activities for one ImagePullJob. */
 export interface PullJobActivities {
+  /** Whether a job is still in progress, or how it has ended. */
   lookAtPullJob(job: ObjectRef): Promise<PullJobLook>;
   /** Writes an operator's command into the conditions, for the watcher to process. A completed job is not changed. */
   steerPullJob(input: { readonly job: ObjectRef; readonly command: CommandName; readonly by: string }): Promise<void>;
@@ -44,8 +46,10 @@ export function pullJobActivities({
     async lookAtPullJob(job) {
       try {
         const live = await find(job);
-        if (live === undefined) return 'gone';
-        return isFinished(live) ? 'finished' : 'open';
+        if (live === undefined) return { kind: 'gone' };
+        const end = pullEndOf(live);
+        const image = shortened(live.spec.image, longestReference.whole);
+        return end === undefined ? { kind: 'open', image } : { kind: 'finished', image, end };
       } catch (error) {
         throw toFailure(error, `Cannot read ImagePullJob "${qualifiedName(job)}"`);
       }

@@ -11,7 +11,7 @@ import {
   crr,
   isCompleted,
 } from '../../api/container-recreate-request/types.ts';
-import { findCondition } from '../../api/core/conditions.ts';
+import { endIn, findCondition, type ObjectEnd } from '../../api/core/conditions.ts';
 import type { Node } from '../../api/core/node.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { hasReadinessGate, recreateKey, withReadinessKey } from '../../api/core/pod-readiness.ts';
@@ -42,7 +42,7 @@ import { type ReceivedCommand, tellOfCommand } from './operator-events.ts';
 export const requestLookBytes = 3_800;
 
 /** Texts in a status may have been written by others, and are cut to the length that we would write. */
-const longestTextBytes = { message: 700 } as const;
+const longestTextBytes = { message: 700, end: 1_500 } as const;
 
 /** The number of recently seen requests that are remembered. */
 const mostLastSeen = 100;
@@ -51,7 +51,8 @@ const mostLastSeen = 100;
 export type RequestLook =
   /** There is no request of this UID, or it is being deleted. */
   | { readonly kind: 'gone' }
-  | { readonly kind: 'finished' }
+  /** `end`: how, if its conditions say so. */
+  | { readonly kind: 'finished'; readonly end?: ObjectEnd }
   | {
       readonly kind: 'open';
       readonly phase: '' | 'Pending' | 'Recreating';
@@ -134,7 +135,7 @@ async function lookAtRequest(
       unlessGone<Node>(kube.get(kubeResource.nodes, { name: node.name })),
     ]);
     if (live?.metadata.uid !== request.uid || live.metadata.deletionTimestamp !== undefined) return { kind: 'gone' };
-    if (isCompleted(live)) return { kind: 'finished' };
+    if (isCompleted(live)) return finished(live);
     lastSeen.keep(live);
     return openRequest(live, livePod?.metadata.uid === pod.uid ? livePod : undefined, liveNode, skip);
   } catch (error) {
@@ -330,6 +331,12 @@ function withTarget(
 
 function superseded(attempted: string, why: string): ApplicationFailure {
   return ApplicationFailure.create({ type: 'Superseded', nonRetryable: true, message: `${attempted}: ${why}` });
+}
+
+function finished({ status }: ContainerRecreateRequest): RequestLook {
+  const end = endIn(status?.conditions);
+  if (end === undefined) return { kind: 'finished' };
+  return { kind: 'finished', end: { ...end, message: shortened(end.message, longestTextBytes.end) } };
 }
 
 function openRequest(

@@ -50,8 +50,11 @@ export interface SidecarActivities {
   endSidecars(input: { readonly pod: PodRef; readonly step: SidecarStep }): Promise<void>;
   /** Writes on the pod what the termination of its sidecars waits for, and the commands of operators. */
   reportSidecars(input: { readonly pod: PodRef; readonly status: TerminationStatus }): Promise<void>;
-  /** Writes an Event about the pod that names who sent the command. One Event per key. */
-  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef }): Promise<void>;
+  /**
+   * Writes an Event about the pod that names who sent the command. One Event per key. `of`: the operation; absent: the
+   * termination of its sidecars.
+   */
+  announceOnPod(input: ReceivedCommand & { readonly pod: PodRef; readonly of?: 'swap' }): Promise<void>;
 }
 
 /** Dependencies of these activities. */
@@ -66,9 +69,9 @@ export function sidecarActivities(means: SidecarMeans): SidecarActivities {
     lookAtSidecars: ({ pod }) => lookAtSidecars(pod, means),
     endSidecars: ({ pod, step }) => endSidecars(pod, step, means),
     reportSidecars: ({ pod, status }) => reportSidecars(pod, status, means),
-    async announceOnPod({ pod: ref, ...heard }) {
-      const atMs = means.now().getTime();
-      await tellOfCommand(means.kube, { resource: kubeResource.pods, ref }, heard, { component, atMs });
+    async announceOnPod({ pod: ref, of, ...heard }) {
+      const by = { component: of === 'swap' ? eventComponent.sidecarSet : component, atMs: means.now().getTime() };
+      await tellOfCommand(means.kube, { resource: kubeResource.pods, ref }, heard, by);
     },
   };
 }

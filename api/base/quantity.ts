@@ -86,6 +86,11 @@ export function sameQuantity(left: string | number, right: string | number): boo
   return readable ? compareQuantities(left, right) === 0 : left === right;
 }
 
+/** The canonical text of an amount in billionths. */
+export function formatAmount(nano: bigint, format: Quantity['format']): string {
+  return formatQuantity({ nano, format, scale: 0 });
+}
+
 const quantityPattern = /^([+-]?)(\d*)(?:\.(\d*))?([eEinumkKMGTP]*(?:[-+]?\d+)?)$/;
 
 function unitOf(suffix: string): Unit | undefined {

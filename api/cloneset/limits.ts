@@ -5,10 +5,9 @@
 //   where it is used  the order of an update uses the first `mostTerms` terms of each list, as a CloneSet may have been
 //                     stored before there were limits; all other work grows with the size of the object alone
 
-import { isAbsent, type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
-import { jsonBytes } from '../base/json-bytes.ts';
+import { type Json, type JsonObject, listOr, objectOr } from '../base/json.ts';
 import type { FieldError } from '../core/field-error.ts';
-import { depthOf, type Measure, overLimit } from '../core/limits.ts';
+import { bytes, count, items, type Measure, open, overLimit } from '../core/limits.ts';
 import { mostTerms } from '../fleet/update-order.ts';
 import { type CloneSetVersion, cloneSetVersion } from './types.ts';
 
@@ -33,8 +32,8 @@ export const mostSelectorBytes = 256 * 1024;
 /** Bytes of JSON of the hooks of lifecycle. */
 export const mostLifecycleBytes = 256 * 1024;
 
-/** Characters of a number or percentage given as string. */
-export const longestCount = 64;
+/** Of parts that pass through as open JSON. */
+const openLimits = { levels: deepestTemplate, bytes: mostTemplateBytes } as const;
 
 /** The limits that a CloneSet exceeds; what `before` exceeds already is no problem as long as it does not grow. */
 export function cloneSetLimitProblems(after: JsonObject, before?: JsonObject): readonly FieldError[] {
@@ -46,8 +45,8 @@ function measuresOf(set: JsonObject): readonly Measure[] {
   const { scaleStrategy, template, volumeClaimTemplates } = spec;
   return [
     bytes('spec.selector', spec.selector, mostSelectorBytes),
-    ...open('spec.template', template),
-    ...open('spec.volumeClaimTemplates', volumeClaimTemplates),
+    ...open('spec.template', template, openLimits),
+    ...open('spec.volumeClaimTemplates', volumeClaimTemplates, openLimits),
     items('spec.volumeClaimTemplates', volumeClaimTemplates, mostClaimTemplates),
     ...podsToDeleteMeasures(objectOr(scaleStrategy).podsToDelete),
     count('spec.scaleStrategy.maxUnavailable', objectOr(scaleStrategy).maxUnavailable),
@@ -55,20 +54,6 @@ function measuresOf(set: JsonObject): readonly Measure[] {
     bytes('spec.lifecycle', spec.lifecycle, mostLifecycleBytes),
   ];
 }
-
-/** The parts that pass through as open JSON. */
-function open(path: string, value: Json | undefined): readonly Measure[] {
-  const depth = depthOf(value);
-  const levels: Measure = {
-    ...{ path, key: `${path} levels`, value: depth, most: deepestTemplate },
-    rule: `must not have more than ${deepestTemplate} levels of objects and lists`,
-  };
-  // Deeply nested values are not serialized: that may overflow the stack.
-  return depth > mostCountedLevels ? [levels] : [levels, bytes(path, value, mostTemplateBytes)];
-}
-
-/** Far above the limit, and far below what overflows the stack. */
-const mostCountedLevels = 1_000;
 
 function podsToDeleteMeasures(names: Json | undefined): readonly Measure[] {
   const path = 'spec.scaleStrategy.podsToDelete';
@@ -106,21 +91,4 @@ function paceMeasures({ updateStrategy }: JsonObject, version: CloneSetVersion):
       objectOr(inPlaceUpdateStrategy).imagePreDownloadParallelism,
     ),
   ];
-}
-
-function bytes(path: string, value: Json | undefined, most: number): Measure {
-  const size = isAbsent(value) ? 0 : jsonBytes(value);
-  return { path, key: `${path} bytes`, value: size, most, rule: `must not have more than ${most / 1024} KiB of JSON` };
-}
-
-function items(path: string, value: Json | undefined, most: number): Measure {
-  const rule = `must not have more than ${most} items`;
-  return { path, key: `${path} items`, value: listOr(value).length, most, rule };
-}
-
-/** A number or percentage given as string. */
-function count(path: string, value: Json | undefined): Measure {
-  const length = typeof value === 'string' ? value.length : 0;
-  const rule = `must not be longer than ${longestCount} characters`;
-  return { path, key: `${path} text`, value: length, most: longestCount, rule };
 }

@@ -17,6 +17,22 @@ export type ConditionStatus = 'True' | 'False' | 'Unknown';
 /** How an operation ended. An object has at most one of them with status True, and it stays. */
 export const endCondition = { complete: 'Complete', failed: 'Failed' } as const;
 
+/** How an object ended, by its condition. */
+export interface ObjectEnd {
+  readonly type: 'Complete' | 'Failed';
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** How the object with these conditions ended; undefined if it has not. */
+export function endIn(conditions: readonly Condition[] | undefined): ObjectEnd | undefined {
+  for (const type of Object.values(endCondition)) {
+    const condition = findCondition(conditions, type);
+    if (condition?.status === 'True') return { type, reason: condition.reason, message: condition.message };
+  }
+  return undefined;
+}
+
 /** The condition of this type, or undefined if there is none. */
 export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);

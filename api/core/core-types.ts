@@ -23,9 +23,12 @@ export function canonicalCore(type: CoreType, object: JsonObject): JsonObject {
 }
 
 /** The object as a current Go program would write it: without unknown fields. */
-export function asGoStruct(type: CoreType, object: JsonObject): GoValue {
+export function asGoStruct(type: CoreType, object: JsonObject): GoObject {
   return struct(coreFields(type), object, { unknown: false });
 }
+
+/** A Go struct or a Go map as `goJson` writes it. */
+export type GoObject = Readonly<Record<string, GoValue | undefined>>;
 
 /** A field of a core type. */
 interface CoreField {
@@ -42,8 +45,6 @@ interface Style {
   /** Whether unknown fields are kept. */
   readonly unknown: boolean;
 }
-
-type GoObject = Readonly<Record<string, GoValue | undefined>>;
 
 const fieldPattern = /^(\w+)(!?)(0?)(\*|\[\]|\{\})?(?::(\w+))?$/;
 const shapes = new Map<string | undefined, CoreField['shape']>([

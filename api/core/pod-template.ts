@@ -42,6 +42,23 @@ export function withClaimDefaults(claim: JsonObject): JsonObject {
   );
 }
 
+/**
+ * A container outside of a pod template with the API server's defaults, in the stored form. Startup probes get none, as
+ * in OpenKruise.
+ */
+export function withContainerDefaults(original: JsonObject): JsonObject {
+  const filled = container(fillEmpty(original, { imagePullPolicy: pullPolicyOf(original.image) }), false, [
+    'livenessProbe',
+    'readinessProbe',
+  ]);
+  return canonicalCore('Container', filled);
+}
+
+/** A volume outside of a pod template with the API server's defaults, in the stored form. */
+export function withVolumeDefaults(original: JsonObject): JsonObject {
+  return canonicalCore('Volume', volume(original));
+}
+
 function podSpec(spec: JsonObject, { hostNetworkPorts }: TemplateDefaults): JsonObject {
   const named = fillEmpty(spec, {
     dnsPolicy: 'ClusterFirst',
@@ -59,7 +76,7 @@ function podSpec(spec: JsonObject, { hostNetworkPorts }: TemplateDefaults): Json
   result = each(result, 'containers', (main) =>
     container(fillEmpty(main, { imagePullPolicy: 'Always' }), usesHostPorts),
   );
-  return each(result, 'ephemeralContainers', innerContainer);
+  return each(result, 'ephemeralContainers', (ephemeral) => innerContainer(ephemeral));
 }
 
 /** The API server's default for a pod. */
@@ -68,20 +85,27 @@ function pullPolicyOf(image: Json | undefined): string {
   return tag === 'latest' ? 'Always' : 'IfNotPresent';
 }
 
-function container(original: JsonObject, usesHostPorts: boolean): JsonObject {
+const allProbes = ['livenessProbe', 'readinessProbe', 'startupProbe'] as const;
+
+function container(
+  original: JsonObject,
+  usesHostPorts: boolean,
+  probes: readonly (typeof allProbes)[number][] = allProbes,
+): JsonObject {
   const filled = innerContainer(
     fillEmpty(original, { terminationMessagePath: '/dev/termination-log', terminationMessagePolicy: 'File' }),
+    probes,
   );
   if (!usesHostPorts) return filled;
   return each(filled, 'ports', (port) => fillEmpty(port, { hostPort: port.containerPort }));
 }
 
 /** The fields that all three kinds of containers have in common. */
-function innerContainer(original: JsonObject): JsonObject {
+function innerContainer(original: JsonObject, probes: readonly (typeof allProbes)[number][] = allProbes): JsonObject {
   let filled = each(original, 'ports', (port) => fillEmpty(port, { protocol: 'TCP' }));
   filled = each(filled, 'env', (env) => within(env, 'valueFrom', (from) => within(from, 'fieldRef', fieldRef)));
   filled = within(filled, 'resources', resources);
-  for (const name of ['livenessProbe', 'readinessProbe', 'startupProbe']) filled = within(filled, name, probe);
+  for (const name of probes) filled = within(filled, name, probe);
   return within(filled, 'lifecycle', (lifecycle) =>
     within(within(lifecycle, 'postStart', handler), 'preStop', handler),
   );

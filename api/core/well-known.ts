@@ -88,6 +88,7 @@ export const eventComponent = {
   recreate: 'windlass-container-recreate-request',
   rollOut: 'windlass-roll-out',
   cloneSet: 'cloneset-controller',
+  sidecarSet: 'sidecarset-controller',
   launchPriority: 'windlass-container-launch-priority',
   sidecarTerminator: 'windlass-sidecar-terminator',
   imagePuller: 'kruise-daemon-imagepuller',

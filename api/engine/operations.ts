@@ -84,14 +84,14 @@ export function parseCommandPayload(payload: unknown): CommandPayload {
   const { by, target, id, request } = payload as Readonly<Record<keyof CommandPayload, unknown>>;
   return {
     ...(typeof by === 'string' && by !== '' ? { by: by.slice(0, 253) } : {}),
-    ...(typeof target === 'string' && target !== '' ? { target: target.slice(0, 253) } : {}),
+    ...(typeof target === 'string' && target !== '' ? { target: target.slice(0, longestTarget) } : {}),
     ...(typeof id === 'string' && id !== '' ? { id: id.slice(0, 253) } : {}),
     ...(typeof request === 'string' && request !== '' ? { request: request.slice(0, 253) } : {}),
   };
 }
 
-/** The maximum length of names of objects and containers; longer values in signals are cut. */
-const longestTarget = 253;
+/** The maximum length of a target: a namespace, a slash and a name. Longer values in signals are cut. */
+const longestTarget = 317;
 
 /**
  * Parses a command from an annotation: its name, and after a space its target. Undefined when the command is unknown,
@@ -115,4 +115,6 @@ export const searchAttributes = {
   node: 'WindlassNode',
   phase: 'WindlassPhase',
   reason: 'WindlassReason',
+  /** The workflow ID of the operation that has caused this one. Absent: no operation has. */
+  cause: 'WindlassCause',
 } as const;

@@ -1,6 +1,7 @@
 import { cloneSets } from '../cloneset/types.ts';
 import type { OwnerReference, Resource } from '../core/meta.ts';
 import { type PerKind, partOf, partsOf } from '../per-kind.ts';
+import { sidecarSets } from '../sidecar-set/types.ts';
 
 /** The resources whose changes are rolled out. */
 const fleetKinds: PerKind<Resource> = {
@@ -11,6 +12,7 @@ const fleetKinds: PerKind<Resource> = {
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
+  SidecarSet: sidecarSets,
 };
 
 /** The resource of this kind; undefined for a kind that is not rolled out. */
@@ -24,5 +26,7 @@ export function fleetOf({ apiVersion, kind }: Pick<OwnerReference, 'apiVersion' 
   return resource !== undefined && apiVersion.startsWith(`${resource.group}/`) ? resource : undefined;
 }
 
-/** The names of the kinds whose changes are rolled out. */
-export const fleetKindNames: readonly string[] = partsOf(fleetKinds).map(({ kind }) => kind);
+/** The names of the kinds whose changes are rolled out to pods that they own. A SidecarSet changes pods of others. */
+export const workloadKindNames: readonly string[] = partsOf(fleetKinds)
+  .map(({ kind }) => kind)
+  .filter((kind) => kind !== sidecarSets.kind);

@@ -29,6 +29,8 @@ export interface RollOutFacts {
   readonly revision: string;
   /** The revision that an undo would return to. Absent: none is kept. */
   readonly previous?: string;
+  /** Why an undo is refused although an earlier revision is kept. Absent: it is not. */
+  readonly noUndo?: string;
   /** How many pods the object wants. */
   readonly replicas: number;
   /** The commands of operators that are in effect, from the object's annotation. */
@@ -42,7 +44,7 @@ export type RollOutChanged = RollOutFacts | { readonly withdrawn: true };
 export function parseRollOutChanged(payload: unknown): RollOutChanged | undefined {
   if (!isJsonObject(payload)) return undefined;
   if (payload.withdrawn === true) return { withdrawn: true };
-  const { generation, revision, previous, replicas } = payload;
+  const { generation, revision, previous, noUndo, replicas } = payload;
   if (typeof generation !== 'number' || typeof replicas !== 'number') return undefined;
   if (typeof revision !== 'string' || revision === '') return undefined;
   const orders = readOrders(payload.orders);
@@ -51,6 +53,7 @@ export function parseRollOutChanged(payload: unknown): RollOutChanged | undefine
     revision,
     replicas,
     ...(typeof previous === 'string' && previous !== '' && { previous }),
+    ...(typeof noUndo === 'string' && noUndo !== '' && { noUndo }),
     ...(orders && { orders }),
   };
 }

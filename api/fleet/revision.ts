@@ -5,6 +5,7 @@ import { deepHash, fnv1 } from '../base/fnv.ts';
 import { isJsonList, isJsonObject, type Json, type JsonObject, objectOr } from '../base/json.ts';
 import { compareGoStrings, goJson, goJsonSorted } from '../base/json-go.ts';
 import { perObject } from '../base/per-object.ts';
+import { safeName } from '../base/safe-name.ts';
 import { asGoStruct } from '../core/core-types.ts';
 import type { KubeObject, ObjectMeta, OwnerReference } from '../core/meta.ts';
 import { canonicalTemplate, type PodTemplate } from '../core/pod-template.ts';
@@ -71,8 +72,7 @@ export function revisionData(template: PodTemplate): JsonObject {
 
 /** The hash of the content, in letters (CS-81). Another collision count gives another hash. */
 export function revisionHash(data: JsonObject, collisionCount: number): string {
-  const decimal = String(fnv1(`${goJsonSorted(data)}${collisionCount}`));
-  return [...decimal].map((digit) => alphabet[digit.charCodeAt(0) % alphabet.length]).join('');
+  return safeName(String(fnv1(`${goJsonSorted(data)}${collisionCount}`)));
 }
 
 /** The revision of a workload's current template, with this number (CS-80, CS-81). */
@@ -271,7 +271,6 @@ const canonicalTemplateIn = perObject((data: JsonObject) => {
 });
 
 const patchKey = '$patch';
-const alphabet = 'bcdfghjklmnpqrstvwxz2456789';
 /** Leaves room for a dash and a hash in the name. */
 const longestOwnerName = 223;
 

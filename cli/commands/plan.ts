@@ -6,6 +6,7 @@ import { isCloneSet, type PlanOptions, planCloneSet } from '../cloneset-plan.ts'
 import { CommandFailed } from '../failure.ts';
 import type { ManifestObject } from '../manifests.ts';
 import type { SetPlan } from '../set-plan.ts';
+import { isSidecarSet, planSidecarSetManifest } from '../sidecar-set-plan.ts';
 
 export interface PlanAnswer {
   readonly plans: readonly SetPlan[];
@@ -30,6 +31,7 @@ const plannersOfKinds: PerKind<Planner> = {
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
+  SidecarSet: { kind: 'SidecarSet', isOfKind: isSidecarSet, plan: planSidecarSetManifest },
 };
 
 const planners = partsOf(plannersOfKinds);

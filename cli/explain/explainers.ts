@@ -4,6 +4,7 @@ import { CommandFailed } from '../failure.ts';
 import { cloneSetExplainer } from './cloneset.ts';
 import { recreateRequestExplainer } from './container-recreate-request.ts';
 import type { Explainer } from './explanation.ts';
+import { sidecarSetExplainer } from './sidecar-set.ts';
 
 /** The explainer of each kind. */
 const explainersOfKinds: PerKind<Explainer> = {
@@ -14,6 +15,7 @@ const explainersOfKinds: PerKind<Explainer> = {
   ImageListPullJob: 'none',
   ImagePullJob: 'none',
   NodeImage: 'none',
+  SidecarSet: sidecarSetExplainer,
 };
 
 /** Every kind that can be explained. */

@@ -5,7 +5,7 @@ import { counted, formatAge, indented, renderTable } from './table.ts';
 export function explanationText(explanation: Explanation, nowMs: number): string {
   const { kind, namespace, name, summary, waits, steps, operation, commands, notes } = explanation;
   const sections = [
-    `${kind} ${namespace}/${name}: ${summary}`,
+    `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}: ${summary}`,
     waits.length > 0
       ? `Waits for\n${indented(waits.map((wait) => waitText(wait, nowMs)).join('\n'))}`
       : 'Waits for nothing',

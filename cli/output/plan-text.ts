@@ -1,4 +1,5 @@
 import type { Json } from '../../api/base/json.ts';
+import { qualifiedName } from '../../api/core/refs.ts';
 import type { FieldChange, PodAction, PodPlan, SetPlan } from '../set-plan.ts';
 import { counted, indented, renderTable } from './table.ts';
 
@@ -8,9 +9,9 @@ export function planText(plans: readonly SetPlan[]): string {
 }
 
 function setText(plan: SetPlan): string {
-  const { namespace, name, changes, notes } = plan;
+  const { kind, changes, notes } = plan;
   const sections = [
-    `CloneSet ${namespace}/${name}: ${summaryText(plan)}`,
+    `${kind} ${qualifiedName(plan)}: ${summaryText(plan)}`,
     revisionText(plan),
     ...(changes.length > 0 ? [`Changes\n${indented(changes.map(changeText).join('\n'))}`] : []),
     ...(notes.length > 0 ? [`Notes\n${indented(notes.join('\n'))}`] : []),

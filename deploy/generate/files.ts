@@ -40,6 +40,7 @@ const pageNames: Readonly<Record<KindName, string>> = {
   ImageListPullJob: 'image-list-pull-job',
   ImagePullJob: 'image-pull-job',
   NodeImage: 'node-image',
+  SidecarSet: 'sidecar-set',
 };
 
 /** All generated files with their expected content. */

@@ -10,6 +10,7 @@ import { podProbeMarkerRights } from './rights/pod-probe-marker.ts';
 import { podRights } from './rights/pods.ts';
 import type { Right, Rights, RoleName } from './rights/right.ts';
 import { sharedRights } from './rights/shared.ts';
+import { sidecarSetRights } from './rights/sidecar-set.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The rights for each kind. */
@@ -21,6 +22,7 @@ const rightsOfKinds: PerKind<Rights> = {
   ImagePullJob: imagePullJobRights,
   ImageListPullJob: imageListPullJobRights,
   NodeImage: nodeImageRights,
+  SidecarSet: sidecarSetRights,
 };
 
 const allRights: readonly Rights[] = [podRights, ...partsOf(rightsOfKinds), deletionProtectionRights, sharedRights];

@@ -1,6 +1,7 @@
 import { launchMark } from '../../api/container-launch-priority.ts';
 import { group, installation, windlassAnnotation } from '../../api/core/well-known.ts';
-import { fleetKindNames } from '../../api/fleet/fleet-kinds.ts';
+import { workloadKindNames } from '../../api/fleet/fleet-kinds.ts';
+import { injectedEnv, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
 import { explained, yamlOf } from './yaml.ts';
 
 /** The policies that limit what the watcher writes to what belongs to Windlass. */
@@ -8,8 +9,8 @@ export function watcherPolicyFile(): string {
   return yamlOf([...policyOf(configMaps), ...policyOf(pods)], {
     about:
       'Whoever may write pods and ConfigMaps of every namespace may do nearly everything. The watcher has to write those ' +
-      `that belong to a ${fleetKindNames.join(' or a ')}, or to the order in which containers start; these policies take ` +
-      'away the rest of the two rights.',
+      `that belong to a ${workloadKindNames.join(' or a ')}, the sidecars of SidecarSets in others, and what belongs to the ` +
+      'order in which containers start; these policies take away the rest of the two rights.',
     source: 'deploy/generate/watcher-policy.ts',
   });
 }
@@ -49,7 +50,15 @@ const configMaps: Policy = {
   ],
 };
 
-const isFleet = fleetKindNames.map((kind) => `owner.kind == '${kind}'`).join(' || ');
+const isFleet = workloadKindNames.map((kind) => `owner.kind == '${kind}'`).join(' || ');
+
+const injectedList = (object: string) => `${object}.metadata.?annotations[?'${injectedListAnnotation}'].orValue('')`;
+
+/** What an update of sidecars leaves alone, of all that the API server lets change in a pod. */
+const sameFields = [
+  ...['metadata.?labels', 'metadata.?finalizers', 'metadata.?ownerReferences', 'spec.?initContainers'],
+  ...['spec.?tolerations', 'spec.?activeDeadlineSeconds', 'spec.?terminationGracePeriodSeconds'],
+] as const;
 
 const pods: Policy = {
   name: 'windlass-watcher-pods',
@@ -71,16 +80,29 @@ const pods: Policy = {
       },
       'A command in an annotation is removed when it has been passed on, of whatever pod.',
     ),
+    explained(
+      {
+        name: 'onlyUpdatesSidecars',
+        expression:
+          `request.operation == 'UPDATE' && ${injectedList('oldObject')} != '' && ` +
+          `${injectedList('object')} == ${injectedList('oldObject')} && ` +
+          sameFields.map((field) => `object.${field} == oldObject.${field}`).join(' && ') +
+          ' && object.spec.containers.all(now, oldObject.spec.containers.exists(before, before.name == now.name && ' +
+          '(before.image == now.image || before.?env.orValue([]).exists(variable, ' +
+          `variable.name == '${injectedEnv.name}'))))`,
+      },
+      'The images of sidecars, and annotations, of pods that list a SidecarSet. Nothing else of running containers changes.',
+    ),
   ],
   validations: [
     {
       expression:
-        'variables.onlyRemovesCommand || variables.pod.metadata.?ownerReferences.orValue([]).exists(owner, ' +
-        `owner.?controller.orValue(false) && ${fleetKindNames.length > 1 ? `(${isFleet})` : isFleet} && ` +
+        'variables.onlyRemovesCommand || variables.onlyUpdatesSidecars || variables.pod.metadata.?ownerReferences.orValue([]).exists(owner, ' +
+        `owner.?controller.orValue(false) && ${workloadKindNames.length > 1 ? `(${isFleet})` : isFleet} && ` +
         `owner.apiVersion.startsWith('${group.apps}/'))`,
       message:
-        `the watcher may only write pods that a ${fleetKindNames.join(' or a ')} controls, and remove the annotation ` +
-        command,
+        `the watcher may only write pods that a ${workloadKindNames.join(' or a ')} controls, images of sidecars that were ` +
+        `injected, and remove the annotation ${command}`,
       reason: 'Forbidden',
     },
     explained(

@@ -7,7 +7,6 @@ import {
   type Explained,
   type KindWebhooks,
   type MatchCondition,
-  podsToChangeCondition,
   podWebhook,
   type Webhook,
   webhooks,
@@ -108,7 +107,6 @@ function clientConfigOf(path: string): object {
 }
 
 function podsWebhook(): object {
-  const { name, expression } = podsToChangeCondition;
   return explained(
     {
       ...strict(podWebhook.name, podWebhook.path),
@@ -123,18 +121,10 @@ function podsWebhook(): object {
           { key: 'control-plane', operator: 'NotIn', values: ['openkruise'] },
         ],
       },
-      matchConditions: [
-        explained(
-          { name, expression },
-          'The webhook process removes this condition while feature gate KruisePodReadinessGate is on, and adds it again ' +
-            'when the gate is off. With gate EnablePodProbeMarkerOnServerless it adds the namespaces that have a ' +
-            'PodProbeMarker.',
-        ),
-      ],
     },
-    "New pods of the suite's workloads, and those that ask for an order of their containers; no other pod is sent. It " +
-      'fails open: a pod is never kept from starting because admission does not answer. An Event on the pod then says ' +
-      'that its containers start without order.',
+    'Every new pod, whatever selects it: only the webhook process knows the SidecarSets. It fails open: an ordinary pod is ' +
+      'never kept from starting because admission does not answer. An Event on the pod then says that its containers start ' +
+      'without order, and the policy in deploy/rbac-gates/PodWebhook.yaml refuses pods that lack their sidecars.',
   );
 }
 

@@ -265,11 +265,13 @@ function temporalServer(
     readonly place: Place;
     readonly address: string;
     readonly uiAddress: string;
-    readonly ports: { readonly temporal: number; readonly ui: number };
+    /** Without one of its own, its metrics are on any free port. */
+    readonly ports: { readonly temporal: number; readonly ui: number; readonly temporalMetrics?: number };
   },
 ): PartSpec {
   const folder = join(instance.folder, 'temporal');
   mkdirSync(folder, { recursive: true });
+  const { temporalMetrics } = where.ports;
   const settings = [
     // With the defaults, each task of a workflow may wait up to 50 ms.
     ...['transfer', 'timer', 'visibility'].map((queue) => `history.${queue}ProcessorMaxPollRPS=10000`),
@@ -286,6 +288,7 @@ function temporalServer(
       ...['server', 'start-dev', '--db-filename', join(folder, 'temporal.db'), '--log-level', 'warn'],
       ...['--ip', where.address, '--port', String(where.ports.temporal)],
       ...['--ui-ip', where.uiAddress, '--ui-port', String(where.ports.ui)],
+      ...(temporalMetrics === undefined ? [] : ['--metrics-port', String(temporalMetrics)]),
       // One append per transaction instead of a separate journal file; committed data survives the process.
       ...['journal_mode=wal', 'synchronous=normal'].flatMap((pragma) => ['--sqlite-pragma', pragma]),
       ...settings.flatMap((setting) => ['--dynamic-config-value', setting]),

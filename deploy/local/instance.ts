@@ -59,7 +59,14 @@ export interface NodePlace {
 }
 
 /** Ports on the control plane's own address, the same in each instance. */
-export const controlPlanePorts = { apiserver: 6443, temporal: 7233, ui: 8233, registry: 5000, webhook: 9876 } as const;
+export const controlPlanePorts = {
+  apiserver: 6443,
+  temporal: 7233,
+  temporalMetrics: 7235,
+  ui: 8233,
+  registry: 5000,
+  webhook: 9876,
+} as const;
 
 /** The maximum number of nodes in the subnets. */
 export const maxNodes = 200;

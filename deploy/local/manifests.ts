@@ -88,6 +88,8 @@ export function gateManifests(
 const rightPaths: Readonly<Record<string, string>> = {
   ClusterRole: '/apis/rbac.authorization.k8s.io/v1/clusterroles',
   ClusterRoleBinding: '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
+  ValidatingAdmissionPolicy: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies',
+  ValidatingAdmissionPolicyBinding: '/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings',
 };
 
 async function removeRight(api: ApiServer, { kind, metadata }: Manifest): Promise<void> {

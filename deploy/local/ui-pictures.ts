@@ -1,4 +1,4 @@
-// `npm run picture`: the pages of Temporal's UI for a restart and a roll-out, from a real run.
+// `npm run picture`: the pages of Temporal's UI for a restart, a roll-out and a pull, from a real run.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,6 +18,7 @@ const size = { width: 1400, height: 1350 } as const;
 const settledMs = 20_000;
 
 const cloneSet = 'deploy/samples/cloneset.yaml';
+const pullJob = 'deploy/samples/image-pull-job.yaml';
 
 /** Runs the samples on an instance that is up, and takes a picture of each workflow. */
 export async function recordUiPictures(name: string, progress: Progress): Promise<void> {
@@ -26,7 +27,7 @@ export async function recordUiPictures(name: string, progress: Progress): Promis
   if (!now || !instance) throw new Error(`Instance "${name}" is down`);
   const env = { KUBECONFIG: now.kubeconfig, KUBECACHEDIR: join(now.folder, 'control-plane/kubectl') };
   const browser = await progress.step('Chromium', () => findBrowser());
-  const pages = await progress.step('Restart and roll-out', () => runSamples(env));
+  const pages = await progress.step('Restart, roll-out and pull', () => runSamples(env));
   for (const [picture, workflowId] of Object.entries(pages)) {
     const target = `docs/images/${picture}.png`;
     await progress.step(target, () =>
@@ -38,7 +39,7 @@ export async function recordUiPictures(name: string, progress: Progress): Promis
 /** The workflow IDs, by the name of their picture. */
 async function runSamples(env: Environment): Promise<Readonly<Record<string, string>>> {
   const uidOf = (object: string) => kubectl(env, `get ${object} -o jsonpath={.metadata.uid}`);
-  await kubectl(env, `delete --ignore-not-found -f ${samples.request} -f ${samples.pod} -f ${cloneSet}`);
+  await kubectl(env, `delete --ignore-not-found -f ${samples.request} -f ${samples.pod} -f ${cloneSet} -f ${pullJob}`);
   await kubectl(env, `apply -f ${samples.pod} -f ${cloneSet}`);
   await kubectl(env, 'wait pod/web --for=condition=Ready --timeout=300s');
   await kubectl(env, 'wait clone/shop --for=jsonpath={.status.availableReplicas}=10 --timeout=300s');
@@ -48,9 +49,16 @@ async function runSamples(env: Environment): Promise<Readonly<Record<string, str
   await run(toolPath('kubectl'), ['apply', '-f', '-'], { env, input: newer, cwd: repository });
   await kubectl(env, 'wait clone/shop --for=jsonpath={.status.updatedAvailableReplicas}=10 --timeout=600s');
   await kubectl(env, 'wait crr/restart-web --for=jsonpath={.status.phase}=Completed --timeout=300s');
+  // A job pulls on the nodes that have a NodeImage, which a node gets half a minute after it is ready.
+  const nodes = (await kubectl(env, 'get nodes -o jsonpath={.items[*].metadata.name}')).split(' ');
+  const nodeImages = nodes.map((node) => `nodeimage/${node}`).join(' ');
+  await kubectl(env, `wait ${nodeImages} --for=create --timeout=120s`);
+  await kubectl(env, `apply -f ${pullJob}`);
+  await kubectl(env, 'wait imagepulljob/warm-busybox --for=condition=Complete --timeout=300s');
   return {
     'ui-restart': `restart-containers/${await uidOf('pod/web')}`,
     'ui-roll-out': `roll-out/${await uidOf('clone/shop')}`,
+    'ui-pull': `pull-on-nodes/${await uidOf('imagepulljob/warm-busybox')}`,
   };
 }
 

@@ -1,7 +1,16 @@
 // docs/performance.md is written by several commands; each has a section of its own, which the others leave alone.
 
 /** The parts of `npm run bench`, in the order in which they run and are told. */
-export const benchParts = ['recreate', 'roll-out', 'sidecars', 'pull', 'admission', 'cache', 'probes'] as const;
+export const benchParts = [
+  'recreate',
+  'roll-out',
+  'sidecars',
+  'pull',
+  'admission',
+  'cache',
+  'probes',
+  'actions',
+] as const;
 export type BenchPart = (typeof benchParts)[number];
 
 /** What writes a section: the words after `npm run`. */

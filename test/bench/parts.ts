@@ -3,6 +3,7 @@ import { featureGates } from '../../deploy/local/feature-gates.ts';
 import { findInstance } from '../../deploy/local/instance.ts';
 import { partReady, startPart } from '../../deploy/local/parts.ts';
 import type { PlatformStatus } from '../../deploy/local/platform.ts';
+import { actionFigures } from './actions.ts';
 import { admissionFigures } from './admission.ts';
 import { cacheFigures } from './cache.ts';
 import type { BenchCluster } from './cluster.ts';
@@ -91,7 +92,7 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
 
   admission: async ({ cluster }) => ({
     title: 'Admission',
-    text: millisecondsTable(await admissionFigures(cluster.kube, 500)),
+    text: `Dry runs. Times in milliseconds.\n\n${await admissionFigures(cluster.kube, 500)}`,
   }),
 
   cache: async () => ({ title: 'Watch cache', text: table(cacheFigures()) }),
@@ -102,6 +103,8 @@ export const parts: Readonly<Record<BenchPart, (bench: Bench) => Promise<Measure
       'On one node, for a minute, with every probe succeeding, so that nothing is reported. What the runtime does for ' +
       `commands is not in the CPU of the daemon.\n\n${await probeFigures(cluster, platform)}`,
   }),
+
+  actions: async (bench) => ({ title: 'What operations cost in Temporal', text: await actionFigures(bench) }),
 };
 
 function millisecondsTable(figures: readonly Figure[]): string {

@@ -1,5 +1,6 @@
 // What is watched and judged while things break: one interface for the work of every kind.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { PerOperation } from '../../api/operations.ts';
 import { waitFor } from '../support/wait.ts';
 import type { Report } from './campaign.ts';
 import type { Failure } from './fault-plan.ts';
@@ -28,6 +29,8 @@ export interface ChaosSubject {
   readonly namespace: string;
   /** In the order in which the work comes to them. */
   readonly steps: readonly SubjectStep[];
+  /** The workflow IDs of its operations by type, as far as its objects are known by now. */
+  workflows(): Partial<PerOperation<readonly string[]>>;
   /** Lets go of what is held, and waits until all operations have ended. */
   settled(): Promise<void>;
   objections(): Promise<Objections>;

@@ -195,7 +195,9 @@ async function disturbed(
   world.say(`   ${fault.name}${lastsSeconds >= 1 ? `, ${Math.round(lastsSeconds)} s` : ''}: ${names}`);
   try {
     await fault.inject();
-    for (let times = fault.times?.() ?? 1; times > 0; times -= 1) report.fault(fault.name);
+    for (const part of fault.parts ?? [fault]) {
+      for (let times = part.times?.() ?? 1; times > 0; times -= 1) report.fault(part.name);
+    }
     meanwhile();
     await Promise.all([seconds(lastsSeconds), until?.()]);
   } finally {

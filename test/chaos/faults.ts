@@ -31,6 +31,8 @@ export interface Fault {
   times?(): number;
   /** Resolves when what was broken works again. Harmless when nothing is broken. */
   heal(): Promise<void>;
+  /** Those that it consists of, if they are counted one by one. */
+  readonly parts?: readonly Fault[];
   /** Undoes what it has prepared or left running: once, after the last step. */
   end?(): Promise<void>;
 }
@@ -89,6 +91,18 @@ export function together(...faults: readonly Fault[]): Fault {
     async heal() {
       await Promise.all(faults.map((fault) => fault.heal()));
     },
+  };
+}
+
+/** Several faults as one, each as soon as the one before has been injected. */
+export function inTurn(...faults: readonly Fault[]): Fault {
+  return {
+    ...together(...faults),
+    name: faults.map(({ name }) => name).join(', then '),
+    async inject() {
+      for (const fault of faults) await fault.inject();
+    },
+    parts: faults,
   };
 }
 

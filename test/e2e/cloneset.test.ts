@@ -61,9 +61,11 @@ describeTogether('a CloneSet', () => {
     fleet.neverFewerReady(2);
     for (const [, pod] of fleet.pods()) expect(restartsOf(pod, 'app')).toBe(1);
 
-    expect(await fleet.operation.result()).toMatch(/^4 of 4 pods are of revision web-/);
+    expect(await fleet.operation.result()).toMatchObject({
+      message: expect.stringMatching(/^4 of 4 pods are of revision web-/),
+    });
     const found = await waitFor('the operation by its names', async () => {
-      const query = `WindlassKind='CloneSet' AND WindlassNamespace='${fleet.namespace}' AND WindlassPhase='Complete'`;
+      const query = `WindlassKind='CloneSet' AND WindlassNamespace='${fleet.namespace}' AND WindlassPhase='Completed'`;
       for await (const workflow of local.temporal.workflow.list({ query })) return workflow;
       return undefined;
     });
@@ -151,7 +153,7 @@ describeTogether('a CloneSet', () => {
     await fleet.untilUpdated(1);
     const { status } = await fleet.waitsFor('PartitionReached');
     expect(status).toMatchObject({ expectedUpdatedReplicas: 1, waitingFor: { blockedCount: 2 } });
-    expect(await fleet.operation.result()).toMatch(/^1 of 3 pods/);
+    expect(await fleet.operation.result()).toMatchObject({ message: expect.stringMatching(/^1 of 3 pods/) });
     await fleet.patch({ spec: { updateStrategy: { rollingUpdate: { partition: '34%' } } } });
     await fleet.untilUpdated(1);
     await fleet.patch({ spec: { updateStrategy: { rollingUpdate: { partition: 0 } } } });

@@ -2,7 +2,10 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { CloneSet } from '../../api/cloneset/types.ts';
 import type { Event } from '../../api/core/event.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { searchAttributes } from '../../api/engine/operations.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import type { ImagePullJob } from '../../api/image-pull-job/types.ts';
 import { ensureDebianTools } from '../../deploy/local/debian.ts';
 import { fileEntry, type LayerEntry } from '../../deploy/local/images.ts';
@@ -169,6 +172,13 @@ describeAlone('a CloneSet whose image changes', () => {
     );
     expect(held.status?.waitingFor?.blockedBy).toEqual(['node/node-1', 'node/node-2']);
     expect(held.status).toMatchObject({ updatedReplicas: 0, readyReplicas: replicas });
+    const jobs = await itemsOf<ImagePullJob>('imagepulljobs', namespace);
+    const query = `${searchAttributes.cause} = "${rollOutId(held.metadata.uid)}"`;
+    await waitFor('the pre-download to be found by what has caused it', async (see) => {
+      const caused: string[] = [];
+      for await (const { workflowId } of cluster.temporal.workflow.list({ query })) caused.push(workflowId);
+      return see(caused).join() === jobs.map(({ metadata }) => pullOnNodesId(metadata.uid)).join();
+    });
     gate.open();
     await until(namespace, 'all pods to be updated', updated);
     expect(await pulledByKubelets(namespace, image)).toEqual([]);

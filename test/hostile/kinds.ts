@@ -9,6 +9,7 @@ import { kindDefinitions } from '../../api/kinds.ts';
 import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import { type HostileValue, hostileValues } from './values.ts';
 
 /** A kind whose objects people write. */
@@ -83,6 +84,18 @@ const attacked: PerKind<AttackedKind> = {
   NodeImage: {
     resource: nodeImages,
     ordinary: (name) => ({ metadata: { name, labels: { [fakeNodeImageLabel]: 'true' } }, spec: {} }),
+  },
+  SidecarSet: {
+    resource: sidecarSets,
+    // It selects no pod of the other objects.
+    ordinary: (name) => ({
+      metadata: { name },
+      spec: {
+        selector: { matchLabels: { hostile: name } },
+        containers: [container('side')],
+        updateStrategy: { type: 'NotUpdate' },
+      },
+    }),
   },
   // The watcher alone writes it.
   NodePodProbe: 'none',

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import proto from '@temporalio/proto';
+import type { RestartChanged } from '../../api/container-recreate-request/operation.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
 import type { PerOperation } from '../../api/operations.ts';
 import { type ActivityName, activityResults } from '../../workflows/shared/results.ts';
+import { closedAs } from '../support/closed.ts';
 import { type OperationType, type PlayedOperations, startPlayedOperations } from '../support/played-operations.ts';
 import { type Treatment, treatedUid, treatments } from '../support/treatments.ts';
 import { waitFor } from '../support/wait.ts';
@@ -17,6 +19,8 @@ interface Row {
   readonly by?: string;
   /** The operation does not depend on it, and continues. */
   readonly isHarmless?: boolean;
+  /** Instead of a command: the payload of the signal `changed`. */
+  readonly change?: (uid: string) => unknown;
   /** The status of the object contains the wait. */
   readonly inStatus?: boolean;
 }
@@ -27,6 +31,7 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   reportRequest: { operation: 'restartContainers' },
   announceCommand: { operation: 'restartContainers', command: 'resume', isHarmless: true },
   identifySignal: { operation: 'restartContainers', command: 'resume', by: '', isHarmless: true },
+  startNextRun: { operation: 'restartContainers', change: nextRequest, isHarmless: true },
   recordTarget: { operation: 'restartContainers', inStatus: true },
   takeOutOfService: { operation: 'restartContainers', inStatus: true },
   awaitDrained: { operation: 'restartContainers', inStatus: true },
@@ -45,11 +50,23 @@ const rows: Readonly<Record<ActivityName, Row>> = {
   lookAtPullJob: { operation: 'pullOnNodes' },
   steerPullJob: { operation: 'pullOnNodes', command: 'abort' },
   announceSteering: { operation: 'pullOnNodes', command: 'abort', isHarmless: true },
+  'fleet.v1.tellNodes': { operation: 'pullOnNodes' },
+  'fleet.v1.awaitNodes': { operation: 'pullOnNodes', isHarmless: true },
+  'fleet.v1.lookAtSwap': { operation: 'swapSidecar' },
+  'fleet.v1.swapStep': { operation: 'swapSidecar' },
+  'fleet.v1.awaitSwap': { operation: 'swapSidecar' },
   'fleet.v1.chooseBatch': { operation: 'rollOut' },
   'fleet.v1.carryOutBatch': { operation: 'rollOut', isHarmless: true },
   'fleet.v1.recordOrders': { operation: 'rollOut', command: 'skip' },
   announceRollOutCommand: { operation: 'rollOut', command: 'skip', isHarmless: true },
 };
+
+/** Another request for the same pod. */
+function nextRequest(uid: string): RestartChanged {
+  const request = { namespace: 'default', name: 'next', uid: 'next' };
+  const pod = { namespace: 'default', name: 'web', uid };
+  return { operation: { request, pod, node: { name: 'node-1', uid: 'node-1' } }, generation: 1 };
+}
 
 /** Activities whose result is not used: whatever it is, the operation continues. */
 const returnsNothing: readonly ActivityName[] = [
@@ -74,11 +91,14 @@ afterAll(async () => {
 
 /** Runs the operation to its end, and returns its waits. */
 async function treat(activity: ActivityName, treatment: Treatment): Promise<readonly string[]> {
-  const { operation, command, by = 'ann' } = rows[activity];
+  const { operation, command, by = 'ann', change } = rows[activity];
   const uid = treatedUid(activity, treatment);
   const payload = { ...(by && { by }), ...(command === 'skip' && { target: 'web-0' }) };
-  const handle = await played.begin(operation, uid, command ? { name: command, payload } : undefined);
+  const first = change ? { name: changedSignal, payload: change(uid) } : command && { name: command, payload };
+  const handle = await played.begin(operation, uid, first || undefined);
   let isTold = false;
+  // a job that has ended needs no answer
+  const isParking = activity === 'fleet.v1.tellNodes' && treatment !== 'timedOut';
   /**
    * The wait of its first look ends with a change. One signal is enough: another one would end a wait that the test has
    * to see.
@@ -94,17 +114,23 @@ async function treat(activity: ActivityName, treatment: Treatment): Promise<read
     return false;
   });
   let isOver = false;
-  void handle.result().finally(() => {
+  void closedAs(handle).then(() => {
     isOver = true;
   });
   const waits: string[] = [];
+  // also without retry, after the pause that follows a rejection
+  const hasGoneOn = () =>
+    played.calls.some((call) => call.workflowId === handle.workflowId && call.activity === 'fleet.v1.awaitNodes');
+  // a run that is told without a pause cannot end: it takes in each signal first
+  let toldAtMs = 0;
   await waitFor(`${handle.workflowId} to end`, async (see) => {
     if (isOver) return true;
     const details = see(await played.detailsOf(handle));
     if (/\bParked\b/.test(details)) {
       waits.push(details);
       await handle.signal('retry', { by: 'ann' });
-    } else if (operation === 'pullOnNodes') {
+    } else if (operation === 'pullOnNodes' && (!isParking || hasGoneOn()) && Date.now() - toldAtMs > 1_000) {
+      toldAtMs = Date.now();
       await handle.signal(changedSignal, null);
     }
     await tellOfChange(details);
@@ -163,6 +189,7 @@ describe('F14: an operation that is started under another ID than its own', () =
     pullImages: { input: { nodeImage: { uid: 'n' } }, right: 'pull-images/n' },
     pullOnNodes: { input: { job: { uid: 'j' } }, right: 'pull-on-nodes/j' },
     terminateSidecars: { input: { pod: { uid: 'p' } }, right: 'terminate-sidecars/p' },
+    swapSidecar: { input: { pod: { uid: 'p' }, set: { uid: 's' } }, right: 'swap-sidecar/p' },
   };
   it.each(Object.entries(started))('%s: fails, and says which ID is right', async (type, { input, right }) => {
     const options = { taskQueue: queues.cluster, workflowId: `my/${type}`, args: [input] };

@@ -7,6 +7,7 @@ import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
+import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
 import { type PlayedOperations, startPlayedOperations, uneventful } from '../support/played-operations.ts';
 import { waitFor } from '../support/wait.ts';
@@ -112,6 +113,7 @@ describe('F6: a command reaches the request that it was meant for', () => {
     expect(conditions(workflowId, pod)).toEqual(['Aborted']);
     expect(conditions(workflowId, 'second')).toEqual(['Aborted']);
     expect(callsOf(workflowId, 'node.v1.stopContainer')).toHaveLength(1);
+    await waitFor('the Events', () => callsOf(workflowId, 'announceCommand').length > 1);
     const told = callsOf(workflowId, 'announceCommand');
     expect(told).toMatchObject([
       { request: { uid: pod }, by: 'ann' },
@@ -131,6 +133,7 @@ describe('F6: a command reaches the request that it was meant for', () => {
     stop.open();
     await waitFor('the second to end', () => conditions(workflowId, 'next').length === 1);
     expect(conditions(workflowId, pod)).toEqual(['ContainersRecreated']);
+    await waitFor('the Event', () => callsOf(workflowId, 'announceCommand').length > 0);
     expect(callsOf(workflowId, 'announceCommand')).toMatchObject([{ request: { uid: 'next' }, by: 'operator@test' }]);
   });
 });
@@ -153,7 +156,7 @@ describe('F14: the senders of commands without a name', () => {
     });
     expect(told.toSorted((a, b) => a.localeCompare(b))).toEqual(['ann', ...senders]);
     await handle.signal('abort', { by: 'ann' });
-    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await closedAs(handle)).toBe('FAILED');
   });
 });
 
@@ -165,7 +168,7 @@ describe('F14: a skip without a target', () => {
     await handle.signal('skip', { by: 'ann' });
     await handle.signal('skip', { by: 'bob' });
     await handle.signal('abort', { by: 'ann' });
-    await handle.result();
+    expect(await closedAs(handle)).toBe('FAILED');
     const told = callsOf(workflowId, 'announceOnPod').filter((input) => JSON.stringify(input).includes('skip'));
     // each is reported by an activity of its own, in any order
     expect(told.map((input) => (input as { readonly by: string }).by).toSorted()).toEqual(['ann', 'bob']);
@@ -173,26 +176,22 @@ describe('F14: a skip without a target', () => {
 });
 
 describe('F9: a look that fails for long', () => {
-  it.concurrent('becomes a timer and keeps no workflow task open, so that commands are received meanwhile', async () => {
+  it.concurrent('is retried and keeps no workflow task open, so that commands are received meanwhile', async () => {
     const uid = 'n-unseen';
     const workflowId = pullImagesId(uid);
     unseen.add(workflowId);
     const handle = await played.begin('pullImages', uid);
-    await waitFor('a timer, and no workflow task', async (see) => {
-      const { events } = await handle.fetchHistory();
+    await waitFor('a further attempt, and no workflow task', async (see) => {
       const { raw } = await handle.describe();
-      const [hasTimer, isIdle] = see([
-        events?.some((event) => event.timerStartedEventAttributes),
-        !raw.pendingWorkflowTask,
-      ]);
-      return hasTimer && isIdle;
+      const attempts = raw.pendingActivities?.map(({ activityType, attempt }) => [activityType?.name, attempt ?? 0]);
+      const [[type, attempt] = ['', 0], isIdle] = see([attempts?.[0], !raw.pendingWorkflowTask]);
+      return type === 'lookAtNodeImage' && Number(attempt) > 2 && isIdle;
     });
     await handle.signal('abort', { by: 'ann' });
     await waitFor('the command to be told', () => callsOf(workflowId, 'announceSteering').length === 1);
     expect(callsOf(workflowId, 'node.v1.pullImage')).toEqual([]);
     unseen.delete(workflowId);
-    await handle.result();
-    expect((await handle.describe()).status.name).toBe('COMPLETED');
+    expect(await closedAs(handle)).toBe('FAILED');
   });
 });
 
@@ -221,7 +220,7 @@ describe('F7: a pause of the pulls of a node', () => {
     // every run is full soon, so some of these arrive when one is about to end
     for (let nth = 0; nth < 8; nth++) await handle.signal('retry', {});
     await handle.signal('abort', {});
-    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await closedAs(handle)).toBe('FAILED');
     expect(pulls('n1')).toBe(0);
     expect(JSON.stringify(callsOf(pullImagesId('n1'), 'reportPulls'))).toContain('aborted by operator@test');
   });
@@ -261,7 +260,7 @@ describe('NP-7: a pull that fails again and again', () => {
       await handle.signal('resume', { by: 'ann' });
       return see((await handle.describe()).runId) !== first.runId;
     });
-    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await closedAs(handle)).toBe('COMPLETED');
     expect(pulls(uid)).toBe(4); // backoffLimit 3
   });
 });
@@ -281,7 +280,7 @@ describe('F7: commands about the sidecars of a pod whose history is full', () =>
     expect(sidecars.get(workflowId)).toMatchObject({ skipped: names });
     await waitFor('the pause', (see) => see(sidecars.get(workflowId)?.waitingFor)?.reason === 'Paused');
     await handle.signal('abort', {});
-    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await closedAs(handle)).toBe('FAILED');
     expect(sidecars.get(workflowId)).toMatchObject({ abortedBy: 'operator@test' });
   });
 });
@@ -294,7 +293,7 @@ describe('F7: a refresh of the environment whose history is full', () => {
     await waitFor('the pause', async (see) => see(await played.detailsOf(handle)).includes('paused by ann'));
     expect(callsOf(workflowId, 'node.v1.refreshContainer')).toEqual([]);
     await handle.signal('resume', { by: 'ann' });
-    await waitFor('the end', async () => (await handle.describe()).status.name === 'COMPLETED');
+    expect(await closedAs(handle)).toBe('COMPLETED');
     expect(callsOf(workflowId, 'node.v1.refreshContainer')).toHaveLength(1);
   });
 });

@@ -60,7 +60,7 @@ describeAlone('a roll-out whose history is full', () => {
       return rollOut.pods('new') === 120;
     });
     rollOut.kubelet();
-    await rollOut.shows('Complete');
+    await rollOut.shows('Completed', 'RolledOut');
     expect(most).toBeLessThanOrEqual(12);
     const lengths = await runLengths(rollOuts.client, rollOut.handle.workflowId);
     expect(lengths.length).toBeGreaterThan(1);
@@ -87,7 +87,7 @@ describeAlone('a roll-out whose history is full', () => {
     await rollOut.handle.signal('undo', { by: 'ann' });
     await rollOut.until('all pods to be old', () => rollOut.pods('old') === 6);
     rollOut.kubelet();
-    await rollOut.shows('Complete');
+    await rollOut.shows('Completed', 'RolledOut');
   });
 });
 

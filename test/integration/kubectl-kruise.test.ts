@@ -1,19 +1,14 @@
-import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import type { JsonObject } from '../../api/base/json.ts';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { bundlePlugin } from '../../deploy/cli/bundle.ts';
-import { repository } from '../../deploy/local/instance.ts';
 import { KubeError } from '../../kube/failures.ts';
 import { servedBy } from '../support/cluster.ts';
 import { describeAlone } from '../support/groups.ts';
 import type { Said } from '../support/kruise-command.ts';
+import { type InstalledPlugin, installPlugin } from '../support/kruise-plugin.ts';
 import { startWatcher } from '../support/roles.ts';
 import { settle } from '../support/static-fleet.ts';
 import { waitFor } from '../support/wait.ts';
@@ -22,28 +17,14 @@ import { useWindlass } from './windlass.ts';
 // The plugin as installed: one file, run by Node, with a real API server with admission.
 const windlass = useWindlass({ watcher: false });
 
-let folder = '';
-let plugin = '';
+let plugin: InstalledPlugin;
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'kruise-'));
-  plugin = join(folder, 'kubectl-kruise');
-  writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }');
-  await bundlePlugin(repository, plugin);
+  plugin = await installPlugin(windlass().platform.kubeconfig);
   await servedBy(windlass().cluster, cloneSets);
 });
-afterAll(() => rmSync(folder, { recursive: true }));
+afterAll(() => plugin.remove());
 
-function kubectlKruise(args: readonly string[], stdin = ''): Promise<Said> {
-  return new Promise((resolve) => {
-    const env = { PATH: process.env.PATH, KUBECONFIG: windlass().platform.kubeconfig };
-    const child = execFile(process.execPath, [plugin, ...args], { env }, (error, out, err) =>
-      resolve({ code: error === null ? 0 : Number(error.code ?? -1), out, err }),
-    );
-    // a command that ends before it has read everything has its own exit code
-    child.stdin?.on('error', () => undefined);
-    child.stdin?.end(stdin);
-  });
-}
+const kubectlKruise = (args: readonly string[], stdin = ''): Promise<Said> => plugin.run(args, stdin);
 
 const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true } as const;
 

@@ -125,7 +125,7 @@ describe('an ImagePullJob', () => {
     const { status } = await job.until('the end', (live) => live.status?.completionTime);
     expect(status?.message).toBe(`aborted by ann; the image is on ${first.ref.name}, ${second.ref.name}`);
     expect(late.pulls).toEqual([]);
-    await operation.result();
+    await expect(operation.result()).rejects.toMatchObject({ cause: { type: 'Aborted' } });
   });
 });
 

@@ -213,6 +213,30 @@ describeAlone('H10: what the watcher may write of pods', () => {
     await expect(write({ 'windlass.io/command': null })).resolves.toBeDefined();
   });
 
+  it('SCS-185: is the image of an injected sidecar, and annotations, of a pod that lists a SidecarSet', async () => {
+    const listed = { 'kruise.io/sidecarset-injected-list': 'logs' };
+    const injected = { name: 'log', image: 'log:1', env: [{ name: 'IS_INJECTED', value: 'true' }] };
+    const newPod = (name: string, annotations: Record<string, string>) =>
+      cluster.kube.create<Pod>(kubeResource.pods, {
+        metadata: { namespace, name, annotations, labels: { app: 'web' } },
+        spec: { automountServiceAccountToken: false, containers: [injected, { name: 'app', image: 'app:1' }] },
+      });
+    await newPod('injected', listed);
+    await newPod('plain', {});
+    const write = (name: string, image: string, metadata: object = {}, container = 'log') => {
+      const body = { metadata, spec: { containers: [{ name: container, image }] } };
+      return watcher.patch(kubeResource.pods, { namespace, name }, 'strategic', body as never, { dryRun: true });
+    };
+    await expect(write('injected', 'log:2', { annotations: { note: 'y' } })).resolves.toBeDefined();
+    await expect(write('injected', 'app:2', {}, 'app')).rejects.toMatchObject(refused);
+    await expect(write('injected', 'log:2', { labels: { app: 'else' } })).rejects.toMatchObject(refused);
+    await expect(write('injected', 'log:2', { finalizers: ['test/x'] })).rejects.toMatchObject(refused);
+    const unlisted = { annotations: { 'kruise.io/sidecarset-injected-list': null } };
+    await expect(write('injected', 'log:2', unlisted)).rejects.toMatchObject(refused);
+    await expect(write('plain', 'log:2')).rejects.toMatchObject(refused);
+    await expect(watcher.delete(kubeResource.pods, { namespace, name: 'injected' })).rejects.toMatchObject(refused);
+  });
+
   it('is none that nobody or something else controls', async () => {
     await expect(create([])).rejects.toMatchObject(refused);
     await expect(create(owner('CloneSet', false))).rejects.toMatchObject(refused);

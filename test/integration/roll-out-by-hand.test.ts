@@ -2,10 +2,12 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { queues } from '../../api/engine/operations.ts';
 import { rollOutType } from '../../api/fleet/operation.ts';
 import type { PodBatch } from '../../workflows/plan/fleet/batch.ts';
+import { resetPoints } from '../support/by-hand.ts';
+import { closedAs } from '../support/closed.ts';
 import { newGate } from '../support/gate.ts';
 import { describeAlone } from '../support/groups.ts';
 import { batchesIn } from '../support/history.ts';
-import { byHand, type Judgement, problemsOf, resetPoints } from '../support/roll-out-by-hand.ts';
+import { byHand, type Judgement, problemsOf } from '../support/roll-out-by-hand.ts';
 import { type RollOuts, startRollOuts, type TrivialRollOut } from '../support/trivial-roll-outs.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -39,7 +41,7 @@ async function endsRight(rollOut: TrivialRollOut, judgement: Judgement = {}): Pr
   const all = rollOuts.cluster.pods(rollOut.uid).length;
   await rollOut.until('all pods to be new', () => rollOut.pods('new') === all);
   rollOut.kubelet();
-  expect(await rollOut.handle.result()).toBe(`${all} of ${all} pods are of revision new`);
+  expect(await rollOut.handle.result()).toMatchObject({ message: `${all} of ${all} pods are of revision new` });
   expect(await problemsOf(rollOuts, rollOut, judgement)).toEqual([]);
 }
 
@@ -51,7 +53,7 @@ describeAlone('a roll-out whose history is reset', () => {
     const points = resetPoints(await rollOut.handle.fetchHistory());
     for (const point of points) {
       const next = await byHand(rollOuts, rollOut).reset(runId, point);
-      expect(await rollOut.run(next).result()).toBe('4 of 4 pods are of revision new');
+      expect(await rollOut.run(next).result()).toMatchObject({ message: '4 of 4 pods are of revision new' });
     }
     expect(await problemsOf(rollOuts, rollOut, { runs: 1 + points.length })).toEqual([]);
   });
@@ -121,7 +123,7 @@ describeAlone('a roll-out whose workflow is ended by hand', () => {
     await rollOut.handle.cancel();
     await rollOut.shows('Aborted', 'Aborted');
     await rollOut.until('both pods to be ready', () => rollOut.unready().length === 0);
-    await rollOut.handle.result();
+    expect(await closedAs(rollOut.handle)).toBe('CANCELLED');
     expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ aborted: {} });
     expect(rollOut.pods('new')).toBe(2);
     const [batch] = batchesIn(await rollOut.handle.fetchHistory());
@@ -277,38 +279,75 @@ async function blockedBy(rollOut: TrivialRollOut): Promise<readonly unknown[]> {
   });
 }
 
-describeAlone('the next leader', () => {
-  it('goes on at whatever moment the one before has lost the lease', async () => {
-    const { cluster, moments } = rollOuts;
-    const moment = new Map<string, 'permit' | 'firstWrite' | 'lastWrite' | 'verdict'>();
-    const reached = new Set<string>();
-    const written = new Set<string>();
-    const gate = newGate();
-    const hold = async (uid: string): Promise<void> => {
-      reached.add(moment.get(uid) ?? '');
-      await gate.opened;
-    };
-    moments.beforePermit = (uid) => (moment.get(uid) === 'permit' ? hold(uid) : undefined);
-    moments.beforeVerdict = (uid) => (moment.get(uid) === 'verdict' ? hold(uid) : undefined);
-    cluster.beforeWrite = async (_, uid) => {
-      const isLater = written.has(uid);
-      written.add(uid);
-      if (moment.get(uid) === (isLater ? 'lastWrite' : 'firstWrite')) await hold(uid);
-    };
-    const begin = (at: 'permit' | 'firstWrite' | 'lastWrite' | 'verdict') =>
-      rollOuts.begin({ maxUnavailable: 2 }, (uid) => {
-        written.delete(uid);
-        moment.set(uid, at);
-      });
-    const ready = await begin('verdict');
-    const started = [ready, await begin('permit'), await begin('firstWrite'), await begin('lastWrite')];
-    await waitFor('each moment', (see) => {
-      ready.kubelet();
-      return see([...reached]).length === 4;
+/** Roll-outs of which each is held at another moment: before it hands in its permit, in its writes, before its verdict. */
+async function heldAtEachMoment() {
+  const { cluster, moments } = rollOuts;
+  const moment = new Map<string, 'permit' | 'firstWrite' | 'lastWrite' | 'verdict'>();
+  const reached = new Set<string>();
+  const written = new Set<string>();
+  const gate = newGate();
+  const hold = async (uid: string): Promise<void> => {
+    reached.add(moment.get(uid) ?? '');
+    await gate.opened;
+  };
+  moments.beforePermit = (uid) => (moment.get(uid) === 'permit' ? hold(uid) : undefined);
+  moments.beforeVerdict = (uid) => (moment.get(uid) === 'verdict' ? hold(uid) : undefined);
+  cluster.beforeWrite = async (_, uid) => {
+    const isLater = written.has(uid);
+    written.add(uid);
+    if (moment.get(uid) === (isLater ? 'lastWrite' : 'firstWrite')) await hold(uid);
+  };
+  const begin = (at: 'permit' | 'firstWrite' | 'lastWrite' | 'verdict') =>
+    rollOuts.begin({ maxUnavailable: 2 }, (uid) => {
+      written.delete(uid);
+      moment.set(uid, at);
     });
-    const next = rollOuts.newTerm();
+  const ready = await begin('verdict');
+  const started = [ready, await begin('permit'), await begin('firstWrite'), await begin('lastWrite')];
+  await waitFor('each moment', (see) => {
+    ready.kubelet();
+    return see([...reached]).length === 4;
+  });
+  const release = () => {
     moment.clear();
     gate.open();
+  };
+  return { started, release };
+}
+
+describeAlone('Temporal', () => {
+  it('goes away at whatever moment: no further pod is disrupted until it is back, and none twice', async () => {
+    const { started, release } = await heldAtEachMoment();
+    const other = await rollOuts.begin({ maxUnavailable: 1 });
+    const begun = (rollOut: TrivialRollOut) => byHand(rollOuts, rollOut).restarted().length;
+    await rollOuts.platform.kill('temporal');
+    try {
+      const outlived = Date.now() + 10_500;
+      await waitFor('the permits to run out', () => Date.now() > outlived);
+      const before = started.map(begun);
+      release();
+      for (const rollOut of started) rollOut.kubelet();
+      const fleet = rollOuts.cluster.fleetOf(other.uid);
+      if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
+      await waitFor('upkeep', () => rollOuts.cluster.pods(other.uid).length === 7);
+      // a write that was held has been made by then
+      for (const [nth, rollOut] of started.entries()) {
+        expect(begun(rollOut) - (before[nth] ?? 0)).toBeLessThanOrEqual(1);
+        rollOut.kubelet();
+      }
+    } finally {
+      await rollOuts.platform.start('temporal');
+    }
+    await Promise.all(started.map((rollOut) => endsRight(rollOut)));
+    await other.until('all pods to be new', () => other.pods('new') === 7);
+  });
+});
+
+describeAlone('the next leader', () => {
+  it('goes on at whatever moment the one before has lost the lease', async () => {
+    const { started, release } = await heldAtEachMoment();
+    const next = rollOuts.newTerm();
+    release();
     await next;
     await Promise.all(started.map((rollOut) => endsRight(rollOut)));
   });

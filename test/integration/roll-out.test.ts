@@ -23,7 +23,7 @@ describeAlone('a roll-out', () => {
       return rollOut.pods('new') === 30;
     });
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('30 of 30 pods are of revision new');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '30 of 30 pods are of revision new' });
     expect(most).toBeLessThanOrEqual(3);
     const history = await rollOut.handle.fetchHistory();
     const batches = batchesIn(history);
@@ -40,7 +40,7 @@ describeAlone('a roll-out', () => {
     const timed = updated.filter(({ at }) => at !== undefined);
     expect(timed.length).toBeGreaterThan(0);
     for (const { ms } of timed) expect(typeof ms).toBe('number');
-    await rollOut.shows('Complete');
+    await rollOut.shows('Completed', 'RolledOut');
   });
 
   it.concurrent('says what it waits for once it has waited for long, and goes on by itself', async () => {
@@ -49,7 +49,7 @@ describeAlone('a roll-out', () => {
     await rollOut.until('all pods to be new', () => rollOut.pods('new') === 6);
     rollOut.kubelet();
     await rollOut.handle.result();
-    await rollOut.shows('Complete');
+    await rollOut.shows('Completed', 'RolledOut');
   });
 
   it.concurrent('turns to a newer revision without starting over', async () => {
@@ -58,7 +58,7 @@ describeAlone('a roll-out', () => {
     await rollOut.want({ revision: 'newer' });
     await rollOut.until('all pods to be newer', () => rollOut.pods('newer') === 6);
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision newer');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '6 of 6 pods are of revision newer' });
     expect(rollOut.pods('new')).toBe(0);
   });
 
@@ -67,7 +67,7 @@ describeAlone('a roll-out', () => {
     rollOuts.cluster.remove(rollOut.uid);
     await rollOut.tell('changed', { withdrawn: true });
     await rollOut.handle.result();
-    await rollOut.shows('Superseded');
+    await rollOut.shows('Completed', 'Deleted');
   });
 
   it.concurrent('is taken up by the next leader', async () => {
@@ -138,7 +138,7 @@ describeAlone('an operator', () => {
       return rollOut.pods('old') === 6;
     });
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision old');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '6 of 6 pods are of revision old' });
     expect(most).toBeLessThanOrEqual(2);
     const fleet = rollOuts.cluster.fleetOf(rollOut.uid);
     if (fleet) rollOuts.cluster.put({ ...fleet, replicas: 7 });
@@ -148,7 +148,7 @@ describeAlone('an operator', () => {
     await rollOut.tell('resume', { by: 'ann' });
     await rollOut.until('all pods to be new', () => rollOut.pods('new') === 7);
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('7 of 7 pods are of revision new');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '7 of 7 pods are of revision new' });
   });
 
   it.concurrent('undoes what is complete already', async () => {
@@ -159,7 +159,7 @@ describeAlone('an operator', () => {
     await rollOut.tell('undo', { by: 'ann' });
     await rollOut.until('all pods to be old', () => rollOut.pods('old') === 6);
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('6 of 6 pods are of revision old');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '6 of 6 pods are of revision old' });
   });
 
   it.concurrent('skips a pod, which is left as it is until retry', async () => {
@@ -168,7 +168,7 @@ describeAlone('an operator', () => {
     await waitFor('the order', () => rollOuts.cluster.fleetOf(rollOut.uid)?.orders?.skip);
     await rollOut.until('the others to be new', () => rollOut.pods('new') === 5);
     rollOut.kubelet();
-    expect(await rollOut.handle.result()).toBe('5 of 6 pods are of revision new');
+    expect(await rollOut.handle.result()).toMatchObject({ message: '5 of 6 pods are of revision new' });
     expect(rollOuts.eventsOf(rollOut.uid)).toEqual(['Skipped: Skipped pod/pod-5 by ann']);
 
     await rollOut.tell('retry', { by: 'ann' });
@@ -184,7 +184,7 @@ describeAlone('an operator', () => {
     expect(rollOuts.eventsOf(rollOut.uid)[0]).toMatch(/^CommandRefused: Command skip by ann has no effect: /);
     await rollOut.handle.cancel();
     // it waits for its batches in flight, a minute at most
-    await rollOut.until('the run to end', async () => (await rollOut.handle.describe()).status.name !== 'RUNNING');
+    await rollOut.until('the run to end', async () => (await rollOut.handle.describe()).status.name === 'CANCELLED');
     expect(rollOuts.cluster.fleetOf(rollOut.uid)?.orders).toMatchObject({ aborted: {} });
   });
 });

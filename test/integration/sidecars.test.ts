@@ -98,7 +98,7 @@ describe('the end of sidecars', () => {
     const { waitingFor } = await job.waitsFor('NodeMissing');
     expect(waitingFor?.blockedBy).toEqual([`node/${node.ref.name}`]);
     await job.operation.signal('abort', { by: 'ann' });
-    await job.ended();
+    await job.ended('FAILED');
   });
 
   it.concurrent('JST-34: ends with a pod that is deleted', async () => {
@@ -164,7 +164,7 @@ describe('an operator of the end of sidecars', () => {
     await job.command('retry');
     await waitFor('the second stop', () => windlass().node.stopsOf(job.pod).length >= 2);
     await job.command('abort');
-    await job.ended();
+    await job.ended('FAILED');
     const { metadata } = await job.obeyed();
     expect(metadata.annotations?.['windlass.io/sidecar-termination']).toContain('"abortedBy":"annotation of');
     expect(job.pod.newest('proxy')?.running).toBe(true);
@@ -189,7 +189,7 @@ describe('an operator of the end of sidecars', () => {
     job.pod.exit('main');
     await job.waitsFor('StopFailed');
     await job.operation.signal('abort', { by: 'ann' });
-    await job.ended();
+    await job.ended('FAILED');
     const { metadata } = await job.until('aborted', (pod) => pod.metadata.annotations !== undefined);
     expect(metadata.annotations?.['windlass.io/sidecar-termination']).toBe('{"abortedBy":"ann"}');
     expect(job.pod.newest('proxy')?.running).toBe(true);

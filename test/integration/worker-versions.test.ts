@@ -24,6 +24,7 @@ import {
   type OperationType,
   operationTypes,
   type PlayedOperations,
+  pullJobLooks,
   startPlayedOperations,
   uneventful,
 } from '../support/played-operations.ts';
@@ -116,7 +117,7 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         return { ...look, ...(waitingFor && { waitingFor }) };
       },
       reportPulls: ({ input, workflowId }) => void waits.set(workflowId, input.waitingFor),
-      lookAtPullJob: ({ workflowId }) => (finished.has(workflowId) ? 'finished' : 'open'),
+      lookAtPullJob: ({ workflowId }) => pullJobLooks[finished.has(workflowId) ? 'finished' : 'open'],
       lookAtSidecars: ({ workflowId }) => {
         if (ended.has(workflowId)) return { decision: { kind: 'done' }, status: {} };
         if (finished.has(workflowId)) {
@@ -126,6 +127,12 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
         return { decision: { kind: 'wait', waitingFor }, status: {} };
       },
       endSidecars: ({ workflowId }) => void ended.add(workflowId),
+      'fleet.v1.lookAtSwap': (call) =>
+        uneventful['fleet.v1.lookAtSwap']({ ...call, nth: ended.has(call.workflowId) ? 2 : 1 }),
+      'fleet.v1.swapStep': (call) => {
+        if (call.input.step === 'reset') ended.add(call.workflowId);
+        return uneventful['fleet.v1.swapStep'](call);
+      },
       'fleet.v1.chooseBatch': async (call) => {
         const context = Context.current();
         const beats = setInterval(() => context.heartbeat(), 500);
@@ -146,7 +153,9 @@ async function startWorld(settings: readonly string[] = []): Promise<World> {
       const starter = newStarter(release);
       const operations = of.map((type) => wanted(type, `${name}-${type}`));
       for (const [index, operation] of operations.entries()) {
-        const pauses = ['restartContainers', 'refreshEnvironment', 'pullImages'].includes(of[index] ?? '');
+        const pauses = ['restartContainers', 'refreshEnvironment', 'pullImages', 'swapSidecar'].includes(
+          of[index] ?? '',
+        );
         if (pauses) await starter.command(operation.workflowId, 'pause', { by: 'ann' }, operation);
         else starter.want(operation);
       }
@@ -241,14 +250,16 @@ function wanted(type: OperationType, uid: string): WantedOperation {
   };
 }
 
-/** Operations whose pause outlives their run: the pause of a refresh is in no object. */
-const durable = types.filter((type) => type !== 'refreshEnvironment');
+/** Operations whose pause outlives their run: those of a refresh and of a swap are in no object. */
+const durable = types.filter((type) => type !== 'refreshEnvironment' && type !== 'swapSidecar');
 
 /** Activities with effects: each is to run once, in whichever run. */
+const durableEffects: readonly string[] = ['endSidecars', 'node.v1.pullImage', 'node.v1.stopContainer'];
+/** Those of all operations, sorted. A swap writes twice. */
 const effects: readonly string[] = [
-  ...['endSidecars', 'node.v1.pullImage', 'node.v1.refreshContainer', 'node.v1.stopContainer'],
+  ...['endSidecars', 'fleet.v1.swapStep', 'fleet.v1.swapStep'],
+  ...['node.v1.pullImage', 'node.v1.refreshContainer', 'node.v1.stopContainer'],
 ];
-const durableEffects = effects.filter((effect) => effect !== 'node.v1.refreshContainer');
 
 function effectsOf({ calls }: PlayedOperations, operations: readonly WantedOperation[]): readonly string[] {
   const ids = new Set(operations.map(({ workflowId }) => workflowId));

@@ -582,6 +582,16 @@ export class CloneSetPlay {
               },
             },
           ]),
+      ...(permit?.pods?.size
+        ? [
+            {
+              what: 'the batches in flight are given back',
+              take: () => {
+                this.#permit = { ...permit, pods: new Map() };
+              },
+            },
+          ]
+        : []),
       ...(this.#nowMs % 40 === 0 ? [{ what: 'an operator undoes the update', take: () => this.#undoUpdate() }] : []),
     ];
   }

@@ -125,8 +125,9 @@ const noStarter: ControllerContext['starter'] = {
   want: () => undefined,
   forget: () => undefined,
   dismiss: () => undefined,
-  tell: () => Promise.resolve(),
+  tell: () => Promise.resolve(true),
   command: () => Promise.resolve(),
   isSent: () => false,
   trouble: () => undefined,
+  runOf: () => Promise.resolve(undefined),
 };

@@ -3,6 +3,7 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
 import type { CarryOutBatchInput } from '../../activities/fleet/batches.ts';
 import type { BatchVerdict } from '../../workflows/plan/fleet/batch.ts';
+import type { Wave, WaveOutcome } from '../../workflows/plan/images/pull-waves.ts';
 
 /** The history of one run. */
 export type History = temporal.api.history.v1.IHistory;
@@ -49,6 +50,28 @@ export function batchesIn(history: History): readonly BatchInHistory[] {
     const input = decoded<CarryOutBatchInput>(scheduled.input?.payloads);
     return [{ summary: textOf(userMetadata?.summary), input, ...(verdict && { verdict }) }];
   });
+}
+
+/** The waves of a pull job as its history has them, in order. */
+export function wavesIn(history: History): readonly WaveInHistory[] {
+  const events = history.events ?? [];
+  const outcomes = new Map(
+    events.flatMap(({ activityTaskCompletedEventAttributes: completed }) =>
+      completed ? [[String(completed.scheduledEventId), decoded<WaveOutcome>(completed.result?.payloads)]] : [],
+    ),
+  );
+  return events.flatMap(({ eventId, userMetadata, activityTaskScheduledEventAttributes: scheduled }) => {
+    if (scheduled?.activityType?.name !== 'fleet.v1.awaitNodes') return [];
+    const outcome = outcomes.get(String(eventId));
+    const { wave, nodes } = decoded<Wave>(scheduled.input?.payloads);
+    return [{ summary: textOf(userMetadata?.summary), wave, nodes, ...(outcome && { outcome }) }];
+  });
+}
+
+/** A wave, and what became of it if it has ended. */
+export interface WaveInHistory extends Wave {
+  readonly summary: string;
+  readonly outcome?: WaveOutcome;
 }
 
 function decoded<Value>(payloads: readonly temporal.api.common.v1.IPayload[] | null | undefined): Value {

@@ -82,10 +82,10 @@ export class TestJob {
     return await this.until(phase, ({ status }) => status?.phase === phase);
   }
 
-  /** Waits until the operation has completed. */
-  async ended(): Promise<void> {
+  /** Waits until the operation has ended like this. */
+  async ended(as = 'COMPLETED'): Promise<void> {
     await waitFor(`the operation of pod ${this.pod.ref.name} to end`, async (see) => {
-      return see((await this.operation.describe()).status.name) === 'COMPLETED';
+      return see((await this.operation.describe()).status.name) === as;
     });
   }
 }

@@ -20,7 +20,16 @@ export async function kubectlKruise(
     cluster,
     stdin = '',
     engine,
-  }: { readonly cluster: Cluster; readonly stdin?: string; readonly engine?: OperationEngine },
+    now = () => nowMs,
+    pause = () => Promise.resolve(),
+  }: {
+    readonly cluster: Cluster;
+    readonly stdin?: string;
+    readonly engine?: OperationEngine;
+    readonly now?: () => number;
+    /** Called where the command waits. */
+    readonly pause?: (ms: number) => Promise<void>;
+  },
 ): Promise<Said> {
   let [out, err] = ['', ''];
   const code = await runKruise({
@@ -33,7 +42,8 @@ export async function kubectlKruise(
       err += text;
     },
     readStdin: async () => stdin,
-    now: () => nowMs,
+    now,
+    pause,
     featureGates: (text) => parseFeatureGates(text),
     engine: async () => (engine ? { engine } : { missing: engineMissing }),
     version: '0.0.0',

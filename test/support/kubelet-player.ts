@@ -472,7 +472,8 @@ export class NodePlayer {
       const message = `Cannot stop container "${container}": its environment no longer needs a refresh`;
       throw ApplicationFailure.create({ type: 'Superseded', message, nonRetryable: true });
     }
-    if (played.newest(container)?.id !== containerId) return { kind: 'alreadyGone' };
+    const newest = played.newest(container);
+    if (newest?.id !== containerId || !newest.running) return { kind: 'alreadyGone' };
     this.stops.push({ pod: pod.uid, container, containerId, request: 'environment', graceSeconds: 0 });
     return await this.#end(played, container);
   }

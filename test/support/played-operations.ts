@@ -1,9 +1,10 @@
 import { fileURLToPath } from 'node:url';
 import { CompleteAsyncError, Context } from '@temporalio/activity';
 import { Client, type WorkflowHandle } from '@temporalio/client';
-import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
+import { defaultPayloadConverter } from '@temporalio/common';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { pino } from 'pino';
+import { nextRunActivities } from '../../activities/temporal/next-run.ts';
 import { signalActivities } from '../../activities/temporal/signals.ts';
 import { restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { changedSignal, queues } from '../../api/engine/operations.ts';
@@ -12,6 +13,7 @@ import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
 import { terminateSidecarsId } from '../../api/job-sidecar-termination.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
 import type { PerOperation } from '../../api/operations.ts';
+import { swapSidecarId } from '../../api/sidecar-set/swap.ts';
 import { dataConverter } from '../../workers/payload-limit.ts';
 import { installTemporalLogger, registerSearchAttributes } from '../../workers/temporal.ts';
 import { batchOf } from '../../workflows/plan/fleet/batch.ts';
@@ -42,6 +44,7 @@ export const operationTypes = {
   pullOnNodes: pullOnNodesId,
   rollOut: rollOutId,
   terminateSidecars: terminateSidecarsId,
+  swapSidecar: swapSidecarId,
 } as const satisfies PerOperation<(uid: string) => string> & { readonly refreshEnvironment: (uid: string) => string };
 
 export type OperationType = keyof typeof operationTypes;
@@ -69,6 +72,8 @@ export function inputOf(type: OperationType, uid: string): object {
       };
     case 'terminateSidecars':
       return { pod: named };
+    case 'swapSidecar':
+      return { pod: named, set: { name: 'mesh', uid: 'mesh-uid' } };
   }
 }
 
@@ -80,6 +85,25 @@ const tag = {
   always: false,
   timeoutSeconds: 600,
   backoffLimit: 3,
+} as const;
+
+/** A swap of one sidecar that has not begun. */
+const swap = {
+  kind: 'open',
+  stage: 'begin',
+  incoming: [{ container: 'mesh-2', image: 'mesh:v2' }],
+  outgoing: [{ container: 'mesh-1', image: 'empty:1' }],
+  target: 'hash',
+} as const;
+
+/** What looks at a pull job find. */
+export const pullJobLooks = {
+  open: { kind: 'open', image: 'nginx:1.27' },
+  finished: {
+    kind: 'finished',
+    image: 'nginx:1.27',
+    end: { failed: false, reason: 'ImagePulled', message: 'Image "nginx:1.27" is on 1 of 1 nodes' },
+  },
 } as const;
 
 export const uneventful: Answers = {
@@ -136,7 +160,7 @@ export const uneventful: Answers = {
     more: false,
   }),
   reportPulls: () => undefined,
-  lookAtPullJob: ({ nth }) => (nth === 1 ? 'open' : 'finished'),
+  lookAtPullJob: ({ nth }) => (nth === 1 ? pullJobLooks.open : pullJobLooks.finished),
   steerPullJob: () => undefined,
   announceSteering: () => undefined,
   announceRollOutCommand: () => undefined,
@@ -151,7 +175,14 @@ export const uneventful: Answers = {
       : { kind: 'allDone', summary: '5 of 5 pods are of revision new', arrived: 5 },
   'fleet.v1.carryOutBatch': () => ({ summary: '5 of 5 pods are updated', pods: [{ pod: 'web', how: 'inPlace' }] }),
   'fleet.v1.recordOrders': () => undefined,
+  'fleet.v1.tellNodes': ({ nth }) =>
+    nth === 1 ? { kind: 'wave', nodes: ['node-1'], of: 1, ended: 0, rest: 0 } : { kind: 'idle', of: 1, ended: 1 },
+  'fleet.v1.awaitNodes': () => ({ nodes: [{ node: 'node-1', at, ms: 1_000 }] }),
+  'fleet.v1.lookAtSwap': ({ nth }) => (nth === 1 ? swap : { kind: 'done' }),
+  'fleet.v1.swapStep': () => ({ kind: 'written', at }),
+  'fleet.v1.awaitSwap': () => ({ kind: 'reached' }),
   identifySignal: () => 'ann',
+  startNextRun: () => undefined,
   'node.v1.lookAtContainers': () => ({
     kind: 'seen',
     instances: [{ name: 'app', id: 'old', state: 'running', restartCount: 0 }],
@@ -198,6 +229,7 @@ export async function startPlayedOperations({
   answers = {},
   hasClusterWorker = true,
   hasLogger = false,
+  cachedRuns,
 }: {
   readonly settings?: readonly string[];
   readonly answers?: Partial<Answers>;
@@ -205,6 +237,8 @@ export async function startPlayedOperations({
   readonly hasClusterWorker?: boolean;
   /** True: the roles that run in this process have installed the logger of Temporal's SDK. */
   readonly hasLogger?: boolean;
+  /** How many runs the cluster worker keeps in memory; others are replayed at each task. Absent: as many as usual. */
+  readonly cachedRuns?: number;
 } = {}): Promise<PlayedOperations> {
   const log = pino({ level: 'silent' });
   if (!hasLogger) installTemporalLogger(log);
@@ -216,6 +250,7 @@ export async function startPlayedOperations({
   const config = { address, namespace: 'default' };
   await registerSearchAttributes({ config, log, client, signal: AbortSignal.timeout(300_000) });
 
+  const nextRuns = nextRunActivities({ client, onError: () => undefined });
   const calls: SeenCall[] = [];
   const treated = new Set<string>();
   const counts = new Map<string, number>();
@@ -235,14 +270,8 @@ export async function startPlayedOperations({
     throw new CompleteAsyncError();
   }
 
-  async function locally(treatment: Treatment): Promise<unknown> {
-    if (treatment === 'failed') throw ApplicationFailure.nonRetryable('failed by hand', 'Strange');
-    if (treatment === 'timedOut') return await Context.current().cancelled;
-    return treatment === 'null' ? null : [7];
-  }
-
   async function play(activity: ActivityName, input: unknown): Promise<unknown> {
-    const { activityId, isLocal, workflowExecution } = Context.current().info;
+    const { activityId, workflowExecution } = Context.current().info;
     const workflowId = workflowExecution?.workflowId ?? '';
     const due = treatmentOf(workflowId);
     calls.push({ workflowId, activity, input });
@@ -250,13 +279,14 @@ export async function startPlayedOperations({
     if (due.activity === activity && !treated.has(workflowId)) {
       treated.add(workflowId);
       const treatment = due.treatment as Treatment;
-      return isLocal ? await locally(treatment) : await byHand(workflowId, activityId, treatment);
+      return await byHand(workflowId, activityId, treatment);
     }
     const nth = (counts.get(key) ?? 0) + 1;
     counts.set(key, nth);
     if (activity === 'identifySignal') {
       return await signalActivities({ client }).identifySignal(input as never);
     }
+    if (activity === 'startNextRun') return await nextRuns.startNextRun(input as never);
     const answer = answers[activity] ?? uneventful[activity];
     return await answer({ input: input as never, nth, workflowId });
   }
@@ -273,6 +303,7 @@ export async function startPlayedOperations({
             taskQueue: queues.cluster,
             workflowsPath: fileURLToPath(new URL('../../workflows/index.ts', import.meta.url)),
             interceptors: { workflowModules: [fileURLToPath(new URL('./short-patience.ts', import.meta.url))] },
+            ...(cachedRuns !== undefined && { maxCachedWorkflows: cachedRuns }),
           }),
         ]
       : []),
@@ -309,10 +340,14 @@ export async function startPlayedOperations({
     },
     isTreated: (workflowId) => treated.has(workflowId),
     async detailsOf(handle) {
-      const { currentDetails } = await handle.query<{ readonly currentDetails?: string }, []>(
-        '__temporal_workflow_metadata',
-      );
-      return currentDetails ?? '';
+      try {
+        const { currentDetails } = await handle.query<{ readonly currentDetails?: string }, []>(
+          '__temporal_workflow_metadata',
+        );
+        return currentDetails ?? '';
+      } catch (error) {
+        throw new Error(`Cannot query ${handle.workflowId}: ${await taskOf(handle)}`, { cause: error });
+      }
     },
     async stop() {
       for (const worker of workers) worker.shutdown();
@@ -322,4 +357,15 @@ export async function startPlayedOperations({
       await temporal.stop();
     },
   };
+}
+
+/** The state of the workflow task of a run, which says why the run does not answer. */
+async function taskOf(handle: WorkflowHandle): Promise<string> {
+  const { status, raw } = await handle.describe();
+  const { events } = await handle.fetchHistory();
+  const failure = events?.findLast((event) => event.workflowTaskFailedEventAttributes)
+    ?.workflowTaskFailedEventAttributes?.failure?.message;
+  const [last] = events?.slice(-1) ?? [];
+  const task = JSON.stringify(raw.pendingWorkflowTask ?? 'none');
+  return `${status.name}, pending task ${task}, last failed task: ${failure ?? 'none'}, last event ${last?.eventType}`;
 }

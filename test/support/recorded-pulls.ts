@@ -1,20 +1,17 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { PullInput, PullResult } from '../../activities/cri/pull-contract.ts';
-import { changedSignal, queues } from '../../api/engine/operations.ts';
-import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../api/image-pull-job/operation.ts';
-import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
+import { changedSignal, handOverSignal } from '../../api/engine/operations.ts';
+import { pullOnNodesId } from '../../api/image-pull-job/operation.ts';
+import { type ImagePullJob, type ImagePullJobSpec, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { pullImagesId } from '../../api/node-image/operation.ts';
 import { type ImageTag, type NodeImage, nodeImages } from '../../api/node-image/types.ts';
+import type { ActivityName } from '../../workflows/shared/results.ts';
+import { fakeNodes } from './fake-nodes.ts';
 import { type Gate, newGate } from './gate.ts';
 import { NodePlayer } from './kubelet-player.ts';
 import { waitFor as waitForShortly } from './wait.ts';
-import { startWindlass, type Windlass } from './windlass.ts';
-
-/** Windlass without a controller of jobs: the scenarios signal the operations themselves. */
-export function startPullJobs(instance: string): Promise<Windlass> {
-  return startWindlass({ instance, watcher: false });
-}
+import type { Windlass } from './windlass.ts';
 
 /** Many scenarios start at the same time, on a machine that may be busy. */
 function waitFor(...[what, probe]: Parameters<typeof waitForShortly>): ReturnType<typeof waitForShortly> {
@@ -181,42 +178,49 @@ export const pullImagesScenarios: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** A job without a controller, and its operation. */
-async function playJob(windlass: Windlass) {
+/** A job on nodes whose daemons the scenario plays, and its operation. */
+async function playJob(windlass: Windlass, count: number, spec: Partial<ImagePullJobSpec> = {}) {
+  const { kube } = windlass.cluster;
   const namespace = await windlass.cluster.newNamespace();
-  const created = await windlass.cluster.kube.create<ImagePullJob>(imagePullJobs, {
-    metadata: { namespace, name: 'pull' },
-    spec: { image: 'app:1', completionPolicy: { type: 'Never' } },
+  const nodes = await fakeNodes(windlass.cluster, count);
+  const ref = { namespace, name: 'pull' };
+  const { metadata } = await kube.create<ImagePullJob>(imagePullJobs, {
+    metadata: ref,
+    spec: { image: 'app:1', parallelism: 2, selector: { names: nodes.names }, ...spec },
   });
-  const job = { namespace, name: 'pull', uid: created.metadata.uid };
-  const argument: PullJobOperation = { job };
-  const operation = await windlass.client.workflow.signalWithStart(pullOnNodesType, {
-    workflowId: pullOnNodesId(job.uid),
-    taskQueue: queues.cluster,
-    args: [argument],
-    signal: changedSignal,
-    signalArgs: [null],
-  });
-  const condition = async (type: string, status: string) => {
-    await waitFor(`condition ${type} to be ${status}`, async (see) => {
-      const live = see(await windlass.cluster.kube.get<ImagePullJob>(imagePullJobs, job));
-      return live.status?.conditions?.some((found) => found.type === type && found.status === status);
-    });
-  };
+  const workflowId = pullOnNodesId(metadata.uid);
+  const operation = windlass.client.workflow.getHandle(workflowId);
+  await waitFor('the operation', async (see) => see(await operation.describe().catch(() => undefined)));
   return {
+    nodes,
     operation,
-    condition,
-    async finish() {
-      const body = { status: { completionTime: new Date().toISOString().replace(/\.\d+Z$/, 'Z') } };
-      await windlass.cluster.kube.patch(imagePullJobs, job, 'merge', body, { subresource: 'status' });
-      await operation.signal(changedSignal, null);
-      await operation.result();
-      return operation;
+    remove: () => kube.delete(imagePullJobs, ref),
+    change: (change: Partial<ImagePullJobSpec>) => kube.patch(imagePullJobs, ref, 'merge', { spec: change }),
+    async pulls(number: number) {
+      await waitFor(`${number} pulls`, async (see) => see(await nodes.pulling()).length === number);
     },
-    async remove() {
-      await windlass.cluster.kube.delete(imagePullJobs, job);
-      await operation.signal(changedSignal, null);
-      await operation.result();
+    async condition(type: string, status: string) {
+      await waitFor(`condition ${type} to be ${status}`, async (see) => {
+        const live = see(await kube.get<ImagePullJob>(imagePullJobs, ref));
+        return live.status?.conditions?.some((found) => found.type === type && found.status === status);
+      });
+    },
+    /** Its history has reached this activity, pending or not. */
+    async asks(activity: ActivityName, times = 1) {
+      await waitFor(`${activity} for the ${times}. time`, async (see) => {
+        const { events } = await operation.fetchHistory();
+        const names = events?.map((event) => event.activityTaskScheduledEventAttributes?.activityType?.name) ?? [];
+        return see(names).filter((name) => name === activity).length >= times;
+      });
+    },
+    /** The run of now. */
+    async run() {
+      const { runId } = await operation.describe();
+      return windlass.client.workflow.getHandle(workflowId, runId);
+    },
+    /** The operation, once the job has ended: it ends as the job does. */
+    async ended() {
+      await waitFor('the run to end', async (see) => see((await operation.describe()).status.name) !== 'RUNNING');
       return operation;
     },
   };
@@ -224,30 +228,133 @@ async function playJob(windlass: Windlass) {
 
 /** One scenario for each branch of `pullOnNodes`. */
 export const pullOnNodesScenarios: Readonly<Record<string, Scenario>> = {
+  async pulled(windlass) {
+    const { nodes, ended } = await playJob(windlass, 3);
+    const playing = nodes.endAll();
+    const operation = await ended();
+    await playing.stop();
+    return { pulled: operation };
+  },
+
+  async waves(windlass) {
+    const { nodes, ended } = await playJob(windlass, 45, { parallelism: 5 });
+    const playing = nodes.endAll();
+    const operation = await ended();
+    await playing.stop();
+    return { waves: operation };
+  },
+
+  async nodesFailed(windlass) {
+    const { nodes, pulls, ended } = await playJob(windlass, 2);
+    await pulls(2);
+    const [first = '', second = ''] = nodes.names;
+    await nodes.end(first, 'Failed', 'not found');
+    await nodes.end(second);
+    return { 'nodes-failed': await ended() };
+  },
+
   async steered(windlass) {
-    const { operation, condition, finish } = await playJob(windlass);
+    const { nodes, pulls, operation, condition, ended } = await playJob(windlass, 3);
+    await pulls(2);
     await operation.signal('pause');
     await condition('Paused', 'True');
+    const [first = '', second = '', third = ''] = nodes.names;
+    await nodes.end(first, 'Failed', 'not found');
     await operation.signal('resume', { by: 'ann' });
     await condition('Paused', 'False');
+    await pulls(2);
     await operation.signal('retry', { by: 'ann' });
-    await condition('Retrying', 'True');
-    return { steered: await finish() };
+    await condition('Retrying', 'False');
+    await nodes.end(second);
+    await nodes.end(third);
+    await pulls(1);
+    await nodes.end(first);
+    return { steered: await ended() };
+  },
+
+  async paused(windlass) {
+    const { nodes, pulls, operation, condition, asks, ended } = await playJob(windlass, 50, { parallelism: 1 });
+    await pulls(1);
+    await asks('fleet.v1.tellNodes', 2);
+    await operation.signal('pause', { by: 'ann' });
+    await condition('Paused', 'True');
+    await waitFor('the pause', async (see) => {
+      const { searchAttributes: found } = await operation.describe();
+      return see(found.WindlassPhase)?.[0] === 'Paused';
+    });
+    await operation.signal('resume', { by: 'ann' });
+    await asks('fleet.v1.tellNodes', 3);
+    const playing = nodes.endAll();
+    await ended();
+    await playing.stop();
+    return { paused: operation };
+  },
+
+  async woken(windlass) {
+    const { nodes, pulls, operation, asks, change, ended } = await playJob(windlass, 2, {
+      completionPolicy: { type: 'Never' },
+      parallelism: 0,
+    });
+    const [first = '', second = ''] = nodes.names;
+    await waitFor('the wait', async (see) => {
+      const { searchAttributes: found } = await operation.describe();
+      return see(found.WindlassReason)?.[0] === 'NoParallelism';
+    });
+    await change({ parallelism: 1, selector: { names: [first] } });
+    await waitFor('the first', async (see) => see(await nodes.told())[first]);
+    await asks('fleet.v1.awaitNodes');
+    const playing = nodes.endAll();
+    await pulls(0);
+    await change({ selector: { names: [first, second] } });
+    await waitFor('the second', async (see) => see(await nodes.told())[second]);
+    await asks('fleet.v1.awaitNodes', 2);
+    await pulls(0);
+    await operation.signal('abort', { by: 'ann' });
+    await ended();
+    await playing.stop();
+    return { woken: operation };
+  },
+
+  async handedOver(windlass) {
+    const { nodes, pulls, run, ended, asks } = await playJob(windlass, 50, { parallelism: 1 });
+    await pulls(1);
+    await asks('fleet.v1.tellNodes', 2);
+    const first = await run();
+    await first.signal(handOverSignal);
+    const playing = nodes.endAll();
+    const operation = await ended();
+    await playing.stop();
+    return { 'handed-over': first, 'next-run': operation };
   },
 
   async aborted(windlass) {
-    const { operation, condition, finish } = await playJob(windlass);
+    const { pulls, operation, ended } = await playJob(windlass, 3);
+    await pulls(2);
     await operation.signal('abort', { by: 'ann' });
-    await condition('Aborted', 'True');
-    return { aborted: await finish() };
+    return { aborted: await ended() };
   },
 
   async cancelled(windlass) {
-    const { operation, condition, finish } = await playJob(windlass);
+    const { pulls, asks, operation, ended } = await playJob(windlass, 3);
+    await pulls(2);
+    await asks('fleet.v1.awaitNodes');
     await operation.cancel();
-    await condition('Aborted', 'True');
-    return { cancelled: await finish() };
+    return { cancelled: await ended() };
   },
 
-  withdrawn: async (windlass) => ({ withdrawn: await (await playJob(windlass)).remove() }),
+  async withdrawn(windlass) {
+    const { pulls, asks, remove, ended } = await playJob(windlass, 3);
+    await pulls(2);
+    await asks('fleet.v1.awaitNodes');
+    await remove();
+    return { withdrawn: await ended() };
+  },
+
+  async withdrawnBetweenWaves(windlass) {
+    const { pulls, asks, remove, ended } = await playJob(windlass, 50, { parallelism: 1 });
+    await pulls(1);
+    await asks('fleet.v1.tellNodes', 2);
+    await remove();
+    return { 'withdrawn-between-waves': await ended() };
+  },
 };

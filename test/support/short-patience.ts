@@ -18,10 +18,6 @@ export const interceptors: WorkflowInterceptorsFactory = () => {
           if (!isDue(input.activityType)) return await next(input);
           return await next({ ...input, options: { ...input.options, ...short } });
         },
-        async scheduleLocalActivity(input, next) {
-          if (!isDue(input.activityType)) return await next(input);
-          return await next({ ...input, options: { ...input.options, ...short } });
-        },
       },
     ],
   };

@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { expect } from '@jest/globals';
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import proto from '@temporalio/proto';
 import { changedSignal, queues, searchAttributes } from '../../api/engine/operations.ts';
 import type { ActivityName } from '../../workflows/shared/results.ts';
+import { closedAs } from './closed.ts';
 import { newGate } from './gate.ts';
 import {
   type Answers,
@@ -10,10 +13,13 @@ import {
   type OperationType,
   operationTypes,
   type PlayedOperations,
+  pullJobLooks,
   startPlayedOperations,
   uneventful,
 } from './played-operations.ts';
 import { waitFor } from './wait.ts';
+
+const { PENDING_ACTIVITY_STATE_PAUSED } = proto.temporal.api.enums.v1.PendingActivityState;
 
 /** How the activities of one operation behave. */
 export type Behaviour = 'usual' | 'held' | 'refused' | 'failing';
@@ -26,6 +32,7 @@ export const activitiesOf = {
   pullOnNodes: { look: 'lookAtPullJob', act: 'steerPullJob' },
   rollOut: { look: 'fleet.v1.chooseBatch', act: 'fleet.v1.carryOutBatch' },
   terminateSidecars: { look: 'lookAtSidecars', act: 'endSidecars' },
+  swapSidecar: { look: 'fleet.v1.lookAtSwap', act: 'fleet.v1.swapStep' },
 } as const satisfies Readonly<Record<OperationType, { readonly look: ActivityName; readonly act: ActivityName }>>;
 
 /** What people find an operation by. */
@@ -76,15 +83,13 @@ export class SteerableOperation {
     });
   }
 
-  /** Waits until it has ended in order. A pull job is told that the watcher has completed it. */
+  /** Waits until it has ended, as its object has. A pull job is told that the watcher has completed it. */
   async ended(): Promise<void> {
     if (this.type === 'pullOnNodes') {
-      this.#behaviours.set(this.workflowId, 'lookAtPullJob', 'usual', 'finished');
+      this.#behaviours.set(this.workflowId, 'lookAtPullJob', 'usual', pullJobLooks.finished);
       await this.handle.signal(changedSignal, null).catch(() => undefined);
     }
-    await waitFor(`${this.workflowId} to end`, async (see) => {
-      return see((await this.handle.describe()).status.name) === 'COMPLETED';
-    });
+    expect(['COMPLETED', 'FAILED', 'CANCELLED']).toContain(await closedAs(this.handle));
   }
 
   /** The pending activity that it acts with, once there is one that holds. */
@@ -93,8 +98,12 @@ export class SteerableOperation {
     return await waitFor(`a pending ${name}`, async (see) => {
       const { raw } = await this.handle.describe();
       const found = raw.pendingActivities?.find(({ activityType }) => activityType?.name === name);
-      const { activityId, attempt, paused } = see(found) ?? {};
-      const activity = { id: activityId ?? '', attempt: attempt ?? 0, isPaused: paused === true };
+      const { activityId, attempt, state } = see(found) ?? {};
+      const activity = {
+        id: activityId ?? '',
+        attempt: attempt ?? 0,
+        isPaused: state === PENDING_ACTIVITY_STATE_PAUSED,
+      };
       return found && holds(activity) && activity;
     });
   }
@@ -103,6 +112,7 @@ export class SteerableOperation {
 export interface PendingActivity {
   readonly id: string;
   readonly attempt: number;
+  /** And no attempt is under way any more. */
   readonly isPaused: boolean;
 }
 
@@ -183,7 +193,7 @@ function newBehaviours(): Behaviours {
     if (activity === 'endSidecars') ended.add(call.workflowId);
     const { answer } = current.get(`${call.workflowId} ${activity}`) ?? {};
     if (answer !== undefined) return answer;
-    if (activity === 'lookAtPullJob') return 'open';
+    if (activity === 'lookAtPullJob') return pullJobLooks.open;
     if (activity === 'lookAtSidecars') return sidecarsOf(ended.has(call.workflowId));
     return await usual[activity]?.(call as never);
   }

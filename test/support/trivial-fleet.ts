@@ -179,6 +179,8 @@ export class TrivialCluster {
   showsAtOnce = true;
   /** Asked before each write; throws in place of it. */
   beforeWrite: (step: TrivialStep, uid: string) => void | Promise<void> = () => undefined;
+  /** Called when the roll-out of a fleet is parked, and has to ask again. */
+  onWake: (uid: string) => Promise<boolean> = async () => true;
   /** True: a write that was decided for an earlier state of its pod is refused as a conflict. */
   refusesStale = false;
 
@@ -238,6 +240,7 @@ export class TrivialCluster {
       look: (uid) => this.#shown.get(uid),
       plan: planTrivialFleet,
       podOf: ({ name }) => name,
+      wake: async (uid) => await this.onWake(uid),
       act: async (step, { fleet, pods: seen }) => {
         const { uid } = fleet;
         await this.beforeWrite(step, uid);

@@ -146,14 +146,16 @@ export class TrivialRollOut {
 
 /**
  * Starts all that a roll-out needs on the instance of this name, or on the one that WINDLASS_INSTANCE names; with another
- * Temporal if its address is given.
+ * Temporal if its address is given. `longWaitMs`: after how long a wait is parked; absent: as in production.
  */
 export async function startRollOuts({
   instance,
   temporalAddress,
+  longWaitMs,
 }: {
   readonly instance?: string;
   readonly temporalAddress?: string;
+  readonly longWaitMs?: number;
 } = {}): Promise<RollOuts> {
   const platform = testPlatform(instance);
   prepareRoles(platform);
@@ -195,6 +197,16 @@ export async function startRollOuts({
   cluster.onShown = (uid) => {
     for (const { queue } of terms) queue.add(uid, 'changed');
   };
+  cluster.onWake = async (uid) => {
+    try {
+      await client.withDeadline(Date.now() + 2_000, () =>
+        client.workflow.getHandle(rollOutId(uid)).signal(changedSignal, null),
+      );
+      return true;
+    } catch {
+      return false;
+    }
+  };
   beginTerm();
 
   function beginTerm(): void {
@@ -205,6 +217,7 @@ export async function startRollOuts({
       term: { isLeading, lost: lost.signal },
       log,
       blockedAfterMs: 1_000,
+      ...(longWaitMs !== undefined && { longWaitMs }),
       concurrency: 4,
       parallelSteps: 4,
       nowMs: () => Date.now(),
@@ -220,6 +233,8 @@ export async function startRollOuts({
     fleets.work({
       ended: AbortSignal.any([lost.signal, polling.signal]),
       permitHolder: () => holderWith(queue, moments, isLeading),
+      nodeHolder: () => undefined,
+      swapHolder: () => undefined,
       kube: kube as unknown as FleetWork['kube'],
       seen: async () => undefined,
     });

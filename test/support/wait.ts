@@ -59,10 +59,15 @@ export async function waitFor<Value>(
   throw new Error(
     [
       `Waited ${Math.round(deadlineMs / 1000)} s in vain for ${what}`,
-      `last seen: ${lastSeen instanceof Error ? lastSeen.message : inspect(lastSeen, { depth: 8, breakLength: 120 })}`,
+      `last seen: ${lastSeen instanceof Error ? withCauses(lastSeen) : inspect(lastSeen, { depth: 8, breakLength: 120 })}`,
       `CPU time stolen meanwhile: ${share === undefined ? 'unknown' : `${share} %`}`,
     ].join('\n'),
   );
+}
+
+/** The SDK says in the cause what the server has answered. */
+function withCauses({ message, cause }: Error): string {
+  return cause instanceof Error ? `${message}: ${withCauses(cause)}` : message;
 }
 
 function pause(ms: number): Promise<void> {

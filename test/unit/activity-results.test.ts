@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Client } from '@temporalio/client';
 import { ActivityFailure, ApplicationFailure, TimeoutFailure, type TimeoutType } from '@temporalio/common';
 import { containerActivities } from '../../activities/cri/containers.ts';
 import { imageActivities } from '../../activities/cri/images.ts';
 import type { FleetActivities } from '../../activities/fleet/contract.ts';
-import type { KubeClient } from '../../kube/client.ts';
 import { clusterActivities } from '../../workers/cluster-worker.ts';
 import { reasonOf } from '../../workflows/shared/refusals.ts';
 import { type ActivityName, activityResults, checkedResult } from '../../workflows/shared/results.ts';
@@ -17,9 +15,14 @@ describe('the list of activity results', () => {
       'fleet.v1.chooseBatch': nobody,
       'fleet.v1.carryOutBatch': nobody,
       'fleet.v1.recordOrders': nobody,
+      'fleet.v1.tellNodes': nobody,
+      'fleet.v1.awaitNodes': nobody,
+      'fleet.v1.lookAtSwap': nobody,
+      'fleet.v1.swapStep': nobody,
+      'fleet.v1.awaitSwap': nobody,
     } satisfies Record<keyof FleetActivities, never>;
     const registered = {
-      ...clusterActivities({ client: nobody as Client, kube: nobody as KubeClient, now: () => new Date(0) }),
+      ...clusterActivities({ client: nobody, kube: nobody, log: nobody, now: () => new Date(0) }),
       ...fleet,
       ...containerActivities(nobody),
       ...imageActivities(nobody),
@@ -30,9 +33,14 @@ describe('the list of activity results', () => {
   const wait = { reason: 'Paused', blockedBy: ['a'], blockedCount: 1, since: 'now', unblock: 'b' };
   const good: readonly (readonly [ActivityName, unknown])[] = [
     ['lookAtRequest', { kind: 'gone' }],
-    ['lookAtPullJob', 'open'],
+    ['lookAtPullJob', { kind: 'open', image: 'nginx:1.27' }],
+    ['fleet.v1.awaitNodes', { nodes: [{ node: 'node-1', why: 'not found' }] }],
+    ['fleet.v1.lookAtSwap', { kind: 'open', stage: 'begin', incoming: [], outgoing: [], target: 'hash' }],
+    ['fleet.v1.swapStep', { kind: 'written', at: '2026-11-22T10:00:00Z' }],
+    ['fleet.v1.awaitSwap', { kind: 'blocked', waitingFor: wait }],
     ['reportRequest', undefined],
     ['fleet.v1.chooseBatch', { kind: 'blocked', waitingFor: wait }],
+    ['fleet.v1.chooseBatch', { kind: 'blocked', waitingFor: wait, parked: true }],
     ['fleet.v1.carryOutBatch', { summary: '', pods: [{ pod: 'web-0', how: 'recreate', why: 'it is gone' }] }],
     ['node.v1.stopContainer', { kind: 'stopped', preStop: 'ran', fromNewerRelease: true }],
     ['takeOutOfService', { since: '2026-11-22T10:00:00Z', isHeld: false }],
@@ -44,7 +52,8 @@ describe('the list of activity results', () => {
   const wrong: readonly (readonly [ActivityName, unknown, string])[] = [
     ['lookAtRequest', null, 'result must be an object'],
     ['lookAtRequest', { kind: 'lost' }, 'result.kind must be one of "gone", "finished", "open"'],
-    ['lookAtPullJob', 7, 'result must be one of "gone", "finished", "open"'],
+    ['lookAtPullJob', 7, 'result must be an object'],
+    ['fleet.v1.tellNodes', { kind: 'wave', nodes: 'a' }, 'result.nodes must be a list'],
     [
       'fleet.v1.chooseBatch',
       { kind: 'blocked', waitingFor: { ...wait, blockedBy: [1] } },

@@ -86,8 +86,8 @@ describe('admission of a pod', () => {
     expect(await created(newPod([ours]), { operation: 'UPDATE' })).toEqual(newPod([ours]));
   });
 
-  it('FG-12, CLP-1: the readiness gate comes first, then the order of containers, and what is said of probes last', () => {
-    const names = ['readiness gate', 'container launch priority', 'enhanced liveness', 'serverless probes'];
+  it('FG-12, CLP-1, SCS-34: the readiness gate comes first, then sidecars, then the order of containers, and what is said of probes last', () => {
+    const names = ['readiness gate', 'sidecars', 'container launch priority', 'enhanced liveness', 'serverless probes'];
     expect(podChain.map(({ name }) => name)).toEqual(names);
   });
 

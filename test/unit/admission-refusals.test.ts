@@ -12,6 +12,8 @@ import { reviewPod } from '../../watcher/admission/pod.ts';
 import { reviewPodProbeMarker } from '../../watcher/admission/pod-probe-marker.ts';
 import { lookUpsIn } from '../../watcher/admission/review/look-ups.ts';
 import { admissionRoute, type Review } from '../../watcher/admission/review/review.ts';
+import { sidecarSetLookUpsIn } from '../../watcher/admission/review/sidecar-set-look-ups.ts';
+import { reviewSidecarSet } from '../../watcher/admission/sidecar-set.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 
 // Rejections have the same form for every kind: all problems, each with its path, as causes and in one line.
@@ -38,6 +40,12 @@ const cloneSetReview = reviewCloneSet({
   lookUps: lookUpsIn(new MemoryCluster().client()),
   trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
   deletion: () => ({ kind: 'allowed' }),
+});
+
+const sidecarSetReview = reviewSidecarSet({
+  gates,
+  lookUps: sidecarSetLookUpsIn(new MemoryCluster().client(), 'kruise-system'),
+  trials: { tryPod: () => Promise.resolve({ kind: 'accepted' }) },
 });
 
 interface Case {
@@ -145,6 +153,40 @@ const cases: PerKind<Case> = {
     ],
     change: { selector: { matchLabels: { app: 'shop' } }, probes: [{ name: 'a', containerName: 'app', probe }] },
     changed: ['spec.selector', 'spec.probes[0].markerPolicy'],
+  },
+  SidecarSet: {
+    review: sidecarSetReview,
+    version: 'v1beta1',
+    good: { selector: { matchLabels: { app: 'web' } }, containers: [{ name: 'log', image: 'log:1' }] },
+    bad: {
+      selector: {},
+      namespaceSelector: {},
+      containers: [{ name: 'log', podInjectPolicy: 'First', resourcesPolicy: { targetContainersNameRegex: '(' } }],
+      updateStrategy: { type: 'RollingUpdate', partition: '5', maxUnavailable: -1 },
+      injectionStrategy: { revision: {} },
+    },
+    paths: [
+      'spec.selector',
+      'spec.namespaceSelector',
+      'spec.updateStrategy.partition',
+      'spec.updateStrategy.maxUnavailable',
+      'spec.injectionStrategy.revision',
+      'spec.containers[0].podInjectPolicy',
+      'spec.containers[0].resourcesPolicy.targetContainersNameRegex',
+      'spec.containers[0].resourcesPolicy.resourcesExpr',
+    ],
+    change: {
+      selector: { matchLabels: { app: 'web' } },
+      containers: [
+        { name: 'log', image: 'log:1', upgradeStrategy: { upgradeType: 'HotUpgrade' } },
+        { name: 'mesh', image: 'mesh:1' },
+      ],
+    },
+    changed: [
+      'spec.containers[0].upgradeStrategy.upgradeType',
+      'spec.containers[0].upgradeStrategy.hotUpgradeEmptyImage',
+      'spec.containers[1].name',
+    ],
   },
   // only the watcher creates them
   NodePodProbe: 'none',

@@ -4,7 +4,7 @@ import { applyPatch } from 'rfc6902';
 import { parseAllDocuments } from 'yaml';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { deletionOnlyKinds, protectedKinds } from '../../api/deletion-protection.ts';
-import { deletionWebhook, podsToChangeCondition } from '../../api/webhooks.ts';
+import { deletionWebhook, formerPodCondition } from '../../api/webhooks.ts';
 import { KubeError } from '../../kube/failures.ts';
 import {
   type CustomResourceDefinition,
@@ -30,8 +30,8 @@ const caBundle = Buffer.from(bundle).toString('base64');
 const byService: RegistrationWish = {
   address: { kind: 'service', name: 'kruise-webhook-service', namespace: 'kruise-system' },
   bundle,
-  allPods: false,
 };
+const former = { name: formerPodCondition.name, expression: `${formerPodCondition.beginning}has(owner.uid)))` };
 const byUrl: RegistrationWish = { ...byService, address: { kind: 'url', host: '10.88.0.1', port: 9876 } };
 const signal = new AbortController().signal;
 
@@ -59,7 +59,7 @@ function definition(conversion: CustomResourceDefinition['spec']['conversion']):
 describe('registrations', () => {
   it('FG-8, FG-9: the manifests keep the names and paths, and fail open for pods', () => {
     const pulls = ['mimagepulljob-v1beta1.kb.io', 'mimagelistpulljob-v1beta1.kb.io', 'mnodeimage.kb.io'];
-    const names = ['mpod.kb.io', 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io', ...pulls];
+    const names = ['mpod.kb.io', 'mcontainerrecreaterequest.kb.io', 'mcloneset.kb.io', ...pulls, 'msidecarset.kb.io'];
     expect(shipped.webhooks?.map(({ name }) => name)).toEqual(names);
     expect(registeredPaths(shipped)).toEqual([
       '/mutate-pod',
@@ -68,19 +68,24 @@ describe('registrations', () => {
       '/mutate-apps-kruise-io-imagepulljob',
       '/mutate-apps-kruise-io-imagelistpulljob',
       '/mutate-apps-kruise-io-nodeimage',
+      '/mutate-apps-kruise-io-sidecarset',
     ]);
     const deletions = deletionOnlyKinds.filter(({ registered }) => registered === 'always');
     expect(validating.webhooks?.map(({ name }) => name)).toEqual([
-      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
+      ...['vcloneset.kb.io', 'vpodprobemarker.kb.io', 'vsidecarset.kb.io'],
+      ...['vnamespace.kb.io', 'vcustomresourcedefinition.kb.io'],
       ...['vbuiltindeployment.kb.io', 'vbuiltinstatefulset.kb.io', 'vbuiltinreplicaset.kb.io'],
     ]);
     const deletionPaths = deletions.map(({ path }) => path);
     expect(registeredPaths(validating)).toEqual([
       '/validate-apps-kruise-io-cloneset',
       '/validate-apps-kruise-io-podprobemarker',
+      '/validate-apps-kruise-io-sidecarset',
       ...deletionPaths,
     ]);
-    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', matchConditions: [podsToChangeCondition] });
+    expect(shipped.webhooks?.[0]).toMatchObject({ failurePolicy: 'Ignore', timeoutSeconds: 5 });
+    // Which pods are sent does not depend on SidecarSets.
+    expect(shipped.webhooks?.[0]).not.toHaveProperty('matchConditions');
     for (const strict of [...(shipped.webhooks?.slice(1) ?? []), ...(validating.webhooks ?? [])]) {
       expect(strict).toMatchObject({ failurePolicy: 'Fail', timeoutSeconds: 10 });
     }
@@ -159,38 +164,20 @@ describe('registrations', () => {
     expect(patched(shipped, wish).webhooks?.[0]?.clientConfig.url).toBe('https://[fd00::1]:9876/mutate-pod');
   });
 
-  it('with gate KruisePodReadinessGate takes the condition away, and puts it back without', () => {
+  it('takes away the condition by which earlier versions limited the pod webhook', () => {
     const [first, second] = shipped.webhooks ?? [];
     if (!first || !second) throw new Error('no webhooks');
     const mine = { name: 'mine', expression: 'true' };
-    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [mine, podsToChangeCondition] }, second] };
-    const all = patched(edited, { ...byService, allPods: true });
-    expect(all.webhooks?.[0]?.matchConditions).toEqual([mine]);
-    expect(patched(all, byService).webhooks?.[0]?.matchConditions).toEqual([mine, podsToChangeCondition]);
-    const { matchConditions: _, ...bare } = first;
-    expect(patched({ ...shipped, webhooks: [bare, second] }, byService).webhooks?.[0]?.matchConditions).toEqual([
-      podsToChangeCondition,
-    ]);
-  });
-
-  it('sends other pods, too, for as long as they are wished for', () => {
-    const wish: RegistrationWish = { ...byService, alsoPods: ["request.namespace in ['a']", 'false'] };
-    const more = patched(shipped, wish);
-    expect(more.webhooks?.[0]?.matchConditions).toEqual([
-      {
-        name: podsToChangeCondition.name,
-        expression: `${podsToChangeCondition.expression} || request.namespace in ['a'] || false`,
-      },
-    ]);
-    expect(configurationPatch(more, wish)).toEqual([]);
-    expect(patched(more, byService).webhooks?.[0]?.matchConditions).toEqual([podsToChangeCondition]);
-    expect(patched(more, { ...wish, allPods: true }).webhooks?.[0]?.matchConditions).toEqual([]);
+    const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [mine, former] }, second] };
+    const after = patched(edited, byService);
+    expect(after.webhooks?.[0]?.matchConditions).toEqual([mine]);
+    expect(configurationPatch(after, byService)).toEqual([]);
   });
 
   it('leaves a condition alone that somebody else has put in the place of ours', () => {
     const [first, ...others] = shipped.webhooks ?? [];
     if (!first) throw new Error('no webhooks');
-    const theirs = { ...podsToChangeCondition, expression: 'object.metadata.name != "x"' };
+    const theirs = { ...former, expression: 'object.metadata.name != "x"' };
     const edited = { ...shipped, webhooks: [{ ...first, matchConditions: [theirs] }, ...others] };
     expect(patched(edited, byService).webhooks?.[0]?.matchConditions).toEqual([theirs]);
   });

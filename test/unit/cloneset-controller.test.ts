@@ -3,14 +3,17 @@ import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
+import { ordersAnnotation } from '../../api/fleet/roll-out-orders.ts';
 import { KubeError } from '../../kube/failures.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { cloneSetController } from '../../watcher/kinds/cloneset/controller.ts';
 import {
   claim,
   cloneSet,
+  newName,
   newPodOf,
   newRevisionOfSet,
+  now,
   nowMs,
   oldRevision,
   permit,
@@ -32,13 +35,13 @@ afterEach(async () => {
 async function run(
   set: CloneSet,
   pods: readonly Pod[],
-  options: Omit<ControllerContextOptions, 'now'> = {},
+  options: ControllerContextOptions = {},
 ): Promise<RunningController> {
   const { cluster = new MemoryCluster() } = options;
   cluster.put(cloneSets, set);
   cluster.put(kubeResource.controllerRevisions, newRevisionOfSet);
   for (const pod of pods) cluster.put(kubeResource.pods, pod);
-  const controller = await runController(cloneSetController, { ...options, cluster, now: () => nowMs });
+  const controller = await runController(cloneSetController, { now: () => nowMs, ...options, cluster });
   running.push(controller);
   return controller;
 }
@@ -62,6 +65,36 @@ describe('the controller of CloneSets', () => {
       blockedBy: ['workflow/roll-out/set-uid'],
       unblock: stuck.unblock,
     });
+  });
+
+  it.each([false, true])('tells a roll-out that has not asked for ten minutes to do so (held: %s)', async (isHeld) => {
+    const told: unknown[] = [];
+    let passedMs = 0;
+    const paused = ordersAnnotation({ version: 1, revision: newName, paused: { by: 'ann', at: now } });
+    const annotations = (isHeld ? paused : {}) as Readonly<Record<string, string>>;
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, oldRevision);
+    const set = cloneSet({ replicas: 2, rollingUpdate: { maxUnavailable: 2 } }, { metadata: { annotations } });
+    const controller = await run(set, [pod('web-a', { state: 'Normal' }), pod('web-b', { state: 'Normal' })], {
+      cluster,
+      now: () => nowMs + passedMs,
+      starter: { tell: async (...call) => told.push(call) > 0 },
+    });
+    /** Has the controller look again at this time. */
+    const lookAfter = async (ms: number, ready: boolean) => {
+      passedMs = ms;
+      cluster.put(kubeResource.pods, pod('web-a', { state: 'Normal', ready }));
+      await waitFor('the look', () => statusIn(controller)?.readyReplicas === 1 + Number(ready));
+    };
+    await waitFor('the first look', () => statusIn(controller)?.readyReplicas === 2);
+    await lookAfter(10_000, false);
+    expect(told).toEqual([]);
+    await lookAfter(600_001, true);
+    await lookAfter(700_000, false);
+    const once = isHeld ? [] : [['roll-out/set-uid', null]];
+    expect(told).toEqual(once);
+    await lookAfter(1_200_002, true);
+    expect(told).toEqual([...once, ...once]);
   });
 
   it('CS-89: decides only after its caches are filled, and so creates no pod twice', async () => {

@@ -621,6 +621,18 @@ describe('hooks around an update', () => {
     const without = updateOf(world({ set, pods: [held, ...fresh(4)] }));
     expect([without.upkeep, without.disruption]).toEqual([[], []]);
   });
+
+  it('LC-30: such a pod is chosen again when its batch was given back', () => {
+    const held = pod('web-a', { state: 'PreparingUpdate', revision: 'web-older' });
+    const asked = { pods: new Map<string, string>(), chooses: true };
+    const found = update({ set, pods: [held, ...fresh(4)], permit: asked });
+    expect([found.disruption, found.candidates]).toMatchObject([[], [{ name: 'web-a', how: 'recreate' }]]);
+    const paused = update({ set, pods: [held, ...fresh(4)], permit: { ...asked, paused: true } });
+    expect([paused.disruption, paused.candidates]).toEqual([[], []]);
+    const free = pod('web-f', { state: 'PreparingUpdate' });
+    const goesOn = update({ set, pods: [free, ...fresh(4)], permit: asked });
+    expect([names(goesOn.upkeep), goesOn.candidates]).toEqual([['update web-f'], []]);
+  });
 });
 
 describe('planCloneSet', () => {

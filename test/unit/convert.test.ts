@@ -154,6 +154,7 @@ describe('/convert', () => {
       'imagelistpulljobs.apps.kruise.io',
       'imagepulljobs.apps.kruise.io',
       'nodeimages.apps.kruise.io',
+      'sidecarsets.apps.kruise.io',
     ]);
   });
 

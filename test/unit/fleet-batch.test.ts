@@ -2,7 +2,17 @@ import { describe, expect, it } from '@jest/globals';
 import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
 import { cloneSetWorkloads } from '../../workflows/plan/cloneset/planner.ts';
 import { mostInBatch } from '../../workflows/plan/fleet/batch.ts';
-import { cloneSet, newName, oldName, permit, pod, pods, type WorldFacts, world } from '../support/cloneset-world.ts';
+import {
+  cloneSet,
+  newName,
+  now,
+  oldName,
+  permit,
+  pod,
+  pods,
+  type WorldFacts,
+  world,
+} from '../support/cloneset-world.ts';
 
 const planner = cloneSetWorkloads;
 const fresh = (count: number) => pods('n', count, { revision: newName });
@@ -87,6 +97,13 @@ describe('a permit that names pods', () => {
     expect(of({})).toEqual({ state: 'next' });
     expect(of({}, { skip: ['web-a'] })).toEqual({ state: 'skipped' });
     expect(of({}, { paused: true })).toEqual({ state: 'notNow', why: 'the roll-out is paused' });
+    const slow = cloneSet({ replicas: 5, minReadySeconds: 30 });
+    const young = plan({
+      set: slow,
+      pods: [pod('web-a', { revision: newName, ready: now })],
+      permit: permit(allNamed),
+    });
+    expect(young.named?.pods.get('web-a-uid')).toMatchObject({ doing: 'ready for less than minReadySeconds' });
     expect(stands({})?.pods.has('x')).toBe(false);
     expect(stands({ revision: newName })).toMatchObject({ awaited: 0, progress: { of: 5, updated: 1, ready: 1 } });
   });

@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { pino } from 'pino';
 import { KubeError } from '../../kube/failures.ts';
 import type { PermitLife } from '../../watcher/fleet/kind.ts';
 import { type ChoiceRequest, RollOutPermits } from '../../watcher/fleet/permits.ts';
-import { FleetQueue } from '../../watcher/fleet/queue.ts';
 import { batchOf, type ChosenPod, mostInFlight } from '../../workflows/plan/fleet/batch.ts';
 import type { ChoiceVerdict } from '../../workflows/plan/fleet/permit.ts';
-import { TrivialCluster, type TrivialFleet } from '../support/trivial-fleet.ts';
+import { fleetWithOldPods } from '../support/fleet-of-old-pods.ts';
+import type { TrivialFleet } from '../support/trivial-fleet.ts';
 
 const uid = 'fleet-1';
 
@@ -30,25 +29,8 @@ const forEver = breath().life;
 
 /** Five ready pods of the revision `old`, while `new` is wanted, two of which may be down; and the queue of one term. */
 async function fleetOfOldPods(overrides: Partial<TrivialFleet> = {}) {
-  const cluster = new TrivialCluster();
   const fleet = { uid, replicas: 5, revision: 'new', maxUnavailable: 2, minReadyMs: 0, ...overrides };
-  const newTerm = () => {
-    const queue = new FleetQueue({
-      ...{ fleet: cluster.fleet(), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
-      term: { isLeading: () => true, lost: new AbortController().signal },
-      ...{ blockedAfterMs: 30_000, concurrency: 4, parallelSteps: 4 },
-    });
-    cluster.onShown = (changed) => queue.add(changed, 'changed');
-    return queue;
-  };
-  const first = newTerm();
-  cluster.put({ ...fleet, revision: 'old' });
-  await pass();
-  for (const { name } of cluster.pods(uid)) cluster.makeReady(uid, name, Date.now() - 1e6);
-  cluster.put(fleet);
-  await pass();
-  cluster.steps.length = 0;
-  return { cluster, fleet, queue: first, newTerm };
+  return await fleetWithOldPods(fleet, 30_000, pass);
 }
 
 type Started = Awaited<ReturnType<typeof fleetOfOldPods>>;
@@ -304,7 +286,7 @@ describe('a batch', () => {
   });
 
   it('waits for the pod that takes the place of one that it has recreated, whichever attempt began that', async () => {
-    const permits = new RollOutPermits();
+    const permits = new RollOutPermits({ longWaitMs: 600_000, wake: async () => true });
     pending(permits.choose(ask([1]), forEver));
     const chosen = [{ namespace: 'shop', name: 'pod-0', uid: 'pod-0', how: 'recreate' }] as const;
     const request = { number: 1, revision: 'new', batch: batchOf('new', chosen) };
@@ -340,7 +322,7 @@ describe('a batch', () => {
   });
 
   it('is not through with a recreated pod while more pods are to come than it waits for', async () => {
-    const permits = new RollOutPermits();
+    const permits = new RollOutPermits({ longWaitMs: 600_000, wake: async () => true });
     pending(permits.choose(ask([1]), forEver));
     const names = ['pod-0', 'pod-1', 'pod-2'] as const;
     const recreated = names.map((name): ChosenPod => ({ namespace: 'shop', name, uid: name, how: 'recreate' }));

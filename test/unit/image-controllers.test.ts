@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { kubeResource, pullSecretAnnotation } from '../../api/core/well-known.ts';
 import { engineStuck } from '../../api/engine/engine-trouble.ts';
+import { pullOnNodesType } from '../../api/image-pull-job/operation.ts';
 import {
   type ImageListPullJob,
   type ImagePullJob,
@@ -18,20 +19,34 @@ import type { WantedOperation } from '../../watcher/starter.ts';
 import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
 import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
 import { aNode } from '../support/objects/node.ts';
+import { type PlayedPulls, playPulls } from '../support/played-pulls.ts';
 import { bornAt, bornMs, endedTag, listJob, nodeImage, pullJob, tagOf } from '../support/pull-objects.ts';
 import { waitFor } from '../support/wait.ts';
 
 const gates = 'ImagePullJobGate=true';
 const secretNamespace = 'kruise-daemon-config';
 const running: RunningController[] = [];
+const played: PlayedPulls[] = [];
 
 afterEach(async () => {
+  for (const pulls of played.splice(0)) pulls.stop();
   await Promise.all(running.splice(0).map((controller) => controller.stop()));
 });
 
-async function run(...[of, options]: Parameters<typeof runController>): Promise<RunningController> {
-  const controller = await runController(of, { gates, now: () => bornMs + 60_000, ...options });
+/** Runs a controller. The operations of pull jobs permit it to tell nodes, as they do in a cluster. */
+async function run(...[of, options = {}]: Parameters<typeof runController>): Promise<RunningController> {
+  let controller: RunningController | undefined;
+  const pulls = playPulls(() => controller?.controller.nodes?.());
+  const starter: ControllerContextOptions['starter'] = {
+    ...options.starter,
+    want(operation) {
+      options.starter?.want?.(operation);
+      if (operation.workflowType === pullOnNodesType) pulls.want(operation);
+    },
+  };
+  controller = await runController(of, { gates, now: () => bornMs + 60_000, ...options, starter });
   running.push(controller);
+  played.push(pulls);
   return controller;
 }
 

@@ -282,7 +282,7 @@ describe('kubectl kruise explain cloneset', () => {
     [['explain', 'clone/web', 'x'], 'one object must be specified, as KIND/NAME or KIND NAME'],
     [
       ['explain', 'deploy/web'],
-      '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr',
+      '"deploy" cannot be explained; supported: clonesets, clone; containerrecreaterequests, crr; sidecarsets',
     ],
     [['explain', 'clone/none'], 'Cannot read CloneSet "shop/none": clonesets.apps.kruise.io "none" not found'],
   ])('%j is an error with exit code 1', async (args, message) => {
@@ -515,5 +515,25 @@ describe('historyLines', () => {
       'terminated by bob',
     ]);
     expect(lines[0]?.at).toBe('2027-01-15T08:00:00.000Z');
+  });
+
+  it('F8: tells how a run has ended, and why', () => {
+    const result = { payloads: [bytes({ reason: 'RolledOut', message: '5 of 5 pods are of revision web-1' })] };
+    const lines = historyLines([
+      { eventId: 1, eventTime: at(0), workflowExecutionCompletedEventAttributes: { result } },
+      { eventId: 2, eventTime: at(0), workflowExecutionCompletedEventAttributes: {} },
+      {
+        eventId: 3,
+        eventTime: at(0),
+        workflowExecutionFailedEventAttributes: { failure: { message: 'pod has gone' } },
+      },
+      { eventId: 4, eventTime: at(0), workflowExecutionCanceledEventAttributes: {} },
+    ]);
+    expect(lines.map(({ text }) => text)).toEqual([
+      'completed: 5 of 5 pods are of revision web-1',
+      'completed',
+      'failed: pod has gone',
+      'canceled',
+    ]);
   });
 });

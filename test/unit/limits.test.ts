@@ -4,7 +4,6 @@ import { jsonBytes } from '../../api/base/json-bytes.ts';
 import {
   cloneSetLimitProblems,
   deepestTemplate,
-  longestCount,
   longestPodToDelete,
   mostClaimTemplates,
   mostLifecycleBytes,
@@ -14,7 +13,7 @@ import {
 } from '../../api/cloneset/limits.ts';
 import { validateCloneSet, validateCloneSetUpdate } from '../../api/cloneset/validate.ts';
 import { causeOf, messageOf } from '../../api/core/field-error.ts';
-import { depthOf } from '../../api/core/limits.ts';
+import { depthOf, longestCount } from '../../api/core/limits.ts';
 import { mostTerms } from '../../api/fleet/update-order.ts';
 import { validateListPullJob } from '../../api/image-pull-job/validate.ts';
 import { validatePodProbeMarker, validatePodProbeMarkerUpdate } from '../../api/pod-probe-marker/validate.ts';

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
+import type { OwnerReference } from '../../api/core/meta.ts';
 import {
   commandNames,
   isCommandName,
@@ -10,6 +11,7 @@ import {
   queues,
   rollOutCommandNames,
 } from '../../api/engine/operations.ts';
+import { rollOutBehind } from '../../api/fleet/cause.ts';
 import { parseRollOutChanged, rollOutId } from '../../api/fleet/operation.ts';
 import { operationTypes } from '../../api/operations.ts';
 import { operationFor, request } from '../support/recreate-requests.ts';
@@ -62,6 +64,15 @@ describe('parseRestartChanged', () => {
     expect(parseRestartChanged({ operation: { ...operation, refresh: 'else' } })).toEqual({});
   });
 
+  it('reads what has caused the work, and nothing that is no name', () => {
+    const caused = (cause: unknown) => parseRestartChanged({ ...change, operation: { ...change.operation, cause } });
+    expect(caused('roll-out/set-1').operation?.cause).toBe('roll-out/set-1');
+    expect(caused('x'.repeat(999)).operation?.cause).toHaveLength(255);
+    for (const cause of [undefined, null, 7, '', ['roll-out/set-1']]) {
+      expect(caused(cause).operation).toEqual(change.operation);
+    }
+  });
+
   it('takes anything else for a wish to look again, because nobody can take a signal back', () => {
     const { request: ref, pod, node } = change.operation;
     const broken = [
@@ -77,6 +88,29 @@ describe('parseRestartChanged', () => {
     ];
     for (const payload of broken) expect(parseRestartChanged(payload)).toEqual({});
     fc.assert(fc.property(fc.anything(), (payload) => void parseRestartChanged(payload)));
+  });
+});
+
+describe('rollOutBehind', () => {
+  const cloneSet = {
+    apiVersion: 'apps.kruise.io/v1beta1',
+    kind: 'CloneSet',
+    name: 'web',
+    uid: 'set-1',
+    controller: true,
+  };
+  const behind = (...ownerReferences: readonly OwnerReference[]) => rollOutBehind({ metadata: { ownerReferences } });
+
+  it('is that of the CloneSet that controls the object, in any version', () => {
+    expect(behind(cloneSet)).toBe('roll-out/set-1');
+    expect(behind({ ...cloneSet, apiVersion: 'apps.kruise.io/v1alpha1' })).toBe('roll-out/set-1');
+  });
+
+  it('is none where another kind controls it, a CloneSet only owns it, or nothing does', () => {
+    expect(behind({ ...cloneSet, controller: false })).toBeUndefined();
+    expect(behind({ ...cloneSet, kind: 'ImageListPullJob' })).toBeUndefined();
+    expect(behind({ ...cloneSet, apiVersion: 'example.com/v1' })).toBeUndefined();
+    expect(rollOutBehind({ metadata: {} })).toBeUndefined();
   });
 });
 

@@ -84,6 +84,15 @@ describe('payloadLimit', () => {
     );
   });
 
+  it.each(['roll-out', 'pull-on-nodes'])('takes 8 KiB of %s, whose payloads name pods or nodes', async (operation) => {
+    const { codec, warnings } = observed();
+    const context = { ...workflow, workflowId: `${operation}/1` };
+    await codec.encode([text(8 * 1024)], context);
+    expect(warnings).toEqual([]);
+    await codec.encode([text(8 * 1024 + 1)], context);
+    expect(warnings).toHaveLength(1);
+  });
+
   it('reads whatever arrives, since operators may signal what they like', async () => {
     const payloads = [text(100_000)];
     await expect(payloadLimit().decode(payloads, workflow)).resolves.toBe(payloads);

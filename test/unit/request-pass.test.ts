@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { cloneSets } from '../../api/cloneset/types.ts';
 import { parseRestartChanged, restartContainersId } from '../../api/container-recreate-request/operation.ts';
 import { recreateWait } from '../../api/container-recreate-request/texts.ts';
 import { type ContainerRecreateRequest, crr } from '../../api/container-recreate-request/types.ts';
-import type { KubeObject } from '../../api/core/meta.ts';
+import { apiVersionOf, type KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { formatKeys, heldKeys } from '../../api/core/pod-readiness.ts';
 import {
@@ -16,6 +17,7 @@ import { type EngineTrouble, engineSilent, engineStuck } from '../../api/engine/
 import { inPlaceAnnotation, inPlaceReadinessGate } from '../../api/in-place/annotations.ts';
 import { formatContainersMeta, plainHash } from '../../api/in-place/containers-meta.ts';
 import { expectedEnvHash } from '../../api/in-place/env-hash.ts';
+import { terminationRequestName } from '../../api/job-sidecar-termination.ts';
 import { tellWithdrawn } from '../../watcher/kinds/container-recreate-request/operation.ts';
 import {
   passOverRequests,
@@ -87,7 +89,7 @@ function watcherAt({
       trouble: (id) => (id === workflowId ? trouble : undefined),
       want: (operation) => void wanted.push(operation),
       forget: (id) => void forgotten.push(id),
-      tell: async (id, change) => void told.push([id, change]),
+      tell: async (id, change) => told.push([id, change]) > 0,
       command: async (id, name, payload) => {
         if (commandFails) throw new Error('14 UNAVAILABLE');
         commands.push([id, name, payload]);
@@ -269,6 +271,17 @@ describe('the operation of a pod', () => {
       },
     ]);
     expect(writes).toEqual([]);
+  });
+
+  it('is named as caused by the termination of sidecars that has created the request', async () => {
+    const owner = { apiVersion: 'v1', kind: 'Pod', name: 'web', uid: 'pod-1', controller: true };
+    const caused = request({ name: terminationRequestName('pod-1'), metadata: { ownerReferences: [owner] } });
+    const [own, other] = [watcherAt({ requests: [caused] }), watcherAt({ requests: [request()] })];
+    await Promise.all([own.pass(), other.pass()]);
+    expect(own.wanted).toMatchObject([
+      { argument: { cause: 'terminate-sidecars/pod-1' }, about: { cause: 'terminate-sidecars/pod-1' } },
+    ]);
+    expect(other.wanted.map(({ about }) => about.cause)).toEqual([undefined]);
   });
 
   it('CRR-30: is wanted for exactly one of two requests of the same second', async () => {
@@ -782,6 +795,23 @@ describe('a pod whose environment is old', () => {
       },
     ]);
     expect(parseRestartChanged(wanted[0]?.change).operation).toEqual(operation);
+  });
+
+  it('ND-27: is named as caused by the roll-out of the CloneSet that controls the pod', async () => {
+    const owner = {
+      apiVersion: apiVersionOf(cloneSets),
+      kind: 'CloneSet',
+      name: 'web',
+      uid: 'set-1',
+      controller: true,
+    };
+    const pod = stalePod();
+    const owned = { ...pod, metadata: { ...pod.metadata, ownerReferences: [owner] } };
+    const [own, other] = [watcherAt({ requests: [], pods: [owned] }), watcherAt({ requests: [], pods: [pod] })];
+    await Promise.all([own.pass(), other.pass()]);
+    expect(own.wanted).toMatchObject([{ about: { cause: 'roll-out/set-1' } }]);
+    expect(parseRestartChanged(own.wanted[0]?.change).operation?.cause).toBe('roll-out/set-1');
+    expect(other.wanted.map(({ about }) => about.cause)).toEqual([undefined]);
   });
 
   it.each([

@@ -146,12 +146,66 @@ describe('what a roll-out asks', () => {
   });
 });
 
+describe('a wait that the watcher has parked', () => {
+  const parkedVerdict = { ...blocked('BudgetSpent', ['pod/web-a']), parked: true } as ChoiceVerdict;
+  const parked = hearing(start, verdict(start, parkedVerdict));
+  const wokenBy = (change: RollOutFacts | undefined): RollOutNews => ({ kind: 'changed', change });
+
+  it('is not asked about again, also while a batch is in flight, and stays in sight', () => {
+    expect(wantedChoice(parked)).toBeUndefined();
+    expect(detailsOf(parked)).toContain('BudgetSpent (pod/web-a)');
+    const first = hearing(start, verdict(start, pods(chosen('web-a'))));
+    expect(wantedChoice(hearing(first, verdict(first, parkedVerdict)))).toBeUndefined();
+  });
+
+  it('is asked about again when the watcher wakes the roll-out, or another watcher leads', () => {
+    for (const change of [undefined, facts]) {
+      const asked = hearing(parked, wokenBy(change));
+      expect(asked.round).toBeGreaterThan(parked.round);
+      expect(wantedChoice(asked)).toMatchObject({ told: 'BudgetSpent', parked: true });
+      expect(asked.waitingFor).toEqual(parked.waitingFor);
+      const again = hearing(asked, verdict(asked, parkedVerdict));
+      expect(wantedChoice(again)).toBeUndefined();
+      const goesOn = hearing(asked, verdict(asked, pods(chosen('web-a'))));
+      expect(wantedChoice(goesOn)).toEqual({ leave: leaveIn(goesOn) });
+    }
+  });
+
+  it('is asked about again when the signal has overtaken the answer', () => {
+    for (const change of [undefined, facts]) {
+      const overtaken = hearing(start, wokenBy(change), verdict(start, parkedVerdict));
+      expect(overtaken.round).toBeGreaterThan(start.round);
+      expect(wantedChoice(overtaken)).toMatchObject({ told: 'BudgetSpent', parked: true });
+      expect(wantedChoice(hearing(overtaken, verdict(overtaken, parkedVerdict)))).toBeUndefined();
+    }
+    const pending = hearing(start, wokenBy(undefined));
+    expect(wantedChoice(pending)).toEqual(wantedChoice(start));
+    expect(pending.round).toBe(start.round);
+  });
+
+  it('is over with a command and with a change of the object, which are asked about as at first', () => {
+    const changed = wokenBy({ ...facts, generation: 3 });
+    for (const news of [command('retry'), changed]) {
+      expect(wantedChoice(hearing(parked, news))).toEqual({ leave: leaveIn(start) });
+    }
+    expect(leaveIn(hearing(parked, command('skip')))).toMatchObject({ skip: ['web-a'] });
+  });
+
+  it('wakes a paused roll-out to ask once', () => {
+    const paused = hearing(start, command('pause'));
+    const held = hearing(paused, verdict(paused, blocked('PausedByOperator')));
+    const asked = hearing(held, wokenBy(undefined));
+    expect(wantedChoice(asked)).toMatchObject({ leave: { paused: true }, told: 'PausedByOperator', parked: true });
+    expect(wantedChoice(hearing(asked, verdict(asked, parkedVerdict)))).toBeUndefined();
+  });
+});
+
 describe('a verdict on a permit from before the last command', () => {
   it('neither holds nor ends what the command has freed', () => {
     const paused = hearing(start, command('pause'));
     const held = verdict(paused, blocked('PausedByOperator'));
     const undoing = hearing(paused, command('undo'), held);
-    expect(undoing).toMatchObject({ isParked: false });
+    expect(undoing).not.toHaveProperty('parked');
     expect(leaveIn(undoing)).toMatchObject({ revision: 'web-1', paused: false });
 
     const undone = hearing(start, command('undo'), verdict(start, allDone));
@@ -164,7 +218,7 @@ describe('a roll-out', () => {
   it('ends when all is done, unless it was told of something newer meanwhile', () => {
     const done = verdict(start, allDone);
     expect(hearing(start, done)).toMatchObject({ end: 'done', summary: '100 of 100' });
-    expect(phaseOf(hearing(start, done))).toBe('Complete');
+    expect(phaseOf(hearing(start, done))).toBe('Completed');
     const changed = hearing(start, { kind: 'changed', change: { ...facts, generation: 3, replicas: 120 } }, done);
     expect(changed).not.toHaveProperty('end');
     expect(changed.round).toBeGreaterThan(start.round);

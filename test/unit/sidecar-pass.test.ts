@@ -44,7 +44,7 @@ function watcher(trouble?: EngineTrouble) {
           isSent: () => false,
           command: async (id, name, payload, start) => void acts.push([id, name, payload, start?.argument]),
           forget: (id) => void forgotten.push(id),
-          tell: async (id) => void told.push(id),
+          tell: async (id) => told.push(id) > 0,
           trouble: () => trouble,
         },
         now: () => Date.parse(createdAt),

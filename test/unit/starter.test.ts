@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { engineSilent, engineStuck } from '../../api/engine/engine-trouble.ts';
-import { changedSignal } from '../../api/engine/operations.ts';
+import { changedSignal, searchAttributes } from '../../api/engine/operations.ts';
 import { Starter, type StarterOptions, type WantedOperation } from '../../watcher/starter.ts';
 import { type Gate, newGate } from '../support/gate.ts';
 
@@ -41,6 +41,8 @@ class FakeTemporal {
   readonly terminated: (readonly [string, string | undefined, string])[] = [];
   readonly running = new Set<string>();
   behaviour: Behaviour = 'answers';
+  /** Why Temporal rejects a start as invalid; false: it does not. */
+  rejects: (options: Record<string, unknown>) => string | false = () => false;
   /** Only of the visibility store. */
   visibility: 'answers' | 'fails' = 'answers';
   lists = 0;
@@ -49,6 +51,11 @@ class FakeTemporal {
     workflow: {
       signalWithStart: async (type: string, options: Record<string, unknown>) => {
         await this.#behave();
+        const why = this.rejects(options);
+        if (why !== false) {
+          const cause = Object.assign(new Error(`3 INVALID_ARGUMENT: ${why}`), { code: 3 });
+          throw new Error('Failed to signalWithStart Workflow', { cause });
+        }
         this.starts.push({ type, options });
         this.running.add(String(options.workflowId));
       },
@@ -142,6 +149,39 @@ describe('Starter', () => {
       },
     ]);
     expect(temporal.starts).toHaveLength(1);
+  });
+
+  it('names the operation that has caused it, and none where none has', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    const { about } = wanted();
+    starter.want(wanted());
+    starter.want(wanted({ workflowId: 'caused', about: { ...about, cause: 'roll-out/set-1' } }));
+    await elapse();
+    const names = temporal.starts.map(({ options }) => Object.keys(options.searchAttributes as object));
+    expect(names.map((all) => all.includes(searchAttributes.cause))).toEqual([false, true]);
+    expect(temporal.starts[1]?.options.searchAttributes).toMatchObject({ WindlassCause: ['roll-out/set-1'] });
+  });
+
+  it('starts without the cause where Temporal does not know that attribute, and retries any other rejection', async () => {
+    const temporal = new FakeTemporal();
+    const { starter, errors } = starterOn(temporal);
+    const about = { ...wanted().about, cause: 'roll-out/set-1' };
+    temporal.rejects = ({ searchAttributes: given }) =>
+      searchAttributes.cause in (given as object) &&
+      'Namespace default has no mapping defined for search attribute WindlassCause';
+    starter.want(wanted({ about }));
+    await elapse();
+    expect([errors, temporal.starts.length]).toEqual([[], 1]);
+    expect(temporal.starts[0]?.options.searchAttributes).toMatchObject({ WindlassName: ['crr-a'] });
+
+    temporal.rejects = () => 'search attribute WindlassName is not defined';
+    starter.want(wanted({ workflowId: 'other', about }));
+    await elapse();
+    expect([errors, temporal.starts.length]).toEqual([['other'], 1]);
+    temporal.rejects = () => false;
+    await elapse(60_000);
+    expect(temporal.starts[1]?.options.searchAttributes).toMatchObject({ WindlassCause: ['roll-out/set-1'] });
   });
 
   it('tells the operation again when its inputs change, and only of the last of several changes', async () => {
@@ -363,6 +403,19 @@ describe('Starter', () => {
     expect(temporal.signals).toEqual([['restart-containers/stray', changedSignal, null]]);
   });
 
+  it('tells it less and less often, the longer it runs', async () => {
+    const temporal = new FakeTemporal();
+    const { starter } = starterOn(temporal);
+    temporal.running.add('roll-out/stray');
+    const toldAt: number[] = [];
+    for (let look = 1; look <= 500; look++) {
+      const before = temporal.signals.length;
+      await starter.restartMissing('rollOut');
+      if (temporal.signals.length > before) toldAt.push(look);
+    }
+    expect(toldAt).toEqual([2, 30, 60, 120, 240, 480]);
+  });
+
   describe('begins an operation anew', () => {
     const again = { workflowId: 'restart-containers/pod-1', runId: 'run-1', reason: 'stuck' };
     const terminated = [['restart-containers/pod-1', 'run-1', 'stuck']];
@@ -472,14 +525,15 @@ describe('Starter', () => {
   it('signals a running operation, and does nothing when there is none', async () => {
     const temporal = new FakeTemporal();
     const { starter, silence } = starterOn(temporal);
-    await starter.tell('restart-containers/pod-1', { withdrawn: true });
+    const isAnswered = () => starter.tell('restart-containers/pod-1', { withdrawn: true });
+    expect(await isAnswered()).toBe(true);
     temporal.running.add('restart-containers/pod-1');
-    await starter.tell('restart-containers/pod-1', { withdrawn: true });
+    expect(await isAnswered()).toBe(true);
     expect(temporal.signals).toEqual([['restart-containers/pod-1', changedSignal, { withdrawn: true }]]);
     await elapse(300_000);
     expect(silence).toEqual([]);
     temporal.behaviour = 'fails';
-    await starter.tell('restart-containers/pod-1', {});
+    expect(await starter.tell('restart-containers/pod-1', {})).toBe(false);
     await elapse(60_000);
     expect(silence).toEqual([true]);
   });

@@ -9,6 +9,7 @@ export const pullImages = afterATimer(present.pullImages);
 export const pullOnNodes = afterATimer(present.pullOnNodes);
 export const restartContainers = afterATimer(present.restartContainers);
 export const rollOut = afterATimer(present.rollOut);
+export const swapSidecar = afterATimer(present.swapSidecar);
 export const terminateSidecars = afterATimer(present.terminateSidecars);
 
 function afterATimer<Args extends unknown[], Result>(workflow: (...args: Args) => Promise<Result>) {

@@ -12,9 +12,11 @@ import type { RefusedDeletion } from './deletion-protection.ts';
 import { dependantsIn } from './review/dependants.ts';
 import { type FollowedMarkers, followMarkers } from './review/followed-markers.ts';
 import { FollowedObjects, type FollowOptions } from './review/followed-objects.ts';
+import { type FollowedSidecarSets, followSidecarSets } from './review/followed-sidecar-sets.ts';
 import { lookUpsIn } from './review/look-ups.ts';
 import { podTrialsIn } from './review/pod-trial.ts';
 import type { AdmissionRequest, Refused } from './review/review.ts';
+import { sidecarSetLookUpsIn } from './review/sidecar-set-look-ups.ts';
 import { routesOf } from './routes.ts';
 import {
   type CertificateKeeper,
@@ -89,9 +91,12 @@ export interface Admission {
 export function startAdmission(options: AdmissionOptions): Admission {
   const { client, webhook, featureGates, log, trackReflector, now = Date.now } = options;
   const markers = featureGates.EnablePodProbeMarkerOnServerless
-    ? followMarkers({ client, log, onChange: () => upkeep.wake(), ...(trackReflector && { trackReflector }) })
+    ? followMarkers({ client, log, ...(trackReflector && { trackReflector }) })
     : undefined;
-  const routes = servedRoutes(options, markers);
+  const sidecars = featureGates.PodWebhook
+    ? followSidecarSets({ client, log, ...(trackReflector && { trackReflector }) }, options.podNamespace)
+    : undefined;
+  const routes = servedRoutes(options, { markers, sidecars });
   const served: { server?: AdmissionServer; address?: AddressInfo } = {};
   let stopping = false;
 
@@ -105,13 +110,9 @@ export function startAdmission(options: AdmissionOptions): Admission {
       Object.assign(served, { server, address });
     },
     async register(bundle, signal) {
-      await Promise.all([objects.synced(), markers?.synced()]);
+      await Promise.all([objects.synced(), markers?.synced(), sidecars?.synced()]);
       const address = addressOf(options, served.address);
-      const alsoPods = markers?.podsOfThem() ?? [];
-      const wish = {
-        ...{ address, bundle, allPods: featureGates.KruisePodReadinessGate, alsoPods },
-        deletionProtection: featureGates.ResourcesDeletionProtection,
-      };
+      const wish = { address, bundle, deletionProtection: featureGates.ResourcesDeletionProtection };
       const mayWrite = !featureGates.EnableExternalCerts;
       const pass = await syncRegistrations({ registrations, wish, mayWrite, client, signal });
       reportUnknown(pass.paths);
@@ -145,7 +146,7 @@ export function startAdmission(options: AdmissionOptions): Admission {
     ready: untilReady(webhook.initializeTimeoutSeconds * 1000, checkReady),
     async stop(signal) {
       stopping = true;
-      await Promise.all([upkeep.stop(), objects.stop(), markers?.stop()]);
+      await Promise.all([upkeep.stop(), objects.stop(), markers?.stop(), sidecars?.stop()]);
       if (webhook.host === undefined) await sleep(lingerMs, undefined, { signal }).catch(() => undefined);
       await served.server?.close(signal);
     },
@@ -237,10 +238,16 @@ function keeperOf({
   });
 }
 
+/** What reviews read from watches. */
+interface Followed {
+  readonly markers: FollowedMarkers | undefined;
+  readonly sidecars: FollowedSidecarSets | undefined;
+}
+
 /** Dependencies of reviews, and what is logged about them. */
 function servedRoutes(
   { client, featureGates, log, clientCa, podNamespace, onDeletionRefused }: AdmissionOptions,
-  markers: FollowedMarkers | undefined,
+  { markers, sidecars }: Followed,
 ): AdmissionServerOptions['routes'] {
   const seen = ({ kind, namespace, name, operation }: AdmissionRequest) => ({
     kind: kind.kind,
@@ -257,10 +264,12 @@ function servedRoutes(
     {
       gates: featureGates,
       lookUps: lookUpsIn(client),
+      sidecarSets: sidecarSetLookUpsIn(client, podNamespace),
       trials: podTrialsIn(client),
       trust: { knowsCaller: clientCa !== undefined, suiteNamespace: podNamespace },
       protection: { gates: featureGates, dependants: dependantsIn(client), onRefused },
       ...(markers && { markers: markers.inNamespace }),
+      ...(sidecars && { sidecars }),
     },
     {
       onRefusal: (request: AdmissionRequest, refused: Refused) => {

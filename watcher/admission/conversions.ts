@@ -6,6 +6,8 @@ import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types
 import { relabelled } from '../../api/node-image/convert.ts';
 import { nodeImages } from '../../api/node-image/types.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
+import { convertSidecarSet } from '../../api/sidecar-set/convert.ts';
+import { sidecarSets } from '../../api/sidecar-set/types.ts';
 import type { Conversion } from './convert.ts';
 
 /** The conversion of each kind with more than one version. */
@@ -15,6 +17,7 @@ export const conversionsOfKinds: PerKind<Conversion> = {
   ImageListPullJob: { resource: imageListPullJobs, convert: relabelled },
   ImagePullJob: { resource: imagePullJobs, convert: relabelled },
   NodeImage: { resource: nodeImages, convert: relabelled },
+  SidecarSet: { resource: sidecarSets, convert: convertSidecarSet },
   // These have a single version.
   PodProbeMarker: 'none',
   NodePodProbe: 'none',

@@ -16,12 +16,14 @@ import {
   withServerlessProbes,
 } from '../../api/pod-probe-marker/injection.ts';
 import type { PodProbeMarker } from '../../api/pod-probe-marker/types.ts';
-import { ChainRefused, type ChainStep, runChain } from './review/chain.ts';
+import { ChainDenied, ChainRefused, type ChainStep, runChain } from './review/chain.ts';
+import type { SidecarSource } from './review/followed-sidecar-sets.ts';
 import { objectOf, type Review } from './review/review.ts';
 import { MalformedBody } from './server/server.ts';
+import { type SidecarSurroundings, withSidecars } from './sidecars.ts';
 
 /** What the steps of the pod chain need besides the pod. */
-export interface PodSurroundings {
+export interface PodSurroundings extends SidecarSurroundings {
   readonly gates: FeatureGates;
   /** The request's namespace: a new pod does not contain it yet. */
   readonly namespace: string;
@@ -34,6 +36,7 @@ export interface PodSurroundings {
 /** The steps for a new pod, in their fixed order (FG-12). */
 export const podChain: readonly ChainStep<PodSurroundings>[] = [
   { name: 'readiness gate', change: withReadinessGate },
+  { name: 'sidecars', change: withSidecars },
   { name: 'container launch priority', change: withLaunchBarriers },
   { name: 'enhanced liveness', change: withEnhancedLiveness },
   { name: 'serverless probes', change: withProbesForProviders },
@@ -44,21 +47,34 @@ export function reviewPod(
   gates: FeatureGates,
   steps: readonly ChainStep<PodSurroundings>[] = podChain,
   markers: PodSurroundings['markers'] = () => [],
+  sidecars: SidecarSource = noSidecars,
 ): Review {
   return async (request) => {
     if (!gates.PodWebhook || request.operation !== 'CREATE') return { kind: 'allowed' };
     const pod = objectOf(request);
     if (!isJsonObject(pod.spec)) throw new MalformedBody('request.object is not a pod: it has no spec');
-    const surroundings = { gates, namespace: request.namespace, markers, newName: generatedName };
+    const warnings: string[] = [];
+    const surroundings: PodSurroundings = {
+      ...{ gates, namespace: request.namespace, markers, newName: generatedName, sidecars },
+      ...{ now: Date.now, draw: Math.random, warn: (text) => warnings.push(text) },
+    };
     try {
-      return { kind: 'allowed', object: await runChain(steps, pod, surroundings) };
+      return { kind: 'allowed', object: await runChain(steps, pod, surroundings), warnings };
     } catch (error) {
+      // SCS-33: the failure policy of the SidecarSet decides, and not that of the webhook.
+      if (error instanceof ChainDenied) return { kind: 'refused', code: 500, message: error.message, errors: [] };
       // A pod whose request cannot be fulfilled is rejected: accepted, it would be ignored.
       if (error instanceof ChainRefused) return { kind: 'refused', code: 422, errors: error.errors };
       throw error;
     }
   };
 }
+
+const noSidecars: SidecarSource = {
+  inNamespace: () => [],
+  namespaceLabels: () => undefined,
+  revision: () => undefined,
+};
 
 /** Like the API server's names for `generateName`: five random characters that form no words. */
 function generatedName(generateName: string): string {

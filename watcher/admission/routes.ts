@@ -12,20 +12,26 @@ import { reviewImageListPullJob, reviewImagePullJob } from './image-pull-job.ts'
 import { reviewNodeImage } from './node-image.ts';
 import { type PodSurroundings, podChain, reviewPod } from './pod.ts';
 import { reviewPodProbeMarker } from './pod-probe-marker.ts';
+import type { SidecarSource } from './review/followed-sidecar-sets.ts';
 import type { LookUps } from './review/look-ups.ts';
 import type { PodTrials } from './review/pod-trial.ts';
 import { admissionRoute, type Review, type ReviewOptions } from './review/review.ts';
+import type { SidecarSetLookUps } from './review/sidecar-set-look-ups.ts';
 import type { AdmissionServerOptions } from './server/server.ts';
+import { reviewSidecarSet, reviewSidecarSetDefaults } from './sidecar-set.ts';
 
 /** Dependencies of reviews. */
 export interface ReviewMeans {
   readonly gates: FeatureGates;
   readonly lookUps: LookUps;
+  readonly sidecarSets: SidecarSetLookUps;
   readonly trials: PodTrials;
   readonly trust: RecreateTrust;
   readonly protection: DeletionProtection;
   /** The PodProbeMarkers of a namespace. Absent: none. */
   readonly markers?: PodSurroundings['markers'];
+  /** The SidecarSets of new pods. Absent: none. */
+  readonly sidecars?: SidecarSource;
 }
 
 type ReviewOf = (means: ReviewMeans) => Review;
@@ -50,6 +56,10 @@ const reviews: Reviews = {
   ImagePullJob: { mutating: ({ gates }) => reviewImagePullJob(gates) },
   ImageListPullJob: { mutating: ({ gates }) => reviewImageListPullJob(gates) },
   NodeImage: { mutating: ({ gates }) => reviewNodeImage(gates) },
+  SidecarSet: {
+    mutating: () => reviewSidecarSetDefaults(),
+    validating: ({ gates, sidecarSets, trials }) => reviewSidecarSet({ gates, lookUps: sidecarSets, trials }),
+  },
 };
 
 /** What reviews and conversions report. */
@@ -73,8 +83,9 @@ export function routesOf(
   ]);
   return {
     ...Object.fromEntries([...ofKinds, ...ofDeletions]),
-    // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload.
-    [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers), {
+    // A pod must not fail to start because of Windlass; a missed change is reported in the status of its workload. That a
+    // pod does not start without its sidecars is left to a policy of the API server (deploy/rbac-gates/PodWebhook.yaml).
+    [podWebhook.path]: admissionRoute(reviewPod(means.gates, podChain, means.markers, means.sidecars), {
       whenFailed: 'leaveToFailurePolicy',
       onRefusal,
       onFailure,

@@ -9,36 +9,21 @@ import type { KubeObject, Resource } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { qualifiedName } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
-import { queues, rollOutCommandNames } from '../../api/engine/operations.ts';
-import {
-  type RollOutChanged,
-  type RollOutFacts,
-  type RollOutOperation,
-  rollOutId,
-  rollOutType,
-} from '../../api/fleet/operation.ts';
+import { rollOutId, rollOutType } from '../../api/fleet/operation.ts';
 import type { ControllerRevision } from '../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { type Cache, compareVersions } from '../../kube/cache.ts';
-import type { PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
 import { RecentlySeen } from '../../kube/recently-seen.ts';
-import type { OperationState } from '../../workers/metrics.ts';
-import {
-  type FleetFailures,
-  type FleetInput,
-  fleetInput,
-  type RollOutWanted,
-  type WorkloadPlan,
-} from '../../workflows/plan/fleet/input.ts';
+import { type FleetFailures, type FleetInput, fleetInput } from '../../workflows/plan/fleet/input.ts';
 import type { FleetPlan, Permit } from '../../workflows/plan/fleet/permit.ts';
 import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Controller, ControllerContext } from '../controller.ts';
 import { Drains } from '../drained.ts';
-import { passOnCommand } from '../operator-commands.ts';
-import type { WantedOperation } from '../starter.ts';
+import { isEdited } from './changes.ts';
+import { messageOf } from './failed-steps.ts';
 import type { FleetKind, Seen } from './kind.ts';
 import {
   inNamespace,
@@ -51,6 +36,7 @@ import {
   ownerIn,
 } from './owned.ts';
 import { FleetQueue } from './queue.ts';
+import { type ForRollOut, RollOuts } from './roll-outs.ts';
 import { type FleetStep, FleetWriter, type FleetWriterOptions, onlyTells, retryKeyOf, togetherOf } from './writer.ts';
 
 /** For so long no new pod gets the name of one that has gone: people and logs know pods by name. */
@@ -101,17 +87,13 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   readonly #revisions: Cache<ControllerRevision>;
   readonly #pullJobs: Cache<ImagePullJob>;
   readonly #writer: FleetWriter<Owner, World>;
-  readonly #operations: ReturnType<ControllerContext['queue']>;
+  readonly #rollOuts: RollOuts<Owner>;
   /** Names of pods that have gone, or are another's. */
   readonly #spent = new RecentlySeen(spentMs);
   /** Workloads of which a pod was created since one could not be. */
   readonly #growing = new Set<string>();
   /** UIDs of PVCs that have to go if their pod is going, with that of the pod; by workload. */
   readonly #owedClaims = new Map<string, ReadonlyMap<string, string>>();
-  /** Since when workloads have waited for the permit of their roll-out. */
-  readonly #withoutPermit = new Map<string, number>();
-  /** Of each workload that has been looked at. */
-  readonly #rollOuts = new Map<string, RollOutWanted>();
   #queue: FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>> | undefined;
   #hasResizeSubresource: boolean | undefined;
 
@@ -138,7 +120,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       spend: (owner, podName) => this.#spent.add(nameBeside(owner, podName), now()),
       owe: (owner, pod, owed) => this.#owe(owner, pod, owed),
     });
-    this.#operations = context.queue(definition.rollOuts, (uid) => this.#passOverOperation(uid));
+    this.#rollOuts = new RollOuts(context, { resource, owners: this.#owners, queue: definition.rollOuts });
     this.#listen();
   }
 
@@ -149,7 +131,10 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       begin: (term) => this.#begin(term),
       workflowTypes: [rollOutType],
       fleet: { kind: this.kind, queue: () => (this.#context.isLeading() ? this.#queue : undefined) },
-      operations: () => ({ kind: this.kind, states: this.#states() }),
+      operations: () => ({
+        kind: this.kind,
+        states: [...this.#owners.all()].map((owner) => this.#rollOuts.stateOf(owner)),
+      }),
       stop: async () => this.#queue?.stop(),
     };
   }
@@ -164,7 +149,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     if (owner === undefined) {
       this.#growing.delete(uid);
       this.#owedClaims.delete(uid);
-      this.#withoutPermit.delete(uid);
+      this.#rollOuts.forgetPermit(uid);
       return undefined;
     }
     const { config, now, starter } = this.#context;
@@ -196,7 +181,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
 
   plan(world: World, permit: Permit | undefined, nowMs: number): Planned<Owner> {
     const { owner, failures } = world;
-    const withoutPermitSinceMs = this.#withoutPermit.get(owner.metadata.uid) ?? nowMs;
+    const withoutPermitSinceMs = this.#rollOuts.withoutPermitSinceMs(owner.metadata.uid) ?? nowMs;
     const plan = this.#definition.planner.plan({ ...world, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
     const { status, upkeep } = plan;
     const report = status ? [{ kind: 'writeStatus', status } as const] : [];
@@ -204,13 +189,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   }
 
   /** Keeps what follows from a plan for the next look, and for the roll-out. */
-  planned(world: World, { rollOut, lacksPermit }: Planned<Owner>, nowMs: number): void {
-    const { uid } = world.owner.metadata;
-    if (!lacksPermit) this.#withoutPermit.delete(uid);
-    else if (!this.#withoutPermit.has(uid)) this.#withoutPermit.set(uid, nowMs);
-    if (rollOut === undefined || JSON.stringify(rollOut) === JSON.stringify(this.#rollOuts.get(uid))) return;
-    this.#rollOuts.set(uid, rollOut);
-    this.#operations.add(uid);
+  planned(world: World, plan: Planned<Owner>, nowMs: number): void {
+    this.#rollOuts.planned(world.owner.metadata.uid, plan, nowMs);
+  }
+
+  async wake(uid: string): Promise<boolean> {
+    return await this.#rollOuts.wake(uid);
   }
 
   podOf(step: FleetStep<Owner['status'] & object>): string | undefined {
@@ -301,8 +285,7 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   #begin(term: Term): void {
     this.#growing.clear();
     this.#owedClaims.clear();
-    this.#withoutPermit.clear();
-    this.#rollOuts.clear();
+    this.#rollOuts.begin();
     const { log, metrics, now } = this.#context;
     const queue = new FleetQueue<World, FleetStep<Owner['status'] & object>, Planned<Owner>>({
       ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
@@ -316,17 +299,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     void this.#discover();
     for (const { metadata } of this.#owners.all()) {
       this.#queue?.add(metadata.uid, 'fullPass');
-      this.#operations.add(metadata.uid);
+      this.#rollOuts.add(metadata.uid);
     }
-  }
-
-  #states(): readonly OperationState[] {
-    return [...this.#owners.all()].map(({ metadata, status }) => ({
-      phase: this.#rollOuts.get(metadata.uid)?.isWanted ? 'RollingOut' : 'Settled',
-      ...(status?.waitingFor && {
-        waiting: { reason: status.waitingFor.reason, sinceMs: Date.parse(status.waitingFor.since) },
-      }),
-    }));
   }
 
   #owe({ metadata }: Owner, pod: AsSeen, claims: readonly AsSeen[]): void {
@@ -377,8 +351,8 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
       if (uid === undefined) return;
       if (isEdited(before, after)) edited(uid);
       else changed(uid);
-      if (isLeading()) this.#operations.add(uid);
-      if (after === undefined) void this.#forget(uid);
+      if (isLeading()) this.#rollOuts.add(uid);
+      if (after === undefined) void this.#rollOuts.forget(uid);
     });
     for (const cache of [this.#pods, this.#claims, this.#revisions] as readonly Cache<KubeObject>[]) {
       cache.onChange(({ before, after }) => {
@@ -425,29 +399,6 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
     );
   }
 
-  async #passOverOperation(uid: string): Promise<PassResult | undefined> {
-    const { kube, starter } = this.#context;
-    const { resource } = this.#definition.planner;
-    const owner = this.#owners.byUid(uid);
-    const rollOut = this.#rollOuts.get(uid);
-    if (owner === undefined || rollOut === undefined) return undefined;
-    const operation = operationOf(this.kind, owner, rollOut.facts);
-    if (rollOut.isWanted) starter.want(operation);
-    else starter.forget(rollOutId(uid));
-    // An undo may come long after a roll-out has ended, so a command starts one.
-    const commanded = { kind: 'started', operation } as const;
-    return passOnCommand(owner, resource, rollOutCommandNames, commanded, { kube, starter });
-  }
-
-  async #forget(uid: string): Promise<void> {
-    const rollOut = this.#rollOuts.get(uid);
-    this.#rollOuts.delete(uid);
-    if (!this.#context.isLeading()) return;
-    this.#context.starter.forget(rollOutId(uid));
-    const change: RollOutChanged = { withdrawn: true };
-    if (rollOut?.isWanted) await this.#context.starter.tell(rollOutId(uid), change);
-  }
-
   /** Whether pods are resized through a subresource of theirs, which is how 1.33 and later do it. */
   async #discover(): Promise<void> {
     if (this.#hasResizeSubresource !== undefined) return;
@@ -462,42 +413,12 @@ export class FleetController<Owner extends Workload, World extends FleetInput<Ow
   }
 }
 
-type Planned<Owner extends Workload> = FleetPlan<FleetStep<Owner['status'] & object>> &
-  Pick<WorkloadPlan<unknown>, 'rollOut' | 'lacksPermit'>;
+type Planned<Owner extends Workload> = FleetPlan<FleetStep<Owner['status'] & object>> & ForRollOut;
 
 /** The steps without those that are left to the next pass. */
 function bounded(steps: readonly Intention[], hasFailures: boolean): readonly Intention[] {
   let others: number = hasFailures ? Number.POSITIVE_INFINITY : mostAtOnce.others;
   return steps.filter((step) => togetherOf(step) !== 'freely' || others-- > 0);
-}
-
-/** Whether the spec, labels or annotations of a workload have changed, and not its status alone. */
-function isEdited(before: KubeObject | undefined, after: KubeObject | undefined): boolean {
-  const edited = (owner: KubeObject | undefined) => {
-    const { generation, labels, annotations, deletionTimestamp } = owner?.metadata ?? {};
-    return JSON.stringify([generation, labels, annotations, deletionTimestamp]);
-  };
-  return edited(before) !== edited(after);
-}
-
-function operationOf(kind: string, { metadata }: KubeObject, facts: RollOutFacts): WantedOperation {
-  const { namespace = '', name, uid } = metadata;
-  const operation: RollOutOperation = { kind, target: { namespace, name, uid }, facts };
-  const change: RollOutChanged = facts;
-  return {
-    workflowId: rollOutId(uid),
-    workflowType: rollOutType,
-    taskQueue: queues.cluster,
-    argument: operation,
-    change,
-    inputs: JSON.stringify(facts),
-    summary: `roll out ${kind} ${namespace}/${name}`,
-    about: { kind, namespace, name, node: '' },
-  };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function typed<Key extends string>(key: Key, error: unknown): { readonly [key in Key]?: FailureType } {

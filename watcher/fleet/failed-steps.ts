@@ -38,6 +38,11 @@ export class FailedSteps<Step> {
     return this.#failed.has(uid);
   }
 
+  /** Whether the step has failed and not succeeded since. */
+  hasFailed(uid: string, step: Step): boolean {
+    return this.#failed.get(uid)?.has(this.#keyOf(step)) === true;
+  }
+
   /** The object is gone. */
   forget(uid: string): void {
     this.#failed.delete(uid);
@@ -91,4 +96,9 @@ export class FailedSteps<Step> {
 
 function longestPauseMs(attempts: number): number {
   return Math.min(backOffMs.first * 2 ** (attempts - 1), backOffMs.most);
+}
+
+/** What an error says. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

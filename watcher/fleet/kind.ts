@@ -16,9 +16,14 @@ export interface FleetKind<World, Step, Plan extends FleetPlan<Step> = FleetPlan
   /** Told of each plan before it is carried out. */
   readonly planned?: (world: World, plan: Plan, nowMs: number) => void;
   /**
-   * How neighbouring steps of upkeep go: `freely` side by side; `growing` one, then two, then four at once as long as none
-   * fails, from pass to pass, because what is refused once will be refused again; `alone` in their order, which is how
-   * all go when absent.
+   * Tells the roll-out of an object, which is parked, to ask again which pods go next. Answers false when Temporal has not
+   * answered, so that it has to be told once more. Absent: its roll-outs cannot be told.
+   */
+  readonly wake?: (uid: string) => Promise<boolean>;
+  /**
+   * How neighbouring steps go: `freely` side by side; `growing` one, then two, then four at once as long as none fails,
+   * from pass to pass, because what is refused once will be refused again; `alone` in their order, until one fails.
+   * Absent: steps of upkeep `alone`, and those of disruption `freely`.
    */
   readonly together?: (step: Step) => Together;
   /**

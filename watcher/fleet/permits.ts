@@ -4,15 +4,17 @@
  *
  * What the last question allowed holds for all batches: a pause or another revision is in force from then on, also between
  * two questions. A watcher that has not been asked yet disrupts nothing, as it does not know of a pause.
+ *
+ * A long wait costs the roll-out no activity: a batch of which nothing changes is given back, and a question that is
+ * answered with a parked wait is remembered here, as if it were still pending, until the answer would be another one. Then
+ * the roll-out is woken, and asks again.
  */
 import type { Wait } from '../../workflows/plan/decision.ts';
 import {
   type BatchVerdict,
-  type ChosenPod,
   mostInBatch,
   mostInFlight,
   type PodBatch,
-  type PodOutcome,
   podsOf,
 } from '../../workflows/plan/fleet/batch.ts';
 import {
@@ -26,6 +28,7 @@ import {
   type Verdict,
 } from '../../workflows/plan/fleet/permit.ts';
 import { type Held, heldFor } from './held.ts';
+import { type BatchRequest, giveUp, type HeldBatch, heldBatch, restsForMs, settle } from './held-batch.ts';
 import type { PermitLife } from './kind.ts';
 
 /** A question which pods go next. */
@@ -34,15 +37,8 @@ export interface ChoiceRequest extends Leave {
   readonly after: readonly number[];
   /** The reason of a wait that has been reported already. */
   readonly told?: string;
-}
-
-/** A permit to update the pods of one batch. */
-export interface BatchRequest {
-  /** From 1, in the order in which they were chosen. */
-  readonly number: number;
-  /** The revision of the leave under which it was chosen. */
-  readonly revision: string;
-  readonly batch: PodBatch;
+  /** The roll-out was parked before it asked, and is parked again as soon as a wait is reported. */
+  readonly parked?: true;
 }
 
 /** What people see of a batch or a choice that is pending. */
@@ -62,18 +58,20 @@ export interface Waiter {
 interface HeldChoice extends Held<ChoiceVerdict>, Waiter {
   readonly end: (verdict: ChoiceVerdict) => void;
   readonly request: ChoiceRequest;
+  /** It was answered with a parked wait, and is remembered. */
+  readonly isParked?: true;
   /** Since when there have been pods that may go. */
   foundAtMs?: number;
 }
 
-interface HeldBatch extends Held<BatchVerdict> {
-  readonly request: BatchRequest;
-  readonly pods: ReadonlyMap<string, ChosenPod>;
-  /** When the update of a pod began, by both clocks; by UID. */
-  readonly begun: Map<string, { readonly at: string; readonly sinceMs: number }>;
-  /** Since when pods have been gone, by UID. */
-  readonly goneAtMs: Map<string, number>;
-  readonly outcomes: Map<string, PodOutcome>;
+/** What becomes of a wait that the roll-out knows: it is reported as parked after a while, or it is not reported again. */
+export type WhenTold = 'parks' | 'waits';
+
+export interface RollOutPermitsOptions {
+  /** After how long a wait is parked, and a batch of which nothing has changed is given back. */
+  readonly longWaitMs: number;
+  /** Tells the roll-out to ask again. Answers false when nobody has received that. */
+  readonly wake: () => Promise<boolean>;
 }
 
 /** How long pods that may go are collected before they are named, by the number of pods of the object: 2 ms each. */
@@ -82,9 +80,15 @@ const collectMs = { perPod: 2, least: 20, most: 500 } as const;
 /** What a person is told at once. */
 const mostNow = 5;
 
+/** What is remembered for a roll-out lasts until it asks again, or the term ends. */
+const untilAsked: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
+
 export class RollOutPermits {
+  readonly #options: RollOutPermitsOptions;
   #leave: Leave | undefined;
   #choice: HeldChoice | undefined;
+  /** What the last question waited for when it was answered: the next one goes on waiting for it. */
+  #waited: Waiter['waiting'];
   /** The question that the last plan was made for. */
   #planned: HeldChoice | undefined;
   readonly #batches = new Map<number, HeldBatch>();
@@ -92,6 +96,10 @@ export class RollOutPermits {
   #ended = new Set<number>();
   #progress: FleetProgress | undefined;
   #now = new Map<number, readonly string[]>();
+
+  constructor(options: RollOutPermitsOptions) {
+    this.#options = options;
+  }
 
   /** Whether nothing is handed in. What the last choice allowed is kept all the same. */
   get isIdle(): boolean {
@@ -106,7 +114,9 @@ export class RollOutPermits {
   /** Takes a question in; it replaces one that is there. */
   choose(request: ChoiceRequest, life: PermitLife): Promise<ChoiceVerdict> {
     this.#choice?.fail(new Error('a later attempt has asked again'));
-    const { after, told: _, ...leave } = request;
+    const { after, told, parked: _, ...leave } = request;
+    const waited = told === undefined ? undefined : this.#waited;
+    this.#waited = undefined;
     this.#leave = leave;
     this.#ended = new Set(after.filter((number) => this.#ended.has(number)));
     for (const held of [...this.#batches.values()]) {
@@ -116,8 +126,18 @@ export class RollOutPermits {
     return heldFor<ChoiceVerdict, HeldChoice>(
       life,
       (held) => {
-        this.#choice = { ...held, request };
-        return this.#choice;
+        const choice: HeldChoice = {
+          ...held,
+          request,
+          ...(waited && { waiting: waited }),
+          end: (verdict) => {
+            this.#waited = choice.waiting;
+            held.end(verdict);
+            if (verdict.kind === 'blocked' && verdict.parked) this.#park(choice);
+          },
+        };
+        this.#choice = choice;
+        return choice;
       },
       (held) => {
         if (this.#choice === held) this.#choice = undefined;
@@ -128,17 +148,13 @@ export class RollOutPermits {
   /** Takes a batch in. It replaces one of the same number, and takes its pods from every other. */
   carryOut(request: BatchRequest, life: PermitLife): Promise<BatchVerdict> {
     this.#batches.get(request.number)?.fail(new Error('a later attempt has brought the batch again'));
-    const pods = new Map(podsOf(request.batch).map((pod) => [pod.uid, pod]));
     for (const other of this.#batches.values()) {
-      for (const uid of pods.keys()) settle(other, uid, { why: `it is in batch ${request.number}` });
+      for (const { uid } of podsOf(request.batch)) settle(other, uid, { why: `it is in batch ${request.number}` });
     }
     return heldFor<BatchVerdict, HeldBatch>(
       life,
       (held) => {
-        const batch: HeldBatch = {
-          ...held,
-          ...{ request, pods, begun: new Map(), goneAtMs: new Map(), outcomes: new Map() },
-        };
+        const batch = heldBatch(held, request);
         this.#batches.set(request.number, batch);
         this.#ended.delete(request.number);
         return batch;
@@ -201,17 +217,29 @@ export class RollOutPermits {
     for (const held of [...this.#batches.values()]) held.fail(reason);
   }
 
-  /** Takes in where the pods stood that were granted, and ends the batches of which each pod is through. */
-  judgeBatches(granted: Permit | undefined, { standing, named }: Pick<FleetPlan<unknown>, 'standing' | 'named'>): void {
+  /**
+   * Takes in where the pods stood that were granted, and ends the batches of which each pod is through, or of which nothing
+   * changes any more; says when to judge again, if that is not by an event. `failing`: UIDs of pods whose update could not
+   * be begun and is tried again.
+   */
+  judgeBatches(
+    granted: Permit | undefined,
+    { standing, named }: Pick<FleetPlan<unknown>, 'standing' | 'named'>,
+    failing: ReadonlySet<string> = new Set(),
+  ): number | undefined {
     if (standing.kind === 'superseded') {
       for (const held of [...this.#batches.values()]) this.#endBatch(held, 'another revision is asked for');
-      return;
+      return undefined;
     }
     for (const held of [...this.#batches.values()]) {
       const isOther = this.#leave !== undefined && held.request.revision !== this.#leave.revision;
       if (isOther) this.#endBatch(held, 'another revision is asked for');
     }
-    if (named === undefined) return;
+    if (named !== undefined) this.#judgeNamed(granted, named);
+    return this.giveBack(failing);
+  }
+
+  #judgeNamed(granted: Permit | undefined, named: NamedPods): void {
     this.#progress = named.progress;
     // What was handed in after the pass had begun is not judged by it.
     const judged = granted?.pods;
@@ -225,6 +253,50 @@ export class RollOutPermits {
     for (const held of [...this.#batches.values()]) {
       if (held.outcomes.size === held.pods.size) this.#endBatch(held, '');
     }
+  }
+
+  /** Ends the batches of which nothing has changed for long; says when the next one is due. */
+  giveBack(failing: ReadonlySet<string> = new Set()): number | undefined {
+    const { longWaitMs } = this.#options;
+    const left: number[] = [];
+    for (const held of [...this.#batches.values()]) {
+      const isBusy = [...held.pods.keys()].some((uid) => failing.has(uid) && !held.outcomes.has(uid));
+      const leftMs = longWaitMs - restsForMs(held, isBusy);
+      if (leftMs > 0) left.push(leftMs);
+      else {
+        giveUp(held, longWaitMs);
+        this.#endBatch(held, '');
+      }
+    }
+    return left.length === 0 ? undefined : Math.min(...left);
+  }
+
+  /** What becomes of a wait of the question that the roll-out knows: nothing is parked while batches are in flight. */
+  get whenTold(): WhenTold {
+    const isInFlight = this.#batches.size > 0 || this.#missing().length > 0;
+    return isInFlight || this.#choice?.isParked ? 'waits' : 'parks';
+  }
+
+  /** Remembers a question that was answered with a parked wait. It is answered by waking the roll-out, which asks again. */
+  #park({ request, waiting }: HeldChoice): void {
+    let isWaking = false;
+    const wake = async () => {
+      if (isWaking) return;
+      isWaking = true;
+      this.#waited = parked.waiting;
+      const isTold = await this.#options.wake();
+      isWaking = false;
+      if (isTold) forget();
+    };
+    const forget = () => {
+      if (this.#choice === parked) this.#choice = undefined;
+    };
+    const parked: HeldChoice = {
+      ...{ life: untilAsked, isParked: true, end: () => void wake(), fail: forget },
+      request: { ...request, ...(waiting && { told: waiting.wait.reason }) },
+      ...(waiting && { waiting }),
+    };
+    this.#choice = parked;
   }
 
   /**
@@ -294,6 +366,11 @@ export class RollOutPermits {
   #judgePods(held: HeldBatch, judged: ReadonlyMap<string, string>, { pods }: NamedPods): readonly Gone[] {
     const now: string[] = [];
     const gone: Gone[] = [];
+    const doing = (uid: string, name: string, what: string) => {
+      now.push(`${name} ${what}`);
+      held.underWay.set(uid, what);
+    };
+    held.underWay.clear();
     for (const [uid, { name, how }] of held.pods) {
       if (held.outcomes.has(uid) || !judged.has(uid)) continue;
       const pod = pods.get(uid);
@@ -305,7 +382,7 @@ export class RollOutPermits {
             const sinceMs = held.goneAtMs.get(uid) ?? performance.now();
             held.goneAtMs.set(uid, sinceMs);
             gone.push({ held, uid, sinceMs });
-            now.push(`${name} being recreated`);
+            doing(uid, name, 'being recreated');
           }
           break;
         }
@@ -319,7 +396,7 @@ export class RollOutPermits {
           settle(held, uid, { why: `not now: ${pod.why}` });
           break;
         case 'underWay':
-          now.push(`${name} ${pod.doing}`);
+          doing(uid, name, pod.doing);
           break;
         case 'next':
           break;
@@ -342,19 +419,4 @@ interface Gone {
   readonly held: HeldBatch;
   readonly uid: string;
   readonly sinceMs: number;
-}
-
-/** Notes what has become of a pod, once. `why` is empty, or missing, when it was updated. */
-function settle(held: HeldBatch, uid: string, { why = '' }: { readonly why?: string }): void {
-  const pod = held.pods.get(uid);
-  if (pod === undefined || held.outcomes.has(uid)) return;
-  const begun = held.begun.get(uid);
-  const { namespace } = held.request.batch;
-  held.outcomes.set(uid, {
-    pod: pod.namespace === namespace ? pod.name : `${pod.namespace}/${pod.name}`,
-    how: pod.how,
-    ...(begun && { at: begun.at }),
-    ...(begun && why === '' && { ms: Math.round(performance.now() - begun.sinceMs) }),
-    ...(why !== '' && { why }),
-  });
 }

@@ -12,7 +12,6 @@
  */
 import { isFailureType } from '../../api/core/failure.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
-import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import { inTerm } from '../../kube/fence.ts';
 import { KeyedQueue, type PassResult } from '../../kube/keyed-queue.ts';
 import type { Term } from '../../kube/leader.ts';
@@ -24,8 +23,9 @@ import type { ChoiceVerdict, FleetPlan, Permit, Standing, Verdict } from '../../
 import { shortened, waitWithin } from '../../workflows/plan/text-size.ts';
 import { type FailedStep, FailedSteps, type StepResults } from './failed-steps.ts';
 import { type Held, heldFor } from './held.ts';
+import type { BatchRequest } from './held-batch.ts';
 import type { FleetKind, PermitLife, Seen, Together } from './kind.ts';
-import { type BatchRequest, type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter } from './permits.ts';
+import { type ChoiceRequest, type PermitProgress, RollOutPermits, type Waiter, type WhenTold } from './permits.ts';
 
 /** Why a pass is made. `edited`: something has changed that may let go through what has failed, so it is tried at once. */
 export type PassReason = 'changed' | 'due' | 'edited' | 'fullPass' | 'ownWrites' | 'permit';
@@ -39,6 +39,11 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly onPass?: (outcome: 'done' | 'failed') => void;
   /** A permit that has waited for one thing so long gets the verdict `blocked`. */
   readonly blockedAfterMs: number;
+  /**
+   * After how long a wait that was reported is parked, and a batch of which nothing changes is given back. Absent: ten
+   * minutes.
+   */
+  readonly longWaitMs?: number;
   /** How many objects are worked on at once. */
   readonly concurrency: number;
   /** The namespace of an object: namespaces take turns. Absent: all objects are of one. */
@@ -54,8 +59,14 @@ export interface FleetQueueOptions<World, Step, Plan extends FleetPlan<Step> = F
   readonly nowMs: () => number;
 }
 
-/** After how long a wait that has been reported is reported again. */
-const tellAgainAfterMs = 600_000;
+/**
+ * How long a roll-out waits for the same thing, and a batch for its pods, in a pending activity, which costs Temporal
+ * heartbeats. A roll-out of release 0.1.0 is told again after so long.
+ */
+const longWaitMs = 600_000;
+
+/** When a roll-out could not be woken, it is tried again after so long. */
+const wakeAgainMs = 10_000;
 
 /** While events come, at most one part in so many of the time goes into planning for one object. */
 const planningShare = 3;
@@ -69,6 +80,9 @@ interface HeldPermit extends Held<Verdict>, Waiter {
   readonly end: (verdict: Verdict) => void;
   readonly permit: Permit;
 }
+
+/** What a wait is judged by. */
+type Asked = Pick<ChoiceRequest, 'paused' | 'told' | 'parked'>;
 
 /** Steps that go together. */
 interface Run<Step> {
@@ -188,6 +202,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     return this.#rollOuts.get(uid)?.progressOf(batch) ?? {};
   }
 
+  /** Whether the roll-out of this object has handed in anything. */
+  hasRollOut(uid: string): boolean {
+    return this.#rollOuts.get(uid)?.isIdle === false;
+  }
+
   async #take<Answer>(
     uid: string,
     life: PermitLife,
@@ -196,7 +215,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
   ): Promise<Answer> {
     this.#stop.signal.throwIfAborted();
     if (!life.isAlive()) throw life.ended.reason;
-    const rollOut = this.#rollOuts.get(uid) ?? new RollOutPermits();
+    const rollOut =
+      this.#rollOuts.get(uid) ??
+      new RollOutPermits({ longWaitMs: this.#longWaitMs, wake: async () => await this.#wake(uid) });
     this.#rollOuts.set(uid, rollOut);
     this.#permits.get(uid)?.fail(new Error('a later attempt has brought another permit'));
     const answer = take(rollOut);
@@ -210,6 +231,19 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       this.add(uid, 'permit');
       throw error;
     }
+  }
+
+  get #longWaitMs(): number {
+    return this.#options.longWaitMs ?? longWaitMs;
+  }
+
+  /** Has the parked roll-out of an object ask again. Answers false when nobody has received that; then it is tried again. */
+  async #wake(uid: string): Promise<boolean> {
+    const { fleet, log } = this.#options;
+    log.debug({ kind: fleet.kind, uid }, 'Wake the roll-out');
+    const isTold = (await fleet.wake?.(uid)) ?? true;
+    if (!isTold) setTimeout(() => this.add(uid, 'permit'), wakeAgainMs).unref();
+    return isTold;
   }
 
   /** Ends all permits and takes nothing new; resolves when no pass runs. */
@@ -293,14 +327,14 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
       const judged = this.#livingPermit(uid);
       const wait = waitAfter((failure ?? first).error);
       const verdictInMs = judged && this.#judgeWait(judged, judged.permit, wait);
-      const choiceInMs = rollOut && this.#judgeRollOut(rollOut, permit, plan, wait);
+      const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan, wait);
       return soonest([dueInMs, retryInMs, verdictInMs, choiceInMs]);
     }
     // A milestone is passed though the next pods have begun; all else is seen when there is nothing left to begin.
     const isMilestone = plan.standing.kind === 'batchDone' && held?.permit.milestone !== undefined;
     const canJudge = plan.disruption.length === 0 || isMilestone;
     const verdictInMs = held && canJudge ? this.#judge(held, plan.standing) : undefined;
-    const choiceInMs = rollOut && this.#judgeRollOut(rollOut, permit, plan);
+    const choiceInMs = rollOut && this.#judgeRollOut(uid, rollOut, permit, plan);
     onPass?.('done');
     return soonest([dueInMs, verdictInMs, choiceInMs]);
   }
@@ -312,11 +346,11 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     steps: readonly Step[],
     held: HeldPermit | undefined,
   ): Promise<Outcome<Step>> {
-    const run: readonly Run<Step>[] = [{ steps, together: 'freely' }];
-    if (held !== undefined) return await this.#act(world, run, () => this.#mayDisrupt(uid, held));
-    const rollOut = this.#rollOuts.get(uid);
     const { fleet, nowMs } = this.#options;
-    const outcome = await this.#act(world, run, (step) => {
+    const runs = runsOf(steps, fleet.together ?? (() => 'freely' as const));
+    if (held !== undefined) return await this.#act(world, runs, () => this.#mayDisrupt(uid, held));
+    const rollOut = this.#rollOuts.get(uid);
+    const outcome = await this.#act(world, runs, (step) => {
       const may = this.#mayWrite() && rollOut?.mayDisrupt(fleet.podOf(step)) === true;
       if (may) rollOut.begin(fleet.podOf(step), nowMs());
       return may;
@@ -327,18 +361,27 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
 
   /** Answers what the roll-out has handed in, as far as there is an answer; says when to judge again otherwise. */
   #judgeRollOut(
+    uid: string,
     rollOut: RollOutPermits,
     granted: Permit | undefined,
     plan: FleetPlan<Step>,
     failure?: Wait,
   ): number | undefined {
-    rollOut.judgeBatches(granted, plan);
+    const failing = plan.disruption.filter((step) => this.#failed.hasFailed(uid, step));
+    const pods = new Set(failing.flatMap((step) => this.#options.fleet.podOf(step) ?? []));
+    const batchInMs = rollOut.judgeBatches(granted, plan, pods);
+    const choiceInMs = this.#judgeChoice(rollOut, plan, failure);
+    const dues = [batchInMs, choiceInMs].filter((ms) => ms !== undefined);
+    return dues.length === 0 ? undefined : Math.min(...dues);
+  }
+
+  #judgeChoice(rollOut: RollOutPermits, plan: FleetPlan<Step>, failure: Wait | undefined): number | undefined {
     const judged = rollOut.judgeChoice(plan.standing, failure !== undefined);
     if (typeof judged === 'number') return judged;
     const standing = judged === 'waits' && plan.standing.kind === 'waiting' ? plan.standing.wait : undefined;
     const wait = failure ?? rollOut.ownWait() ?? standing;
-    const { choice } = rollOut;
-    return choice && wait && this.#judgeWait(choice, choice.request, wait);
+    const { choice, whenTold } = rollOut;
+    return choice && wait && this.#judgeWait(choice, choice.request, wait, whenTold);
   }
 
   /** What goes wrong here must not stand in for what has failed. */
@@ -429,21 +472,25 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     }
   }
 
-  #judgeWait(held: Waiter, asked: Pick<Permit, 'paused' | 'told'>, wait: Wait): number | undefined {
+  /** `whenTold` absent: a wait that was reported is reported again after long. */
+  #judgeWait(held: Waiter, asked: Asked, wait: Wait, whenTold?: WhenTold): number | undefined {
     const goesOn = held.waiting?.wait.reason === wait.reason ? held.waiting : undefined;
     const { sinceMs, startedAtMs } = goesOn ?? { sinceMs: this.#options.nowMs(), startedAtMs: performance.now() };
     held.waiting = { wait, sinceMs, startedAtMs };
-    const leftMs = startedAtMs + this.#patienceMs(asked, wait) - performance.now();
+    const isKnown = wait.reason === asked.told;
+    if (isKnown && whenTold === 'waits') return undefined;
+    const leftMs = startedAtMs + this.#patienceMs(asked, isKnown) - performance.now();
     if (leftMs > 0) return leftMs;
-    const waitingFor: WaitingFor = { ...wait, since: new Date(sinceMs).toISOString() };
-    held.end({ kind: 'blocked', waitingFor: waitWithin(waitingFor, verdictBytes) });
+    const waitingFor = waitWithin({ ...wait, since: new Date(sinceMs).toISOString() }, verdictBytes);
+    const parks = whenTold === 'parks' && (isKnown || asked.parked === true);
+    held.end({ kind: 'blocked', waitingFor, ...(parks && { parked: true }) });
     return undefined;
   }
 
   /** A pause is reported at once; a wait that has been reported does not change by waiting. */
-  #patienceMs({ paused, told }: Pick<Permit, 'paused' | 'told'>, { reason }: Wait): number {
-    if (reason === told) return tellAgainAfterMs;
-    return paused ? 0 : this.#options.blockedAfterMs;
+  #patienceMs({ paused, parked }: Asked, isKnown: boolean): number {
+    if (isKnown && !parked) return this.#longWaitMs;
+    return paused && !isKnown ? 0 : this.#options.blockedAfterMs;
   }
 
   /** Of a pass that could not be made at all. */
@@ -452,8 +499,9 @@ export class FleetQueue<World, Step, Plan extends FleetPlan<Step> = FleetPlan<St
     this.#tellFailure(uid, error, retryInMs);
     const held = this.#livingPermit(uid);
     if (held) this.#judgeWait(held, held.permit, waitAfter(error));
-    const choice = this.#rollOuts.get(uid)?.choice;
-    if (choice) this.#judgeWait(choice, choice.request, waitAfter(error));
+    const rollOut = this.#rollOuts.get(uid);
+    rollOut?.giveBack();
+    if (rollOut?.choice) this.#judgeWait(rollOut.choice, rollOut.choice.request, waitAfter(error), rollOut.whenTold);
   }
 
   #tellFailure(uid: string, error: unknown, retryInMs: number): void {

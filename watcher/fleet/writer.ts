@@ -7,7 +7,7 @@
 import type { JsonObject } from '../../api/base/json.ts';
 import type { EventText } from '../../api/core/event.ts';
 import { failureTypeOf } from '../../api/core/failure.ts';
-import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { isControlledBy } from '../../api/core/refs.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
@@ -21,12 +21,15 @@ import { RecentlySeen } from '../../kube/recently-seen.ts';
 import type { PodWrite } from '../../workflows/plan/fleet/in-place/update.ts';
 import type { FleetInput } from '../../workflows/plan/fleet/input.ts';
 import type { WorkloadPlanner } from '../../workflows/plan/fleet/planner.ts';
+import { asSeen } from '../../workflows/plan/fleet/pods.ts';
 import type { AsSeen, Intention } from '../../workflows/plan/fleet/steps.ts';
 import type { DrainedPod } from '../../workflows/plan/fleet/update.ts';
 import type { Workload } from '../../workflows/plan/fleet/workload.ts';
 import type { Drains } from '../drained.ts';
 import { trimPod } from '../trim.ts';
+import { messageOf } from './failed-steps.ts';
 import type { Seen, Together } from './kind.ts';
+import { deleteAsSeen, patchAsSeen, patchStatus } from './object-writes.ts';
 
 /** One thing to do for a workload. */
 export type FleetStep<Status> = Intention | { readonly kind: 'writeStatus'; readonly status: Status };
@@ -139,22 +142,22 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     signal: AbortSignal,
     mayGoOn: () => boolean,
   ): Promise<Seen | undefined> {
-    const { caches, events } = this.#options;
+    const { kube, caches, events } = this.#options;
     const { resource } = this.#options.planner;
     const { owner } = world;
     switch (step.kind) {
       case 'writeStatus':
-        return this.#writeStatus(owner, step.status);
+        return patchStatus(kube, resource, caches.owners, owner, step.status);
       case 'writeOwner':
-        return this.#patch(resource, caches.owners, seenOf(owner), step.patch);
+        return patchAsSeen(kube, resource, caches.owners, asSeen(owner), step.patch);
       case 'event':
         return this.#say(owner, step.event);
       case 'createRevision':
         return this.#createRevision(owner, step.revision);
       case 'patchRevision':
-        return this.#patch(kubeResource.controllerRevisions, caches.revisions, step.revision, step.patch);
+        return patchAsSeen(kube, kubeResource.controllerRevisions, caches.revisions, step.revision, step.patch);
       case 'deleteRevision':
-        return this.#delete(kubeResource.controllerRevisions, caches.revisions, step.revision);
+        return deleteAsSeen(kube, kubeResource.controllerRevisions, caches.revisions, step.revision);
       case 'preDownload':
         return this.#preDownload(owner, step);
       case 'deletePullJob':
@@ -184,7 +187,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'deleteClaim':
         return this.#told(
           owner,
-          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, step.claim, {
+          deleteAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, {
             evenIfChanged: step.ofDeletedPod ?? false,
           }),
           () => undefined,
@@ -193,20 +196,11 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       case 'writeClaim':
         return this.#told(
           owner,
-          this.#patch(kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch),
+          patchAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, step.claim, step.patch),
           () => undefined,
           (why) => events.claimUpdateFailed(step.claim.name, why),
         );
     }
-  }
-
-  /** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
-  async #writeStatus(owner: Owner, status: object): Promise<Seen | undefined> {
-    const { planner, caches } = this.#options;
-    const { resource } = planner;
-    const gone = Object.keys(owner.status ?? {}).filter((field) => !(field in status));
-    const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
-    return this.#patch(resource, caches.owners, seenOf(owner), patch as JsonObject, 'status');
   }
 
   /** CS-83. */
@@ -225,7 +219,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
         return (signal) => caches.revisions.seen(uid, resourceVersion, signal);
       }
       const status = { collisionCount: (owner.status?.collisionCount ?? 0) + 1 };
-      return this.#patch(this.#options.planner.resource, caches.owners, seenOf(owner), { status }, 'status');
+      return patchAsSeen(kube, this.#options.planner.resource, caches.owners, asSeen(owner), { status }, 'status');
     }
   }
 
@@ -253,7 +247,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       }
     }
     const { controllerRevisions: resource } = kubeResource;
-    const marked = step.marks && (await this.#patch(resource, caches.revisions, step.revision, step.marks));
+    const marked = step.marks && (await patchAsSeen(kube, resource, caches.revisions, step.revision, step.marks));
     if (marked) seen.push(marked);
     return seen.length > 0 ? all(seen) : undefined;
   }
@@ -307,10 +301,10 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
 
   /** CS-35. */
   async #deletePod(owner: Owner, step: Extract<Intention, { kind: 'deletePod' }>): Promise<Seen | undefined> {
-    const { caches, owe, events } = this.#options;
+    const { kube, caches, owe, events } = this.#options;
     // Nothing else in the cluster says that they were to go with this pod, so that is kept in mind until they are gone.
     const oweClaims = () => owe(owner, step.pod, step.claims);
-    const deletion = this.#delete(kubeResource.pods, caches.pods, step.pod).catch((error) => {
+    const deletion = deleteAsSeen(kube, kubeResource.pods, caches.pods, step.pod).catch((error) => {
       if (mayBeMade(error)) oweClaims();
       throw error;
     });
@@ -326,7 +320,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
       step.claims.map((claim) =>
         this.#told(
           owner,
-          this.#delete(kubeResource.persistentVolumeClaims, caches.claims, claim, { evenIfChanged: true }),
+          deleteAsSeen(kube, kubeResource.persistentVolumeClaims, caches.claims, claim, { evenIfChanged: true }),
           () => undefined,
           (why) => events.claimDeleteFailed(claim.name, why),
         ),
@@ -372,7 +366,7 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     for (let attempt = 1; afterDrain && attempt <= attemptsAtOnce && mayGoOn(); attempt++) {
       const writes = live && afterDrain({ before, live, revision: step.revision });
       if (live === undefined || writes === undefined) break;
-      const written = await this.#send(seenOf(live), writes);
+      const written = await this.#send(asSeen(live), writes);
       if (written) return this.#podSeen(written);
       live = await this.#live(step.pod);
     }
@@ -436,42 +430,6 @@ export class FleetWriter<Owner extends Workload, World extends FleetInput<Owner>
     return (signal) => this.#options.caches.pods.seen(metadata.uid, metadata.resourceVersion, signal);
   }
 
-  async #patch(
-    resource: Resource,
-    cache: Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>,
-    { namespace, name, uid, resourceVersion }: AsSeen,
-    patch: JsonObject,
-    subresource?: string,
-  ): Promise<Seen | undefined> {
-    const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
-    const options = subresource === undefined ? {} : { subresource };
-    try {
-      const body = { ...patch, metadata };
-      const written = await this.#options.kube.patch(resource, { namespace, name }, 'merge', body, options);
-      return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
-    } catch (error) {
-      if (hasMovedOn(error)) return undefined;
-      throw error;
-    }
-  }
-
-  async #delete(
-    resource: Resource,
-    cache: Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>,
-    object: AsSeen,
-    { evenIfChanged = false } = {},
-  ): Promise<Seen | undefined> {
-    const { namespace, name, uid, resourceVersion } = object;
-    const preconditions = evenIfChanged ? { uid } : { uid, resourceVersion };
-    try {
-      await this.#options.kube.delete(resource, { namespace, name }, { preconditions });
-    } catch (error) {
-      if (hasMovedOn(error)) return undefined;
-      throw error;
-    }
-    return (signal) => cache.deletionSeen(uid, signal);
-  }
-
   /** Tells users how it went. */
   async #told<Result>(
     owner: Owner,
@@ -522,11 +480,6 @@ const pullsDeniedMs = 30_000;
 /** How often an update that was drained for is tried against a pod that keeps changing. */
 const attemptsAtOnce = 5;
 
-function seenOf({ metadata }: KubeObject): AsSeen {
-  const { namespace = '', name, uid, resourceVersion } = metadata;
-  return { namespace, name, uid, resourceVersion };
-}
-
 function all(seen: readonly Seen[]): Seen {
   return async (signal) => {
     await Promise.all(seen.map((each) => each(signal)));
@@ -543,8 +496,4 @@ function nameIn({ metadata }: JsonObject): string {
 
 function imageIn({ spec }: JsonObject): string {
   return String((spec as { readonly image?: unknown } | undefined)?.image);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -6,7 +6,7 @@ import { jsonBytes } from '../../api/base/json-bytes.ts';
 /** Payloads are references and verdicts of at most this size; each is cut by its producer. */
 export const payloadBytes = 4 * 1024;
 
-/** The same for roll-outs, whose batches name pods. */
+/** The same for roll-outs, whose batches name pods, and for pull jobs, whose waves name nodes. */
 export const batchPayloadBytes = 8 * 1024;
 
 /** The maximum size of a summary in a history. Temporal rejects a command with a longer one. */
@@ -43,6 +43,17 @@ export function fitting<T>(entries: readonly T[], mostBytes: number): readonly T
 export function nextPart<T>(entries: readonly T[], mostBytes: number): readonly T[] {
   const fit = fitting(entries, mostBytes);
   return fit.length > 0 ? fit : entries.slice(0, 1);
+}
+
+/** As many of at most a few dozen names as fit, and how many more there are: `a, b and 38 more`. */
+export function listed(names: readonly string[], mostBytes: number): string {
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return shortened(only, mostBytes);
+  const fit = fitting(names, mostBytes - ' and 40 more'.length);
+  const shown = fit.length > 0 ? fit : names.slice(0, 1).map((name) => shortened(name, mostBytes - 15));
+  const more = names.length - shown.length;
+  if (more > 0) return `${shown.join(', ')} and ${more} more`;
+  return `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;
 }
 
 /** The maximum sizes of each blocker, of the remedy, and of a whole wait. */

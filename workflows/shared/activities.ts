@@ -1,10 +1,4 @@
-import {
-  ActivityCancellationType,
-  type ActivityOptions,
-  type LocalActivityOptions,
-  proxyActivities,
-  proxyLocalActivities,
-} from '@temporalio/workflow';
+import { ActivityCancellationType, type ActivityOptions, proxyActivities } from '@temporalio/workflow';
 import { queues } from '../../api/engine/operations.ts';
 import { type Activities, type ActivityName, checkedResult, type ResultOf } from './results.ts';
 
@@ -15,57 +9,43 @@ import { type Activities, type ActivityName, checkedResult, type ResultOf } from
 export const untilItWorks = { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' } as const;
 
 /** Activities whose results are validated: callers can rely on their types. */
-type Checked<Name extends ActivityName, Options> = {
+type Checked<Name extends ActivityName> = {
   readonly [One in Name]: {
-    readonly executeWithOptions: (options: Options, args: Parameters<Activities[One]>) => Promise<ResultOf<One>>;
+    readonly executeWithOptions: (
+      options: ActivityOptions,
+      args: Parameters<Activities[One]>,
+    ) => Promise<ResultOf<One>>;
   };
 };
 
-/** The only way from a workflow to an activity. */
-function checked<Name extends ActivityName, Options>(names: readonly Name[], proxy: object): Checked<Name, Options> {
-  const calls = proxy as Readonly<Record<string, Call<Options>>>;
+/**
+ * The only way from a workflow to an activity. None is local: the SDK may hand the result of a local activity to the workflow
+ * together with other events and, when the history is replayed, before them, which has happened where a query arrived in
+ * between. Such a run can never continue.
+ */
+function remote<Name extends ActivityName>(options: ActivityOptions, ...names: readonly Name[]): Checked<Name> {
+  const calls = proxyActivities<Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>>(options);
   const entries = names.map((name) => [
     name,
     {
-      executeWithOptions: (options: Options, args: readonly unknown[]) =>
-        calls[name]?.executeWithOptions(options, args).then((result) => checkedResult(name, result)),
+      executeWithOptions: (own: ActivityOptions, args: readonly unknown[]) =>
+        calls[name]?.executeWithOptions(own, [...args]).then((result) => checkedResult(name, result)),
     },
   ]);
-  return Object.fromEntries(entries) as Checked<Name, Options>;
+  return Object.fromEntries(entries) as Checked<Name>;
 }
 
-interface Call<Options> {
-  executeWithOptions(options: Options, args: readonly unknown[]): Promise<unknown>;
-}
+const shortWrite = { taskQueue: queues.cluster, startToCloseTimeout: '45s', retry: untilItWorks } as const;
 
-function remote<Name extends ActivityName>(options: ActivityOptions, ...names: readonly Name[]) {
-  return checked<Name, ActivityOptions>(names, proxyActivities(options));
-}
-
-function local<Name extends ActivityName>(options: LocalActivityOptions, ...names: readonly Name[]) {
-  return checked<Name, LocalActivityOptions>(names, proxyLocalActivities(options));
-}
-
-/**
- * Look-ups at the API server: local activities, which run in the worker of the workflow and need no task of their own.
- *
- * The worker keeps a workflow task open while a local activity waits for its next attempt, unless the pause is longer
- * than the threshold: then it becomes a timer, so that an outage of the API server keeps no task open.
- */
-export const look = local(
-  {
-    startToCloseTimeout: '45s',
-    localRetryThreshold: '3s',
-    retry: { ...untilItWorks, maximumInterval: '30s' },
-  },
+/** Look-ups at the API server. */
+export const look = remote(
+  { ...shortWrite, retry: { ...untilItWorks, maximumInterval: '30s' } },
   'lookAtRequest',
   'lookAtSidecars',
   'lookAtNodeImage',
   'lookAtPullJob',
   'lookAtEnvironment',
 );
-
-const shortWrite = { taskQueue: queues.cluster, startToCloseTimeout: '45s', retry: untilItWorks } as const;
 
 /** Short writes to the API server. */
 export const kube = remote(
@@ -99,10 +79,17 @@ export const fleet = remote(
   },
   'fleet.v1.chooseBatch',
   'fleet.v1.carryOutBatch',
+  'fleet.v1.tellNodes',
+  'fleet.v1.awaitNodes',
+  'fleet.v1.swapStep',
+  'fleet.v1.awaitSwap',
 );
 
 /** Short writes of the leading watcher. */
 export const fleetWrites = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.recordOrders');
+
+/** Looks into the caches of the leading watcher. */
+export const fleetLooks = remote({ ...shortWrite, taskQueue: queues.fleet }, 'fleet.v1.lookAtSwap');
 
 /** Short writes about images. */
 export const images = remote(shortWrite, 'reportPulls', 'steerPullJob', 'announceSteering');
@@ -126,7 +113,7 @@ export function pullOnNode(nodeUid: string, silenceMs: number, attempts: number)
   );
 }
 
-/** Queries to Temporal itself. They only serve messages, so they fail soon. */
+/** Calls to Temporal itself. An operation does without their results, so they fail soon. */
 export const temporal = remote(
   {
     taskQueue: queues.cluster,
@@ -135,6 +122,7 @@ export const temporal = remote(
     retry: { maximumAttempts: 3 },
   },
   'identifySignal',
+  'startNextRun',
 );
 
 /** How long a node may take to start a step before it counts as silent (CRR-12). */

@@ -8,7 +8,7 @@
  */
 import { CancellationScope, defineSignal, setHandler, workflowInfo } from '@temporalio/workflow';
 import { type CommandName, changedSignal } from '../../api/engine/operations.ts';
-import { listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './operator.ts';
+import { internal, listenToOperator, type Operator, type OperatorCommand, type OperatorHandOver } from './operator.ts';
 import { checkOwnId } from './own-id.ts';
 
 /** The reactions of an operation to external events. Each is called in the workflow task in which the event arrives. */
@@ -53,6 +53,8 @@ export interface OperationRun {
   readonly announced: () => Promise<void>;
   /** Whether they are all emitted: a run that ends or hands over earlier loses the rest. */
   readonly isAnnounced: () => boolean;
+  /** How the run ends after an operator has aborted it: `Canceled` if that was by a cancellation in Temporal. */
+  readonly aborted: () => 'Failed' | 'Canceled';
   /** Carries the operation out. A cancellation does not interrupt it: the listener receives it. */
   readonly carryOut: <Result>(body: () => Promise<Result>) => Promise<Result>;
 }
@@ -79,7 +81,7 @@ export function beginOperation<Name extends CommandName>(
   checkOwnId(operation.id);
   const announcements = new Set<Promise<void>>();
 
-  setHandler(defineSignal<[unknown]>(changedSignal), listener.changed);
+  setHandler(defineSignal<[unknown]>(changedSignal), listener.changed, { description: internal });
   const operator = listenToOperator(
     operation.commands,
     {
@@ -94,7 +96,11 @@ export function beginOperation<Name extends CommandName>(
     },
     operation,
   );
-  CancellationScope.current().cancelRequested.catch(() => listener.cancelled(cancellation));
+  let isCancelled = false;
+  CancellationScope.current().cancelRequested.catch(() => {
+    isCancelled = true;
+    listener.cancelled(cancellation);
+  });
 
   return {
     operator,
@@ -102,6 +108,7 @@ export function beginOperation<Name extends CommandName>(
       while (announcements.size > 0) await Promise.all(announcements);
     },
     isAnnounced: () => announcements.size === 0,
+    aborted: () => (isCancelled ? 'Canceled' : 'Failed'),
     carryOut: (body) => CancellationScope.nonCancellable(body),
   };
 }

@@ -20,7 +20,7 @@ export interface OperatorCommand<Name extends CommandName = CommandName> {
 }
 
 /** A command that is kept for the run that it is for. */
-interface KeptCommand extends CommandPayload {
+export interface KeptCommand extends CommandPayload {
   readonly name: string;
   readonly by: string;
 }
@@ -37,6 +37,10 @@ export interface Operator extends Retries {
   /** The number of commands whose sender is not known yet. */
   readonly unidentified: () => number;
   readonly handOver: () => OperatorHandOver;
+  /** Whether commands for other requests are kept. */
+  readonly keepsCommands: () => boolean;
+  /** Gives away the oldest of these, as many as fit into a payload. */
+  readonly takeKept: () => readonly KeptCommand[];
   /**
    * Whether this run is to hand over at its next safe point: its history is full, or the leading watcher has requested
    * it, because another worker version is current. Temporal's own flag, `targetWorkerDeploymentVersionChanged`, is not
@@ -44,6 +48,20 @@ export interface Operator extends Retries {
    */
   readonly isHandOverDue: () => boolean;
 }
+
+/** What Temporal's UI shows about a signal that is not for people. */
+export const internal = 'Internal: sent by Windlass.';
+
+/** What Temporal's UI shows about the commands. */
+const descriptions: Readonly<Record<CommandName, string>> = {
+  pause: 'Begins nothing new; what is in progress is finished.',
+  resume: 'Continues after pause or abort.',
+  retry: 'Tries again now what was refused or has failed.',
+  skip: 'Leaves out the target, or what the operation waits for if there is no target.',
+  abort: 'Stops in order: what is in progress is finished, nothing is undone.',
+  undo: 'Returns updated pods to the previous revision.',
+};
+const payloadDescription = 'Input, optional: {"by": "<your name>", "target": "<what it is about>"}';
 
 /** Within this time a second `skip` without target by the same sender is a double click. */
 const doubleClickMs = 5_000;
@@ -78,17 +96,19 @@ export function listenToOperator<Name extends CommandName>(
   let isAsked = false;
   const isDoubleClick = newDoubleClicks();
 
-  setHandler(defineSignal(handOverSignal), () => {
+  const handOver = () => {
     isAsked = true;
-  });
+  };
+  setHandler(defineSignal(handOverSignal), handOver, { description: internal });
   for (const name of understood) {
-    setHandler(defineSignal<[unknown]>(name), async (payload) => {
+    const obey = async (payload: unknown) => {
       const nth = receivedByName.get(name) ?? 0;
       receivedByName.set(name, nth + 1);
       await receive(name, parseCommandPayload(payload), () =>
         sender(name, () => (receivedByName.get(name) ?? 0) - 1 - nth),
       );
-    });
+    };
+    setHandler(defineSignal<[unknown]>(name), obey, { description: `${descriptions[name]} ${payloadDescription}` });
   }
   for (const { name, ...command } of before.commands) {
     if (isCommandName(name, understood)) void receive(name, command, async () => command.by);
@@ -98,6 +118,8 @@ export function listenToOperator<Name extends CommandName>(
     retries: () => retries,
     unidentified: () => unidentified,
     isHandOverDue: () => isAsked || workflowInfo().continueAsNewSuggested,
+    keepsCommands: () => kept.length > 0,
+    takeKept: () => kept.splice(0, fitting(kept, mostBytes.commands).length),
     handOver: () => ({
       commands: latest(kept, mostBytes.commands),
       seen: latest([...seenIds], mostBytes.seen),

@@ -1,6 +1,8 @@
 import { ActivityFailure, ApplicationFailure, TemporalFailure, TimeoutFailure } from '@temporalio/workflow';
-import { isFailureType, type RefusalReason } from '../../api/core/failure.ts';
+import { timestamp } from '../../api/base/time.ts';
+import { isFailureType, type RefusalReason, refusalWait } from '../../api/core/failure.ts';
 import { withGrant } from '../../api/engine/missing-right.ts';
+import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 
 /** Why a step failed, as far as it decides what to do next. */
 export type StepFailure =
@@ -8,6 +10,26 @@ export type StepFailure =
   | { readonly kind: 'superseded'; readonly message: string }
   | { readonly kind: 'away'; readonly message: string }
   | { readonly kind: 'refused'; readonly reason: RefusalReason; readonly message: string };
+
+/** Why a call was rejected. */
+export interface Refused {
+  readonly reason: RefusalReason;
+  readonly message: string;
+}
+
+/** The failure of a step as a rejection: that of a step which is tried again until it succeeds. */
+export function asRefusal(why: StepFailure): Refused {
+  return {
+    reason: why.kind === 'refused' ? why.reason : 'Invalid',
+    message: why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message,
+  };
+}
+
+/** What an operation waits for when a step of it was rejected. */
+export function refusedWait({ reason, message }: Refused): WaitingFor {
+  const unblock = `It is retried automatically, or at once after the signal retry; ${message}`;
+  return { reason: refusalWait(reason), blockedBy: [], blockedCount: 0, since: timestamp(Date.now()), unblock };
+}
 
 /**
  * Classifies the failure of a step. An unknown failure, for example one by `temporal activity fail`, is final, too: it

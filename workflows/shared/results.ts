@@ -10,15 +10,19 @@ import type { OperatorEventActivities } from '../../activities/kube/operator-eve
 import type { PullJobActivities } from '../../activities/kube/pull-jobs.ts';
 import type { RequestActivities } from '../../activities/kube/requests.ts';
 import type { SidecarActivities } from '../../activities/kube/sidecars.ts';
+import type { NextRunActivities } from '../../activities/temporal/next-run.ts';
 import type { SignalActivities } from '../../activities/temporal/signals.ts';
+import type { ObjectEnd } from '../../api/core/conditions.ts';
 import type { NodeRef } from '../../api/core/refs.ts';
 import type { WaitingFor } from '../../api/engine/waiting-for.ts';
 import type { TerminationStatus } from '../../api/job-sidecar-termination.ts';
 import type { Wait } from '../plan/decision.ts';
 import type { BatchPod, PodBatch, PodOutcome } from '../plan/fleet/batch.ts';
 import type { OpenTag } from '../plan/images/pull-images.ts';
+import type { NodeOutcome, PullEnd } from '../plan/images/pull-waves.ts';
 import type { ContainerBefore, RecreateOrder } from '../plan/recreate/model.ts';
 import type { StaleInstance } from '../plan/refresh-environment.ts';
+import type { SwapSlot } from '../plan/sidecar-swap/model.ts';
 import type { SidecarStep } from '../plan/terminate-sidecars.ts';
 import { byKind, flag, listOf, number, object, oneOf, optional, type Shape, text, time, unread } from './shape.ts';
 
@@ -31,6 +35,7 @@ export type Activities = RequestActivities &
   NodeImageActivities &
   PullJobActivities &
   SignalActivities &
+  NextRunActivities &
   FleetActivities &
   NodeActivities &
   PullActivities;
@@ -74,6 +79,12 @@ const containerBefore: Shape<ContainerBefore> = object<ContainerBefore>({
   originalRestartCount: number,
   targetId: optional(text),
   skippedBy: optional(text),
+});
+
+const objectEnd: Shape<ObjectEnd> = object<ObjectEnd>({
+  type: oneOf('Complete', 'Failed'),
+  reason: text,
+  message: text,
 });
 
 const instance: Shape<ContainerInstance> = object<ContainerInstance>({
@@ -145,11 +156,22 @@ const podOutcome: Shape<PodOutcome> = object<PodOutcome>({
   why: optional(text),
 });
 
+const pullEnd: Shape<PullEnd> = object<PullEnd>({ failed: flag, reason: text, message: text });
+
+const nodeOutcome: Shape<NodeOutcome> = object<NodeOutcome>({
+  node: text,
+  at: optional(time),
+  ms: optional(number),
+  why: optional(text),
+});
+
+const swapSlot: Shape<SwapSlot> = object<SwapSlot>({ container: text, image: text });
+
 /** The compiler requires a row for each activity, and a test checks that every worker registers those listed here. */
 export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<Name>> } = {
   lookAtRequest: byKind<ResultOf<'lookAtRequest'>>({
     gone: {},
-    finished: {},
+    finished: { end: optional(objectEnd) },
     open: {
       phase: oneOf('', 'Pending', 'Recreating'),
       createdAt: time,
@@ -200,7 +222,11 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
   }),
   reportPulls: unread,
 
-  lookAtPullJob: oneOf('gone', 'finished', 'open'),
+  lookAtPullJob: byKind<ResultOf<'lookAtPullJob'>>({
+    gone: {},
+    open: { image: text },
+    finished: { image: text, end: pullEnd },
+  }),
   steerPullJob: unread,
   announceSteering: unread,
 
@@ -209,12 +235,44 @@ export const activityResults: { readonly [Name in ActivityName]: Shape<ResultOf<
     batch: { batch: podBatch, of: number, updated: number },
     allDone: { summary: text, arrived: number },
     superseded: {},
-    blocked: { waitingFor },
+    blocked: { waitingFor, parked: optional(flag) },
   }),
   'fleet.v1.carryOutBatch': object<ResultOf<'fleet.v1.carryOutBatch'>>({ summary: text, pods: listOf(podOutcome) }),
   'fleet.v1.recordOrders': unread,
+  'fleet.v1.tellNodes': byKind<ResultOf<'fleet.v1.tellNodes'>>({
+    wave: { nodes: listOf(text), of: number, ended: number, rest: number },
+    idle: { of: number, ended: number },
+    blocked: { waitingFor },
+    finished: { end: pullEnd },
+    gone: {},
+  }),
+  'fleet.v1.awaitNodes': object<ResultOf<'fleet.v1.awaitNodes'>>({ nodes: listOf(nodeOutcome) }),
+  'fleet.v1.lookAtSwap': byKind<ResultOf<'fleet.v1.lookAtSwap'>>({
+    gone: { why: text },
+    done: {},
+    open: {
+      stage: oneOf('begin', 'starting', 'reset', 'resetting'),
+      incoming: listOf(swapSlot),
+      outgoing: listOf(swapSlot),
+      target: text,
+      begunAt: optional(time),
+      deadlineMs: optional(number),
+      backOffUntil: optional(time),
+    },
+  }),
+  'fleet.v1.swapStep': byKind<ResultOf<'fleet.v1.swapStep'>>({
+    written: { at: time },
+    nothing: { why: text },
+    blocked: { waitingFor },
+  }),
+  'fleet.v1.awaitSwap': byKind<ResultOf<'fleet.v1.awaitSwap'>>({
+    reached: {},
+    changed: { why: text },
+    blocked: { waitingFor },
+  }),
 
   identifySignal: text,
+  startNextRun: unread,
 
   'node.v1.lookAtContainers': byKind<ResultOf<'node.v1.lookAtContainers'>>({
     seen: { instances: listOf(instance) },

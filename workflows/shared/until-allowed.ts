@@ -1,17 +1,11 @@
 import { condition, isCancellation, setCurrentDetails } from '@temporalio/workflow';
-import { type RefusalReason, refusalWait } from '../../api/core/failure.ts';
+import { refusalWait } from '../../api/core/failure.ts';
 import { refusedPauseMs } from '../plan/refused-pause.ts';
-import { reasonOf } from './refusals.ts';
+import { asRefusal, type Refused, reasonOf } from './refusals.ts';
 
 /** How often an operator has sent `retry` so far. */
 export interface Retries {
   readonly retries: () => number;
-}
-
-/** Why a call was rejected. */
-export interface Refused {
-  readonly reason: RefusalReason;
-  readonly message: string;
 }
 
 /**
@@ -38,11 +32,10 @@ export async function untilAllowed<T>(
       if (isCancellation(error)) throw error;
       const why = reasonOf(error);
       if (why.kind === 'superseded' && handling.superseded) return handling.superseded();
-      const reason: RefusalReason = why.kind === 'refused' ? why.reason : 'Invalid';
-      const message = why.kind === 'nodeSilent' ? 'no worker answered in time' : why.message;
-      setCurrentDetails(`${refusalWait(reason)}: ${message}`);
-      await handling.refused?.({ reason, message });
-      const pauseMs = refusedPauseMs(reason, refusals);
+      const refusal = asRefusal(why);
+      setCurrentDetails(`${refusalWait(refusal.reason)}: ${refusal.message}`);
+      await handling.refused?.(refusal);
+      const pauseMs = refusedPauseMs(refusal.reason, refusals);
       await condition(() => operator.retries() !== retriesBefore, pauseMs, { summary: 'refused' });
     }
   }

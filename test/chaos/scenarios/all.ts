@@ -1,6 +1,7 @@
 import type { Scenario } from '../campaign.ts';
 import { failureScenario } from '../fault-plan.ts';
 import { allSubjects } from '../subjects/all.ts';
+import { byHand } from './by-hand.ts';
 import { admissionScenarios } from './hostile-clients.ts';
 import { hostile } from './hostile-requests.ts';
 import { people } from './people.ts';
@@ -13,6 +14,7 @@ export const scenarios: readonly Scenario[] = [
   ...allSubjects.flatMap((kind) => kind.endures.map((failure) => failureScenario(kind, failure))),
   ...requestScenarios,
   ...people,
+  ...byHand,
   ...hostile,
   ...admissionScenarios,
 ];

@@ -1,14 +1,5 @@
 // People interfere with requests at each of their steps, and no process dies.
-import {
-  type Act,
-  commanding,
-  deletingPod,
-  deletingRequests,
-  namespaceDeleted,
-  resetting,
-  terminating,
-  toEach,
-} from '../acts.ts';
+import { type Act, deletingPod, deletingRequests, namespaceDeleted, ofOperation, toEach } from '../acts.ts';
 import type { Scenario } from '../campaign.ts';
 import { faultScenario, hurriedFlags, inOrder } from '../fault-plan.ts';
 import { together } from '../faults.ts';
@@ -16,6 +7,7 @@ import type { Expectation } from '../judges/recreate-judge.ts';
 import { type Judgement, RecreateRequests } from '../subjects/recreate-requests.ts';
 import type { RecreatedPod, RecreatedPodPlan } from '../subjects/recreated-pod.ts';
 import { atTheMoment, eachStep, forced, three } from '../subjects/recreated-pods.ts';
+import { allTreatments, commanding, resetting, terminating } from '../treatments.ts';
 
 /** What was terminated is started again by the next full pass. */
 const setting = { watcherFlags: hurriedFlags() };
@@ -31,7 +23,7 @@ const interferences: readonly Scenario[] = [
       const requests = await RecreateRequests.prepare(world, {
         ...{ plans, steps: 2, stepAfterSeconds: random.within(0, 2) },
       });
-      const fault = toEach(world, requests, terminating);
+      const fault = toEach(world, requests, ofOperation(terminating));
       const lasts = (): number => random.between(3, 9);
       return {
         subjects: [requests],
@@ -52,7 +44,7 @@ const interferences: readonly Scenario[] = [
       const requests = await RecreateRequests.prepare(world, {
         ...{ plans, steps: 2, stepAfterSeconds: random.within(0, 3), stepsAfterEnd: 2 },
       });
-      const [first, any] = [resetting('first', random), resetting('any', random)];
+      const [first, any] = [ofOperation(resetting('first', random)), ofOperation(resetting('any', random))];
       return {
         subjects: [requests],
         faultAt: inOrder(
@@ -73,7 +65,7 @@ const interferences: readonly Scenario[] = [
       const commands = ['pause', 'unpause', 'reset', 'pause', 'reset', 'unpause'] as const;
       const requests = await RecreateRequests.prepare(world, { plans: eachStep(), steps: commands.length });
       const faults = commands.map((command) => ({
-        fault: toEach(world, requests, commanding(command)),
+        fault: toEach(world, requests, ofOperation(commanding(command))),
         lastsSeconds: random.between(3, 8),
       }));
       return { subjects: [requests], faultAt: inOrder(...faults) };
@@ -170,8 +162,7 @@ export const anyActAtEachStep = faultScenario({
   about: 'at each step, on plain and forced requests',
   async plan(world, random) {
     const all: readonly { readonly act: Act; readonly judgementOf: (pod: RecreatedPod) => Judgement }[] = [
-      { act: terminating, judgementOf: () => ({}) },
-      { act: resetting('any', random), judgementOf: () => ({}) },
+      ...allTreatments(random).map((treatment) => ({ act: ofOperation(treatment), judgementOf: () => ({}) })),
       { act: deletingRequests, judgementOf: afterDeletion.ofRequests },
       { act: deletingPod, judgementOf: afterDeletion.ofPod },
     ];
@@ -180,7 +171,7 @@ export const anyActAtEachStep = faultScenario({
     const plans = [...plain, ...forced(eachStep)];
     const chosen = new Map(
       plans.map(({ name }, index) => {
-        const shift = index < plain.length ? index * 3 : (index - plain.length) * 3 + 1;
+        const shift = index < plain.length ? index * 2 : (index - plain.length) * 2 + 1;
         return [name, all[(first + shift) % all.length]];
       }),
     );

@@ -19,6 +19,8 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   ImageListPullJob: 'none',
   // It is what imagePulls look at.
   NodeImage: 'none',
+  // It starts no operation.
+  SidecarSet: 'none',
 };
 
 /** What pods ask for by themselves. */

@@ -81,6 +81,11 @@ export class CloneSetPods {
     return this.#room.namespace;
   }
 
+  /** The workflow ID of its roll-out. */
+  get rollOut(): string {
+    return rollOutId(this.#uid);
+  }
+
   /** Asks for another image of the first container, and for another environment of the second. */
   async update(): Promise<void> {
     await this.#patch(`the update of ${this.namespace}`, {
@@ -155,7 +160,7 @@ export class CloneSetPods {
   /** What is still open or held. */
   async #pending(): Promise<readonly string[]> {
     const { status } = await this.#get();
-    const isOpen = (await this.#world.openWorkflows([rollOutId(this.#uid)])).length > 0;
+    const isOpen = (await this.#world.openWorkflows([this.rollOut])).length > 0;
     return [
       ...(status?.waitingFor ? [`waits for ${status.waitingFor.reason}`] : []),
       ...(status?.conditions ?? []).map(({ type, message }) => `has condition ${type}: ${message}`),

@@ -124,6 +124,13 @@ export class ImagePulls implements ChaosSubject {
     ];
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    return {
+      pullOnNodes: this.#jobs.now.map(({ metadata }) => pullOnNodesId(metadata.uid)),
+      pullImages: this.#nodes.now.map(({ metadata }) => pullImagesId(metadata.uid)),
+    };
+  }
+
   async settled(): Promise<void> {
     await waitFor(
       `the jobs of ${this.namespace} to end`,
@@ -212,11 +219,7 @@ export class ImagePulls implements ChaosSubject {
   /** What should have been given back or ended, in words. */
   async #leftOpen(): Promise<readonly string[]> {
     const { kube } = this.#world;
-    const ids = [
-      ...this.#jobs.now.map(({ metadata }) => pullOnNodesId(metadata.uid)),
-      ...this.#nodes.now.map(({ metadata }) => pullImagesId(metadata.uid)),
-    ];
-    const open = await this.#world.openWorkflows(ids);
+    const open = await this.#world.openWorkflows(Object.values(this.workflows()).flat());
     const copies = await kube.list<KubeObject>(kubeResource.secrets, { namespace: installation.daemonConfigNamespace });
     return [
       ...open.map((id) => `workflow ${id} is still open`),

@@ -147,6 +147,11 @@ export class JobPods implements ChaosSubject {
     ];
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    const uids = plans.flatMap(({ name }) => this.#podOf(name)?.metadata.uid ?? []);
+    return { terminateSidecars: uids.map(terminateSidecarsId), restartContainers: uids.map(restartContainersId) };
+  }
+
   async settled(): Promise<void> {
     await waitFor(
       `the jobs of ${this.namespace} to complete`,

@@ -97,6 +97,10 @@ export class Launches implements ChaosSubject {
     ];
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    return {};
+  }
+
   async settled(): Promise<void> {
     await waitFor(
       `the pods of ${this.namespace} to be ready`,

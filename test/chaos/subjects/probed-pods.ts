@@ -93,6 +93,10 @@ export class ProbedPods implements ChaosSubject {
     ];
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    return {};
+  }
+
   async settled(): Promise<void> {
     await waitFor(
       `the pods of ${this.namespace} to show what is the case`,

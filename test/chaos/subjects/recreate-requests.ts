@@ -132,6 +132,10 @@ export class RecreateRequests implements ChaosSubject {
     ];
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    return { restartContainers: this.pods.map(({ uid }) => restartContainersId(uid)) };
+  }
+
   /** Resolves when every request is there whose turn has come. */
   async created(): Promise<void> {
     await Promise.all(this.#creations);

@@ -65,6 +65,10 @@ export class RollOut implements ChaosSubject {
       }));
   }
 
+  workflows(): ReturnType<ChaosSubject['workflows']> {
+    return { rollOut: [this.#updated.rollOut, this.#growing.rollOut] };
+  }
+
   async settled(): Promise<void> {
     await Promise.all([this.#updated.settled(), this.#growing.settled()]);
   }

@@ -1,8 +1,18 @@
 import { apiVersionOf, type KubeObject, type Resource } from '../../../api/core/meta.ts';
-import type { KubeClient, ListOptions, NameRef, Page, WatchEvent, WatchOptions } from '../../../kube/client.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import type {
+  DeleteOptions,
+  KubeClient,
+  ListOptions,
+  NameRef,
+  Page,
+  WatchEvent,
+  WatchOptions,
+} from '../../../kube/client.ts';
 import { pathOf } from '../../../kube/client.ts';
 import { toKubeError } from '../../../kube/failures.ts';
 import { discover } from './discovery.ts';
+import { parsePath } from './http-requests.ts';
 import { Refused } from './refusals.ts';
 import { createObject, deleteObject, getObject, patchObject } from './requests.ts';
 import { type NewObject, ObjectStore, type StoreEvent } from './store.ts';
@@ -10,7 +20,7 @@ import { overTheWire, type Place, type Stored } from './stored.ts';
 
 /** What a test sees of the calls of a client: the verb, what it is about, and the body of a write. */
 export interface SeenCall {
-  readonly verb: 'get' | 'list' | 'patch' | 'create' | 'delete';
+  readonly verb: 'get' | 'list' | 'patch' | 'create' | 'delete' | 'evict';
   readonly plural: string;
   readonly name: string;
   /** Of a list: its options. */
@@ -25,6 +35,11 @@ export interface AboutCall {
 
 /** Sees each call before it takes effect, which waits for it. What it throws, the call fails with. */
 export type Meet = (call: SeenCall, about: AboutCall) => void | Promise<void>;
+
+/** The parts of the body of an eviction that are read; budgets are not. */
+interface Eviction {
+  readonly deleteOptions?: Omit<DeleteOptions, 'dryRun'> & { readonly dryRun?: readonly string[] };
+}
 
 /** An API server in memory, for tests that need objects and races but no HTTP. Several clients may share one. */
 export class MemoryCluster {
@@ -95,7 +110,18 @@ export class MemoryCluster {
         const call: SeenCall = { verb: 'delete', plural: resource.plural, name: ref.name };
         return ask(call, resource, options, () => deleteObject(store, placeOf(resource, ref), options));
       },
-      request: async (method, path) => answered(`${method} ${path}`, () => discover(method, path)),
+      request: async (method, path, { body } = {}) => {
+        const { collection, namespace, name = '', subresource } = parsePath(path);
+        if (method !== 'POST' || collection !== pathOf(kubeResource.pods) || subresource !== 'eviction') {
+          return answered(`${method} ${path}`, () => discover(method, path));
+        }
+        const { dryRun = [], ...options } = (body as Eviction).deleteOptions ?? {};
+        const isDryRun = dryRun.includes('All');
+        const call: SeenCall = { verb: 'evict', plural: 'pods', name, body };
+        return await ask(call, kubeResource.pods, { dryRun: isDryRun }, () =>
+          deleteObject(store, { collection, namespace, name }, { ...options, dryRun: isDryRun }),
+        );
+      },
       watch: <T extends KubeObject>(resource: Resource, options: WatchOptions) =>
         watch(store, resource, options) as unknown as AsyncIterable<WatchEvent<T>>,
       close: () => Promise.resolve(),

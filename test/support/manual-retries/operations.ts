@@ -87,7 +87,13 @@ export function forEach(
   return Object.fromEntries(types.map((one) => [one, (type: Typed) => test(type, one)]));
 }
 
-export const notJobs = ['restartContainers', 'refreshEnvironment', 'pullImages', 'terminateSidecars'] as const;
+export const notJobs = [
+  'restartContainers',
+  'refreshEnvironment',
+  'pullImages',
+  'terminateSidecars',
+  'swapSidecar',
+] as const;
 
 export const signal = (name: string, input?: string) => ({
   temporal: `temporal workflow signal --workflow-id $id --name ${name}${input ? ` --input '${input}'` : ''}`,
@@ -122,7 +128,7 @@ export async function endsByRetry(one: SteerableOperation): Promise<void> {
   let retriedAfter = -1;
   await waitFor(`${one.workflowId} to end`, async (see) => {
     const { status, searchAttributes: found } = await one.handle.describe();
-    if (see(status.name) === 'COMPLETED') return true;
+    if (see(status.name) !== 'RUNNING') return true;
     const attempts = one.acts() + one.looks();
     if (found.WindlassReason?.[0] === 'Parked' && attempts !== retriedAfter) {
       retriedAfter = attempts;

@@ -142,6 +142,21 @@ const looks: readonly Row[] = [
       },
     },
   },
+  {
+    lines: [
+      'temporal workflow list --query \'ExecutionStatus="Failed"\'',
+      'tctl workflow list --query \'ExecutionStatus="Failed"\'',
+    ],
+    tests: {
+      'lists what has failed': async (type) => {
+        const one = await operations.begin('terminateSidecars', { act: 'refused' });
+        await one.waits('Parked');
+        await one.handle.signal('abort', { by: 'ann' });
+        await one.ended();
+        await waitFor('the list', async (see) => see(await type(played(one))).includes(one.workflowId));
+      },
+    },
+  },
 ];
 
 const fails: Readonly<Record<string, RegExp>> = { fail: /by hand/, complete: /Cannot use the result of activity/ };
@@ -267,6 +282,24 @@ const many: readonly Row[] = [
         const one = await operations.begin('pullImages', { signal: 'pause', about: { kind: 'NodeImage' } });
         await waitFor('the list', async (see) => see(await type(played(one))).includes(one.workflowId));
         await one.handle.signal('abort', { by: 'ann' });
+      },
+    },
+  },
+  {
+    lines: ['temporal workflow list --query \'WindlassCause="roll-out/<uid>"\''],
+    tests: {
+      'lists what the roll-out has caused, and nothing else': async (type) => {
+        const uid = crypto.randomUUID();
+        const [caused, other] = await Promise.all([
+          operations.begin('pullImages', { signal: 'pause', about: { cause: `roll-out/${uid}` } }),
+          operations.begin('pullImages', { signal: 'pause', about: { cause: `roll-out/${crypto.randomUUID()}` } }),
+        ]);
+        const list = await waitFor('the list', async (see) => {
+          const text = see(await type(played(caused), { uid }));
+          return text.includes(caused.workflowId) && text;
+        });
+        expect(list).not.toContain(other.workflowId);
+        for (const one of [caused, other]) await one.handle.signal('abort', { by: 'ann' });
       },
     },
   },

@@ -27,6 +27,11 @@ export class ChainRefused extends Error {
   }
 }
 
+/** Thrown by a step for an object that must not be stored, although its user cannot fix it. */
+export class ChainDenied extends Error {
+  override readonly name = 'ChainDenied';
+}
+
 /** Runs the steps in order, each on the result of the previous one. The first failure ends the chain (FG-12). */
 export async function runChain<Surroundings>(
   steps: readonly ChainStep<Surroundings>[],
@@ -38,7 +43,7 @@ export async function runChain<Surroundings>(
     try {
       changed = await step.change(changed, surroundings);
     } catch (error) {
-      if (error instanceof MalformedBody || error instanceof ChainRefused) throw error;
+      if (error instanceof MalformedBody || error instanceof ChainRefused || error instanceof ChainDenied) throw error;
       const why = error instanceof Error ? error.message : String(error);
       throw new ChainFailed(`Cannot apply ${step.name}: ${why}`, { cause: error });
     }

@@ -3,13 +3,13 @@ import type { Operation } from 'rfc6902';
 import type { KubeObject, Resource } from '../../../api/core/meta.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { gatedKinds, type ProtectedKind } from '../../../api/deletion-protection.ts';
-import { deletionWebhook, type MatchCondition, podsToChangeCondition, podWebhook } from '../../../api/webhooks.ts';
+import { deletionWebhook, formerPodCondition, type MatchCondition, podWebhook } from '../../../api/webhooks.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 
 /**
  * The registrations of admission and conversion in the API server: two webhook configurations and the CRDs. They are
- * installed by manifests; Windlass writes only the address and the CA bundle (`clientConfig`), one match condition of
- * the pod webhook, and the webhooks that depend on a feature gate. All other fields belong to the installer.
+ * installed by manifests; Windlass writes only the address and the CA bundle (`clientConfig`), and the webhooks that depend
+ * on a feature gate. All other fields belong to the installer.
  */
 
 /** How the API server reaches admission. */
@@ -49,10 +49,6 @@ export interface RegistrationWish {
   readonly address: AdmissionAddress;
   /** PEM of every CA to trust. */
   readonly bundle: string;
-  /** Send every new pod, not only those that admission has to change (gate KruisePodReadinessGate). */
-  readonly allPods: boolean;
-  /** CEL expressions for other new pods to send; one match is enough. */
-  readonly alsoPods?: readonly string[];
   /** Gate ResourcesDeletionProtection: whether Services and Ingresses have webhooks. Absent: no. */
   readonly deletionProtection?: boolean;
 }
@@ -69,7 +65,7 @@ export function configurationPatch(configuration: WebhookConfiguration, wish: Re
     if (clientConfig !== undefined) {
       operations.push({ op: 'replace', path: `${path}/clientConfig`, value: clientConfig });
     }
-    if (webhook.name === podWebhook.name) operations.push(...podConditionPatch(webhook.matchConditions, path, wish));
+    if (webhook.name === podWebhook.name) operations.push(...podConditionPatch(webhook.matchConditions, path));
     // Webhooks are addressed by index: the test of the name ensures that the index still is that of the webhook which
     // was read.
     return operations.length === 0 ? [] : [nameTest(webhook.name, index), ...operations];
@@ -160,30 +156,17 @@ function pathOf({ url, service }: ClientConfig): string | undefined {
   return url !== undefined && URL.canParse(url) ? new URL(url).pathname : undefined;
 }
 
-function podConditionPatch(
-  conditions: readonly MatchCondition[] | undefined,
-  path: string,
-  { allPods, alsoPods = [] }: RegistrationWish,
-): readonly Operation[] {
-  const index = conditions?.findIndex(({ name }) => name === podsToChangeCondition.name) ?? -1;
+/** Removes the condition by which earlier versions limited the pod webhook. Conditions of others stay. */
+function podConditionPatch(conditions: readonly MatchCondition[] | undefined, path: string): readonly Operation[] {
+  const { name, beginning } = formerPodCondition;
+  const index = conditions?.findIndex((one) => one.name === name && one.expression.startsWith(beginning)) ?? -1;
+  if (index < 0) return [];
   const place = `${path}/matchConditions/${index}`;
-  const isThere: Operation = { op: 'test', path: `${place}/name`, value: podsToChangeCondition.name };
-  if (allPods) return index >= 0 ? [isThere, { op: 'remove', path: place }] : [];
-
-  const expression = [podsToChangeCondition.expression, ...alsoPods].join(alternatively);
-  const wanted = { ...podsToChangeCondition, expression };
-  if (index >= 0) {
-    // Conditions of others stay; our conditions for other pods are replaced.
-    const present = conditions?.[index]?.expression ?? '';
-    const isOurs = alsoPods.length > 0 || present.startsWith(`${podsToChangeCondition.expression}${alternatively}`);
-    return isOurs && present !== expression ? [isThere, { op: 'replace', path: place, value: wanted }] : [];
-  }
-  return conditions === undefined
-    ? [{ op: 'add', path: `${path}/matchConditions`, value: [wanted] }]
-    : [{ op: 'add', path: `${path}/matchConditions/-`, value: wanted }];
+  return [
+    { op: 'test', path: `${place}/name`, value: name },
+    { op: 'remove', path: place },
+  ];
 }
-
-const alternatively = ' || ';
 
 /** One registration, and its last known state. */
 export interface Registration {

@@ -2,13 +2,13 @@ import {
   type RestartChanged,
   type RestartOperation,
   restartContainersId,
-  restartContainersType,
+  restartStart,
 } from '../../../api/container-recreate-request/operation.ts';
-import { type ContainerRecreateRequest, crr, isCompleted } from '../../../api/container-recreate-request/types.ts';
+import { type ContainerRecreateRequest, isCompleted } from '../../../api/container-recreate-request/types.ts';
 import type { Node } from '../../../api/core/node.ts';
 import { crrLabel } from '../../../api/core/well-known.ts';
 import { isEngineReason } from '../../../api/engine/engine-trouble.ts';
-import { queues } from '../../../api/engine/operations.ts';
+import { isTerminationRequest, terminateSidecarsId } from '../../../api/job-sidecar-termination.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import type { RequestPassDependencies } from './pass.ts';
 import { generationOf, hasBegun, podUidOf } from './request.ts';
@@ -18,20 +18,15 @@ export function wantOperation(request: ContainerRecreateRequest, podUid: string,
   const operation = operationOf(request, podUid, world.nodes);
   const pod = world.pods.byUid(podUid);
   const podGone = pod === undefined || pod.metadata.deletionTimestamp !== undefined;
-  const { namespace = '', uid } = request.metadata;
   const change: RestartChanged = { operation, generation: generationOf(request) };
   // a running operation has to restore the status that was overwritten
   const reason = request.status?.waitingFor?.reason;
   const isWrittenOver = isEngineReason(reason) || (reason === 'Queued' && hasBegun(request));
+  const { uid } = request.metadata;
   world.starter.want({
-    workflowId: restartContainersId(podUid),
-    workflowType: restartContainersType,
-    taskQueue: queues.cluster,
-    argument: operation,
+    ...restartStart(operation),
     change,
     inputs: JSON.stringify([uid, change.generation, podGone, operation.node.uid, isWrittenOver]),
-    summary: `restart containers of pod ${namespace}/${request.spec.podName}`,
-    about: { kind: crr.kind, namespace, name: request.metadata.name, node: operation.node.name },
   });
 }
 
@@ -44,6 +39,7 @@ function operationOf(request: ContainerRecreateRequest, podUid: string, nodes: C
     // a node that is gone keeps its name in the name of the task queue, which nobody polls: that is detected as its
     // silence
     node: { name: nodeName, uid: nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}` },
+    ...(isTerminationRequest(request) && { cause: terminateSidecarsId(podUid) }),
   };
 }
 

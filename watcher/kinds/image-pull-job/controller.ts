@@ -1,6 +1,7 @@
 /**
  * The controller of ImagePullJobs: it selects nodes, adds the job's image to their NodeImages, to no more of them at
- * the same time than its parallelism allows, and counts the results. Commands of operators are in the job's conditions.
+ * the same time than its parallelism allows, and counts the results. The operation of a job permits it to tell nodes, and
+ * names them. Commands of operators are in the job's conditions.
  */
 
 import { sameJson } from '../../../api/base/json.ts';
@@ -24,7 +25,9 @@ import {
   pullSecretTimes,
   secretKeysOf,
 } from '../node-image/pull-secrets.ts';
+import { EarlierRuns } from './earlier-runs.ts';
 import { type PullJobPassDependencies, passOverPullJob } from './pass.ts';
+import { WaveHolder } from './wave-holder.ts';
 
 const byImage = 'image';
 const byPodNamespace = 'podNamespace';
@@ -59,10 +62,13 @@ export function imagePullJobRunner(
   const secretPlaces = { namespace: config.images.secretNamespace, watchedNamespace: config.namespace };
   const wake = (uid: string) => passes.add(uid);
   const pullSecrets = new PullSecretCopies({ kube, queue, now, jobs, wake, ...secretPlaces }, secretTimes);
+  let waves = new WaveHolder({ lost: new AbortController().signal }, wake);
   const world: PullJobPassDependencies = {
     ...{ kube, starter: context.starter, images: config.images, log: context.log, now, isOn },
     ...{ jobs, nodeImages: images, pods, pullSecrets },
     edits: new NodeImageEdits(kube, images),
+    waves: () => waves,
+    earlierRuns: new EarlierRuns(context.starter, wake),
     refusals: new RecentlySeen(refusedForMs),
     secretsAgainMs: secretTimes.compareMs,
     toldUnusable: new Set(),
@@ -96,7 +102,11 @@ export function imagePullJobRunner(
       for (const { metadata } of jobs.all()) passes.add(metadata.uid);
       if (isOn) pullSecrets.wantAll();
     },
+    begin({ lost }) {
+      waves = new WaveHolder({ lost }, wake);
+    },
     workflowTypes: [pullOnNodesType],
+    nodes: () => (isLeading() ? waves : undefined),
     operations: () => ({ kind: imagePullJobs.kind, states: [...jobs.all()].map(stateOf) }),
   };
 }

@@ -40,12 +40,16 @@ export function standingsNow(
   );
 }
 
-/** Writes into NodeImages: in `retry`, failed images are pulled again; in `tell`, the job is added. */
+/**
+ * Writes into NodeImages: in `retry`, failed images are pulled again; in `tell`, the job is added as long as it may be.
+ */
 export async function writeToNodes(
   job: ImagePullJob,
   nodes: {
     readonly retry: readonly string[];
     readonly tell: readonly string[];
+    /** Asked again right before a node is told. */
+    readonly mayTell: (node: string) => boolean;
     readonly secrets: readonly PullSecretRef[];
   },
   world: PullJobPassDependencies,
@@ -55,14 +59,23 @@ export async function writeToNodes(
   const nowMs = world.now();
   const wish = { job, image, secrets: nodes.secrets, nowMs, isEnded: endedIn(world) };
   const { tagTtlSeconds } = world.images;
+  const waves = world.waves().of(job.metadata.uid);
   await Promise.all([
     ...nodes.retry.map((node) =>
-      world.edits.edit(node, (live) => (hasFailed(job, live) ? withRetry(live, image, nowMs) : live.spec)),
+      world.edits.edit(node, (live) => {
+        if (stateOn(live, job) !== 'failed') return live.spec;
+        waves.begins(node, world.now());
+        return withRetry(live, image, nowMs);
+      }),
     ),
     ...nodes.tell.map(async (node) => {
       const spread = Math.random();
       try {
-        await world.edits.edit(node, (live) => withWish(live, { ...wish, tagTtlSeconds, spread }));
+        await world.edits.edit(node, (live) => {
+          if (!nodes.mayTell(node)) return live.spec;
+          if (stateOn(live, job) === 'unasked') waves.begins(node, world.now());
+          return withWish(live, { ...wish, tagTtlSeconds, spread });
+        });
       } catch (error) {
         if (failureTypeOf(error) !== 'Invalid') throw error;
         world.refusals.add(refusalKey(job, node), world.now());
@@ -93,9 +106,9 @@ function endedIn({ jobs }: PullJobPassDependencies): (owner: ImageOwner) => bool
   };
 }
 
-function hasFailed(job: ImagePullJob, live: NodeImage): boolean {
+function stateOn(live: NodeImage, job: ImagePullJob): NodeStanding['state'] | undefined {
   const image = imageOf(job);
-  return image !== undefined && standings(job, image, [live], []).some(({ state }) => state === 'failed');
+  return image && standings(job, image, [live], [])[0]?.state;
 }
 
 function refusalKey({ metadata }: ImagePullJob, node: string): string {

@@ -1,6 +1,7 @@
 import { sameJson } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { commandNames, queues } from '../../../api/engine/operations.ts';
+import { rollOutBehind } from '../../../api/fleet/cause.ts';
 import { type PullJobOperation, pullOnNodesId, pullOnNodesType } from '../../../api/image-pull-job/operation.ts';
 import {
   type ImagePullJob,
@@ -19,6 +20,8 @@ import { earliest, type PassResult } from '../../../kube/keyed-queue.ts';
 import { unlessMovedOn } from '../../../kube/moved-on.ts';
 import type { RecentlySeen } from '../../../kube/recently-seen.ts';
 import {
+  heldBackBy,
+  type JobContext,
   jobStatus,
   type NodeStanding,
   nodesToRetry,
@@ -26,6 +29,7 @@ import {
   retryTold,
 } from '../../../workflows/plan/images/image-pull-job.ts';
 import { imageOf } from '../../../workflows/plan/images/node-image.ts';
+import { pullEndOf } from '../../../workflows/plan/images/pull-waves.ts';
 import { shortened, summaryBytes } from '../../../workflows/plan/text-size.ts';
 import type { ControllerContext } from '../../controller.ts';
 import { deleteExpired } from '../../expiry.ts';
@@ -33,8 +37,11 @@ import { hasCommand, passOnCommand } from '../../operator-commands.ts';
 import type { Starter, WantedOperation } from '../../starter.ts';
 import type { NodeImageEdits } from '../node-image/edits.ts';
 import type { PullSecretCopies } from '../node-image/pull-secrets.ts';
+import type { EarlierRuns } from './earlier-runs.ts';
 import { knowsAllNodes, standingsNow, withdraw, writeToNodes } from './nodes.ts';
 import { areSecretsComplete, forgetUnusable, type JobSecrets, reportUnusable, secretsFor } from './secrets.ts';
+import type { WaveHolder } from './wave-holder.ts';
+import type { JobWaves } from './waves.ts';
 
 export interface PullJobPassDependencies {
   readonly kube: Pick<KubeWriter, 'list' | 'create' | 'patch' | 'delete'>;
@@ -49,6 +56,9 @@ export interface PullJobPassDependencies {
   readonly pods: Pick<Cache<Pod>, 'all'>;
   readonly edits: Pick<NodeImageEdits, 'edit'>;
   readonly pullSecrets: Pick<PullSecretCopies, 'sync' | 'release'>;
+  /** What the operations of jobs have handed in, in the present term. */
+  readonly waves: () => WaveHolder;
+  readonly earlierRuns: Pick<EarlierRuns, 'judge' | 'forget'>;
   /** How often Secrets are read again that are missing or could not be copied. */
   readonly secretsAgainMs: number;
   /** By job and node: its NodeImage accepts no further image, so the job continues with other nodes meanwhile. */
@@ -66,18 +76,18 @@ const unknownNodesMs = 50;
 export async function passOverPullJob(uid: string, world: PullJobPassDependencies): Promise<PassResult | undefined> {
   const job = world.jobs.byUid(uid);
   if (job === undefined) {
-    end(uid, world);
+    end(uid, world.waves().forget(uid), world);
     forgetUnusable(uid, world);
     return undefined;
   }
   if (job.metadata.deletionTimestamp !== undefined) {
-    end(uid, world);
+    end(uid, world.waves().forget(uid), world);
     await release(job, world);
     return undefined;
   }
   const commanded = hasCommand(job) ? await command(job, world) : undefined;
   if (isFinished(job)) {
-    end(uid, world);
+    end(uid, endWaves(job, world), world);
     await release(job, world);
     await withdraw(job, world);
     return earliest(await expire(job, world), commanded);
@@ -95,18 +105,47 @@ async function carryOn(job: ImagePullJob, world: PullJobPassDependencies): Promi
   await reportUnusable(job, secrets, world);
 
   const before = standingsNow(job, secrets, world);
+  const waves = world.waves().of(job.metadata.uid);
+  waves.see(before);
+  const earlier = world.earlierRuns.judge(job, { nodes: before, isAttended: waves.isAttended });
+  const mayTell = earlier.isGranted ? () => true : waves.permission(before);
   const retry = nodesToRetry(job, before);
-  const tell = secrets.mayTell && tooLarge === undefined ? nodesToTell(job, before) : [];
-  await writeToNodes(job, { retry, tell, secrets: secrets.refs }, world);
+  const mayAdd = secrets.mayTell && tooLarge === undefined;
+  const tell = mayAdd ? nodesToTell(job, before, mayTell) : [];
+  await writeToNodes(job, { retry, tell, mayTell, secrets: secrets.refs }, world);
 
   const after = tell.length + retry.length > 0 ? standingsNow(job, secrets, world) : before;
+  const judged = judgeWaves(job, waves, { nodes: after, secrets, tooLarge, mayTell: mayAdd }, world);
   const { status, againInMs } = statusNow(job, { nodes: after, retried: retry.length, secrets, tooLarge }, world);
   await writeStatus(job, status, world);
-  if (status.completionTime === undefined) world.starter.want(operationOf(job));
+  if (status.completionTime === undefined) world.starter.want(operationOf(job, waves.wakes));
   return earliest(
     againInMs === undefined ? undefined : { againInMs },
+    judged,
+    earlier,
     areSecretsComplete(secrets) ? undefined : { againInMs: world.secretsAgainMs },
   );
+}
+
+/** Ends the waves of a job that has ended. Whether its operation was told that it has. */
+function endWaves(job: ImagePullJob, world: PullJobPassDependencies): boolean {
+  const ended = pullEndOf(job);
+  const waves = world.waves().known(job.metadata.uid);
+  if (waves === undefined || ended === undefined) return false;
+  return waves.finish(job, standingsNow(job, { refs: [] }, world), ended);
+}
+
+/** Answers what the operation has handed in, as far as it can be. */
+function judgeWaves(
+  job: ImagePullJob,
+  waves: JobWaves,
+  { mayTell, ...progress }: Omit<Progress, 'retried'> & { readonly mayTell: boolean },
+  world: PullJobPassDependencies,
+): PassResult {
+  const { secretTrouble, ...others } = contextOf(job, progress, world);
+  const context = mayTell || secretTrouble === undefined ? others : { ...others, secretTrouble };
+  const { nodes } = progress;
+  return waves.judge({ job, nodes, mayTell, heldBackBy: heldBackBy(job, nodes, context) });
 }
 
 interface Progress {
@@ -116,15 +155,24 @@ interface Progress {
   readonly tooLarge: ReturnType<typeof tooLargeForNodes>;
 }
 
-function statusNow(job: ImagePullJob, progress: Progress, { starter, now }: PullJobPassDependencies) {
-  const { nodes, retried, secrets, tooLarge } = progress;
+function contextOf(
+  job: ImagePullJob,
+  { secrets, tooLarge }: Pick<Progress, 'secrets' | 'tooLarge'>,
+  { starter, now }: PullJobPassDependencies,
+): JobContext {
   const engine = starter.trouble(pullOnNodesId(job.metadata.uid));
-  const { status, againInMs } = jobStatus(job, nodes, {
+  return {
     nowMs: now(),
     ...(engine && { engine }),
     ...(secrets.trouble !== undefined && { secretTrouble: secrets.trouble }),
     ...(tooLarge !== undefined && { tooLarge }),
-  });
+  };
+}
+
+function statusNow(job: ImagePullJob, progress: Progress, world: PullJobPassDependencies) {
+  const { nodes, retried } = progress;
+  const { now } = world;
+  const { status, againInMs } = jobStatus(job, nodes, contextOf(job, progress, world));
   const isRetrying = steeringOf(job).retrying && status.completionTime === undefined;
   const told = isRetrying ? { ...status, conditions: retryTold(status.conditions, retried, now()) } : status;
   return { status: told, againInMs };
@@ -147,10 +195,11 @@ async function writeStatus(
   if (written) await jobs.seen(uid, written.metadata.resourceVersion, AbortSignal.timeout(seenWithinMs));
 }
 
-/** Lets the operation of the job end: it looks, and finds nothing to do. */
-function end(uid: string, { starter }: PullJobPassDependencies): void {
+/** Lets the operation of the job end: it looks, and finds nothing to do, unless it knows already. */
+function end(uid: string, isTold: boolean, { starter, earlierRuns }: PullJobPassDependencies): void {
   const workflowId = pullOnNodesId(uid);
-  if (starter.isSent(workflowId)) void starter.tell(workflowId, null);
+  earlierRuns.forget(uid);
+  if (starter.isSent(workflowId) && !isTold) void starter.tell(workflowId, null);
   starter.forget(workflowId);
 }
 
@@ -178,7 +227,8 @@ async function command(job: ImagePullJob, { kube, starter }: PullJobPassDependen
   return await passOnCommand(job, imagePullJobs, commandNames, commanded, { kube, starter });
 }
 
-function operationOf(job: ImagePullJob): WantedOperation {
+/** `wakes`: how often its operation was told in this term that there is something to ask for again. */
+function operationOf(job: ImagePullJob, wakes: number): WantedOperation {
   const { namespace = '', name, uid } = job.metadata;
   const argument: PullJobOperation = { job: { namespace, name, uid } };
   return {
@@ -187,8 +237,8 @@ function operationOf(job: ImagePullJob): WantedOperation {
     taskQueue: queues.cluster,
     argument,
     change: null,
-    inputs: uid,
+    inputs: `${uid} ${wakes}`,
     summary: shortened(`pull ${job.spec.image} for ${namespace}/${name}`, summaryBytes),
-    about: { kind: imagePullJobs.kind, namespace, name, node: '' },
+    about: { kind: imagePullJobs.kind, namespace, name, node: '', cause: rollOutBehind(job) },
   };
 }

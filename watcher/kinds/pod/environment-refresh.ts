@@ -7,13 +7,12 @@
 import {
   type RefreshOperation,
   type RestartChanged,
-  restartContainersId,
-  restartContainersType,
+  restartStart,
 } from '../../../api/container-recreate-request/operation.ts';
 import type { Node } from '../../../api/core/node.ts';
 import type { Pod } from '../../../api/core/pod.ts';
-import { queues } from '../../../api/engine/operations.ts';
 import type { FeatureGates } from '../../../api/feature-gates.ts';
+import { rollOutBehind } from '../../../api/fleet/cause.ts';
 import type { Cache } from '../../../kube/cache.ts';
 import { staleContainers } from '../../../workflows/plan/fleet/in-place/completion.ts';
 import type { WantedOperation } from '../../starter.ts';
@@ -35,20 +34,17 @@ export function environmentRefresh(
   const { namespace = '', name, uid } = pod.metadata;
   const nodeName = pod.spec.nodeName ?? '';
   const nodeUid = nodes.byName('', nodeName)?.metadata.uid ?? `gone-${nodeName}`;
+  const cause = rollOutBehind(pod);
   const operation: RefreshOperation = {
     refresh: 'environment',
     pod: { namespace, name, uid },
     node: { name: nodeName, uid: nodeUid },
+    ...(cause !== undefined && { cause }),
   };
   const change: RestartChanged = { operation, generation: pod.metadata.generation ?? 0 };
   return {
-    workflowId: restartContainersId(uid),
-    workflowType: restartContainersType,
-    taskQueue: queues.cluster,
-    argument: operation,
+    ...restartStart(operation),
     change,
     inputs: JSON.stringify(['environment', nodeUid, staleContainers(pod).map(({ containerID }) => containerID)]),
-    summary: `refresh the environment of pod ${namespace}/${name}`,
-    about: { kind: 'Pod', namespace, name, node: nodeName },
   };
 }

@@ -3,7 +3,7 @@
  * as what was chosen and as what may be disrupted, so it is kept small: what is the same for all its pods is said once.
  */
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
-import { fitting, shortened, summaryBytes } from '../text-size.ts';
+import { fitting, listed, shortened, summaryBytes } from '../text-size.ts';
 
 /** How a pod gets its revision. */
 export type UpdateKind = 'inPlace' | 'recreate';
@@ -99,17 +99,6 @@ export function batchText(batch: PodBatch): string {
 
 function nameOf({ namespace, name }: Pick<ChosenPod, 'namespace' | 'name'>): string {
   return `${namespace}/${name}`;
-}
-
-/** As many of the names as fit, and how many more there are. */
-function listed(names: readonly string[], mostBytes: number): string {
-  const [only] = names;
-  if (only !== undefined && names.length === 1) return shortened(only, mostBytes);
-  const fit = fitting(names, mostBytes - ' and 40 more'.length);
-  const shown = fit.length > 0 ? fit : names.slice(0, 1).map((name) => shortened(name, mostBytes - 15));
-  const more = names.length - shown.length;
-  if (more > 0) return `${shown.join(', ')} and ${more} more`;
-  return `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;
 }
 
 /** What has become of one pod of a batch. */

@@ -49,7 +49,7 @@ function standsAt(
 /** What happens to a pod whose update has begun; undefined when it has not. */
 function doingOf(pod: FleetPod, isThere: boolean): string | undefined {
   if (pod.isTerminating) return 'terminating';
-  if (isThere) return 'not ready';
+  if (isThere) return pod.availableAtMs === undefined ? 'not ready' : 'ready for less than minReadySeconds';
   if (isHeld(pod)) return 'preparing';
   if (isDrained(pod)) return 'draining';
   return isOnTheWay(pod) ? 'being deleted' : undefined;

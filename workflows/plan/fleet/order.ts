@@ -14,12 +14,16 @@ import { compareGoStrings } from '../../../api/base/json-go.ts';
 import { labelMatcher } from '../../../api/core/label-selector.ts';
 import { mostTerms, type UpdateOrder } from '../../../api/fleet/update-order.ts';
 import { type AlikePods, type FleetPod, isPodReady, rankOf, readySinceMs } from './pods.ts';
+import { scatter } from './scatter.ts';
+
+/** What of a pod its place depends on. */
+export type RankedPod = Pick<FleetPod, 'pod' | 'name'>;
 
 /** Negative: the first argument comes first. */
-export type PodOrder = (left: FleetPod, right: FleetPod) => number;
+export type PodOrder<Of = FleetPod> = (left: Of, right: Of) => number;
 
 /** Compares by these orders, one after the other, until one of them decides. */
-export function inOrder(...orders: readonly PodOrder[]): PodOrder {
+export function inOrder<Of = FleetPod>(...orders: readonly PodOrder<Of>[]): PodOrder<Of> {
   return (left, right) => {
     for (const order of orders) {
       const difference = order(left, right);
@@ -30,21 +34,21 @@ export function inOrder(...orders: readonly PodOrder[]): PodOrder {
 }
 
 /** Pods for which the claim is true come first. */
-export function first(claim: (pod: FleetPod) => boolean): PodOrder {
+export function first<Of = FleetPod>(claim: (pod: Of) => boolean): PodOrder<Of> {
   return (left, right) => Number(claim(right)) - Number(claim(left));
 }
 
 /** Pods that are least far in their start first: without a node, then by phase. */
-export const byProgress: PodOrder = inOrder(
+export const byProgress: PodOrder<RankedPod> = inOrder<RankedPod>(
   first(({ pod }) => !pod.spec.nodeName),
   (left, right) => rankOf(left.pod).phase - rankOf(right.pod).phase,
 );
 
 /** Pods that the kubelet reports as not ready first. */
-export const unreadyFirst: PodOrder = first(({ pod }) => !isPodReady(pod));
+export const unreadyFirst: PodOrder<RankedPod> = first(({ pod }) => !isPodReady(pod));
 
 /** Of ready pods those that became ready last first; then those with more restarts, then the newer ones. */
-export const byService: PodOrder = inOrder(
+export const byService: PodOrder<RankedPod> = inOrder<RankedPod>(
   (left, right) =>
     isPodReady(left.pod) && isPodReady(right.pod) ? laterFirst(readySinceMs(left.pod), readySinceMs(right.pod)) : 0,
   (left, right) => rankOf(right.pod).restarts - rankOf(left.pod).restarts,
@@ -70,33 +74,35 @@ export function updateOrder(
   { coming = [], byDefault = byWorth }: { readonly coming?: readonly AlikePods[]; readonly byDefault?: PodOrder } = {},
 ): readonly FleetPod[] {
   const sorted = candidates.toSorted(byDefault).toSorted(byPriority(strategy.priorityStrategy));
-  const scattered = scatterTerms(strategy, sorted).reduce<readonly FleetPod[]>(
-    (pods, term) => scatter(pods, { all, coming }, term),
-    sorted,
-  );
+  const counted = [...all.map((pod) => ({ pod, count: 1 })), ...coming];
+  const scattered = scatter(sorted, (strategy.scatterStrategy ?? []).slice(0, mostTerms), {
+    labelValue,
+    all: counted.map(({ pod, count }) => ({ item: pod, count })),
+  });
   const isPreparing = ({ state }: FleetPod) => state === 'PreparingUpdate';
   return [...scattered.filter(isPreparing), ...scattered.filter((pod) => !isPreparing(pod))];
 }
 
-/** CS-51. */
-export const byWorth: PodOrder = inOrder(byProgress, unreadyFirst, byService);
+/** CS-51, SCS-170. */
+export const byWorth: PodOrder<RankedPod> = inOrder(byProgress, unreadyFirst, byService);
 
-function byPriority(strategy: UpdateOrder['priorityStrategy']): PodOrder {
+/** CS-52, CS-53, SCS-171, SCS-172. */
+export function byPriority(strategy: UpdateOrder['priorityStrategy']): PodOrder<RankedPod> {
   const weights = (strategy?.weightPriority ?? []).slice(0, mostTerms);
   const keys = (strategy?.orderPriority ?? []).slice(0, mostTerms).map(({ orderedKey }) => orderedKey);
   if (weights.length > 0) {
     const terms = weights.map(({ weight, matchSelector }) => ({ weight, matches: labelMatcher(matchSelector) }));
-    // CS-52
-    const weightOf = onceEach(({ pod }: FleetPod) =>
+    const weightOf = onceEach(({ pod }: RankedPod) =>
       terms.reduce((sum, { weight, matches }) => sum + (matches?.(pod.metadata.labels) ? weight : 0), 0),
     );
     return (left, right) => weightOf(right) - weightOf(left);
   }
-  // CS-53: pods with none of the keys have the level -1, so they come first
-  const levelOf = onceEach(({ pod }: FleetPod) =>
+  if (keys.length === 0) return () => 0;
+  // Pods with none of the keys have the level -1, so they come first.
+  const levelOf = onceEach(({ pod }: RankedPod) =>
     keys.findIndex((key) => entryOf(pod.metadata.labels, key) !== undefined),
   );
-  const numberOf = (pod: FleetPod) => numberAtEnd(entryOf(pod.pod.metadata.labels, keys[levelOf(pod)] ?? '') ?? '');
+  const numberOf = (pod: RankedPod) => numberAtEnd(entryOf(pod.pod.metadata.labels, keys[levelOf(pod)] ?? '') ?? '');
   return inOrder(
     (left, right) => levelOf(left) - levelOf(right),
     (left, right) => numberOf(right) - numberOf(left),
@@ -119,72 +125,6 @@ function numberAtEnd(text: string): number {
   return number < 2 ** 63 ? number : 0;
 }
 
-interface ScatterTerm {
-  readonly key: string;
-  readonly value: string;
-}
-
-/** CS-54: of several terms, those that match more candidates come first. */
-function scatterTerms(
-  { scatterStrategy = [] }: Pick<UpdateOrder, 'scatterStrategy'>,
-  candidates: readonly FleetPod[],
-): readonly ScatterTerm[] {
-  const matching = onceEach((term: ScatterTerm) => candidates.filter((pod) => matches(pod, term)).length);
-  return scatterStrategy.slice(0, mostTerms).toSorted((left, right) => matching(right) - matching(left));
-}
-
-function matches({ pod }: FleetPod, { key, value }: ScatterTerm): boolean {
-  return (entryOf(pod.metadata.labels, key) ?? '') === value;
-}
-
-/** CS-54: the candidates with those of one term apart from each other. */
-function scatter(
-  candidates: readonly FleetPod[],
-  { all, coming }: { readonly all: readonly FleetPod[]; readonly coming: readonly AlikePods[] },
-  term: ScatterTerm,
-): readonly FleetPod[] {
-  const matched = candidates.filter((pod) => matches(pod, term));
-  const others = candidates.filter((pod) => !matches(pod, term));
-  const last = matched.pop();
-  if (last === undefined || matched.length === 0 || others.length <= 1) return candidates;
-
-  const ofAll = all.filter((pod) => matches(pod, term)).length + sizeOf(coming.filter(({ pod }) => matches(pod, term)));
-  const total = { matched: ofAll - 1, others: all.length + sizeOf(coming) - ofAll };
-  const { groups, sizes, ahead } = grouping({ matched: matched.length, others: others.length }, total);
-  const order = others.splice(0, ahead);
-  for (let group = 0; group < groups; group++) {
-    order.push(...matched.splice(0, sizes.matched), ...others.splice(0, sizes.others));
-  }
-  return [...order, ...matched, ...others, last];
-}
-
-function sizeOf(pods: readonly AlikePods[]): number {
-  return pods.reduce((sum, { count }) => sum + count, 0);
-}
-
-interface Counts {
-  readonly matched: number;
-  readonly others: number;
-}
-
-/**
- * The number of groups, their sizes, and how many of the others come before all groups. If the candidates are sparser
- * than in the whole workload, its density is used: then the beginning of the roll-out had fewer of them, and the rest
- * should not.
- */
-function grouping(
-  candidates: Counts,
-  all: Counts,
-): { readonly groups: number; readonly sizes: Counts; readonly ahead: number } {
-  if (Math.fround(all.others / all.matched) >= Math.fround(candidates.others / candidates.matched)) {
-    return { groups: Math.min(candidates.matched, candidates.others), sizes: groupSizes(candidates), ahead: 0 };
-  }
-  const sizes = groupSizes(all);
-  const groups = Math.min(Math.floor(candidates.matched / sizes.matched), Math.floor(candidates.others / sizes.others));
-  return { groups, sizes, ahead: candidates.others - groups * sizes.others };
-}
-
-function groupSizes({ matched, others }: Counts): Counts {
-  const groups = Math.min(matched, others);
-  return { matched: Math.round(matched / groups), others: Math.round(others / groups) };
+function labelValue({ pod }: RankedPod, key: string): string {
+  return entryOf(pod.metadata.labels, key) ?? '';
 }

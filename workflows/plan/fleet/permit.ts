@@ -52,8 +52,11 @@ export type Verdict =
   | { readonly kind: 'allDone'; readonly summary: string; readonly arrived: number }
   /** The object is gone, or asks for another revision: decide anew. */
   | { readonly kind: 'superseded' }
-  /** It has waited for the same thing for long, or is paused and all that was in flight has ended. */
-  | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor };
+  /**
+   * It has waited for the same thing for long, or is paused and all that was in flight has ended. `parked`: the watcher
+   * remembers the question, and signals `changed` when the answer would be another one. Absent: it does not.
+   */
+  | { readonly kind: 'blocked'; readonly waitingFor: WaitingFor; readonly parked?: boolean };
 
 /** What the question which pods go next has come to. */
 export type ChoiceVerdict =

@@ -24,11 +24,16 @@ export interface OrderScene {
   readonly revision: string;
   /** What an undo returns to. */
   readonly previous?: string;
+  /** Why there is none although an earlier revision is kept. Absent: none is kept. */
+  readonly noUndo?: string;
   /** What the roll-out waits for, as `kind/name`: what `skip` without a target leaves out. */
   readonly blockedBy: readonly string[];
   /** The names of the pods of each batch in flight. Absent: none is known. */
   readonly batches?: ReadonlyMap<number, readonly string[]>;
-  /** Of the object, and so of its pods. Absent: any may stand before the name of a pod. */
+  /**
+   * Of the object, and so of its pods. Empty: the object has none, and names of pods have theirs. Absent: any may stand
+   * before the name of a pod.
+   */
   readonly namespace?: string;
 }
 
@@ -71,7 +76,7 @@ export function ordersAfter(
     }
     case 'undo': {
       const to = undo?.to ?? previous;
-      if (to === undefined) return { refused: 'no earlier revision is kept' };
+      if (to === undefined) return { refused: scene.noUndo ?? 'no earlier revision is kept' };
       return obeyed({ undo: undo ?? { ...order, to } });
     }
     case 'skip': {
@@ -124,6 +129,7 @@ function podsNamed(target: string, { batches, namespace }: OrderScene): readonly
   }
   const name = podName(target);
   const slash = name.indexOf('/');
+  if (namespace === '') return slash < 0 ? 'it must name the namespace of the pod, as in shop/web-3' : [name];
   if (slash < 0) return [name];
   const of = name.slice(0, slash);
   if (namespace && of !== namespace)

@@ -6,18 +6,19 @@
  * several are in flight while the budget of the object has room.
  */
 
+import { qualifiedName } from '../../../api/core/refs.ts';
 import type { WaitingFor } from '../../../api/engine/waiting-for.ts';
 import type { RollOutChanged, RollOutFacts } from '../../../api/fleet/operation.ts';
 import { isSaying, type RollOutOrders } from '../../../api/fleet/roll-out-orders.ts';
-import { type BatchVerdict, batchText, type PodBatch, podsOf } from './batch.ts';
+import { type BatchVerdict, batchText, type ChosenPod, type PodBatch, podsOf } from './batch.ts';
 import type { ChoiceVerdict, Leave } from './permit.ts';
 import { isHeld, joinedOrders, namedBy, type OrderCommand, ordersAfter, ordersFor, undoOf } from './roll-out-orders.ts';
 
 /** Where a roll-out stands. */
 export interface RollOutProgress {
   readonly facts: RollOutFacts;
-  /** Of the object; empty where it has none. */
-  readonly namespace: string;
+  /** Of the object; empty where it has none. Absent: unknown. */
+  readonly namespace?: string;
   readonly orders: RollOutOrders | undefined;
   /** The version of the orders that stands in the object, as far as known. */
   readonly recorded: number;
@@ -28,8 +29,12 @@ export interface RollOutProgress {
   /** Grows whenever the same is to be asked again. */
   readonly round: number;
   readonly waitingFor?: WaitingFor;
-  /** Only a command or a change of the object can change anything, so nothing is asked once no batch is in flight. */
-  readonly isParked: boolean;
+  /** Why nothing is asked for the time being. Absent: it is asked. */
+  readonly parked?: Parked;
+  /** It was parked before the question that is pending, which may be parked again as soon as its wait is reported. */
+  readonly wasParked: boolean;
+  /** The signal `changed` has come since the last question was asked, and nothing in it was new. */
+  readonly isWoken: boolean;
   /** The object asks for a state that this roll-out has not received yet. */
   readonly awaitsFacts: boolean;
   /** How often in a row it has asked for something else than the object. */
@@ -43,6 +48,13 @@ export interface RollOutProgress {
 
 /** `superseded`: it has not received what the object asks for; the watcher starts another if there is anything to do. */
 export type RollOutEnd = 'done' | 'withdrawn' | 'superseded';
+
+/**
+ * `watched`: the watcher signals `changed` as soon as there is another answer. `held`: only a command or a change of the
+ * object can change anything; `refused`: the question has failed, and is asked again after a pause. Both ask while a batch
+ * is in flight.
+ */
+export type Parked = 'watched' | 'held' | 'refused';
 
 /** A batch that is carried out. */
 export interface InFlight {
@@ -101,12 +113,14 @@ export function begun(
   before: Partial<Pick<RollOutProgress, 'next' | 'inFlight' | 'log' | 'namespace'>> = {},
 ): RollOutProgress {
   const orders = ordersFor(facts.orders, facts.revision);
-  const { next = 1, inFlight = [], log = [], namespace = '' } = before;
+  const { next = 1, inFlight = [], log = [], namespace } = before;
   return {
-    ...{ facts, orders, namespace, next, inFlight, log },
+    ...{ facts, orders, next, inFlight, log },
+    ...(namespace !== undefined && { namespace }),
     recorded: versionOf(facts.orders),
     round: 0,
-    isParked: false,
+    wasParked: false,
+    isWoken: false,
     awaitsFacts: false,
     misses: 0,
     summary: '',
@@ -120,10 +134,12 @@ export function refusalOf(progress: RollOutProgress, command: OrderCommand): str
 }
 
 function sceneOf({ facts, orders, waitingFor, inFlight, namespace }: RollOutProgress) {
-  const { revision, previous } = facts;
-  const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(({ name }) => name)]));
+  const { revision, previous, noUndo } = facts;
+  const nameOf = (pod: ChosenPod) => (namespace === '' ? qualifiedName(pod) : pod.name);
+  const batches = new Map(inFlight.map(({ number, batch }) => [number, podsOf(batch).map(nameOf)]));
   const blockedBy = waitingFor?.blockedBy ?? [];
-  return { orders, revision, ...(previous !== undefined && { previous }), blockedBy, batches, namespace };
+  const undo = { ...(previous !== undefined && { previous }), ...(noUndo !== undefined && { noUndo }) };
+  return { orders, revision, ...undo, blockedBy, batches, ...(namespace !== undefined && { namespace }) };
 }
 
 /** The progress after one event. */
@@ -144,7 +160,7 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
     }
     case 'recorded': {
       const { waitingFor, ...others } = progress;
-      const isRefusal = !progress.isParked && refusalReasons.some((reason) => reason === waitingFor?.reason);
+      const isRefusal = !progress.parked && refusalReasons.some((reason) => reason === waitingFor?.reason);
       const recorded = Math.max(progress.recorded, news.version);
       return { ...others, recorded, ...(waitingFor && !isRefusal && { waitingFor }) };
     }
@@ -155,7 +171,7 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
       return askedAnew({ ...progress, orders, recorded: Math.max(progress.recorded, news.orders.version) });
     }
     case 'parked':
-      return { ...progress, waitingFor: news.waitingFor, isParked: true };
+      return { ...progress, waitingFor: news.waitingFor, parked: 'refused' };
     case 'verdict':
       return judged(progress, news);
     case 'carriedOut':
@@ -171,12 +187,24 @@ export function heard(progress: RollOutProgress, news: RollOutNews): RollOutProg
 }
 
 /** Whoever commands or changes something wants to know what comes of it, not what it waited for before. */
-function askedAnew({ waitingFor: _, end: __, ...progress }: RollOutProgress): RollOutProgress {
-  return { ...progress, isParked: false, awaitsFacts: false, round: progress.round + 1 };
+function askedAnew({ waitingFor: _, end: __, parked: ___, ...progress }: RollOutProgress): RollOutProgress {
+  return { ...progress, wasParked: false, isWoken: false, awaitsFacts: false, round: progress.round + 1 };
+}
+
+/**
+ * Another look is requested, and nothing else is new: what a parked roll-out waits for has changed, or another watcher
+ * leads, which does not know what is parked. The signal may overtake the answer that parks the roll-out.
+ */
+function woken(progress: RollOutProgress): RollOutProgress {
+  const { parked, ...others } = progress;
+  if (progress.awaitsFacts || parked === 'refused') return askedAnew(progress);
+  if (parked === undefined) return { ...progress, isWoken: true };
+  // it goes on waiting for the same thing until something else is known
+  return { ...others, wasParked: true, isWoken: false, round: progress.round + 1 };
 }
 
 function changed(progress: RollOutProgress, change: RollOutChanged | undefined): RollOutProgress {
-  if (change === undefined) return progress.isParked || progress.awaitsFacts ? askedAnew(progress) : progress;
+  if (change === undefined) return woken(progress);
   if ('withdrawn' in change) return { ...progress, end: 'withdrawn' };
   const { facts } = progress;
   // A signal that was sent before others may come after them.
@@ -187,10 +215,10 @@ function changed(progress: RollOutProgress, change: RollOutChanged | undefined):
   const recorded = Math.max(progress.recorded, versionOf(change.orders));
   const isSame = change.generation === facts.generation && change.revision === facts.revision && !isNewer;
   const known = { ...progress, facts: change, orders, recorded };
-  if (isSame && !progress.awaitsFacts) return known;
+  if (isSame && !progress.awaitsFacts) return woken(known);
   if (change.revision === facts.revision) {
-    const { waitingFor, isParked, awaitsFacts, end } = progress;
-    return waitingFor || isParked || awaitsFacts || end ? askedAnew(known) : known;
+    const { waitingFor, parked, awaitsFacts, end } = progress;
+    return waitingFor || parked || awaitsFacts || end ? askedAnew(known) : known;
   }
   return askedAnew({
     ...known,
@@ -218,6 +246,8 @@ function judged(
       return {
         ...others,
         summary: `${verdict.updated} of ${verdict.of} pods are of revision ${batch.revision}`,
+        wasParked: false,
+        isWoken: false,
         round: progress.round + 1,
         misses: 0,
         next: progress.next + 1,
@@ -237,10 +267,22 @@ function judged(
       // The order that held it may have been withdrawn since.
       if (isOutdated) return askedAnew(progress);
       const { waitingFor } = verdict;
-      const isParked = of.leave.paused || untilChanged.includes(waitingFor.reason);
-      return { ...progress, waitingFor, isParked, misses: 0, round: progress.round + 1 };
+      const parked = parkedBy(verdict, of, progress);
+      const wasParked = verdict.parked === true && parked === undefined;
+      const { parked: _, ...others } = progress;
+      const asked = { ...others, waitingFor, wasParked, isWoken: false, misses: 0, round: progress.round + 1 };
+      return parked ? { ...asked, parked } : asked;
     }
   }
+}
+
+function parkedBy(
+  { waitingFor, parked }: Extract<ChoiceVerdict, { kind: 'blocked' }>,
+  { leave }: Asked,
+  { isWoken }: RollOutProgress,
+): Parked | undefined {
+  if (parked) return isWoken ? undefined : 'watched';
+  return leave.paused || untilChanged.includes(waitingFor.reason) ? 'held' : undefined;
 }
 
 function carriedOut(
@@ -277,21 +319,25 @@ export function unrecordedOrders({ orders, recorded, end }: RollOutProgress): Ro
 
 /**
  * What should be asked now; undefined when nothing is to be. Leave for something waits until the orders behind it stand in
- * the object; leave that takes something back does not wait. While batches are in flight it is asked in any case, since the
- * watcher begins none of their pods before it has heard what the roll-out allows.
+ * the object; leave that takes something back does not wait. While batches are in flight it is asked unless the watcher
+ * remembers the question, since it begins none of their pods before it has heard what the roll-out allows.
  */
 export function wantedChoice(progress: RollOutProgress): WantedChoice | undefined {
-  const { waitingFor, inFlight } = progress;
-  if (progress.end || progress.awaitsFacts || (progress.isParked && inFlight.length === 0)) return undefined;
+  const { waitingFor, inFlight, parked, wasParked } = progress;
+  if (progress.end || progress.awaitsFacts || parked === 'watched' || (parked && inFlight.length === 0)) {
+    return undefined;
+  }
   const leave = leaveOf(progress);
   if (!leave.paused && unrecordedOrders(progress)) return undefined;
-  return { leave, ...(waitingFor && { told: waitingFor.reason }) };
+  return { leave, ...(waitingFor && { told: waitingFor.reason }), ...(wasParked && { parked: true }) };
 }
 
 export interface WantedChoice {
   readonly leave: Leave;
   /** The reason of a wait that has been reported. */
   readonly told?: string;
+  /** The roll-out was parked before. */
+  readonly parked?: true;
 }
 
 /** What the object and the orders of operators allow. */
@@ -332,7 +378,7 @@ export function isEnding(progress: RollOutProgress): boolean {
 
 /** In which phase people find it. */
 export function phaseOf({ end, orders }: RollOutProgress): string {
-  if (end === 'done') return 'Complete';
+  if (end === 'done') return 'Completed';
   if (end !== undefined) return 'Superseded';
   if (orders?.aborted) return 'Aborted';
   if (orders?.paused) return 'Paused';

@@ -144,9 +144,9 @@ function walkAlong(
 
   for (const pod of namedFirst(line.pods, permit)) {
     const hasBegun = isHeld(pod);
-    const isNamed = hasBegun || isNamedBy(permit, pod);
+    const isNamed = isNamedBy(permit, pod);
     // What the permit is not for takes no part of the budget, unless it is asked what may go next.
-    if (!isNamed && !permit?.chooses) continue;
+    if (!hasBegun && !isNamed && !permit?.chooses) continue;
     if (!line.admits(pod)) return stopAt({ kind: 'budget', pod });
     if (busy.has(pod.name)) continue;
 
@@ -161,12 +161,14 @@ function walkAlong(
 
     const decision = decideUpdate(scene, pod, target);
     if (decision.kind === 'refused') return stopAt({ kind: 'impossible', pod, because: decision.because });
-    if (!isNamed) {
-      candidates.push(chosen(pod, decision));
+    const goesOn = hasBegun && decision.kind === 'inPlace';
+    if (!goesOn && !isNamed) {
+      // One that was held for an update in place, and has to be recreated after all, is chosen again.
+      if (permit?.chooses && !permit.paused) candidates.push(chosen(pod, decision));
       continue;
     }
     const steps = startOf(scene, pod, decision, target);
-    if (hasBegun && decision.kind === 'inPlace') upkeep.push(...steps);
+    if (goesOn) upkeep.push(...steps);
     else if (permit !== undefined && !permit.paused) {
       disruption.push(...steps);
       if (steps.length > 0) begun.push(pod);

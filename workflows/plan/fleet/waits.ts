@@ -141,7 +141,7 @@ export function noPermitInMs({ scene, update }: FleetSituation): number | undefi
 }
 
 /** A roll-out gives its next permit within a fraction of a second; a watcher that takes over gets it within seconds. */
-const noPermitAfterMs = 5_000;
+export const noPermitAfterMs = 5_000;
 
 export function cannotCreate({ scene, scale }: FleetSituation): Wait | undefined {
   const { failures } = scene.input;
@@ -172,7 +172,7 @@ export function cannotUpdate({ scene }: FleetSituation): Wait | undefined {
 }
 
 /** Why it failed, what has to be granted where that is it, and when it is tried again where that takes its time. */
-function failureText(
+export function failureText(
   { resource }: Pick<FleetScene, 'resource'>,
   message: string,
   type: FailureType | undefined,

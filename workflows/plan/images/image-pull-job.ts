@@ -87,6 +87,11 @@ export interface NodeStanding {
   readonly isFull?: boolean;
   /** What the node waits for. */
   readonly waiting?: string;
+  /** When its NodeImage got the job, and when its pull ended: to the second, by the clocks of watcher and node. */
+  readonly toldAt?: string;
+  readonly endedAt?: string;
+  /** Why the pull, or its last attempt, failed. */
+  readonly why?: string;
 }
 
 /** The state of each of the nodes for the job, by name. */
@@ -104,30 +109,44 @@ export function standings(
       const isFull = !takesWish(nodeImage, job.metadata.namespace ?? '', isEnded);
       return { node, state: 'unasked', lacksSecret: false, ...(isFull && { isFull }) };
     }
-    const outcome = outcomeOf(currentTagStatus(nodeImage, { name: image.name, tag }));
+    const tagStatus = currentTagStatus(nodeImage, { name: image.name, tag });
+    const outcome = outcomeOf(tagStatus);
     const state = outcome === undefined ? 'active' : outcome === 'Succeeded' ? 'succeeded' : 'failed';
     const waiting = nodeImage.status?.waitingFor?.reason;
+    const { completionTime: endedAt, message: why } = tagStatus ?? {};
     return {
       node,
       state,
       lacksSecret: lacksSecret(imageEntry(nodeImage.spec, image.name), secrets),
       ...(waiting !== undefined && { waiting }),
+      ...(tag.createdAt !== undefined && { toldAt: tag.createdAt }),
+      ...(outcome !== undefined && endedAt !== undefined && { endedAt }),
+      ...(why !== undefined && { why }),
     };
   });
 }
 
 /**
  * The nodes that get the job now: in order of their names, never more at the same time than parallelism allows
- * (IPJ-10). A full node is skipped until it has room.
+ * (IPJ-10). A full node is skipped until it has room, and one that may not be told yet until it may.
  */
-export function nodesToTell(job: ImagePullJob, nodes: readonly NodeStanding[]): readonly string[] {
-  const { paused, abortedBy } = steeringOf(job);
-  if (abortedBy !== undefined) return [];
+export function nodesToTell(
+  job: ImagePullJob,
+  nodes: readonly NodeStanding[],
+  mayTell: (node: string) => boolean = () => true,
+): readonly string[] {
+  if (steeringOf(job).abortedBy !== undefined) return [];
   // adding a late secret begins no pull, so it is not limited
   const incomplete = nodes.filter(({ state, lacksSecret: lacks }) => state === 'active' && lacks);
-  const room = paused ? 0 : parallelismOf(job) - countOf(nodes, 'active');
-  const next = nodes.filter(({ state, isFull }) => state === 'unasked' && !isFull).slice(0, Math.max(0, room));
-  return [...incomplete, ...next].map(({ node }) => node);
+  const room = roomOf(job, nodes);
+  const next = nodes.filter(({ node, state, isFull }) => state === 'unasked' && !isFull && mayTell(node));
+  return [...incomplete, ...next.slice(0, Math.max(0, room))].map(({ node }) => node);
+}
+
+/** How many nodes more may pull at the same time. */
+export function roomOf(job: ImagePullJob, nodes: readonly NodeStanding[]): number {
+  const { paused, abortedBy } = steeringOf(job);
+  return paused || abortedBy !== undefined ? 0 : parallelismOf(job) - countOf(nodes, 'active');
 }
 
 /** The nodes that an operator's `retry` applies to. */
@@ -258,18 +277,9 @@ function listed(nodes: readonly string[]): string {
 
 function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobContext): WaitingFor | undefined {
   const since = timestamp(context.nowMs);
-  const { paused } = steeringOf(job);
   const active = nodes.filter(({ state }) => state === 'active');
-  const unasked = nodes.filter(({ state }) => state === 'unasked');
-  const full = unasked.filter(({ isFull }) => isFull);
-  const named = (those: readonly NodeStanding[]) => those.map(({ node }) => `nodeimage/${node}`);
-  if (context.tooLarge !== undefined) {
-    const unblock = `${pullJobWaits.TooLarge}; ${context.tooLarge}`;
-    return pullJobWait('TooLarge', { blockedBy: [], since, unblock });
-  }
-  if (context.secretTrouble !== undefined) {
-    return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: context.secretTrouble });
-  }
+  const refused = refusedWait(context);
+  if (refused) return refused;
   const { engine } = context;
   // commands need the operation of the job, pulls do not: while it is stuck no command has an effect, whether or not
   // nodes are active
@@ -283,12 +293,43 @@ function waitOf(job: ImagePullJob, nodes: readonly NodeStanding[], context: JobC
   }
   if (everyActive('EngineStuck')) return pullJobWait('EngineStuck', { blockedBy: named(active), since });
   if (active.length > 0) return pullJobWait('Pulling', { blockedBy: named(active), since });
-  if (paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
-  if (unasked.length > 0 && parallelismOf(job) === 0)
+  return furtherWait(job, nodes, since);
+}
+
+/** What keeps every further node from getting the job; undefined when nothing does, or only those that pull now. */
+export function heldBackBy(
+  job: ImagePullJob,
+  nodes: readonly NodeStanding[],
+  context: JobContext,
+): WaitingFor | undefined {
+  const wait = refusedWait(context) ?? furtherWait(job, nodes, timestamp(context.nowMs));
+  const hasOthers = nodes.some(({ state, isFull }) => state === 'unasked' && !isFull);
+  return wait?.reason === 'NodesFull' && hasOthers ? undefined : wait;
+}
+
+function refusedWait({ nowMs, tooLarge, secretTrouble }: JobContext): WaitingFor | undefined {
+  const since = timestamp(nowMs);
+  if (tooLarge !== undefined) {
+    return pullJobWait('TooLarge', { blockedBy: [], since, unblock: `${pullJobWaits.TooLarge}; ${tooLarge}` });
+  }
+  if (secretTrouble === undefined) return undefined;
+  return pullJobWait('SecretRefused', { blockedBy: [], since, unblock: secretTrouble });
+}
+
+function furtherWait(job: ImagePullJob, nodes: readonly NodeStanding[], since: string): WaitingFor | undefined {
+  const unasked = nodes.filter(({ state }) => state === 'unasked');
+  const full = unasked.filter(({ isFull }) => isFull);
+  if (steeringOf(job).paused) return pullJobWait('Paused', { blockedBy: ['operator'], since });
+  if (unasked.length > 0 && parallelismOf(job) === 0) {
     return pullJobWait('NoParallelism', { blockedBy: named(unasked), since });
+  }
   if (full.length > 0) return pullJobWait('NodesFull', { blockedBy: named(full), since });
   if (nodes.length === 0) return pullJobWait('NoNodes', { blockedBy: [], since });
   return undefined;
+}
+
+function named(nodes: readonly NodeStanding[]): readonly string[] {
+  return nodes.map(({ node }) => `nodeimage/${node}`);
 }
 
 /** The conditions after the nodes were updated for a retry. */

@@ -1,0 +1,42 @@
+import type { EventText } from '../core/event.ts';
+
+/** The Events about SidecarSets, and about the pods whose sidecars they swap. Reasons and messages are those of OpenKruise. */
+export const sidecarSetEvent = {
+  notUpgradable: (pods: number): EventText => ({
+    type: 'Normal',
+    reason: 'NotUpgradablePods',
+    message: `SidecarSet in-place update detected ${pods} not upgradable pod(s) in this round, will skip them.`,
+  }),
+  reset: (): EventText => ({
+    type: 'Normal',
+    reason: 'ResetContainerSucceed',
+    message: 'reset sidecar container image empty successfully',
+  }),
+  resetFailed: (error: string): EventText => ({
+    type: 'Warning',
+    reason: 'ResetContainerFailed',
+    message: `reset sidecar container image empty failed: ${error}`,
+  }),
+} as const;
+
+/** Reasons of `status.waitingFor`, with what a person can do. */
+export const sidecarSetWaits = {
+  Paused: 'Set updateStrategy.paused to false',
+  Aborted: 'Change the images, or signal resume or retry',
+  PausedByOperator: 'Signal resume, or abort',
+  EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
+  EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
+  CannotUpdate: 'Fix what refuses the change of these pods, or signal skip',
+  BudgetRoundsToZero: 'Raise updateStrategy.maxUnavailable, which is 0: only pods that are not ready are updated',
+  BudgetSpent: 'Fix these updated pods, or raise updateStrategy.maxUnavailable',
+  UpdateInProgress:
+    'Look at the events of these pods: the kubelet has not finished an earlier update of their sidecars',
+  SidecarsSwapping: 'Look at the workflow swap-sidecar/<UID> of these pods: it says what it waits for',
+  CannotChange: 'Fix the annotations of these pods, or delete the pods: new ones get the present content',
+  NotConsistent: 'Look at the events of these pods: their sidecars have not started with the new image',
+  NoPermit: 'Nothing to do: the roll-out continues as soon as its workflow grants the next permit',
+  Skipped: 'Signal retry to have these pods updated after all',
+  Undone: 'Change the images, or signal resume to roll them out after all',
+  PartitionReached: 'Lower updateStrategy.partition to update more pods',
+} as const;
+export type SidecarSetWaitReason = keyof typeof sidecarSetWaits;

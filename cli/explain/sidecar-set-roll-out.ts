@@ -1,0 +1,176 @@
+// The roll-out of a SidecarSet to running pods, as `kubectl kruise explain` shows it.
+
+import { windlassAnnotation } from '../../api/core/well-known.ts';
+import { isEngineReason } from '../../api/engine/engine-trouble.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
+import type { SidecarSetWaitReason } from '../../api/sidecar-set/texts.ts';
+import { isNotUpdate, type SidecarSet } from '../../api/sidecar-set/types.ts';
+import { podsOf } from '../../workflows/plan/fleet/batch.ts';
+import { everyPod } from '../../workflows/plan/fleet/permit.ts';
+import type { ClassifiedPod } from '../../workflows/plan/sidecar-set/classify.ts';
+import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
+import { chooseSidecarBatch, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
+import { nameOf, sidecarSetScene } from '../../workflows/plan/sidecar-set/scene.ts';
+import { allWaits, type SidecarSetSituation } from '../../workflows/plan/sidecar-set/waits.ts';
+import { lookAtSidecarSet } from '../sidecar-set-look.ts';
+import type {
+  ExplainedOperation,
+  ExplainedStep,
+  ExplainedWait,
+  ExplainMeans,
+  Explanation,
+  HelpfulCommand,
+} from './explanation.ts';
+import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
+
+/** What is said of the roll-out. */
+export type ExplainedRollOut = Pick<Explanation, 'waits' | 'steps' | 'operation' | 'commands' | 'notes'>;
+
+/** What the planner says about the running pods of a SidecarSet, and what the status says. */
+export async function explainSidecarRollOut(set: SidecarSet, means: ExplainMeans): Promise<ExplainedRollOut> {
+  if (isNotUpdate(set.spec.updateStrategy)) {
+    const notes = ['updateStrategy.type is NotUpdate: running pods are not updated'];
+    return { waits: [], steps: [], commands: [], notes };
+  }
+  const { input, notes } = await lookAtSidecarSet(set, means);
+  const operation = await askEngine(rollOutId(set.metadata.uid), means);
+  const { situation } = planSidecarSet({ ...input, ...permitIn(input, operation) });
+  const waits = situation ? waitsOf(set, situation) : [];
+  return {
+    waits,
+    steps: situation ? stepsOf(situation) : [],
+    operation,
+    commands: commandsFor(set, waits, { operation, means }),
+    notes: [...nextNotes(input), ...notes],
+  };
+}
+
+/** The permit that the operation has granted, as far as it can be derived from outside. */
+function permitIn(input: SidecarSetInput, operation: ExplainedOperation): Pick<SidecarSetInput, 'permit' | 'engine'> {
+  const { waitingFor } = input.owner.status ?? {};
+  if (waitingFor && isEngineReason(waitingFor.reason)) {
+    return { engine: { ...waitingFor, reason: waitingFor.reason } };
+  }
+  const isOver = operation.kind === 'none' || (operation.kind === 'found' && operation.endedAt !== undefined);
+  if (isOver || waitingFor?.reason === 'NoPermit') return {};
+  const { revision } = sidecarSetScene(input).target;
+  return { permit: { revision, paused: false, skip: [], batch: everyPod, pods: new Map(), chooses: true } };
+}
+
+/** The wait of the status comes first: it may know more than can be seen from here. */
+function waitsOf({ status }: SidecarSet, situation: SidecarSetSituation): readonly ExplainedWait[] {
+  const told = status?.waitingFor;
+  const planned = allWaits(situation)
+    .filter(({ reason }) => reason !== told?.reason)
+    .map((wait): ExplainedWait => ({ ...wait, from: 'planner' }));
+  return told === undefined ? planned : [{ ...told, from: 'status' }, ...planned];
+}
+
+/** Pods in progress first, then those that wait in their order, then those that cannot be updated, then the others. */
+function stepsOf({ scene, update }: SidecarSetSituation): readonly ExplainedStep[] {
+  const places = new Map(update.demand.line.map(({ pod }, index) => [pod, index]));
+  const kept = new Set(update.demand.kept.map(({ pod }) => pod));
+  const lines = scene.pods.map((found) => {
+    const [order, state, detail] = lineOf(found, { place: places.get(found.pod), isKept: kept.has(found.pod) });
+    return { order, step: { step: nameOf(found.pod), state, detail } };
+  });
+  return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);
+}
+
+function lineOf(
+  { place, isConsistent, isSidecarReady }: ClassifiedPod,
+  { place: index = 0, isKept }: { readonly place: number | undefined; readonly isKept: boolean },
+): readonly [order: number, state: string, detail: string] {
+  const down = isSidecarReady ? '' : 'not ready';
+  switch (place.kind) {
+    case 'updated':
+      if (!isConsistent) return [0, 'updating', 'the kubelet has not started the new image'];
+      return isSidecarReady ? [order.last, 'done', ''] : [1, 'updated', down];
+    case 'inProgress':
+      return [2, 'waits', `an earlier update is not finished: ${place.containers.join(', ')}`];
+    case 'waiting':
+      return isKept ? [order.kept, 'kept', 'by the partition'] : [3 + index, `waits, place ${index + 1}`, down];
+    case 'notUpgradable': {
+      const field = place.path === undefined ? 'more than images differs' : `${place.path} differs`;
+      return [order.impossible, 'not upgradable', `${field}: only a new pod gets it`];
+    }
+    case 'notSelected':
+      return [order.kept, 'kept', 'not selected by updateStrategy.selector, skipped, or created after an undo'];
+  }
+}
+
+const order = { impossible: 900_000, kept: 950_000, last: 1_000_000 } as const;
+
+/** Which pods the roll-out updates next, once it has a permit. */
+function nextNotes(input: SidecarSetInput): readonly string[] {
+  const choice = chooseSidecarBatch(input);
+  if (choice.kind !== 'pods') return [];
+  const pods = podsOf(choice.batch);
+  const names = pods.slice(0, mostNamed).map(({ namespace, name }) => `${namespace}/${name}`);
+  const more = pods.length - names.length;
+  return [`next to be updated: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`];
+}
+
+const mostNamed = 10;
+
+function commandsFor(
+  { metadata, status }: SidecarSet,
+  waits: readonly ExplainedWait[],
+  { operation, means }: { readonly operation: ExplainedOperation; readonly means: Pick<ExplainMeans, 'engine'> },
+): readonly HelpfulCommand[] {
+  const { name } = metadata;
+  const signal = (command: Parameters<typeof signalCommand>[1], effect: string, target?: string): HelpfulCommand => ({
+    command: signalCommand(operation.workflowId, command, {
+      engine: means.engine,
+      ...(target !== undefined && { target }),
+    }),
+    effect,
+  });
+  const patch = (updateStrategy: object, effect: string): HelpfulCommand => ({
+    command: `kubectl patch sidecarset ${name} --type=merge -p '${JSON.stringify({ spec: { updateStrategy } })}'`,
+    effect,
+  });
+  const forWaits = waits.flatMap((wait): readonly HelpfulCommand[] => {
+    const pod = wait.blockedBy.find((blocker) => blocker.startsWith('pod/'))?.slice('pod/'.length);
+    const [namespace = '', podName = ''] = pod?.split('/') ?? [];
+    const look = pod
+      ? [{ command: `kubectl -n ${namespace} describe pod ${podName}`, effect: `shows the events of ${podName}` }]
+      : [];
+    switch (wait.reason as SidecarSetWaitReason) {
+      case 'Paused':
+        return [patch({ paused: false }, 'continues')];
+      case 'PartitionReached':
+        return [patch({ partition: 0 }, 'updates the remaining pods')];
+      case 'BudgetRoundsToZero':
+        return [patch({ maxUnavailable: 1 }, 'updates one pod at a time')];
+      case 'PausedByOperator':
+        return [signal('resume', 'continues')];
+      case 'Aborted':
+      case 'Skipped':
+        return [signal('retry', 'continues')];
+      case 'Undone':
+        return [signal('resume', 'ends the undo')];
+      case 'CannotUpdate':
+        return [...look, ...(pod ? [signal('skip', `leaves ${pod} out`, pod)] : [])];
+      case 'EngineStuck':
+        return stuckCommands(operation.workflowId, means);
+      default:
+        return look;
+    }
+  });
+  const isPaused = waits.some(({ reason }) => reason === 'PausedByOperator');
+  const isBehind = (status?.matchedPods ?? 0) > (status?.updatedPods ?? 0);
+  const steering =
+    mayRun(operation) && (operation.kind === 'found' || isBehind)
+      ? [
+          ...(isPaused ? [] : [signal('pause', 'updates no further pod')]),
+          signal('abort', 'stops the roll-out where it is'),
+          signal('undo', 'gives updated pods their previous images; new pods get the present content'),
+          {
+            command: `kubectl annotate sidecarset ${name} ${windlassAnnotation.command}=pause`,
+            effect: 'the same without permission to signal workflows; other commands likewise',
+          },
+        ]
+      : [];
+  return distinct([...forWaits, ...steering]);
+}

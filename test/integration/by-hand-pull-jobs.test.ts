@@ -1,0 +1,22 @@
+import { afterAll } from '@jest/globals';
+import { describeByHand } from '../support/by-hand-suite.ts';
+import { pullingForJob, stopJoinedNodes } from '../support/held-operations.ts';
+import { useSharedWindlass } from './windlass.ts';
+
+// before Windlass itself stops: they use its connection
+afterAll(stopJoinedNodes);
+
+const windlass = useSharedWindlass();
+
+const pulled = { end: '2 have it, 0 failed: job has completed', done: ['node 1', 'node 2'] };
+const aborted = {
+  end: '0 have it, 0 failed: aborted by a cancellation of its workflow; the image is on no node',
+  done: ['node 1'],
+};
+
+describeByHand('a job that pulls on nodes, and that people treat by hand', windlass, {
+  moments: {
+    'a node is pulling': { hold: pullingForJob, cancelled: aborted, endsAtOnce: true },
+  },
+  usual: pulled,
+});

@@ -1,0 +1,28 @@
+import { pino } from 'pino';
+import { FleetQueue } from '../../watcher/fleet/queue.ts';
+import { TrivialCluster, type TrivialFleet } from './trivial-fleet.ts';
+
+/**
+ * A fleet whose ready pods are of the revision `old`, while it asks for another one, and the queue of one term. `pass` lets
+ * everything happen that needs no more time.
+ */
+export async function fleetWithOldPods(fleet: TrivialFleet, blockedAfterMs: number, pass: () => Promise<void>) {
+  const cluster = new TrivialCluster();
+  const newTerm = () => {
+    const queue = new FleetQueue({
+      ...{ fleet: cluster.fleet(), log: pino({ level: 'silent' }), nowMs: () => Date.now() },
+      term: { isLeading: () => true, lost: new AbortController().signal },
+      ...{ blockedAfterMs, concurrency: 4, parallelSteps: 4 },
+    });
+    cluster.onShown = (changed) => queue.add(changed, 'changed');
+    return queue;
+  };
+  const queue = newTerm();
+  cluster.put({ ...fleet, revision: 'old' });
+  await pass();
+  for (const { name } of cluster.pods(fleet.uid)) cluster.makeReady(fleet.uid, name, Date.now() - 1e6);
+  cluster.put(fleet);
+  await pass();
+  cluster.steps.length = 0;
+  return { cluster, fleet, queue, newTerm };
+}

@@ -1,0 +1,163 @@
+import { type JsonObject, objectOr } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
+import { hashAnnotation, injectedListAnnotation } from '../../api/sidecar-set/marks.ts';
+import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import type { BatchVerdict, PodBatch } from '../../workflows/plan/fleet/batch.ts';
+import { podsOf } from '../../workflows/plan/fleet/batch.ts';
+import type { ChoiceVerdict, Leave } from '../../workflows/plan/fleet/permit.ts';
+import type { RunningController } from './controller-context.ts';
+import type { MemoryCluster } from './fake-api/memory-cluster.ts';
+import { sidecarSetDraft } from './objects/sidecar-set.ts';
+
+export const setUid = 'set-uid';
+
+/** A SidecarSet as admission stores it: container `log` with this image, for the pods with `app: web`. */
+export function sidecarSet(
+  image: string,
+  { generation = 1, spec = {}, metadata = {} }: { generation?: number; spec?: JsonObject; metadata?: JsonObject } = {},
+): SidecarSet {
+  const draft = sidecarSetDraft({
+    metadata: { uid: setUid, generation, resourceVersion: '1', ...metadata },
+    spec: { containers: [{ name: 'log', image }], ...spec },
+  });
+  return defaultSidecarSet(draft) as unknown as SidecarSet;
+}
+
+export interface SidecarPod {
+  readonly namespace?: string;
+  readonly ready?: boolean;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly containers?: Pod['spec']['containers'];
+  readonly createdAt?: string;
+}
+
+/** A running pod with the sidecar of this SidecarSet. */
+export function podWith(set: SidecarSet, name: string, options: SidecarPod = {}): Pod {
+  const { namespace = 'shop', ready = true, labels = {}, annotations = {} } = options;
+  const mark = (hash: string | undefined) =>
+    JSON.stringify({ [set.metadata.name]: { hash, sidecarSetName: set.metadata.name, sidecarList: ['log'] } });
+  const containers = options.containers ?? [
+    { name: 'log', image: String(set.spec.containers?.[0]?.image) },
+    { name: 'app', image: 'app:1' },
+  ];
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      ...{ name, namespace, uid: `${namespace}-${name}`, resourceVersion: '1' },
+      creationTimestamp: options.createdAt ?? '2026-01-01T00:00:00Z',
+      labels: { app: 'web', ...labels },
+      annotations: {
+        [injectedListAnnotation]: set.metadata.name,
+        [hashAnnotation.whole]: mark(set.metadata.annotations?.[hashAnnotation.whole]),
+        [hashAnnotation.withoutImage]: mark(set.metadata.annotations?.[hashAnnotation.withoutImage]),
+        ...annotations,
+      },
+    },
+    spec: { nodeName: 'node-1', containers },
+    status: {
+      phase: 'Running',
+      conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+      containerStatuses: containers.map((container) => ({
+        ...{ name: container.name, ready, restartCount: 0 },
+        ...{ image: container.image ?? '', imageID: `sha256:${container.image}` },
+      })),
+    },
+  };
+}
+
+/** What the kubelet does: containers whose image has changed start again, and the pod is ready. Answers their number. */
+export function playKubelet(cluster: MemoryCluster, except: (pod: Pod) => boolean = () => false): number {
+  let restarted = 0;
+  for (const pod of cluster.all<Pod>(kubeResource.pods)) {
+    const images = new Map(pod.spec.containers.map(({ name, image }) => [name, image ?? '']));
+    const statuses = pod.status?.containerStatuses ?? [];
+    if (except(pod) || statuses.every(({ name, image }) => images.get(name) === image)) continue;
+    const containerStatuses = statuses.map((state) => {
+      const image = images.get(state.name) ?? '';
+      if (state.image === image) return state;
+      restarted++;
+      return { ...state, image, imageID: `sha256:${image}`, restartCount: state.restartCount + 1 };
+    });
+    cluster.put(kubeResource.pods, { ...pod, status: { ...pod.status, containerStatuses } } as never);
+  }
+  return restarted;
+}
+
+export const alive: PermitLife = { isAlive: () => true, ended: new AbortController().signal };
+
+/** What a roll-out does, without Temporal: it asks which pods go next, has them carried out, and asks again. */
+export class PlayedRollOut {
+  readonly batches: PodBatch[] = [];
+  readonly verdicts: BatchVerdict[] = [];
+  readonly waits: string[] = [];
+  readonly #running: RunningController;
+  readonly #life: PermitLife;
+  readonly #inFlight = new Map<number, Promise<unknown>>();
+  #next = 1;
+
+  constructor(running: RunningController, life: PermitLife = alive) {
+    this.#running = running;
+    this.#life = life;
+  }
+
+  get #queue() {
+    const queue = this.#running.controller.fleet?.queue();
+    if (queue === undefined) throw new Error('this controller does not lead');
+    return queue;
+  }
+
+  /** Asks once, and has what may go carried out. */
+  async ask(leave: Leave): Promise<ChoiceVerdict> {
+    const choice = { ...leave, after: [...this.#inFlight.keys()] };
+    const verdict = await this.#queue.choose(setUid, choice, this.#life);
+    if (verdict.kind === 'blocked') this.waits.push(verdict.waitingFor.reason);
+    if (verdict.kind !== 'batch') return verdict;
+    const number = this.#next++;
+    this.batches.push(verdict.batch);
+    const carried = this.#queue
+      .carryOut(setUid, { number, revision: leave.revision, batch: verdict.batch }, this.#life)
+      .then((result) => void this.verdicts.push(result))
+      .catch(() => undefined)
+      .finally(() => this.#inFlight.delete(number));
+    this.#inFlight.set(number, carried);
+    return verdict;
+  }
+
+  /** Goes on until everything is rolled out, or there is something to wait for. */
+  async run(leave: Leave): Promise<ChoiceVerdict> {
+    for (;;) {
+      const verdict = await this.ask(leave);
+      if (verdict.kind === 'batch') continue;
+      if (verdict.kind === 'allDone') await Promise.all(this.#inFlight.values());
+      return verdict;
+    }
+  }
+
+  get pods(): readonly string[] {
+    return this.batches.flatMap((batch) => podsOf(batch).map(({ namespace, name }) => `${namespace}/${name}`));
+  }
+}
+
+export function leaveFor(revision: string, more: Partial<Leave> = {}): Leave {
+  return { revision, paused: false, skip: [], ...more };
+}
+
+export function setIn(cluster: MemoryCluster): SidecarSet | undefined {
+  return cluster.look<SidecarSet>(sidecarSets, { name: 'logs' });
+}
+
+export function imagesIn(cluster: MemoryCluster): readonly string[] {
+  const pods = cluster.all<Pod>(kubeResource.pods).toSorted((a, b) => a.metadata.name.localeCompare(b.metadata.name));
+  return pods.map(({ spec }) => String(spec.containers.find(({ name }) => name === 'log')?.image));
+}
+
+/** The message of the condition SidecarSetUpgradable. */
+export function upgradableOf({ status }: Pod): JsonObject {
+  const found = status?.conditions?.find(({ type }) => type === 'SidecarSetUpgradable');
+  return found === undefined ? {} : objectOr(JSON.parse(found.message ?? '{}'));
+}

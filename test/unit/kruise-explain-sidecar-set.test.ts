@@ -1,0 +1,85 @@
+import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubectlKruise } from '../support/kruise-command.ts';
+import { aPod } from '../support/objects/pod.ts';
+import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { podWith, sidecarSet } from '../support/sidecar-world.ts';
+import { smallCluster } from '../support/small-cluster.ts';
+
+const status = { observedGeneration: 1, matchedPods: 1, updatedPods: 1, readyPods: 1, latestRevision: 'logs-1' };
+
+function set(spec: JsonObject = {}, seen: JsonObject | null = status): KubeObject {
+  const metadata = { generation: 1, creationTimestamp: '2026-01-01T00:00:00Z', uid: 'u' };
+  return { ...sidecarSetDraft({ metadata, spec }), ...(seen && { status: seen }) } as unknown as KubeObject;
+}
+
+function pod(name: string, metadata: Partial<Pod['metadata']> = {}, containers: readonly string[] = []): Pod {
+  return aPod({
+    spec: { containers: containers.map((container) => ({ name: container })) },
+    metadata: { name, uid: name, labels: { app: 'web' }, creationTimestamp: '2026-01-02T00:00:00Z', ...metadata },
+  });
+}
+
+const namespace = (name: string, labels: Record<string, string> = {}) =>
+  ({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }) as unknown as KubeObject;
+
+describe('kubectl kruise explain sidecarset', () => {
+  it('names the pods that were missed by injection, and why', async () => {
+    const listed = { annotations: { 'kruise.io/sidecarset-injected-list': 'logs,other' } };
+    const objects = [
+      ...[set(), namespace('shop'), namespace('kube-system')],
+      ...[pod('has', listed, ['log']), pod('missed'), pod('old', { creationTimestamp: '2025-01-01T00:00:00Z' })],
+      ...[pod('system', { namespace: 'kube-system' }), pod('other', { labels: { app: 'x' } })],
+      aPod({ metadata: { name: 'done', uid: 'done', labels: { app: 'web' } }, status: { phase: 'Succeeded' } }),
+    ];
+    const { code, out, err } = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster: smallCluster(objects) });
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toContain('SidecarSet logs: 1 pods have it, 1 of them the current content, 1 are ready; 3 lack it');
+    expect(out).toMatch(/inject into shop\/missed +Missed +the webhook did not inject it/);
+    expect(out).toMatch(/inject into shop\/old +Missed +it is older than the SidecarSet/);
+    expect(out).toMatch(/inject into kube-system\/system +Missed +pods of this namespace are not sent/);
+    expect(out).not.toMatch(/inject into shop\/(has|other|done)/);
+  });
+
+  it('says what has not happened yet', async () => {
+    const paused = set({ injectionStrategy: { paused: true } }, { ...status, observedGeneration: 0, updatedPods: 0 });
+    const said = await kubectlKruise(['explain', 'sidecarset', 'logs'], { cluster: smallCluster([paused]) });
+    expect(said.out).toContain('nothing is injected into new pods');
+    expect(said.out).toContain('status.observedGeneration is 0, metadata.generation is 1');
+    const fresh = await kubectlKruise(['explain', 'sidecarsets', 'logs'], {
+      cluster: smallCluster([set({}, null)]),
+    });
+    expect(fresh.out).toContain('SidecarSet logs: not counted yet');
+  });
+
+  it('SCS-154, SCS-192: says where each running pod stands, which come next, and what helps', async () => {
+    const old = sidecarSet('log:1');
+    const spec = { updateStrategy: { maxUnavailable: 2, partition: 1 } };
+    const wanted = sidecarSet('log:2', { spec, metadata: { creationTimestamp: '2026-01-01T00:00:00Z' } });
+    const waitingFor = {
+      ...{ reason: 'CannotUpdate', blockedBy: ['pod/shop/b'], blockedCount: 1 },
+      ...{ since: '2026-01-01T00:00:00Z', unblock: 'Fix what refuses the change' },
+    };
+    const live = { ...wanted, status: { ...status, matchedPods: 4, waitingFor } };
+    const env = [{ name: 'A', value: 'b' }];
+    const other = sidecarSet('log:1', { spec: { containers: [{ name: 'log', image: 'log:1', env }] } });
+    const pods = [podWith(old, 'a'), podWith(old, 'b'), podWith(wanted, 'done'), podWith(other, 'stuck')];
+    const cluster = smallCluster([live as never, namespace('shop'), ...pods]);
+    const { code, out, err } = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster });
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toContain('CannotUpdate');
+    expect(out).toMatch(/shop\/(a|b) +waits, place 1/);
+    expect(out).toMatch(/shop\/(a|b) +kept +by the partition/);
+    expect(out).toContain('1 pod done');
+    expect(out).toContain('--name pause');
+    expect(out).toMatch(/shop\/stuck +not upgradable/);
+    expect(out).toMatch(/next to be updated: shop\/(a|b)/);
+    expect(out).toContain(`--name skip --input '{"target":"shop/b"}'`);
+    expect(out).toContain('kubectl -n shop describe pod b');
+    const left = { ...sidecarSet('log:2', { spec: { updateStrategy: { type: 'NotUpdate' } } }), status };
+    const said = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster: smallCluster([left as never]) });
+    expect(said.out).toContain('updateStrategy.type is NotUpdate: running pods are not updated');
+  });
+});

@@ -1,0 +1,194 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { type JsonObject, objectOr } from '../../api/base/json.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
+import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
+import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
+import { MemoryCluster } from '../support/fake-api/memory-cluster.ts';
+import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { waitFor } from '../support/wait.ts';
+
+const running: RunningController[] = [];
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((controller) => controller.stop()));
+});
+
+function set(spec: JsonObject = {}, generation = 1): { metadata: { name: string; uid: string } } & JsonObject {
+  return defaultSidecarSet(sidecarSetDraft({ metadata: { uid: 'set-uid', generation }, spec })) as never;
+}
+
+function pod(name: string, hash: string, ready = true): Pod {
+  const entry = { hash, sidecarSetName: 'logs', sidecarList: ['log'] };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      ...{ name, namespace: 'shop', uid: name, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+      labels: { app: 'web' },
+      annotations: {
+        'kruise.io/sidecarset-injected-list': 'logs',
+        'kruise.io/sidecarset-hash': JSON.stringify({ logs: entry }),
+      },
+    },
+    spec: {
+      containers: [
+        { name: 'log', image: 'log:1' },
+        { name: 'app', image: 'app' },
+      ],
+    },
+    status: {
+      phase: 'Running',
+      conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }],
+      containerStatuses: ['log', 'app'].map((container) => ({ name: container, ready, restartCount: 0 })),
+    },
+  };
+}
+
+const hashOf = (object: JsonObject) =>
+  String(objectOr(objectOr(object.metadata).annotations)['kruise.io/sidecarset-hash']);
+
+async function run(cluster: MemoryCluster, options: ControllerContextOptions = {}): Promise<RunningController> {
+  cluster.put(kubeResource.namespaces, { metadata: { name: 'shop' } });
+  const controller = await runController(sidecarSetController, { ...options, cluster });
+  running.push(controller);
+  return controller;
+}
+
+const statusIn = (cluster: MemoryCluster) =>
+  cluster.look<SidecarSet & KubeObject>(sidecarSets, { name: 'logs' })?.status;
+const revisionsIn = (cluster: MemoryCluster) =>
+  cluster
+    .all<ControllerRevision>(kubeResource.controllerRevisions)
+    .toSorted((left, right) => left.revision - right.revision);
+
+describe('the controller of SidecarSets', () => {
+  it('SCS-132: stores the content and writes a status, also where no pod matches', async () => {
+    const cluster = new MemoryCluster();
+    cluster.put(sidecarSets, set());
+    await run(cluster);
+    await waitFor('the status', () => statusIn(cluster) !== undefined);
+    const [revision] = revisionsIn(cluster);
+    expect(revision?.metadata).toMatchObject({
+      namespace: 'kruise-system',
+      labels: { 'kruise.io/sidecarset-name': 'logs' },
+    });
+    expect(statusIn(cluster)).toEqual({
+      ...{
+        observedGeneration: 1,
+        matchedPods: 0,
+        updatedPods: 0,
+        readyPods: 0,
+        updatedReadyPods: 0,
+        collisionCount: 0,
+      },
+      latestRevision: revision?.metadata.name,
+    });
+  });
+
+  it('SCS-130, SCS-130a: counts pods, and again when one of them changes or goes', async () => {
+    const cluster = new MemoryCluster();
+    const object = set();
+    cluster.put(sidecarSets, object);
+    cluster.put(kubeResource.pods, pod('a', hashOf(object)));
+    cluster.put(kubeResource.pods, pod('b', 'old', false));
+    await run(cluster);
+    await waitFor('both', () => statusIn(cluster)?.matchedPods === 2);
+    expect(statusIn(cluster)).toMatchObject({ updatedPods: 1, readyPods: 1, updatedReadyPods: 1 });
+    cluster.put(kubeResource.pods, {
+      ...pod('b', 'old'),
+      metadata: { ...pod('b', 'old').metadata, resourceVersion: '9' },
+    });
+    await waitFor('the ready one', () => statusIn(cluster)?.readyPods === 2);
+    cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'a' });
+    await waitFor('the pod to go', () => statusIn(cluster)?.matchedPods === 1);
+  });
+
+  it('SCS-131, SCS-131a: with type NotUpdate counts when a pod is created, and never otherwise', async () => {
+    const cluster = new MemoryCluster();
+    const object = set({ updateStrategy: { type: 'NotUpdate' } });
+    cluster.put(sidecarSets, object);
+    // The other type shows what the caches know already.
+    const beside = (generation: number) => {
+      const { metadata, ...rest } = set({}, generation);
+      return { ...rest, metadata: { ...metadata, name: 'beside', uid: 'beside-uid' } };
+    };
+    cluster.put(sidecarSets, beside(1));
+    const besideStatus = () => cluster.look<SidecarSet & KubeObject>(sidecarSets, { name: 'beside' })?.status;
+    const ofBoth = (ready: boolean): Pod => {
+      const { metadata, ...rest } = pod('a', hashOf(object), ready);
+      const annotations = { ...metadata.annotations, 'kruise.io/sidecarset-injected-list': 'beside,logs' };
+      return { ...rest, metadata: { ...metadata, annotations } };
+    };
+    const { controller } = await run(cluster);
+    await waitFor('the status', () => statusIn(cluster)?.matchedPods === 0);
+    cluster.put(kubeResource.pods, ofBoth(false));
+    await waitFor('the pod', () => statusIn(cluster)?.matchedPods === 1);
+    cluster.put(kubeResource.pods, ofBoth(true));
+    await waitFor('the ready pod', () => besideStatus()?.readyPods === 1);
+    controller.wantAll();
+    cluster.put(sidecarSets, { ...beside(2), status: besideStatus() });
+    await waitFor('a later pass', () => besideStatus()?.observedGeneration === 2);
+    expect(statusIn(cluster)).toMatchObject({ matchedPods: 1, readyPods: 0 });
+    cluster.remove(kubeResource.pods, { namespace: 'shop', name: 'a' });
+    await waitFor('the pod to go', () => besideStatus()?.matchedPods === 0);
+    expect(statusIn(cluster)).toMatchObject({ matchedPods: 1, readyPods: 0 });
+    cluster.put(kubeResource.pods, pod('b', hashOf(object), false));
+    cluster.put(kubeResource.pods, pod('c', hashOf(object), false));
+    await waitFor('the next pods', () => statusIn(cluster)?.matchedPods === 2);
+    expect(statusIn(cluster)?.readyPods).toBe(0);
+  });
+
+  it('SCS-132a, SCS-207, SCS-209: stores each content once and deletes the surplus before the status shows it', async () => {
+    const cluster = new MemoryCluster();
+    const contents = [1, 2, 3, 1].map((tag) => ({
+      revisionHistoryLimit: 2,
+      containers: [{ name: 'log', image: `log:${tag}` }],
+    }));
+    cluster.put(sidecarSets, set(contents[0]));
+    await run(cluster);
+    for (const [index, spec] of contents.entries()) {
+      const present = cluster.look<SidecarSet & KubeObject>(sidecarSets, { name: 'logs' });
+      cluster.put(sidecarSets, { ...set(spec, index + 1), ...(present?.status && { status: present.status }) });
+      await waitFor(`generation ${index + 1}`, () => statusIn(cluster)?.observedGeneration === index + 1);
+      expect(revisionsIn(cluster).length).toBeLessThanOrEqual(2);
+    }
+    expect(revisionsIn(cluster).map(({ revision }) => revision)).toEqual([3, 4]);
+    expect(statusIn(cluster)?.latestRevision).toBe(revisionsIn(cluster).at(-1)?.metadata.name);
+  });
+
+  it('SCS-207: counts a collision where the name of a revision is taken by other content', async () => {
+    const first = new MemoryCluster();
+    first.put(sidecarSets, set());
+    await run(first);
+    await waitFor('the revision', () => statusIn(first)?.latestRevision !== undefined);
+    const name = statusIn(first)?.latestRevision ?? '';
+    const cluster = new MemoryCluster();
+    cluster.put(kubeResource.controllerRevisions, {
+      metadata: { namespace: 'kruise-system', name },
+      data: { other: true },
+      revision: 1,
+    });
+    cluster.put(sidecarSets, set());
+    await run(cluster);
+    await waitFor('the status', () => statusIn(cluster)?.collisionCount === 1);
+    expect(statusIn(cluster)?.latestRevision).not.toBe(name);
+  });
+
+  it('SCS-8: leaves pods and the SidecarSet alone while it is deleted', async () => {
+    const cluster = new MemoryCluster();
+    const object = set();
+    cluster.put(sidecarSets, {
+      ...object,
+      metadata: { ...object.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+    });
+    const { writes } = await run(cluster);
+    cluster.put(kubeResource.pods, pod('a', hashOf(object)));
+    await waitFor('the pod', () => cluster.all(kubeResource.pods).length === 1);
+    expect(writes).toEqual([]);
+  });
+});

@@ -1,0 +1,293 @@
+import { describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { engineSilent } from '../../api/engine/engine-trouble.ts';
+import type { ControllerRevision } from '../../api/fleet/revision.ts';
+import { ordersAnnotation, type RollOutOrders } from '../../api/fleet/roll-out-orders.ts';
+import { defaultSidecarSet } from '../../api/sidecar-set/defaults.ts';
+import { newSidecarRevision } from '../../api/sidecar-set/revision.ts';
+import type { SidecarSet } from '../../api/sidecar-set/types.ts';
+import { trimPod } from '../../watcher/trim.ts';
+import { podsOf } from '../../workflows/plan/fleet/batch.ts';
+import { everyPod, type Permit } from '../../workflows/plan/fleet/permit.ts';
+import { classifyPods } from '../../workflows/plan/sidecar-set/classify.ts';
+import type { SidecarSetInput } from '../../workflows/plan/sidecar-set/input.ts';
+import { chooseSidecarBatch, mostMarked, planSidecarSet } from '../../workflows/plan/sidecar-set/planner.ts';
+import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
+import { mostFailing, mostInPass } from '../../workflows/plan/sidecar-set/update.ts';
+import { recorded } from '../support/recorded.ts';
+import { podWith, type SidecarPod, sidecarSet } from '../support/sidecar-world.ts';
+
+const nowMs = Date.parse('2026-01-02T00:00:00Z');
+
+/** A stored content. */
+function stored(set: SidecarSet, number: number): ControllerRevision {
+  const { metadata, ...revision } = newSidecarRevision(set, 'kruise-system', number, { collisions: 0, before: 0 });
+  const identity = { uid: `revision-${number}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  return { ...revision, metadata: { ...metadata, ...identity } };
+}
+
+interface Given {
+  readonly spec?: JsonObject;
+  readonly before?: JsonObject;
+  readonly orders?: RollOutOrders;
+  /** Pods with the content before, and pods with the present one. */
+  readonly old?: Readonly<Record<string, SidecarPod>>;
+  readonly updated?: Readonly<Record<string, SidecarPod>>;
+  readonly more?: Partial<SidecarSetInput>;
+}
+
+/** A SidecarSet that asks for log:2 after log:1, both stored. */
+function given({ spec = {}, before = {}, orders, old = {}, updated = {}, more = {} }: Given = {}) {
+  const first = sidecarSet('log:1', { spec: before });
+  const wanted = sidecarSet('log:2', { spec });
+  const annotations = { ...wanted.metadata.annotations, ...(orders && ordersAnnotation(orders)) };
+  const owner = { ...wanted, metadata: { ...wanted.metadata, annotations } } as SidecarSet;
+  const history = [stored(first, 1), stored(wanted, 2)];
+  const podsWith = (set: SidecarSet, pods: Readonly<Record<string, SidecarPod>>) =>
+    Object.entries(pods).map(([name, options]) => podWith(set, name, options));
+  const pods = [...podsWith(first, old), ...podsWith(wanted, updated)];
+  const input: SidecarSetInput = { owner, pods, history, revisionNamespace: 'kruise-system', nowMs, ...more };
+  const [previous = '', latest = ''] = history.map(({ metadata }) => metadata.name);
+  return { input, previous, latest };
+}
+
+function permitFor(revision: string, named: readonly Pod[] = [], more: Partial<Permit> = {}): Permit {
+  const pods = new Map(named.map(({ metadata }) => [metadata.uid, revision]));
+  return { ...{ revision, paused: false, skip: [], batch: everyPod, pods, chooses: true }, ...more };
+}
+
+/** The recorded SidecarSet with another image, as admission stores it. */
+function withImage({ metadata, spec, ...rest }: SidecarSet, image: string): SidecarSet {
+  const containers = spec.containers?.map((container) => ({ ...container, image }));
+  const { annotations: _, ...others } = metadata;
+  return defaultSidecarSet({ ...rest, metadata: others, spec: { ...spec, containers } } as never) as never;
+}
+
+const many = (count: number, prefix = 'web') =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}-${index + 1000}`, {}]));
+const namesIn = (plan: ReturnType<typeof planSidecarSet>) =>
+  plan.standing.kind === 'pods' ? podsOf(plan.standing.batch).map(({ name }) => name) : [];
+
+describe('the plan for a SidecarSet', () => {
+  it('disrupts nothing without a permit, and says so after a while', () => {
+    const { input } = given({ old: many(3) });
+    const fresh = planSidecarSet({ ...input, withoutPermitSinceMs: nowMs });
+    expect(fresh).toMatchObject({ disruption: [], lacksPermit: true, againInMs: 5_000 });
+    const later = planSidecarSet({ ...input, withoutPermitSinceMs: nowMs - 6_000 });
+    expect(later.upkeep).toContainEqual(
+      expect.objectContaining({
+        kind: 'writeStatus',
+        status: expect.objectContaining({ waitingFor: expect.objectContaining({ reason: 'NoPermit' }) }),
+      }),
+    );
+    const silent = planSidecarSet({ ...input, withoutPermitSinceMs: 0, engine: engineSilent });
+    expect(JSON.stringify(silent.upkeep)).toContain('EngineSilent');
+  });
+
+  it('counts pods that are promised, and not begun, against the budget', () => {
+    const { input, latest } = given({ old: many(5), spec: { updateStrategy: { maxUnavailable: 2 } } });
+    const permit = permitFor(latest, input.pods.slice(0, 1));
+    const plan = planSidecarSet({ ...input, permit });
+    expect(plan.disruption).toHaveLength(1);
+    expect(namesIn(plan)).toHaveLength(1);
+    expect(plan.named?.pods.get(input.pods[0]?.metadata.uid ?? '')).toEqual({ state: 'next' });
+  });
+
+  it('SCS-157: updates pods that are not ready for free, and a ready one within the budget only', () => {
+    const down = Object.fromEntries(Object.keys(many(4, 'down')).map((name) => [name, { ready: false }]));
+    const { input, latest } = given({ old: { ...many(3), ...down } });
+    const names = namesIn(planSidecarSet({ ...input, permit: permitFor(latest) }));
+    expect(names.filter((name) => name.startsWith('down'))).toHaveLength(4);
+    expect(names.filter((name) => name.startsWith('web'))).toHaveLength(1);
+  });
+
+  it('begins a bounded number of pods in a pass, and marks a bounded number', () => {
+    const { input, latest } = given({ old: many(39), spec: { updateStrategy: { maxUnavailable: '100%' } } });
+    expect(planSidecarSet({ ...input, permit: permitFor(latest, input.pods) }).disruption).toHaveLength(mostInPass);
+    const env = [{ name: 'A', value: 'b' }];
+    const other = given({ old: many(300), spec: { containers: [{ name: 'log', image: 'log:2', env }] } });
+    const marks = planSidecarSet(other.input).upkeep.filter(({ kind }) => kind === 'writeCondition');
+    expect(marks).toHaveLength(mostMarked);
+  });
+
+  it('tries pods last whose update fails, and chooses no further ones once several do', () => {
+    const { input, latest } = given({ old: many(8), spec: { updateStrategy: { maxUnavailable: 1 } } });
+    const uids = input.pods.map(({ metadata }) => metadata.uid);
+    const failures = (count: number) => ({
+      pods: new Set(uids.slice(0, count)),
+      ...{ message: 'denied', type: 'Denied', retriedWithinMs: 0 },
+    });
+    const one = planSidecarSet({
+      ...input,
+      permit: permitFor(latest, input.pods.slice(0, 1)),
+      failures: failures(1),
+    } as never);
+    expect(namesIn(one)).toHaveLength(1);
+    expect(namesIn(one)).not.toContain(input.pods[0]?.metadata.name);
+    const permit = permitFor(latest, input.pods.slice(0, mostFailing));
+    const five = planSidecarSet({ ...input, permit, failures: failures(mostFailing) } as never);
+    expect(five.standing).toMatchObject({ kind: 'waiting', wait: { reason: 'CannotUpdate', blockedCount: 5 } });
+  });
+
+  it('a pod that keeps its place was named before others came ahead of it', () => {
+    const { input, latest } = given({ old: many(4), spec: { updateStrategy: { partition: 3 } } });
+    const last = input.pods.at(-1) as Pod;
+    const plan = planSidecarSet({ ...input, permit: permitFor(latest, [last]) });
+    expect(plan.disruption).toMatchObject([{ pod: { name: last.metadata.name } }]);
+    expect(namesIn(plan)).toEqual([]);
+  });
+
+  it('a batch is through with a pod whose sidecars run, though the pod is not ready for other reasons', () => {
+    const { input, latest } = given({ updated: { a: {}, b: { ready: false }, c: {} } });
+    const pods = input.pods.map((pod, index) => {
+      const containerStatuses = pod.status?.containerStatuses?.map((state) =>
+        state.name === 'log' && index === 1 ? { ...state, ready: true } : state,
+      );
+      return { ...pod, status: { ...pod.status, ...(containerStatuses && { containerStatuses }) } };
+    });
+    const { named } = planSidecarSet({ ...input, pods, permit: permitFor(latest, pods) });
+    expect([...(named?.pods.values() ?? [])].map(({ state }) => state)).toEqual(['done', 'done', 'done']);
+    const down = planSidecarSet({ ...input, permit: permitFor(latest, input.pods) });
+    expect(down.named?.pods.get('shop-b')).toEqual({ state: 'underWay', doing: 'not ready' });
+  });
+
+  it('SCS-158: a partition that is raised takes nothing back, and an image that is set back is updated at once', () => {
+    const { input, latest } = given({ updated: many(4), spec: { updateStrategy: { partition: '100%' } } });
+    const plan = planSidecarSet({ ...input, permit: permitFor(latest) });
+    expect([plan.standing.kind, plan.rollOut?.isWanted]).toEqual(['allDone', false]);
+  });
+
+  it('SCS-227: another content redirects a roll-out', () => {
+    const { input, latest } = given({ updated: many(2) });
+    const third = sidecarSet('log:3');
+    const plan = planSidecarSet({ ...input, owner: third, permit: permitFor(latest) });
+    expect(plan.standing).toEqual({ kind: 'superseded' });
+    expect(plan.rollOut).toMatchObject({ isWanted: true, facts: { previous: latest } });
+    expect(plan.upkeep[0]).toEqual({ kind: 'registerContent', number: 3 });
+  });
+
+  it('SCS-226: an updated pod that is not ready uses up the budget until it is', () => {
+    const { input, latest } = given({ old: many(2), updated: { lost: { ready: false } } });
+    const plan = planSidecarSet({ ...input, permit: permitFor(latest) });
+    expect(plan.standing).toMatchObject({
+      kind: 'waiting',
+      wait: { reason: 'BudgetSpent', blockedBy: ['pod/shop/lost'] },
+    });
+  });
+
+  it('names in one batch pods of several namespaces', () => {
+    const spec = { updateStrategy: { maxUnavailable: '100%' } };
+    const { input } = given({ old: { a: {}, b: { namespace: 'other' } }, spec });
+    const choice = chooseSidecarBatch(input);
+    expect(choice.kind === 'pods' && podsOf(choice.batch).map(({ namespace, name }) => `${namespace}/${name}`)).toEqual(
+      expect.arrayContaining(['shop/a', 'other/b']),
+    );
+  });
+
+  it.each(['sidecarset-1-injected', 'sidecarset-2-partition-1', 'sidecarset-3-updated'])(
+    'SCS-151, SCS-170, SCS-190: decides the same with what the watcher keeps of pods: %s',
+    (name) => {
+      const owner = recorded<SidecarSet>(`${name}-v1beta1`);
+      const { items } = recorded<KubeObject & { readonly items: readonly Pod[] }>(`${name}-pods`);
+      // of a workload that is not of the suite, of which less is kept
+      const owners = [{ apiVersion: 'apps/v1', kind: 'ReplicaSet', name: 'x', uid: 'x', controller: true }];
+      const pods = items.map((pod) => ({
+        ...pod,
+        metadata: { ...pod.metadata, ownerReferences: owners },
+        spec: { ...pod.spec, readinessGates: [] },
+      }));
+      const revision = owner.status?.latestRevision ?? '';
+      const again = { ...owner, spec: { ...owner.spec, updateStrategy: { maxUnavailable: '100%' } } };
+      for (const set of [owner, again, withImage(again, 'busybox:9')]) {
+        const places = (from: readonly Pod[]) =>
+          classifyPods(targetOfSpec(set, revision), from, () => undefined).map(({ pod, ...rest }) => [
+            pod.metadata.name,
+            rest,
+          ]);
+        expect(places(pods.map(trimPod))).toEqual(places(pods));
+        const choose = (from: readonly Pod[]) =>
+          chooseSidecarBatch({ owner: set, pods: from, history: [], revisionNamespace: 'kruise-system', nowMs });
+        expect(choose(pods.map(trimPod))).toEqual(choose(pods));
+      }
+    },
+  );
+
+  it('SCS-8: does nothing for a SidecarSet that is being deleted, and ends its roll-out', () => {
+    const { input, latest } = given({ old: many(2) });
+    const metadata = { ...input.owner.metadata, deletionTimestamp: '2026-01-02T00:00:00Z' };
+    const plan = planSidecarSet({
+      ...input,
+      owner: { ...input.owner, metadata },
+      permit: permitFor(latest, input.pods),
+    });
+    expect(plan).toMatchObject({ upkeep: [], disruption: [], standing: { kind: 'superseded' } });
+    expect(plan.rollOut?.isWanted).toBe(false);
+  });
+
+  it('takes orders away once all pods are updated', () => {
+    const { latest } = given();
+    const orders = { version: 1, revision: latest, paused: { by: 'ann', at: '' } };
+    const { input } = given({ updated: many(2), orders });
+    expect(planSidecarSet(input).upkeep).toContainEqual({
+      kind: 'writeOwner',
+      patch: { metadata: { annotations: { 'windlass.io/roll-out': null } } },
+    });
+  });
+});
+
+describe('an undo of a SidecarSet', () => {
+  const at = '2026-01-01T12:00:00Z';
+  const undone = (more: Partial<Given> = {}) => {
+    const { previous, latest } = given(more);
+    const orders: RollOutOrders = { version: 1, revision: latest, undo: { by: 'ann', at, to: previous } };
+    return { ...given({ orders, ...more }), permit: permitFor(previous, [], { undo: { from: latest, to: previous } }) };
+  };
+
+  it('gives updated pods the previous images under the same budget, and leaves old ones alone', () => {
+    const { input, permit } = undone({ old: { a: {} }, updated: { b: {}, c: {} } });
+    const plan = planSidecarSet({ ...input, permit });
+    expect(plan.standing).toMatchObject({ kind: 'pods', batch: { revision: permit.revision } });
+    expect(namesIn(plan)).toHaveLength(1);
+    expect(['b', 'c']).toContain(namesIn(plan)[0]);
+  });
+
+  it('ignores the partition, and says that it is over', () => {
+    const spec = { updateStrategy: { partition: '100%', maxUnavailable: '100%' } };
+    const { input, permit } = undone({ updated: { b: {}, c: {} }, spec });
+    expect(namesIn(planSidecarSet({ ...input, permit }))).toHaveLength(2);
+    const done = undone({ old: { b: {}, c: {} } });
+    const plan = planSidecarSet({ ...done.input, permit: done.permit });
+    expect(plan.standing.kind).toBe('allDone');
+    expect(JSON.stringify(plan.upkeep)).toContain('"reason":"Undone"');
+  });
+
+  it('leaves pods alone that were created later', () => {
+    const later = { createdAt: '2026-01-01T12:00:01Z' };
+    const { input, permit } = undone({
+      updated: { b: {}, late: later },
+      spec: { updateStrategy: { maxUnavailable: 2 } },
+    });
+    expect(namesIn(planSidecarSet({ ...input, permit }))).toEqual(['b']);
+  });
+
+  it('keeps the revision that it returns to', () => {
+    const { input, previous } = undone({ updated: { b: {} }, spec: { revisionHistoryLimit: 1 } });
+    expect(planSidecarSet(input).upkeep.filter(({ kind }) => kind === 'deleteRevision')).toEqual([]);
+    const { input: plain } = given({ updated: { b: {} }, spec: { revisionHistoryLimit: 1 } });
+    expect(planSidecarSet(plain).upkeep).toContainEqual(
+      expect.objectContaining({ kind: 'deleteRevision', revision: expect.objectContaining({ name: previous }) }),
+    );
+  });
+
+  it('is refused with the field where more than images differ, and returns to the newest other content', () => {
+    const env = [{ name: 'A', value: 'b' }];
+    const { input, previous } = given({ spec: { containers: [{ name: 'log', image: 'log:2', env }] } });
+    const { facts } = planSidecarSet(input).rollOut ?? {};
+    expect(facts?.previous).toBeUndefined();
+    expect(facts?.noUndo).toMatch(`spec.containers[0].env differs in revision ${previous}`);
+    const same = given({ before: { containers: [{ name: 'log', image: 'log:2' }], volumes: [{ name: 'v' }] } });
+    expect(planSidecarSet(same.input).rollOut?.facts).not.toHaveProperty('previous');
+  });
+});

@@ -1,0 +1,284 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { JsonObject } from '../../api/base/json.ts';
+import type { Pod } from '../../api/core/pod.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
+import { KubeError } from '../../kube/failures.ts';
+import type { PermitLife } from '../../watcher/fleet/kind.ts';
+import { sidecarSetController } from '../../watcher/kinds/sidecar-set/controller.ts';
+import { type ControllerContextOptions, type RunningController, runController } from '../support/controller-context.ts';
+import { MemoryCluster, type SeenCall } from '../support/fake-api/memory-cluster.ts';
+import {
+  imagesIn,
+  leaveFor,
+  PlayedRollOut,
+  playKubelet,
+  podWith,
+  type SidecarPod,
+  setIn,
+  setUid,
+  sidecarSet,
+  upgradableOf,
+} from '../support/sidecar-world.ts';
+import { waitFor } from '../support/wait.ts';
+
+const running: RunningController[] = [];
+const kubelets: NodeJS.Timeout[] = [];
+
+afterEach(async () => {
+  for (const timer of kubelets.splice(0)) clearInterval(timer);
+  await Promise.all(running.splice(0).map((controller) => controller.stop()));
+});
+
+interface Given {
+  readonly pods?: readonly (readonly [string, SidecarPod?])[];
+  readonly spec?: JsonObject;
+  readonly options?: ControllerContextOptions;
+  /** The content of the old pods. Absent: the same with image log:1. */
+  readonly old?: SidecarSet;
+  readonly except?: (pod: Pod) => boolean;
+}
+
+/** Pods with image log:1, and a SidecarSet that asks for log:2; a kubelet. */
+async function rollOut({ pods = [['a'], ['b'], ['c']], spec = {}, options = {}, old, except }: Given = {}) {
+  const cluster = options.cluster ?? new MemoryCluster();
+  for (const name of ['shop', 'other']) cluster.put(kubeResource.namespaces, { metadata: { name } });
+  const before = old ?? sidecarSet('log:1', { spec });
+  for (const [name, pod] of pods) cluster.put(kubeResource.pods, podWith(before, name, pod) as never);
+  cluster.put(sidecarSets, sidecarSet('log:2', { generation: 2, spec }) as never);
+  const controller = await runController(sidecarSetController, { ...options, cluster });
+  running.push(controller);
+  kubelets.push(setInterval(() => playKubelet(cluster, except), 20));
+  await waitFor('the status', () => setIn(cluster)?.status?.observedGeneration === 2);
+  const revision = setIn(cluster)?.status?.latestRevision ?? '';
+  return { cluster, controller, revision, play: new PlayedRollOut(controller) };
+}
+
+const podPatches = ({ writes }: RunningController) =>
+  writes.filter(({ plural, verb }) => plural === 'pods' && verb === 'patch');
+const isOfStatus = ({ body }: SeenCall) => typeof body === 'object' && body !== null && 'status' in body;
+const nameOf = ({ name }: SeenCall) => name;
+
+describe('the roll-out of a SidecarSet', () => {
+  it('SCS-186, SCS-189: updates the pods of all namespaces under its permit, and none without', async () => {
+    const { cluster, controller, revision, play } = await rollOut({ pods: [['a'], ['b', { namespace: 'other' }]] });
+    await waitFor('the wait', () => setIn(cluster)?.status?.matchedPods === 2);
+    expect(podPatches(controller)).toEqual([]);
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster)).toEqual(['log:2', 'log:2']);
+    expect(play.pods.toSorted()).toEqual(['other/b', 'shop/a']);
+    await waitFor('the counts', () => setIn(cluster)?.status?.updatedReadyPods === 2);
+    expect(play.verdicts.flatMap(({ pods }) => pods).every(({ ms, why }) => ms !== undefined && !why)).toBe(true);
+  });
+
+  it('SCS-157: never has more unavailable pods than maxUnavailable', async () => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const spec = { updateStrategy: { maxUnavailable: 2 } };
+    const { cluster, revision, play } = await rollOut({ pods: names.map((name) => [name] as const), spec });
+    let most = 0;
+    const watch = setInterval(() => {
+      const pods = cluster.all<Pod>(kubeResource.pods);
+      const swapping = pods.filter(
+        (pod) => pod.spec.containers[0]?.image !== pod.status?.containerStatuses?.[0]?.image,
+      );
+      most = Math.max(most, swapping.length);
+    }, 1);
+    await play.run(leaveFor(revision));
+    clearInterval(watch);
+    expect(imagesIn(cluster)).toEqual(names.map(() => 'log:2'));
+    expect(most).toBeLessThanOrEqual(2);
+    expect(Math.max(...play.batches.map(({ pods }) => pods.length))).toBe(2);
+  });
+
+  it('SCS-191: notes after each pod, and before the next one, that it can be updated', async () => {
+    const spec = { updateStrategy: { maxUnavailable: '100%' } };
+    const { cluster, controller, revision, play } = await rollOut({ spec });
+    await play.run(leaveFor(revision));
+    const order = podPatches(controller).map((call) => `${nameOf(call)} ${isOfStatus(call) ? 'status' : 'pod'}`);
+    const sequence = order.map((text) => text.split(' '));
+    expect(sequence).toHaveLength(6);
+    for (let at = 0; at < 6; at += 2) {
+      expect(sequence[at]?.[1]).toBe('pod');
+      expect(sequence[at + 1]).toEqual([sequence[at]?.[0], 'status']);
+    }
+    expect(cluster.all<Pod>(kubeResource.pods).map(upgradableOf)).toEqual(Array(3).fill({ logs: true }));
+  });
+
+  it('SCS-191, SCS-192: marks pods that cannot be updated before any is, and says so in an Event', async () => {
+    const spec = { containers: [{ name: 'log', image: 'log:2', env: [{ name: 'A', value: 'b' }] }] };
+    const { cluster, controller, revision, play } = await rollOut({ spec, old: sidecarSet('log:1') });
+    await waitFor('the marks', () =>
+      cluster.all<Pod>(kubeResource.pods).every((pod) => upgradableOf(pod).logs === false),
+    );
+    const event = controller.writes.find(({ plural }) => plural === 'events');
+    expect(event?.body).toMatchObject({
+      ...{ type: 'Normal', reason: 'NotUpgradablePods' },
+      source: { component: 'sidecarset-controller' },
+      message: 'SidecarSet in-place update detected 3 not upgradable pod(s) in this round, will skip them.',
+    });
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone', arrived: 0 });
+    expect(imagesIn(cluster)).toEqual(['log:1', 'log:1', 'log:1']);
+  });
+
+  it('SCS-154: keeps as many pods at the old image as the partition says, and then says so', async () => {
+    const spec = { updateStrategy: { partition: 2 } };
+    const { cluster, revision, play } = await rollOut({ spec });
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster).filter((image) => image === 'log:2')).toHaveLength(1);
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'PartitionReached');
+  });
+
+  it('SCS-228: updates nothing while it is paused', async () => {
+    const spec = { updateStrategy: { paused: true } };
+    const { cluster, controller, revision, play } = await rollOut({ spec });
+    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'blocked', waitingFor: { reason: 'Paused' } });
+    expect(podPatches(controller)).toEqual([]);
+    expect(setIn(cluster)?.status?.waitingFor?.reason).toBe('Paused');
+  }, 15_000);
+
+  it('SCS-131: with type NotUpdate there is nothing to roll out', async () => {
+    const spec = { updateStrategy: { type: 'NotUpdate' } };
+    const { controller, revision, play } = await rollOut({ spec });
+    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(podPatches(controller)).toEqual([]);
+  });
+
+  it('SCS-133: a pod whose update is refused holds up neither forty others nor another SidecarSet', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `web-${index + 10}`);
+    const refused: string[] = [];
+    const meet = ({ plural, verb, name }: SeenCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || name !== 'web-25') return;
+      refused.push(name);
+      throw new KubeError({ status: 403, message: 'denied by a webhook' });
+    };
+    const spec = { updateStrategy: { maxUnavailable: 1 } };
+    const pods = names.map((name) => [name] as const);
+    const { cluster, revision, play } = await rollOut({ pods, spec, options: { meet } });
+    const beside = sidecarSet('beside:1', { metadata: { name: 'beside', uid: 'beside-uid' } });
+    play
+      .run(leaveFor(revision))
+      .then(
+        () => play.run(leaveFor(revision)),
+        () => undefined,
+      )
+      .catch(() => undefined);
+    await waitFor('the others', () => imagesIn(cluster).filter((image) => image === 'log:2').length === 39);
+    cluster.put(sidecarSets, beside as never);
+    await waitFor('the other SidecarSet', () =>
+      Boolean(cluster.look<SidecarSet>(sidecarSets, { name: 'beside' })?.status),
+    );
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'CannotUpdate');
+    expect(setIn(cluster)?.status?.waitingFor).toMatchObject({ blockedBy: ['pod/shop/web-25'] });
+    expect(refused.length).toBeGreaterThan(0);
+  }, 60_000);
+
+  it('leaves out the pods that an operator names with their namespace', async () => {
+    const pods = [['a'], ['a', { namespace: 'other' }], ['b']] as const;
+    const { cluster, revision, play } = await rollOut({ pods });
+    await play.run(leaveFor(revision, { skip: ['other/a'] }));
+    const left = cluster.all<Pod>(kubeResource.pods).filter((pod) => pod.spec.containers[0]?.image === 'log:1');
+    expect(left.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`)).toEqual(['other/a']);
+  });
+
+  it('begins no pod once its permit is lost', async () => {
+    const ended = new AbortController();
+    const life: PermitLife = { isAlive: () => !ended.signal.aborted, ended: ended.signal };
+    const spec = { updateStrategy: { maxUnavailable: '100%' } };
+    const lose = ({ plural, verb, body }: SeenCall) => {
+      const isPod = plural === 'pods' && verb === 'patch' && !('status' in (body as object));
+      if (isPod && !ended.signal.aborted) ended.abort(new Error('the activity was cancelled'));
+    };
+    const { cluster, controller, revision } = await rollOut({ spec, options: { meet: lose } });
+    const play = new PlayedRollOut(controller, life);
+    await play.run(leaveFor(revision)).catch(() => undefined);
+    await waitFor('the first pod', () => imagesIn(cluster).includes('log:2'));
+    await waitFor('its mark', () => cluster.all<Pod>(kubeResource.pods).some((pod) => upgradableOf(pod).logs === true));
+    expect(podPatches(controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
+  });
+
+  it('writes nothing once it does not lead any more, and the next leader goes on', async () => {
+    let leads = true;
+    const spec = { updateStrategy: { maxUnavailable: '100%' } };
+    const lose = ({ plural, verb, body }: SeenCall) => {
+      if (plural === 'pods' && verb === 'patch' && 'status' in (body as object)) leads = false;
+    };
+    const first = await rollOut({ spec, options: { meet: lose, isLeading: () => leads } });
+    void first.play.run(leaveFor(first.revision)).catch(() => undefined);
+    await waitFor('the end of the term', () => !leads);
+    const { cluster } = first;
+    const next = await runController(sidecarSetController, { cluster });
+    running.push(next);
+    const play = new PlayedRollOut(next);
+    expect(await play.run(leaveFor(first.revision))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster)).toEqual(['log:2', 'log:2', 'log:2']);
+    expect(podPatches(first.controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
+  });
+
+  it('SCS-186: reads the pod again after a conflict, and gives up after four attempts until the next round', async () => {
+    let attempts = 0;
+    const meet = ({ plural, verb, body }: SeenCall) => {
+      if (plural !== 'pods' || verb !== 'patch' || 'status' in (body as object) || ++attempts > 6) return;
+      throw new KubeError({ status: 409, reason: 'Conflict', message: 'the object has been modified' });
+    };
+    const { cluster, controller, revision, play } = await rollOut({ pods: [['a']], options: { meet } });
+    expect(await play.run(leaveFor(revision))).toMatchObject({ kind: 'allDone' });
+    expect(imagesIn(cluster)).toEqual(['log:2']);
+    expect(podPatches(controller).filter((call) => !isOfStatus(call))).toHaveLength(1);
+    expect(controller.warnings.filter((text) => text.includes('has been modified'))).toHaveLength(1);
+  });
+
+  it('SCS-157a: a pod that has become ready since is not updated for free', async () => {
+    const spec = { updateStrategy: { maxUnavailable: 0 } };
+    const { cluster, controller, revision, play } = await rollOut({
+      ...{ pods: [['a', { ready: false }]], spec },
+      options: {
+        meet({ plural, verb, name }: SeenCall) {
+          // just before it is read again
+          if (plural !== 'pods' || verb !== 'get' || name !== 'a') return;
+          const pod = cluster.look<Pod>(kubeResource.pods, { namespace: 'shop', name });
+          const conditions = [{ type: 'Ready', status: 'True' }];
+          if (pod) cluster.put(kubeResource.pods, { ...pod, status: { ...pod.status, conditions } } as never);
+        },
+      },
+    });
+    await play.ask(leaveFor(revision));
+    await waitFor('the ready pod', () => setIn(cluster)?.status?.readyPods === 1);
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'BudgetRoundsToZero');
+    expect(podPatches(controller)).toEqual([]);
+  });
+
+  it('writes no pod with a HotUpgrade sidecar before its swap has handed in the first step', async () => {
+    const container = (image: string) => ({
+      ...{ name: 'log', image },
+      upgradeStrategy: { upgradeType: 'HotUpgrade', hotUpgradeEmptyImage: 'empty:1' },
+    });
+    const old = sidecarSet('log:1', { spec: { containers: [container('log:1')] } });
+    const containers = [
+      { name: 'log-1', image: 'log:1' },
+      { name: 'log-2', image: 'empty:1' },
+    ];
+    const annotations = { 'kruise.io/sidecarset-working-hotupgrade-container': '{"log":"log-1"}' };
+    const { cluster, controller, revision, play } = await rollOut({
+      ...{ old, pods: [['a', { containers, annotations }]], spec: { containers: [container('log:2')] } },
+    });
+    expect(await play.ask(leaveFor(revision))).toMatchObject({ kind: 'batch' });
+    await waitFor('the wait', () => setIn(cluster)?.status?.waitingFor?.reason === 'SidecarsSwapping');
+    expect(setIn(cluster)?.status?.waitingFor?.blockedBy).toEqual(['pod/shop/a']);
+    expect(podPatches(controller)).toEqual([]);
+  }, 15_000);
+
+  it('a roll-out of another revision is told that it is superseded', async () => {
+    const { play } = await rollOut();
+    expect(await play.ask(leaveFor('logs-gone'))).toEqual({ kind: 'superseded' });
+  });
+
+  it('ends when the SidecarSet is deleted', async () => {
+    const { cluster, revision, play } = await rollOut({ except: () => true });
+    await play.ask(leaveFor(revision));
+    const asked = play.ask(leaveFor(revision));
+    cluster.remove(sidecarSets, { name: 'logs' });
+    expect(await asked).toEqual({ kind: 'superseded' });
+    await waitFor('the batch', () => play.verdicts.length === 1);
+    expect(setUid).toBe('set-uid');
+  });
+});

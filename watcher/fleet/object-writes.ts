@@ -1,0 +1,64 @@
+/** Writes of objects as they were when something was decided about them. */
+
+import type { JsonObject } from '../../api/base/json.ts';
+import type { KubeObject, Resource } from '../../api/core/meta.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { KubeWriter } from '../../kube/fence.ts';
+import { hasMovedOn } from '../../kube/moved-on.ts';
+import { asSeen } from '../../workflows/plan/fleet/pods.ts';
+import type { AsSeen } from '../../workflows/plan/fleet/steps.ts';
+import type { Seen } from './kind.ts';
+
+type Shown = Pick<Cache<KubeObject>, 'seen' | 'deletionSeen'>;
+
+/** A merge patch of this version of an object; undefined when there is another one by now. */
+export async function patchAsSeen(
+  kube: Pick<KubeWriter, 'patch'>,
+  resource: Resource,
+  cache: Pick<Shown, 'seen'>,
+  { namespace, name, uid, resourceVersion }: AsSeen,
+  patch: JsonObject,
+  subresource?: string,
+): Promise<Seen | undefined> {
+  const metadata = { ...(patch.metadata as JsonObject | undefined), uid, resourceVersion };
+  const options = subresource === undefined ? {} : { subresource };
+  try {
+    const body = { ...patch, metadata };
+    const written = await kube.patch(resource, { namespace, name }, 'merge', body, options);
+    return (signal) => cache.seen(uid, written.metadata.resourceVersion, signal);
+  } catch (error) {
+    if (hasMovedOn(error)) return undefined;
+    throw error;
+  }
+}
+
+/** A merge patch keeps what it does not name, so what is no longer said is taken away by name. */
+export async function patchStatus(
+  kube: Pick<KubeWriter, 'patch'>,
+  resource: Resource,
+  cache: Pick<Shown, 'seen'>,
+  owner: KubeObject & { readonly status?: object },
+  status: object,
+): Promise<Seen | undefined> {
+  const gone = Object.keys(owner.status ?? {}).filter((field) => !(field in status));
+  const patch = { status: { ...Object.fromEntries(gone.map((field) => [field, null])), ...status } };
+  return await patchAsSeen(kube, resource, cache, asSeen(owner), patch as JsonObject, 'status');
+}
+
+/** Deletes an object, unless it has changed or gone. */
+export async function deleteAsSeen(
+  kube: Pick<KubeWriter, 'delete'>,
+  resource: Resource,
+  cache: Pick<Shown, 'deletionSeen'>,
+  { namespace, name, uid, resourceVersion }: AsSeen,
+  { evenIfChanged = false } = {},
+): Promise<Seen | undefined> {
+  const preconditions = evenIfChanged ? { uid } : { uid, resourceVersion };
+  try {
+    await kube.delete(resource, { namespace, name }, { preconditions });
+  } catch (error) {
+    if (hasMovedOn(error)) return undefined;
+    throw error;
+  }
+  return (signal) => cache.deletionSeen(uid, signal);
+}

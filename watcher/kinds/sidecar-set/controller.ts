@@ -1,0 +1,102 @@
+/** The controller of SidecarSets: when they are looked at. */
+
+import type { Pod } from '../../../api/core/pod.ts';
+import { windlassAnnotation } from '../../../api/core/well-known.ts';
+import { rollOutType } from '../../../api/fleet/operation.ts';
+import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
+import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
+import type { Change } from '../../../kube/cache.ts';
+import { hasContainers, isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
+import type { Controller, ControllerContext } from '../../controller.ts';
+import { SidecarSetFleet } from './fleet.ts';
+
+/** A change of what the kubelet reports of images is counted after this time (SCS-130a). */
+const consistencyDelayMs = 5_000;
+
+/** Ensures that each SidecarSet has its revision and its status, and rolls out changes to its running pods. */
+export function sidecarSetController(context: ControllerContext): Controller {
+  const { isLeading } = context;
+  const fleet = new SidecarSetFleet(context);
+  const { sets, rollOuts } = fleet;
+  let isFirst = true;
+
+  sets.onChange(({ before, after }) => {
+    const uid = (after ?? before)?.metadata.uid;
+    if (uid === undefined) return;
+    const reason = reasonToLook(before, after);
+    if (reason) fleet.add(uid, reason);
+    if (isLeading()) rollOuts.add(uid);
+    if (after === undefined) void rollOuts.forget(uid);
+    fleet.swaps?.setChanged(uid);
+  });
+  fleet.pods.onChange((change) => {
+    if (isLeading()) podChanged(change);
+  });
+
+  function podChanged(change: Change<Pod>): void {
+    const pod = change.after ?? change.before;
+    if (pod === undefined) return;
+    fleet.swaps?.podChanged(pod.metadata.uid);
+    for (const name of listedSets(pod)) {
+      const set = sets.byName('', name);
+      if (set === undefined || !hasContainers(set, pod)) continue;
+      const { uid } = set.metadata;
+      const when = reasonToCount(set, change, fleet.isRollingOut(uid));
+      if (when === 'now') fleet.add(uid, 'changed');
+      if (when === 'later') fleet.addAfter(uid, consistencyDelayMs);
+    }
+  }
+
+  return {
+    begin(term) {
+      isFirst = true;
+      fleet.begin(term);
+    },
+    wantAll() {
+      for (const { metadata, status, spec } of sets.all()) {
+        // The counts of type NotUpdate stay what they were when its last pod was created (SCS-131, SCS-131a).
+        const isBehind = status?.observedGeneration !== metadata.generation;
+        if (isFirst || isBehind || !isNotUpdate(spec.updateStrategy)) fleet.add(metadata.uid, 'fullPass');
+        rollOuts.add(metadata.uid);
+      }
+      isFirst = false;
+    },
+    workflowTypes: [rollOutType, swapSidecarType],
+    fleet: { kind: fleet.kind, queue: () => fleet.queue },
+    swaps: () => fleet.swaps,
+    operations: () => ({ kind: sidecarSets.kind, states: [...sets.all()].map((set) => rollOuts.stateOf(set)) }),
+    stop: () => fleet.stop(),
+  };
+}
+
+/** Own writes and edits of labels and annotations do not change the generation (SCS-130); orders are no such edits. */
+function reasonToLook(before: SidecarSet | undefined, after: SidecarSet | undefined): 'edited' | 'changed' | undefined {
+  if (before === undefined || after === undefined) return 'changed';
+  if (before.metadata.generation !== after.metadata.generation) return 'edited';
+  const orders = ({ metadata }: SidecarSet) => metadata.annotations?.[windlassAnnotation.rollOut];
+  const isOrdered = orders(before) !== orders(after) && !isNotUpdate(after.spec.updateStrategy);
+  return isOrdered ? 'changed' : undefined;
+}
+
+/**
+ * Whether a change of a pod is a reason to count (SCS-130a). OpenKruise does not count pods that are gone. While pods are
+ * updated, every change of one may be what the roll-out waits for.
+ */
+function reasonToCount(
+  { spec }: SidecarSet,
+  { before, after }: Change<Pod>,
+  isRollingOut: boolean,
+): 'now' | 'later' | undefined {
+  if (before === undefined) return 'now';
+  if (isNotUpdate(spec.updateStrategy)) return undefined;
+  if (after === undefined || isRollingOut) return 'now';
+  const isGoing = before.metadata.deletionTimestamp === undefined && after.metadata.deletionTimestamp !== undefined;
+  if (isGoing || isReady(before) !== isReady(after)) return 'now';
+  const hasNewLabels = JSON.stringify(before.metadata.labels) !== JSON.stringify(after.metadata.labels);
+  if (hasNewLabels && spec.updateStrategy?.selector !== undefined) return 'now';
+  return isWhollyConsistent(before) === isWhollyConsistent(after) ? undefined : 'later';
+}
+
+function isReady({ status }: Pod): boolean {
+  return status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true;
+}

@@ -1,0 +1,348 @@
+/**
+ * SidecarSets as a fleet: one queue in which each has one writer, and the roll-outs that give the permits to update running
+ * pods. A SidecarSet keeps no pods of its own; it is a sibling of workloads on the same queue.
+ */
+import { failureTypeOf } from '../../../api/core/failure.ts';
+import type { KubeObject } from '../../../api/core/meta.ts';
+import type { Pod } from '../../../api/core/pod.ts';
+import { kubeResource } from '../../../api/core/well-known.ts';
+import { rollOutId } from '../../../api/fleet/operation.ts';
+import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import { sidecarSetLabel } from '../../../api/sidecar-set/marks.ts';
+import { sidecarRevisions } from '../../../api/sidecar-set/revision.ts';
+import { swapWaits } from '../../../api/sidecar-set/swap.ts';
+import { type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
+import type { Cache } from '../../../kube/cache.ts';
+import type { Term } from '../../../kube/leader.ts';
+import { mayBeMade } from '../../../kube/moved-on.ts';
+import { type Wait, waitFor } from '../../../workflows/plan/decision.ts';
+import type { Permit } from '../../../workflows/plan/fleet/permit.ts';
+import type { AsSeen } from '../../../workflows/plan/fleet/steps.ts';
+import type {
+  SidecarSetFailures,
+  SidecarSetInput,
+  SidecarSetPlan,
+  SidecarSetStep,
+} from '../../../workflows/plan/sidecar-set/input.ts';
+import { planSidecarSet } from '../../../workflows/plan/sidecar-set/planner.ts';
+import { isManaged, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
+import type { SidecarSetScene } from '../../../workflows/plan/sidecar-set/scene.ts';
+import { type SidecarTarget, targetOfSpec } from '../../../workflows/plan/sidecar-set/target.ts';
+import type { SwapOfPod } from '../../../workflows/plan/sidecar-swap/model.ts';
+import { type SwapStanding, swapStanding } from '../../../workflows/plan/sidecar-swap/standing.ts';
+import type { ControllerContext } from '../../controller.ts';
+import { messageOf } from '../../fleet/failed-steps.ts';
+import type { FleetKind, Seen, Together } from '../../fleet/kind.ts';
+import { FleetQueue, type PassReason } from '../../fleet/queue.ts';
+import { RollOuts } from '../../fleet/roll-outs.ts';
+import { SwapOperations } from './swap-operations.ts';
+import { Swaps } from './swaps.ts';
+import { type SidecarSetPass, SidecarSetWriter } from './writer.ts';
+
+/** The index of pods by the SidecarSets that they list. */
+const podsBySidecarSet = 'sidecarSet';
+/** The index of ControllerRevisions by the SidecarSet in their label. */
+const revisionsBySidecarSet = 'sidecarSet';
+
+/** A roll-out reports a wait that has lasted this long. */
+const blockedAfterMs = 5_000;
+/** How many SidecarSets are worked on at once, and how many pods of one are marked at once. */
+const concurrency = 16;
+const parallelSteps = 16;
+/** Status is to follow pods within 200 ms. */
+const restMs = 50;
+/** After a conflict everything is counted again. */
+const overtakenMs = 100;
+/** A write without an answer is waited for no longer. */
+const catchUpMs = 10_000;
+
+/** Keeps the revisions and the status of SidecarSets, and updates their pods. */
+export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetStep, SidecarSetPlan> {
+  readonly kind = sidecarSets.kind;
+  readonly sets: Cache<SidecarSet>;
+  readonly pods: Cache<Pod>;
+  readonly rollOuts: RollOuts<SidecarSet>;
+  readonly #context: ControllerContext;
+  readonly #namespaces: Cache<KubeObject>;
+  readonly #revisions: Cache<ControllerRevision>;
+  readonly #writer: SidecarSetWriter;
+  readonly #timers: ReturnType<ControllerContext['queue']>;
+  /** What was decided on in a pass. */
+  readonly #scenes = new WeakMap<SidecarSetInput, SidecarSetScene>();
+  /** Pods of which a write got no answer, by SidecarSet. */
+  readonly #unanswered = new Map<string, readonly AsSeen[]>();
+  #queue: FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan> | undefined;
+  /** What the operations of pods have handed in. */
+  #swaps: Swaps | undefined;
+  #operations: SwapOperations | undefined;
+  /** What the pods of a SidecarSet are to become, as of its last pass. */
+  readonly #targets = new Map<string, { readonly generation: number | undefined; readonly target: SidecarTarget }>();
+
+  constructor(context: ControllerContext) {
+    this.#context = context;
+    const { cache, kube, now } = context;
+    this.sets = cache<SidecarSet>(sidecarSets);
+    this.pods = cache<Pod>(kubeResource.pods, { [podsBySidecarSet]: listedSets });
+    this.#namespaces = cache<KubeObject>(kubeResource.namespaces);
+    this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, {
+      [revisionsBySidecarSet]: ({ metadata }) => [metadata.labels?.[sidecarSetLabel.name] ?? []].flat(),
+    });
+    this.rollOuts = new RollOuts(context, {
+      resource: sidecarSets,
+      owners: this.sets,
+      queue: 'sidecar-set-roll-outs',
+    });
+    this.#writer = new SidecarSetWriter({
+      ...{ kube, now, sets: this.sets, pods: this.pods, revisions: this.#revisions },
+      manages: (set, pod) => this.#manages(set, pod),
+      overtaken: (uid) => this.addAfter(uid, overtakenMs),
+    });
+    this.#timers = context.queue('sidecar-sets', async (uid) => {
+      this.add(uid, 'changed');
+      return undefined;
+    });
+  }
+
+  /** Where roll-outs submit their permits; undefined while this process does not lead. */
+  get queue(): FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan> | undefined {
+    return this.#context.isLeading() ? this.#queue : undefined;
+  }
+
+  /** Where swaps hand in their steps; undefined while this process does not lead. */
+  get swaps(): Swaps | undefined {
+    return this.#context.isLeading() ? this.#swaps : undefined;
+  }
+
+  begin(term: Term): void {
+    const { log, metrics, now, starter } = this.#context;
+    const wake = (uid: string) => this.add(uid, 'permit');
+    this.#swaps = new Swaps({ term, look: (of) => this.#standingOf(of), wake, nowMs: now });
+    this.#operations = new SwapOperations({ starter, wake });
+    this.#targets.clear();
+    this.#unanswered.clear();
+    this.rollOuts.begin();
+    const queue = new FleetQueue<SidecarSetInput, SidecarSetStep, SidecarSetPlan>({
+      ...{ fleet: this, term, log, blockedAfterMs, concurrency, parallelSteps, restMs, nowMs: now },
+    });
+    metrics.trackQueue(sidecarSets.plural, () => queue.depth);
+    this.#queue = queue;
+  }
+
+  async stop(): Promise<void> {
+    await this.#queue?.stop();
+  }
+
+  /** Requests a pass over this SidecarSet. */
+  add(uid: string, reason: PassReason): void {
+    this.queue?.add(uid, reason);
+  }
+
+  /** Requests a pass after a time; of several requests the earliest counts. */
+  addAfter(uid: string, ms: number): void {
+    this.#timers.addAfter(uid, ms);
+  }
+
+  /** Whether the roll-out of this SidecarSet goes on, or has to. */
+  isRollingOut(uid: string): boolean {
+    return this.rollOuts.wanted(uid)?.isWanted === true || this.#queue?.hasRollOut(uid) === true;
+  }
+
+  look(uid: string): SidecarSetInput | undefined {
+    const owner = this.sets.byUid(uid);
+    if (owner === undefined) {
+      this.rollOuts.forgetPermit(uid);
+      this.#operations?.forget(uid);
+      this.#targets.delete(uid);
+      this.#unanswered.delete(uid);
+      return undefined;
+    }
+    const { config, now, starter } = this.#context;
+    const { name } = owner.metadata;
+    const revisionNamespace = config.podNamespace;
+    const labelled = this.#revisions
+      .byIndex(revisionsBySidecarSet, name)
+      .filter(({ metadata }) => metadata.namespace === revisionNamespace);
+    const engine = starter.trouble(rollOutId(uid));
+    const failures = this.#failuresOf(uid);
+    const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
+    return {
+      owner,
+      pods: this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.#manages(owner, pod)),
+      history: sidecarRevisions(owner, labelled),
+      revisionNamespace,
+      nowMs: now(),
+      ...(swaps.size > 0 && { swaps }),
+      ...(engine && { engine }),
+      ...(failures && { failures }),
+    };
+  }
+
+  plan(input: SidecarSetInput, permit: Permit | undefined, nowMs: number): SidecarSetPlan {
+    const withoutPermitSinceMs = this.rollOuts.withoutPermitSinceMs(input.owner.metadata.uid) ?? nowMs;
+    const plan = planSidecarSet({ ...input, nowMs, withoutPermitSinceMs, ...(permit && { permit }) });
+    if (plan.situation) this.#scenes.set(input, plan.situation.scene);
+    return plan;
+  }
+
+  planned(input: SidecarSetInput, plan: SidecarSetPlan, nowMs: number): void {
+    const { owner } = input;
+    const { uid, generation } = owner.metadata;
+    const { rollOut, swaps } = plan;
+    if (swaps) {
+      for (const [podUid, why] of swaps.nothing) this.#swaps?.nothing(podUid, why);
+      for (const [podUid, wait] of swaps.waits) this.#swaps?.waits(podUid, wait);
+      this.#operations?.want(owner, swaps.wanted, swaps.target);
+    }
+    const scene = this.#scenes.get(input);
+    if (scene) this.#targets.set(uid, { generation, target: scene.target });
+    const before = this.rollOuts.wanted(uid);
+    // Pods come and go meanwhile, which is no news for a roll-out.
+    const isSame = before?.isWanted && rollOut?.isWanted && before.facts.revision === rollOut.facts.revision;
+    const { replicas = 0 } = (isSame ? before : rollOut)?.facts ?? {};
+    const steady = rollOut && { ...rollOut, facts: { ...rollOut.facts, replicas } };
+    this.rollOuts.planned(uid, { ...plan, ...(steady && { rollOut: steady }) }, nowMs);
+  }
+
+  async wake(uid: string): Promise<boolean> {
+    return await this.rollOuts.wake(uid);
+  }
+
+  /** One pod is updated after another, and an error ends the round (SCS-133). */
+  together({ kind }: SidecarSetStep): Together {
+    return kind === 'writeCondition' ? 'freely' : 'alone';
+  }
+
+  tells({ kind }: SidecarSetStep): boolean {
+    return kind === 'writeStatus' || kind === 'event';
+  }
+
+  retryKey(step: SidecarSetStep): string {
+    switch (step.kind) {
+      case 'writeCondition':
+      case 'updateSidecars':
+      case 'swapSidecars':
+        return `${step.kind} ${step.pod.uid}`;
+      case 'patchRevision':
+      case 'deleteRevision':
+        return `${step.kind} ${step.revision.uid}`;
+      default:
+        return step.kind;
+    }
+  }
+
+  podOf(step: SidecarSetStep): string | undefined {
+    const isUpdate = step.kind === 'updateSidecars' || (step.kind === 'swapSidecars' && step.step === 'begin');
+    return isUpdate ? step.pod.uid : undefined;
+  }
+
+  async act(
+    step: SidecarSetStep,
+    input: SidecarSetInput,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    const scene = this.#scenes.get(input);
+    if (scene === undefined) return undefined;
+    try {
+      const pass = { input, scene };
+      if (step.kind === 'swapSidecars') return await this.#swap(step, pass, signal, mayGoOn);
+      return await this.#writer.act(step, pass, signal, mayGoOn);
+    } catch (error) {
+      const { uid } = input.owner.metadata;
+      if ('pod' in step && step.kind !== 'writeCondition' && mayBeMade(error)) {
+        this.#unanswered.set(uid, [...(this.#unanswered.get(uid) ?? []), step.pod]);
+      }
+      throw error;
+    }
+  }
+
+  /** Writes a step while the operation that has handed it in waits for it, and tells it once the caches show it. */
+  async #swap(
+    step: Extract<SidecarSetStep, { readonly kind: 'swapSidecars' }>,
+    pass: SidecarSetPass,
+    signal: AbortSignal,
+    mayGoOn: () => boolean,
+  ): Promise<Seen | undefined> {
+    const { uid, name } = pass.input.owner.metadata;
+    const swaps = this.#swaps;
+    const of = { pod: step.pod, set: { name, uid }, step: step.step };
+    const mayWrite = () => swaps?.mayWrite(of) === true && mayGoOn();
+    if (!mayWrite()) return undefined;
+    const seen = await this.#writer.act(step, pass, signal, mayWrite).catch((error: unknown) => {
+      swaps?.waits(step.pod.uid, refusedSwap(error));
+      throw error;
+    });
+    return (
+      seen &&
+      (async (until) => {
+        await seen(until);
+        swaps?.podChanged(step.pod.uid);
+      })
+    );
+  }
+
+  /** How far the swap of a pod is. */
+  #standingOf({ pod: { uid, name }, set }: SwapOfPod): SwapStanding {
+    const owner = this.sets.byUid(set.uid);
+    if (owner === undefined) return goneBecause(`SidecarSet "${set.name}" was deleted`);
+    const pod = this.pods.byUid(uid);
+    if (pod === undefined) return goneBecause(`Pod "${name}" was deleted`);
+    if (!this.#manages(owner, pod)) return goneBecause(`SidecarSet "${set.name}" does not manage pod "${name}"`);
+    const known = this.#targets.get(set.uid);
+    const target =
+      known !== undefined && known.generation === owner.metadata.generation
+        ? { ...known.target, version: owner.metadata.resourceVersion }
+        : targetOfSpec(owner, owner.status?.latestRevision ?? '');
+    return swapStanding({ set: owner, target, pod, nowMs: this.#context.now() });
+  }
+
+  /** Reads what was written without an answer, and waits until the caches show it as it is by then. */
+  async catchUp(uid: string, stop: AbortSignal): Promise<void> {
+    const pods = this.#unanswered.get(uid) ?? [];
+    this.#unanswered.delete(uid);
+    const signal = AbortSignal.any([stop, AbortSignal.timeout(catchUpMs)]);
+    const { kube, config } = this.#context;
+    const owner = this.sets.byUid(uid);
+    if (owner === undefined) return;
+    const { name } = owner.metadata;
+    const labelSelector = `${sidecarSetLabel.name}=${name}`;
+    const { podNamespace: namespace } = config;
+    const [set, { items }] = await Promise.all([
+      kube.get<SidecarSet>(sidecarSets, { name }, { signal }),
+      kube.list<ControllerRevision>(kubeResource.controllerRevisions, { namespace, labelSelector, signal }),
+    ]);
+    const live = await Promise.all(pods.map((pod) => kube.get<Pod>(kubeResource.pods, pod, { signal })));
+    await Promise.all([
+      this.sets.seen(uid, set.metadata.resourceVersion, signal),
+      ...items.map(({ metadata }) => this.#revisions.seen(metadata.uid, metadata.resourceVersion, signal)),
+      ...live.map(({ metadata }) => this.pods.seen(metadata.uid, metadata.resourceVersion, signal)),
+    ]);
+  }
+
+  #manages(set: SidecarSet, pod: Pod): boolean {
+    const namespace = this.#namespaces.byName('', pod.metadata.namespace ?? '');
+    return isManaged(set, pod, namespace && (namespace.metadata.labels ?? {}));
+  }
+
+  #failuresOf(uid: string): SidecarSetFailures | undefined {
+    const failed = (this.#queue?.failedSteps(uid) ?? []).filter(({ step }) => this.podOf(step) !== undefined);
+    const [first] = failed;
+    if (first === undefined) return undefined;
+    const type = failureTypeOf(first.error);
+    return {
+      pods: new Set(failed.flatMap(({ step }) => this.podOf(step) ?? [])),
+      message: messageOf(first.error),
+      ...(type && { type }),
+      retriedWithinMs: this.#queue?.longestPauseMs(uid) ?? 0,
+    };
+  }
+}
+
+function refusedSwap(error: unknown): Wait {
+  const reason = failureTypeOf(error) === 'Denied' ? 'Denied' : 'Parked';
+  return waitFor(reason, [], `${swapWaits[reason]}; ${messageOf(error)}`);
+}
+
+function goneBecause(why: string): SwapStanding {
+  return { look: { kind: 'gone', why } };
+}

@@ -1,0 +1,63 @@
+/** Where the pods of a SidecarSet stand that a permit names: what the batches of its roll-out are judged by. */
+import type { NamedPod, NamedPods } from '../fleet/permit.ts';
+import type { ClassifiedPod } from './classify.ts';
+import { hotSidecars } from './hot.ts';
+import { namesInPod } from './pods.ts';
+import { nameOf, type SidecarSetScene, updatedPods } from './scene.ts';
+import type { UpdatePlan, UpdateStop } from './update.ts';
+
+/** Nothing where the permit names no pods. */
+export function namedPods(scene: SidecarSetScene, update: UpdatePlan): { readonly named?: NamedPods } {
+  const named = scene.permit?.pods;
+  if (named === undefined) return {};
+  const pods = new Map<string, NamedPod>();
+  for (const found of scene.pods) {
+    const { uid } = found.pod.metadata;
+    if (named.has(uid)) pods.set(uid, standsAt(found, scene, update));
+  }
+  const updated = updatedPods(scene);
+  const ready = updated.filter(({ isSidecarReady }) => isSidecarReady).length;
+  // No pod is recreated, so none is awaited in the place of another one.
+  return { named: { pods, awaited: 0, progress: { of: scene.pods.length, updated: updated.length, ready } } };
+}
+
+function standsAt(found: ClassifiedPod, scene: SidecarSetScene, { coming, stop, ...update }: UpdatePlan): NamedPod {
+  const { pod, place, isConsistent } = found;
+  if (place.kind === 'updated') {
+    if (!isConsistent) return { state: 'underWay', doing: 'restarting' };
+    if (isSwapping(found, scene)) return { state: 'underWay', doing: 'being swapped' };
+    return isThrough(found, scene) ? { state: 'done' } : { state: 'underWay', doing: 'not ready' };
+  }
+  if (scene.skipped.has(nameOf(pod))) return { state: 'skipped' };
+  if (coming.has(pod.metadata.uid)) return { state: 'next' };
+  const isIn = (pods: readonly ClassifiedPod[]) => pods.some((one) => one.pod === pod);
+  if (place.kind === 'notUpgradable') return { state: 'notNow', why: 'it cannot be updated in place' };
+  if (place.kind === 'notSelected') return { state: 'notNow', why: stopTexts.done };
+  if (isIn(update.inProgress)) return { state: 'notNow', why: 'an earlier update of it is not finished' };
+  return { state: 'notNow', why: update.impossible.find((one) => one.pod === pod)?.why ?? stopTexts[stop] };
+}
+
+/** Until its old containers are idle (SHU-34). */
+export function isSwapping({ pod }: ClassifiedPod, { target }: Pick<SidecarSetScene, 'target'>): boolean {
+  return hotSidecars(target, pod).some(({ state }) => state === 'swapping');
+}
+
+/** Ready, or unready for other reasons than its sidecars: the update has not made it so, and cannot end that. */
+function isThrough({ pod, isSidecarReady }: ClassifiedPod, { target }: SidecarSetScene): boolean {
+  if (isSidecarReady) return true;
+  const sidecars = new Set((target.content.containers ?? []).flatMap(namesInPod));
+  const states = pod.status?.containerStatuses ?? [];
+  return states.filter(({ name }) => sidecars.has(name)).every(({ ready }) => ready);
+}
+
+/** Why a pod that was chosen is not updated now. */
+const stopTexts: Readonly<Record<UpdateStop, string>> = {
+  done: 'it is not to be updated any more',
+  started: 'it is not to be updated any more',
+  pausedBySpec: 'the SidecarSet is paused',
+  pausedByOperator: 'the roll-out is paused',
+  noPermit: 'the roll-out has no permit',
+  batchFull: 'too many pods begin at once',
+  budget: 'the budget has no room for it',
+  failing: 'too many updates fail',
+};

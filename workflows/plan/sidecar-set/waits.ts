@@ -1,0 +1,159 @@
+/** What the roll-out of a SidecarSet can wait for, in the order in which it is reported. */
+import type { EngineReason } from '../../../api/engine/engine-trouble.ts';
+import type { Order } from '../../../api/fleet/roll-out-orders.ts';
+import { type SidecarSetWaitReason, sidecarSetWaits } from '../../../api/sidecar-set/texts.ts';
+import { sidecarSets } from '../../../api/sidecar-set/types.ts';
+import { type Rule, type Wait, waitFor } from '../decision.ts';
+import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
+import { shortened } from '../text-size.ts';
+import type { ClassifiedPod } from './classify.ts';
+import { isSwapping } from './named-pods.ts';
+import { nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
+import type { UpdatePlan } from './update.ts';
+
+/** A pass after its decisions. */
+export interface SidecarSetSituation {
+  readonly scene: SidecarSetScene;
+  readonly update: UpdatePlan;
+}
+
+/** In order of precedence: what only a person can end comes before what ends by itself. */
+export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
+  paused,
+  aborted,
+  pausedByOperator,
+  engineSilent,
+  engineStuck,
+  cannotUpdate,
+  budgetRoundsToZero,
+  budgetSpent,
+  cannotChange,
+  sidecarsSwapping,
+  updateInProgress,
+  noPermit,
+  notConsistent,
+  skipped,
+  undone,
+  partitionReached,
+];
+
+/** Every reason that holds now, in the order of the rules. */
+export function allWaits(situation: SidecarSetSituation): readonly Wait[] {
+  return sidecarSetRules.flatMap((rule) => rule(situation) ?? []);
+}
+
+/** Whether pods are to be updated, besides those that an operator leaves out. */
+export function isUpdateLeft({ update }: Pick<SidecarSetSituation, 'update'>): boolean {
+  return update.demand.line.length + update.inProgress.length > 0;
+}
+
+function paused({ update }: SidecarSetSituation): Wait | undefined {
+  return update.stop === 'pausedBySpec' ? wait('Paused') : undefined;
+}
+
+function aborted({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.aborted;
+  if (order && isUpdateLeft({ update })) return wait('Aborted', [], orderedBy(order, scene));
+  return update.stop === 'pausedByOperator' && scene.permit?.aborted ? wait('Aborted') : undefined;
+}
+
+/** A command reaches the permit before it stands in the object. */
+function pausedByOperator({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.paused;
+  if (order && isUpdateLeft({ update })) return wait('PausedByOperator', [], orderedBy(order, scene));
+  return update.stop === 'pausedByOperator' ? wait('PausedByOperator') : undefined;
+}
+
+function engineSilent(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineSilent');
+}
+
+function engineStuck(situation: SidecarSetSituation): Wait | undefined {
+  return engineTrouble(situation, 'EngineStuck');
+}
+
+/** Of a roll-out that is about to continue. */
+function engineTrouble({ scene, update }: SidecarSetSituation, reason: EngineReason): Wait | undefined {
+  const { engine } = scene.input;
+  if (!isUpdateLeft({ update }) || scene.permit !== undefined || engine?.reason !== reason) return undefined;
+  return waitFor(reason, engine.blockedBy, engine.unblock ?? sidecarSetWaits[reason]);
+}
+
+function cannotUpdate({ scene }: SidecarSetSituation): Wait | undefined {
+  const { failures } = scene.input;
+  if (failures === undefined) return undefined;
+  const pods = scene.pods.filter(({ pod }) => failures.pods.has(pod.metadata.uid));
+  const detail = failureText({ resource: sidecarSets }, failures.message, failures.type, failures);
+  return wait('CannotUpdate', pods, detail);
+}
+
+function budgetRoundsToZero({ update }: SidecarSetSituation): Wait | undefined {
+  return update.stop === 'budget' && update.demand.budget.most === 0 ? wait('BudgetRoundsToZero') : undefined;
+}
+
+function budgetSpent({ update }: SidecarSetSituation): Wait | undefined {
+  return update.stop === 'budget' ? wait('BudgetSpent', update.demand.budget.spentBy) : undefined;
+}
+
+function cannotChange({ update }: SidecarSetSituation): Wait | undefined {
+  const [first] = update.impossible;
+  return first && wait('CannotChange', update.impossible, `${nameOf(first.pod)}: ${first.why}`);
+}
+
+/** The operation of each swap says what it waits for. */
+function sidecarsSwapping({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const begun = scene.permit ? updatedPods(scene).filter((found) => isSwapping(found, scene)) : [];
+  const pods = [...update.swaps, ...begun];
+  return pods.length > 0 ? wait('SidecarsSwapping', pods) : undefined;
+}
+
+function updateInProgress({ update }: SidecarSetSituation): Wait | undefined {
+  return update.inProgress.length > 0 ? wait('UpdateInProgress', update.inProgress) : undefined;
+}
+
+function noPermit(situation: SidecarSetSituation): Wait | undefined {
+  if (situation.update.stop !== 'noPermit' || (noPermitInMs(situation) ?? 0) > 0) return undefined;
+  return wait('NoPermit');
+}
+
+/** When the wait for a permit is to be reported; undefined while nothing waits for one. */
+export function noPermitInMs({ scene, update }: SidecarSetSituation): number | undefined {
+  const { withoutPermitSinceMs, nowMs } = scene.input;
+  if (update.stop !== 'noPermit' || withoutPermitSinceMs === undefined) return undefined;
+  return withoutPermitSinceMs + noPermitAfterMs - nowMs;
+}
+
+/** Of updated pods, as long as there is a roll-out. */
+function notConsistent({ scene }: SidecarSetSituation): Wait | undefined {
+  const pods = scene.permit ? updatedPods(scene).filter(({ isConsistent }) => !isConsistent) : [];
+  return pods.length > 0 ? wait('NotConsistent', pods) : undefined;
+}
+
+function skipped({ scene }: SidecarSetSituation): Wait | undefined {
+  const pods = scene.pods.filter(({ pod, place }) => place.kind !== 'updated' && scene.skipped.has(nameOf(pod)));
+  return pods.length > 0 ? wait('Skipped', pods) : undefined;
+}
+
+function undone({ scene, update }: SidecarSetSituation): Wait | undefined {
+  const order = scene.orders?.undo;
+  return order && scene.isUndo && update.stop === 'done' ? wait('Undone', [], orderedBy(order, scene)) : undefined;
+}
+
+function partitionReached({ update }: SidecarSetSituation): Wait | undefined {
+  const { line, kept } = update.demand;
+  return line.length === 0 && kept.length > 0 ? wait('PartitionReached', kept) : undefined;
+}
+
+/** Who said so, and what had been changed. */
+function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
+  const who = by === '' ? 'an operator' : by;
+  return `${progressOf(scene)}; ordered by ${who}${at === '' ? '' : ` at ${at}`}`;
+}
+
+function wait(reason: SidecarSetWaitReason, pods: readonly ClassifiedPod[] = [], detail?: string): Wait {
+  const remedy = sidecarSetWaits[reason];
+  return waitFor(reason, pods.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostBytes));
+}
+
+/** A wait travels through histories. */
+const mostBytes = 900;

@@ -1,0 +1,240 @@
+import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
+import { commandNames } from '../api/engine/operations.ts';
+import { isSameSwap, parseSwapChanged, type SwapOperation, swapSidecarId } from '../api/sidecar-set/swap.ts';
+import { refusedPauseMs } from './plan/refused-pause.ts';
+import {
+  afterNews,
+  backOffUntilMs,
+  begunSwap,
+  deadlineMs,
+  type KeptProgress,
+  restOf,
+  type SwapEnd,
+  type SwapNews,
+  type SwapProgress,
+  type SwapWork,
+  wantedWork,
+} from './plan/sidecar-swap/progress.ts';
+import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from './plan/sidecar-swap/texts.ts';
+import { shortened, summaryBytes } from './plan/text-size.ts';
+import { fleet, fleetLooks, kube, permitLife } from './shared/activities.ts';
+import { type AlarmTime, newAlarm } from './shared/alarm.ts';
+import { newDisplay } from './shared/display.ts';
+import { handedOver, handOverTo } from './shared/hand-over.ts';
+import { type Inbox, newInbox } from './shared/inbox.ts';
+import { startNextRun } from './shared/next-run.ts';
+import { beginOperation, type OperationRun } from './shared/operation.ts';
+import { type Operator, type OperatorHandOver, operatorHandOver } from './shared/operator.ts';
+import { endAs, type OperationResult, type Outcome, showEnd } from './shared/outcome.ts';
+import { asRefusal, reasonOf, refusedWait } from './shared/refusals.ts';
+import { type Fields, flag, object, oneOf, optional } from './shared/shape.ts';
+import { untilAllowed } from './shared/until-allowed.ts';
+
+/** What a run hands over to the next one. How far the swap is stands on the pod. */
+export interface SwapHandOver {
+  readonly operator: OperatorHandOver;
+  readonly kept?: KeptProgress | undefined;
+}
+
+const swapHandOver: Fields<SwapHandOver> = {
+  operator: operatorHandOver,
+  kept: object<KeptProgress>({
+    isPaused: flag,
+    isAborted: flag,
+    goesBack: optional(oneOf('Aborted', 'DeadlineExceeded')),
+    skipsBackOff: flag,
+  }),
+};
+
+/**
+ * Swaps the hot-upgrade sidecars that one pod has of one SidecarSet: has the new image written into the idle container,
+ * waits until it serves, has the old container emptied, and waits until it is idle. All writes are the leading watcher's.
+ * While it runs, no other SidecarSet swaps in that pod. At its end it has the next swap of the pod started, if there is
+ * any: `queued` is what an earlier run has received.
+ */
+export async function swapSidecar(
+  operation: SwapOperation,
+  queued?: SwapOperation,
+  handOver?: unknown,
+): Promise<OperationResult> {
+  const { pod, set } = operation;
+  const before = handedOver(handOver, swapHandOver);
+  const inbox = newInbox<SwapNews>();
+  let next = queued;
+
+  const run = beginOperation(
+    // a command for another SidecarSet is kept for its run
+    { id: swapSidecarId(pod.uid), commands: commandNames, request: set.uid, before: before.operator },
+    {
+      changed: (payload) => {
+        const { operation: told } = parseSwapChanged(payload);
+        const isOther = told !== undefined && !isSameSwap(told, operation);
+        if (isOther && told.pod.uid === pod.uid) next = told;
+        if (!isOther) inbox.put({ kind: 'changed' });
+      },
+      command: ({ name }) => inbox.put({ kind: 'command', name }),
+      identified: () => undefined,
+      cancelled: ({ name }) => inbox.put({ kind: 'command', name }),
+      announce: ({ options, event }) => kube.announceOnPod.executeWithOptions(options, [{ pod, of: 'swap', ...event }]),
+    },
+  );
+
+  return await run.carryOut(async () => {
+    const { end, ...kept } = await untilEnded(operation, inbox, run, begunSwap(pod.name, before.kept));
+    await run.announced();
+    if (end === undefined) {
+      return await handOverTo<typeof swapSidecar>([operation, next, { operator: run.operator.handOver(), kept }]);
+    }
+    await startNextRun(
+      run,
+      () => next,
+      (work) => `${work.set.name} in ${work.pod.name}`,
+    );
+    const outcome = outcomeOf(end, run);
+    showEnd(outcome);
+    return endAs(outcome);
+  });
+}
+
+/** How it ended; no end: the next run continues. */
+type Left = KeptProgress & { readonly end?: SwapEnd };
+
+async function untilEnded(
+  operation: SwapOperation,
+  inbox: Inbox<SwapNews>,
+  { operator }: OperationRun,
+  initial: SwapProgress,
+): Promise<Left> {
+  const look = newLooker(operation, inbox, operator);
+  const ask = newAsker(operation, inbox);
+  const display = newDisplay();
+  const alarms = {
+    rest: newAlarm('look again', () => inbox.put({ kind: 'again' })),
+    backOff: newAlarm('wait for the back-off of the kubelet', () => inbox.put({ kind: 'backOffOver' })),
+    deadline: newAlarm('deadline', () => inbox.put({ kind: 'deadlineOver' })),
+  };
+  let progress = initial;
+
+  for (;;) {
+    if (inbox.isEmpty()) {
+      const isOver = progress.end !== undefined || operator.isHandOverDue();
+      if (!isOver) look(progress);
+      ask(isOver ? undefined : wantedWork(progress), progress);
+      alarms.rest(isOver ? undefined : restTime(progress));
+      alarms.backOff(isOver ? undefined : alarmAt(backOffUntilMs(progress)));
+      alarms.deadline(isOver ? undefined : alarmAt(deadlineMs(progress)));
+      if (!progress.end) {
+        const reason = swapWaitOf(progress)?.reason ?? '';
+        display({ details: swapDetailsOf(operation, progress), phase: swapPhaseOf(progress), reason });
+      }
+      if (isOver) {
+        await condition(() => operator.unidentified() === 0);
+        // what came meanwhile would be lost to the next run
+        if (inbox.isEmpty()) return leftOf(progress);
+      }
+    }
+    for (const news of await inbox.take()) progress = afterNews(progress, news);
+  }
+}
+
+function leftOf({ isPaused, isAborted, goesBack, skipsBackOff, end }: SwapProgress): Left {
+  return { isPaused, isAborted, skipsBackOff, ...(goesBack && { goesBack }), ...(end && { end }) };
+}
+
+function outcomeOf({ kind, reason, message }: SwapEnd, run: OperationRun): Outcome {
+  if (kind === 'Completed') return { kind, reason, message };
+  return { kind: kind === 'Aborted' ? run.aborted() : 'Failed', reason, message };
+}
+
+function alarmAt(atMs: number | undefined): AlarmTime | undefined {
+  return atMs === undefined ? undefined : { key: `${atMs}`, inMs: atMs - Date.now() };
+}
+
+function restTime(progress: SwapProgress): AlarmTime | undefined {
+  const inMs = restOf(progress);
+  return inMs === undefined ? undefined : { key: `${progress.answers}`, inMs };
+}
+
+/** Looks whenever something has changed, one look after the other. */
+function newLooker({ pod, set }: SwapOperation, inbox: Inbox<SwapNews>, operator: Operator) {
+  let seen = 0;
+  let isLooking = false;
+
+  return (progress: SwapProgress): void => {
+    if (isLooking || progress.looks === seen) return;
+    seen = progress.looks;
+    isLooking = true;
+    void go(progress);
+  };
+
+  async function go({ looks: nth, answers }: SwapProgress): Promise<void> {
+    const summary = shortened(`look at ${pod.name}`, summaryBytes);
+    const found = await untilAllowed(
+      () => fleetLooks['fleet.v1.lookAtSwap'].executeWithOptions({ summary }, [{ pod, set }]),
+      operator,
+      { refused: (why) => inbox.put({ kind: 'refused', waitingFor: refusedWait(why) }) },
+    );
+    isLooking = false;
+    inbox.put({ kind: 'allowed' });
+    inbox.put({ kind: 'looked', look: found, nth, answers, atMs: Date.now() });
+  }
+}
+
+/** Sees that this is asked of the leading watcher, and nothing else. What comes of it is an event. */
+function newAsker(operation: SwapOperation, inbox: Inbox<SwapNews>) {
+  let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
+  let refusals = 0;
+  const again = newAlarm('retry after a refusal', () => inbox.put({ kind: 'again' }));
+
+  /** No answer has come, and none will: it is asked again after a pause, or after `retry`. */
+  function park(error: unknown): void {
+    const refusal = asRefusal(reasonOf(error));
+    inbox.put({ kind: 'parked', waitingFor: refusedWait(refusal) });
+    again({ key: `${refusals}`, inMs: refusedPauseMs(refusal.reason, refusals++) });
+  }
+
+  return (work: SwapWork | undefined, progress: SwapProgress): void => {
+    if (work !== undefined) again(undefined);
+    if (work?.key === current?.key) return;
+    current?.scope.cancel();
+    current = undefined;
+    if (work === undefined) return;
+
+    const scope = new CancellationScope();
+    current = { key: work.key, scope };
+    void scope
+      .run(() => asked(operation, work, progress))
+      .then(
+        (news) => {
+          refusals = 0;
+          if (current?.scope === scope) inbox.put(news);
+        },
+        (error: unknown) => {
+          if (!isCancellation(error) && current?.scope === scope) park(error);
+        },
+      );
+  };
+}
+
+async function asked(
+  operation: SwapOperation,
+  work: SwapWork,
+  { swap, waitingFor, reports }: SwapProgress,
+): Promise<SwapNews> {
+  const { pod, set } = operation;
+  const options = {
+    summary: swap ? workText(operation, swap, work) : '',
+    // what has not waited yet is about to write
+    heartbeatTimeout: work.kind === 'write' && reports === 0 ? permitLife.working : permitLife.waiting,
+  };
+  const request = { pod, set, reports, ...(waitingFor && { told: waitingFor.reason }) };
+  if (work.kind === 'await') {
+    const { until } = work;
+    const answer = await fleet['fleet.v1.awaitSwap'].executeWithOptions(options, [{ ...request, until }]);
+    return { kind: 'awaited', until, answer };
+  }
+  const { step, why } = work;
+  const input = { ...request, step, ...(why && { why }) };
+  const answer = await fleet['fleet.v1.swapStep'].executeWithOptions(options, [input]);
+  return { kind: 'stepped', step, answer };
+}
