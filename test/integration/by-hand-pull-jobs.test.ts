@@ -16,7 +16,9 @@ const aborted = {
 
 describeByHand('a job that pulls on nodes, and that people treat by hand', windlass, {
   moments: {
-    'a node is pulling': { hold: pullingForJob, cancelled: aborted, endsAtOnce: true },
+    'a node is pulling': {
+      ...{ hold: pullingForJob, pending: 'fleet.v1.awaitNodes', cancelled: aborted, endsAtOnce: true },
+    },
   },
   usual: pulled,
 });

@@ -39,11 +39,13 @@ export function operatorOn(client: Client, workflowId: string) {
     /** The ID of the latest run. */
     runId: async (): Promise<string> => (await handle.describe()).runId,
     activities,
+    isPending,
     /** Resolves once the attempt that was under way has ended. */
     async pause(id: string): Promise<void> {
       await workflowService.pauseActivity({ namespace, identity, execution, id, reason: 'by hand' });
       await waitFor(`activity ${id} to be paused`, async (see) => {
-        return see(await activities()).find((activity) => activity.id === id)?.isPaused;
+        const found = see(await activities()).find((activity) => activity.id === id);
+        return !found || found.isPaused;
       });
     },
     async unpause(id: string): Promise<void> {
@@ -52,12 +54,13 @@ export function operatorOn(client: Client, workflowId: string) {
     async resetActivity(id: string): Promise<void> {
       await workflowService.resetActivity({ namespace, identity, execution, id });
     },
-    /** Temporal finds the activity only while an attempt is under way. */
+    /** Temporal finds the activity only while an attempt is under way. One that has ended is left alone. */
     async fail(activityId: string, nonRetryable: boolean): Promise<void> {
       const failure = { message: 'failed by hand', applicationFailureInfo: { nonRetryable } };
-      await waitFor(`activity ${activityId} to be failed`, async () =>
-        workflowService.respondActivityTaskFailedById({ namespace, workflowId, activityId, identity, failure }),
-      );
+      await waitFor(`activity ${activityId} to be failed`, async () => {
+        if (!(await isPending(activityId))) return true;
+        return workflowService.respondActivityTaskFailedById({ namespace, workflowId, activityId, identity, failure });
+      });
     },
     async complete(activityId: string, value: unknown): Promise<void> {
       const result = { payloads: [defaultPayloadConverter.toPayload(value)] };
@@ -105,6 +108,10 @@ export function operatorOn(client: Client, workflowId: string) {
       return await Promise.all(ids.map((runId) => client.workflow.getHandle(workflowId, runId).fetchHistory()));
     },
   };
+
+  async function isPending(id: string): Promise<boolean> {
+    return (await activities()).some((activity) => activity.id === id);
+  }
 
   async function activities(): Promise<readonly ActivityByHand[]> {
     const { raw } = await handle.describe();
