@@ -1,4 +1,4 @@
-import { CancellationScope, condition, isCancellation } from '@temporalio/workflow';
+import { CancellationScope, condition } from '@temporalio/workflow';
 import { commandNames } from '../api/engine/operations.ts';
 import { isSameSwap, parseSwapChanged, type SwapOperation, swapSidecarId } from '../api/sidecar-set/swap.ts';
 import { refusedPauseMs } from './plan/refused-pause.ts';
@@ -17,7 +17,7 @@ import {
 } from './plan/sidecar-swap/progress.ts';
 import { swapDetailsOf, swapPhaseOf, swapWaitOf, workText } from './plan/sidecar-swap/texts.ts';
 import { shortened, summaryBytes } from './plan/text-size.ts';
-import { fleet, fleetLooks, kube, permitLife } from './shared/activities.ts';
+import { fleet, fleetLooks, fleetSteps, kube, permitLife } from './shared/activities.ts';
 import { type AlarmTime, newAlarm } from './shared/alarm.ts';
 import { newDisplay } from './shared/display.ts';
 import { handedOver, handOverTo } from './shared/hand-over.ts';
@@ -106,7 +106,7 @@ async function untilEnded(
   initial: SwapProgress,
 ): Promise<Left> {
   const look = newLooker(operation, inbox, operator);
-  const ask = newAsker(operation, inbox);
+  const asker = newAsker(operation, inbox);
   const display = newDisplay();
   const alarms = {
     rest: newAlarm('look again', () => inbox.put({ kind: 'again' })),
@@ -118,8 +118,9 @@ async function untilEnded(
   for (;;) {
     if (inbox.isEmpty()) {
       const isOver = progress.end !== undefined || operator.isHandOverDue();
-      if (!isOver) look(progress);
-      ask(isOver ? undefined : wantedWork(progress), progress);
+      asker.ask(isOver ? undefined : wantedWork(progress), progress);
+      // A look may or may not show what is being written; whoever writes sees by itself what has changed.
+      if (!isOver && !asker.isWriting()) look(progress);
       alarms.rest(isOver ? undefined : restTime(progress));
       alarms.backOff(isOver ? undefined : alarmAt(backOffUntilMs(progress)));
       alarms.deadline(isOver ? undefined : alarmAt(deadlineMs(progress)));
@@ -128,7 +129,7 @@ async function untilEnded(
         display({ details: swapDetailsOf(operation, progress), phase: swapPhaseOf(progress), reason });
       }
       if (isOver) {
-        await condition(() => operator.unidentified() === 0);
+        await condition(() => operator.unidentified() === 0 && !asker.isWriting());
         // what came meanwhile would be lost to the next run
         if (inbox.isEmpty()) return leftOf(progress);
       }
@@ -180,9 +181,19 @@ function newLooker({ pod, set }: SwapOperation, inbox: Inbox<SwapNews>, operator
   }
 }
 
-/** Sees that this is asked of the leading watcher, and nothing else. What comes of it is an event. */
+/** What was asked of the leading watcher last. Something answered is not asked for again under the same key. */
+interface Asked {
+  readonly work: SwapWork;
+  readonly scope: CancellationScope;
+  state: 'open' | 'withdrawn' | 'answered';
+}
+
+/**
+ * Sees that this is asked of the leading watcher, and nothing else. What comes of it is an event. A write that is withdrawn
+ * may be made all the same: nothing else is asked before it has ended.
+ */
 function newAsker(operation: SwapOperation, inbox: Inbox<SwapNews>) {
-  let current: { readonly key: string; readonly scope: CancellationScope } | undefined;
+  let current: Asked | undefined;
   let refusals = 0;
   const again = newAlarm('retry after a refusal', () => inbox.put({ kind: 'again' }));
 
@@ -193,26 +204,60 @@ function newAsker(operation: SwapOperation, inbox: Inbox<SwapNews>) {
     again({ key: `${refusals}`, inMs: refusedPauseMs(refusal.reason, refusals++) });
   }
 
-  return (work: SwapWork | undefined, progress: SwapProgress): void => {
-    if (work !== undefined) again(undefined);
-    if (work?.key === current?.key) return;
-    current?.scope.cancel();
-    current = undefined;
-    if (work === undefined) return;
+  function withdraw(asked: Asked): void {
+    asked.state = 'withdrawn';
+    asked.scope.cancel();
+    if (asked.work.kind === 'await') current = undefined;
+  }
 
-    const scope = new CancellationScope();
-    current = { key: work.key, scope };
-    void scope
-      .run(() => asked(operation, work, progress))
-      .then(
-        (news) => {
-          refusals = 0;
-          if (current?.scope === scope) inbox.put(news);
-        },
-        (error: unknown) => {
-          if (!isCancellation(error) && current?.scope === scope) park(error);
-        },
-      );
+  function answered(asked: Asked, news: SwapNews): void {
+    const isUnmade = news.kind !== 'stepped' || news.answer.kind !== 'written';
+    if (asked.state === 'withdrawn' && isUnmade) {
+      ended();
+      return;
+    }
+    asked.state = 'answered';
+    refusals = 0;
+    inbox.put(news);
+  }
+
+  /** A write that was withdrawn is over. */
+  function ended(): void {
+    current = undefined;
+    inbox.put({ kind: 'withdrawn' });
+  }
+
+  return {
+    /** A write was asked for, or withdrawn, and has not ended. */
+    isWriting: () => current?.work.kind === 'write' && current.state !== 'answered',
+    ask(work: SwapWork | undefined, progress: SwapProgress): void {
+      if (work !== undefined) again(undefined);
+      if (current?.work.key === work?.key && current?.state !== 'withdrawn') return;
+      if (current?.state === 'open') withdraw(current);
+      if (current?.state === 'withdrawn') return;
+      current = undefined;
+      if (work === undefined) return;
+
+      const scope = new CancellationScope();
+      const one: Asked = { work, scope, state: 'open' };
+      current = one;
+      void scope
+        .run(() => asked(operation, work, progress))
+        .then(
+          (news) => {
+            if (current === one) answered(one, news);
+          },
+          (error: unknown) => {
+            if (current !== one) return;
+            if (one.state === 'withdrawn') {
+              ended();
+              return;
+            }
+            one.state = 'answered';
+            park(error);
+          },
+        );
+    },
   };
 }
 
@@ -235,6 +280,6 @@ async function asked(
   }
   const { step, why } = work;
   const input = { ...request, step, ...(why && { why }) };
-  const answer = await fleet['fleet.v1.swapStep'].executeWithOptions(options, [input]);
+  const answer = await fleetSteps['fleet.v1.swapStep'].executeWithOptions(options, [input]);
   return { kind: 'stepped', step, answer };
 }

@@ -168,7 +168,8 @@ describeAlone('while the webhook is away', () => {
     await Promise.all([injectedPod(strict), injectedPod(lenient)]);
     await stopWebhook();
     try {
-      const { status, message } = await refused(newPod(strict));
+      // the API server hears of the SidecarSet by a watch of its own
+      const { status, message } = await waitFor('a refusal by the policy', () => refused(newPod(strict)));
       expect([status, message]).toEqual([
         403,
         expect.stringContaining(`SidecarSet "${sets[0]?.metadata.name}" was not injected`),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { changedSignal, handOverSignal } from '../../api/engine/operations.ts';
 import { closedAs } from '../support/closed.ts';
+import { newGate } from '../support/gate.ts';
 import { summariesOf } from '../support/history.ts';
 import { foundBy, type PlayedSwaps, startPlayedSwaps } from '../support/played-swaps.ts';
 import { waitFor } from '../support/wait.ts';
@@ -62,6 +63,25 @@ describe('swapSidecar', () => {
     swap.let({ isRunning: true });
     await swap.handle.result();
     expect(swap.written).toEqual(['begin', 'reset']);
+  });
+
+  it.concurrent.each(['pause', 'abort'])('a first write that is on its way is made despite %s', async (command) => {
+    const swap = await swaps.begin({ isRunning: false }, { signal: 'pause' });
+    const answer = newGate();
+    swap.answered = answer.opened;
+    await swap.shows('PausedByOperator');
+    await swap.tell('resume');
+    await swap.wrote('begin');
+    await swap.tell(command);
+    await waitFor('the cancellation', async () => {
+      const { events } = await swap.handle.fetchHistory();
+      return events?.some((event) => event.activityTaskCancelRequestedEventAttributes);
+    });
+    answer.open();
+    if (command === 'abort') await swap.wrote('cancel');
+    swap.let({ isRunning: true });
+    expect(await closedAs(swap.handle)).toBe(command === 'abort' ? 'FAILED' : 'COMPLETED');
+    expect(swap.written).toEqual(['begin', command === 'abort' ? 'cancel' : 'reset']);
   });
 
   it.concurrent('SHU-60: abort returns to the old version while the new one does not get ready', async () => {

@@ -34,6 +34,8 @@ export class PlayedSwap {
   readonly handle: WorkflowHandle;
   /** What was written into the pod. */
   readonly written: string[] = [];
+  /** The answer that something was written comes after this. */
+  answered: Promise<void> = Promise.resolve();
   #world: SwapWorld;
   readonly #played: PlayedOperations;
 
@@ -131,6 +133,7 @@ export async function startPlayedSwaps(): Promise<PlayedSwaps> {
           const at = new Date().toISOString();
           swap.written.push(input.step);
           swap.let(input.step === 'begin' ? { stage: 'starting', begunAt: at } : { stage: 'resetting' });
+          await swap.answered;
           return { kind: 'written', at };
         }
         await pause();

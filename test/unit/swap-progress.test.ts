@@ -142,8 +142,20 @@ describe('the progress of a swap', () => {
       expect([asks(later), swapPhaseOf(later)]).toEqual([{ kind: 'await', until: 'ready' }, 'Swapping']);
     });
 
-    it('abort ends a swap that has not begun, and nothing was written', () => {
-      expect(played(fresh, command('abort')).end).toMatchObject({ kind: 'Aborted', reason: 'Aborted' });
+    it('abort ends a swap that a look finds not begun, and writes nothing', () => {
+      const aborted = played(fresh, command('abort'));
+      expect([asks(aborted), aborted.end, aborted.looks]).toEqual([{}, undefined, fresh.looks + 1]);
+      expect(looked(aborted, open('begin')).end).toMatchObject({ kind: 'Aborted', reason: 'Aborted' });
+    });
+
+    it('a first write that was made all the same is undone by abort, and continued despite a pause', () => {
+      const aborted = played(fresh, command('abort'), stepped('begin'));
+      expect(asks(aborted)).toEqual({ kind: 'write', step: 'cancel', why: 'Aborted' });
+      const paused = played(fresh, command('pause'), stepped('begin'));
+      expect(asks(paused)).toEqual({ kind: 'await', until: 'ready' });
+      const unsure = played(fresh, command('pause'), { kind: 'withdrawn' });
+      expect([asks(unsure), unsure.looks]).toEqual([{}, fresh.looks + 1]);
+      expect(asks(looked(unsure, open('starting')))).toEqual({ kind: 'await', until: 'ready' });
     });
 
     it('abort before the first look ends after it', () => {

@@ -109,9 +109,32 @@ describe('the steps that swaps hand in', () => {
     expect(wakes.length).toBe(2);
   });
 
+  it('SHU-32: are answered as written when they were on their way as the activity ended', async () => {
+    const { swaps, step, stands } = played({ look: open('begin') });
+    const [of, other] = [life(), life()];
+    const begin = step('begin', { of });
+    const over = swaps.writing(pod.uid);
+    of.end('cancelled');
+    await pass();
+    expect(begin).toEqual({});
+    stands({ look: open('starting') });
+    over();
+    await pass();
+    expect(begin.answer).toEqual({ kind: 'written', at: '2026-11-22T09:59:00Z' });
+
+    stands({ look: open('begin') });
+    const failed = step('begin', { of: other });
+    const without = swaps.writing(pod.uid);
+    other.end('cancelled');
+    without();
+    await pass();
+    expect(failed).toEqual({ error: 'cancelled' });
+  });
+
   it('are replaced by a later attempt', async () => {
     const { stands, step } = played({ look: open('begin') });
     const [first, second] = [step('begin'), step('begin')];
+    await pass();
     stands({ look: open('starting') });
     await pass();
     expect([first.error, second.answer?.kind]).toEqual(['a later attempt has brought it again', 'written']);

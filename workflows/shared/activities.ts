@@ -68,21 +68,27 @@ export const kube = remote(
  */
 export const permitLife = { working: '10s', waiting: '30s' } as const;
 
+const byLeader = {
+  taskQueue: queues.fleet,
+  startToCloseTimeout: '24h',
+  heartbeatTimeout: permitLife.working,
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
+} as const;
+
 /** The leading watcher. A cancelled activity is withdrawn there at once. */
 export const fleet = remote(
-  {
-    taskQueue: queues.fleet,
-    startToCloseTimeout: '24h',
-    heartbeatTimeout: permitLife.working,
-    retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '2s' },
-    cancellationType: ActivityCancellationType.TRY_CANCEL,
-  },
+  { ...byLeader, cancellationType: ActivityCancellationType.TRY_CANCEL },
   'fleet.v1.chooseBatch',
   'fleet.v1.carryOutBatch',
   'fleet.v1.tellNodes',
   'fleet.v1.awaitNodes',
-  'fleet.v1.swapStep',
   'fleet.v1.awaitSwap',
+);
+
+/** The same, for single writes: what a cancelled one has written all the same is its result. */
+export const fleetSteps = remote(
+  { ...byLeader, cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED },
+  'fleet.v1.swapStep',
 );
 
 /** Short writes of the leading watcher. */

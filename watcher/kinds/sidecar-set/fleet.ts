@@ -268,14 +268,21 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const of = { pod: step.pod, set: { name, uid }, step: step.step };
     const mayWrite = () => swaps?.mayWrite(of) === true && mayGoOn();
     if (!mayWrite()) return undefined;
-    const seen = await this.#writer.act(step, pass, signal, mayWrite).catch((error: unknown) => {
+    const over = swaps?.writing(step.pod.uid);
+    let seen: Seen | undefined;
+    try {
+      seen = await this.#writer.act(step, pass, signal, mayWrite);
+    } catch (error) {
       swaps?.waits(step.pod.uid, refusedSwap(error));
       throw error;
-    });
+    } finally {
+      if (seen === undefined) over?.();
+    }
+    const shown = seen;
     return (
-      seen &&
+      shown &&
       (async (until) => {
-        await seen(until);
+        await shown(until).finally(over);
         swaps?.podChanged(step.pod.uid);
       })
     );

@@ -56,6 +56,8 @@ export class Swaps implements SwapHolder {
   /** By the UID of the pod: a pod has one swap at a time, which does one thing at a time. */
   readonly #steps = new Map<string, HeldStep>();
   readonly #awaits = new Map<string, HeldAwait>();
+  /** Writes on their way, by the UID of the pod. They resolve when the caches show what has come of them. */
+  readonly #writes = new Map<string, Promise<void>>();
 
   constructor(means: SwapsMeans) {
     this.#means = means;
@@ -73,6 +75,12 @@ export class Swaps implements SwapHolder {
     this.podChanged(request.pod.uid);
     try {
       return await answer;
+    } catch (error) {
+      // what was on its way when the activity ended has been written all the same
+      await this.#writes.get(request.pod.uid);
+      const look = this.look(request);
+      if (stepStanding(request.step, look).kind === 'written') return this.#written(request, look);
+      throw error;
     } finally {
       // what it was counted for may let another pod go
       this.#means.wake(request.set.uid);
@@ -109,6 +117,16 @@ export class Swaps implements SwapHolder {
   mayWrite({ pod, set, step }: Pick<SwapStepRequest, 'pod' | 'set' | 'step'>): boolean {
     const held = this.#steps.get(pod.uid);
     return held?.request.step === step && held.request.set.uid === set.uid && held.life.isAlive();
+  }
+
+  /** The step of a pod is being written. The result is to be called once the caches show what has come of it. */
+  writing(podUid: string): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#writes.set(podUid, promise);
+    return () => {
+      if (this.#writes.get(podUid) === promise) this.#writes.delete(podUid);
+      resolve();
+    };
   }
 
   /** There is nothing to write for the step. */
@@ -178,14 +196,17 @@ export class Swaps implements SwapHolder {
       case 'early':
         this.#waits(held, wait, () => this.#judgeStep(held));
         return;
-      case 'written': {
-        const begunAt = look.kind === 'open' && request.step === 'begin' ? look.begunAt : undefined;
-        held.end({ kind: 'written', at: begunAt ?? timestamp(this.#means.nowMs()) });
+      case 'written':
+        held.end(this.#written(request, look));
         return;
-      }
       case 'nothing':
         held.end(standing);
     }
+  }
+
+  #written({ step }: SwapStepRequest, look: SwapLook): SwapStepAnswer {
+    const begunAt = look.kind === 'open' && step === 'begin' ? look.begunAt : undefined;
+    return { kind: 'written', at: begunAt ?? timestamp(this.#means.nowMs()) };
   }
 
   #judgeAwait(held: HeldAwait): void {

@@ -62,6 +62,8 @@ export type SwapNews =
     }
   | { readonly kind: 'stepped'; readonly step: SwapStep; readonly answer: SwapStepAnswer }
   | { readonly kind: 'awaited'; readonly until: SwapGoal; readonly answer: SwapAwaitAnswer }
+  /** A write was taken back, and has ended; it may have been made all the same. */
+  | { readonly kind: 'withdrawn' }
   /** A step was refused. */
   | { readonly kind: 'parked'; readonly waitingFor: WaitingFor }
   /** A look was refused, and is repeated; it was allowed. */
@@ -89,13 +91,14 @@ export function afterNews(progress: SwapProgress, news: SwapNews): SwapProgress 
   if (progress.end) return progress;
   switch (news.kind) {
     case 'changed':
+    case 'withdrawn':
       return lookAgain(progress);
     case 'command':
-      return ended(commanded(progress, news.name));
+      return commanded(progress, news.name);
     case 'looked':
       return ended(looked(progress, news));
     case 'stepped':
-      return ended(stepped(progress, news.step, news.answer));
+      return stepped(progress, news.step, news.answer);
     case 'awaited':
       return awaited(progress, news.until, news.answer);
     case 'parked':
@@ -136,7 +139,8 @@ function commanded(progress: SwapProgress, name: CommandName): SwapProgress {
     case 'skip':
       return progress.swap?.stage === 'begin' ? { ...progress, skipsBackOff: true } : progress;
     case 'abort':
-      return { ...progress, isAborted: true };
+      // a look says whether anything has begun
+      return lookAgain({ ...progress, isAborted: true });
     case 'undo':
       return progress;
   }
@@ -216,7 +220,7 @@ function blocked(progress: SwapProgress, waitingFor: WaitingFor): SwapProgress {
   return { ...progress, waitingFor, reports: progress.reports + 1, round: progress.round + 1 };
 }
 
-/** What an operator has aborted ends where nothing has begun. */
+/** What an operator has aborted ends where a look finds that nothing has begun. */
 function ended(progress: SwapProgress): SwapProgress {
   const { isAborted, swap, end, pod } = progress;
   if (end || !isAborted || swap?.stage !== 'begin') return progress;
@@ -260,12 +264,12 @@ export type SwapWork = { readonly key: string } & (
 );
 
 export function wantedWork(progress: SwapProgress): SwapWork | undefined {
-  const { swap, end, isParked, rests, isPaused, round } = progress;
+  const { swap, end, isParked, rests, isPaused, isAborted, round } = progress;
   if (!swap || end || isParked || rests) return undefined;
   const key = (what: string) => ({ key: `${what} ${round}` });
   switch (swap.stage) {
     case 'begin':
-      if (isPaused || backOffUntilMs(progress) !== undefined) return undefined;
+      if (isPaused || isAborted || backOffUntilMs(progress) !== undefined) return undefined;
       return { ...key('begin'), kind: 'write', step: 'begin' };
     case 'starting': {
       const why = failureOf(progress);
