@@ -8,6 +8,8 @@ import { terminationWaits } from '../api/job-sidecar-termination.ts';
 import { pullWaits } from '../api/node-image/texts.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
 import { markerWaits } from '../api/pod-probe-marker/texts.ts';
+import { swapWaits } from '../api/sidecar-set/swap.ts';
+import { sidecarSetWaits } from '../api/sidecar-set/texts.ts';
 import type { Role } from './options.ts';
 
 /**
@@ -78,10 +80,10 @@ const waitsOfKinds: PerKind<object> = {
   NodeImage: pullWaits,
   ImagePullJob: pullJobWaits,
   PodProbeMarker: markerWaits,
+  SidecarSet: { ...sidecarSetWaits, ...swapWaits },
   // These have no wait reasons of their own.
   NodePodProbe: 'none',
   ImageListPullJob: 'none',
-  SidecarSet: 'none',
 };
 const waits: readonly object[] = [...partsOf(waitsOfKinds), terminationWaits];
 const knownReasons: ReadonlySet<string> = new Set([...waits.flatMap(Object.keys), ...failureTypes, 'Failed']);

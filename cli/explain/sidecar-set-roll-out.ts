@@ -1,5 +1,6 @@
 // The roll-out of a SidecarSet to running pods, as `kubectl kruise explain` shows it.
 
+import type { Pod } from '../../api/core/pod.ts';
 import { windlassAnnotation } from '../../api/core/well-known.ts';
 import { isEngineReason } from '../../api/engine/engine-trouble.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
@@ -22,6 +23,7 @@ import type {
   HelpfulCommand,
 } from './explanation.ts';
 import { askEngine, distinct, mayRun, signalCommand, stuckCommands } from './operations.ts';
+import { type OpenSwapStanding, swapCommands, swapsIn, swapText, swapWaitsOf } from './sidecar-swaps.ts';
 
 /** What is said of the roll-out. */
 export type ExplainedRollOut = Pick<Explanation, 'waits' | 'steps' | 'operation' | 'commands' | 'notes'>;
@@ -35,12 +37,13 @@ export async function explainSidecarRollOut(set: SidecarSet, means: ExplainMeans
   const { input, notes } = await lookAtSidecarSet(set, means);
   const operation = await askEngine(rollOutId(set.metadata.uid), means);
   const { situation } = planSidecarSet({ ...input, ...permitIn(input, operation) });
-  const waits = situation ? waitsOf(set, situation) : [];
+  const swaps = situation ? swapsIn(situation.scene, means.nowMs) : new Map<Pod, OpenSwapStanding>();
+  const waits = situation ? [...waitsOf(set, situation), ...swapWaitsOf(swaps)] : [];
   return {
     waits,
-    steps: situation ? stepsOf(situation) : [],
+    steps: situation ? stepsOf(situation, swaps) : [],
     operation,
-    commands: commandsFor(set, waits, { operation, means }),
+    commands: distinct([...commandsFor(set, waits, { operation, means }), ...swapCommands(swaps, means)]),
     notes: [...nextNotes(input), ...notes],
   };
 }
@@ -67,11 +70,18 @@ function waitsOf({ status }: SidecarSet, situation: SidecarSetSituation): readon
 }
 
 /** Pods in progress first, then those that wait in their order, then those that cannot be updated, then the others. */
-function stepsOf({ scene, update }: SidecarSetSituation): readonly ExplainedStep[] {
+function stepsOf(
+  { scene, update }: SidecarSetSituation,
+  swaps: ReadonlyMap<Pod, OpenSwapStanding>,
+): readonly ExplainedStep[] {
   const places = new Map(update.demand.line.map(({ pod }, index) => [pod, index]));
   const kept = new Set(update.demand.kept.map(({ pod }) => pod));
   const lines = scene.pods.map((found) => {
-    const [order, state, detail] = lineOf(found, { place: places.get(found.pod), isKept: kept.has(found.pod) });
+    const swap = swaps.get(found.pod)?.look;
+    const isBegun = swap !== undefined && swap.stage !== 'begin';
+    const [order, state, detail] = isBegun
+      ? ([0, 'swapping', swapText(swap)] as const)
+      : lineOf(found, { place: places.get(found.pod), isKept: kept.has(found.pod) });
     return { order, step: { step: nameOf(found.pod), state, detail } };
   });
   return lines.toSorted((left, right) => left.order - right.order).map(({ step }) => step);

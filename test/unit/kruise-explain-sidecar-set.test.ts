@@ -2,9 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject } from '../../api/base/json.ts';
 import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
+import { targetOfSpec } from '../../workflows/plan/sidecar-set/target.ts';
+import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
 import { kubectlKruise } from '../support/kruise-command.ts';
 import { aPod } from '../support/objects/pod.ts';
 import { sidecarSetDraft } from '../support/objects/sidecar-set.ts';
+import { aSidecarSet, hot, injectedPod, withStatus, written, writtenAt } from '../support/sidecar-pods.ts';
 import { podWith, sidecarSet } from '../support/sidecar-world.ts';
 import { smallCluster } from '../support/small-cluster.ts';
 
@@ -81,5 +84,22 @@ describe('kubectl kruise explain sidecarset', () => {
     const left = { ...sidecarSet('log:2', { spec: { updateStrategy: { type: 'NotUpdate' } } }), status };
     const said = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster: smallCluster([left as never]) });
     expect(said.out).toContain('updateStrategy.type is NotUpdate: running pods are not updated');
+  });
+
+  it('SHU-40, SHU-60: says how far each swap is, what it waits for, and how to go back', async () => {
+    const mesh = (image: string) => aSidecarSet({ containers: [hot('mesh', image)] });
+    const set = mesh('mesh:2');
+    const old = injectedPod([mesh('mesh:1')], { uid: 'p', creationTimestamp: '2026-01-02T00:00:00Z' });
+    const change = sidecarWrite(targetOfSpec(set, 'logs-new'), old, writtenAt);
+    if (change.kind !== 'write') throw new Error('nothing to swap');
+    const waiting = { reason: 'ImagePullBackOff', message: 'no such image' };
+    const pod = withStatus(written(old, change.write), 'mesh-2', { ready: false, state: { waiting } });
+    const cluster = smallCluster([{ ...set, status } as never, namespace('shop'), pod]);
+    const { code, out, err } = await kubectlKruise(['explain', 'sidecarset/logs'], { cluster });
+    expect([code, err]).toEqual([0, '']);
+    expect(out).toMatch(/web +swapping +mesh:2 in mesh-2 starts; the old version serves/);
+    expect(out).toContain('ContainerNotReady');
+    expect(out).toContain('ImagePullBackOff: no such image');
+    expect(out).toContain('--workflow-id swap-sidecar/p --name abort');
   });
 });
