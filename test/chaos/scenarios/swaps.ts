@@ -5,7 +5,7 @@ import { killed } from '../faults.ts';
 import { type Middle, SidecarSwaps, sidecarSwaps } from '../subjects/sidecar-swaps.ts';
 
 const middles: readonly { readonly middle: Middle; readonly name: string; readonly about: string }[] = [
-  { middle: 'anotherImage', name: 'other-image', about: 'another image is published' },
+  { middle: 'imageOfBefore', name: 'image-of-before', about: 'the image of before is published' },
   { middle: 'neverReady', name: 'never-ready', about: 'the new container never gets ready, until the deadline' },
   { middle: 'podDeleted', name: 'pod-deleted', about: 'the pod is deleted' },
   { middle: 'bothRestarted', name: 'both-restarted', about: 'both containers are ended, and restarted by the kubelet' },

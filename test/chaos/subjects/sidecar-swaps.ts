@@ -27,7 +27,6 @@ const cold = 'logs';
 const images = {
   old: 'busybox:1.35',
   new: 'docker.io/library/busybox:1.35',
-  another: 'index.docker.io/library/busybox:1.35',
   empty: 'busybox:1.36',
 } as const;
 const app = { app: 'swapped' };
@@ -37,7 +36,7 @@ const script = `trap 'exit 0' TERM; sleep 99999 & wait`;
 const isAllowed = `case "$SIDECARSET_VERSION" in 0|1) exit 0;; esac; test -e /shared/go`;
 
 /** What happens while the new container of the first pods runs and is not ready. */
-export type Middle = 'nothing' | 'anotherImage' | 'neverReady' | 'podDeleted' | 'bothRestarted';
+export type Middle = 'nothing' | 'imageOfBefore' | 'neverReady' | 'podDeleted' | 'bothRestarted';
 
 interface Options {
   readonly pods: number;
@@ -55,6 +54,8 @@ export class SidecarSwaps implements ChaosSubject {
   /** How many versions each pod had before the change, by UID. */
   readonly #before = new Map<string, number>();
   readonly #deleted = new Set<string>();
+  /** Pods whose swap was undone because the image of before was published. */
+  readonly #undone = new Set<string>();
   /** Restarts beyond those of the swap, by pod and container. */
   readonly #more = new Map<string, Readonly<Record<string, number>>>();
   #setUid = '';
@@ -113,14 +114,14 @@ export class SidecarSwaps implements ChaosSubject {
       },
       {
         name: 'the old container is emptied',
-        reach: () => soon('an empty image', () => this.#hasFailed() || this.#now().some(isEmptied)),
+        reach: () => soon('an empty image', () => this.#isUndone() || this.#now().some(isEmptied)),
       },
       {
         name: 'the last pod',
         reach: () =>
           soon('all but one to be swapped', () => {
             this.#allow();
-            return this.#hasFailed() || this.#now().filter(isEmptied).length >= this.#options.pods - 1;
+            return this.#isUndone() || this.#now().filter(isEmptied).length >= this.#options.pods - 1;
           }),
       },
     ];
@@ -174,15 +175,14 @@ export class SidecarSwaps implements ChaosSubject {
   async #pending(): Promise<readonly string[]> {
     const { status, metadata } = await this.#get();
     const pods = this.#now();
-    const image = this.#image();
     const wrong = pods.filter((pod) => {
-      const [working, idle] = this.#hasFailed() ? [old, next] : [next, old];
+      const [working, idle] = this.#isUndone() ? [old, next] : [next, old];
       const marked = pod.metadata.annotations?.[hotMark.working];
       return !(
         isServing(pod) &&
-        imageOf(pod, working) === (this.#hasFailed() ? images.old : image) &&
+        imageOf(pod, working) === (this.#isUndone() ? images.old : images.new) &&
         imageOf(pod, idle) === images.empty &&
-        imageOf(pod, cold) === images.new &&
+        imageOf(pod, cold) === (this.#options.middle === 'imageOfBefore' ? images.old : images.new) &&
         areReported(pod) &&
         marked === JSON.stringify({ [sidecar]: working })
       );
@@ -206,11 +206,11 @@ export class SidecarSwaps implements ChaosSubject {
     if (!pod) return;
     const { name, uid } = pod.metadata;
     switch (this.#options.middle) {
-      case 'anotherImage':
-        await this.#publish(images.another);
-        this.#more.set(name, { [next]: 1 });
-        await soon('the other image to be written', () =>
-          this.#now().some((now) => now.metadata.uid === uid && imageOf(now, next) === images.another),
+      case 'imageOfBefore':
+        await this.#publish(images.old);
+        this.#undone.add(name);
+        await soon('the swap to be undone', () =>
+          this.#now().some((now) => now.metadata.uid === uid && imageOf(now, next) === images.empty),
         );
         return;
       case 'podDeleted':
@@ -242,23 +242,20 @@ export class SidecarSwaps implements ChaosSubject {
   }
 
   /** The first version stays. */
-  #hasFailed(): boolean {
-    return this.#options.middle === 'neverReady';
-  }
-
-  #image(): string {
-    return this.#options.middle === 'anotherImage' ? images.another : images.new;
+  #isUndone(): boolean {
+    return this.#options.middle === 'neverReady' || this.#options.middle === 'imageOfBefore';
   }
 
   /** New containers get ready from now on. */
   #allow(): void {
-    if (!this.#hasFailed()) for (const name of this.#names) this.#room.folder(name).touch('go');
+    if (!this.#isUndone()) for (const name of this.#names) this.#room.folder(name).touch('go');
   }
 
   #restartsOf(name: string): Readonly<Record<string, number>> {
+    if (this.#options.middle === 'imageOfBefore') return this.#undone.has(name) ? { [cold]: 2, [next]: 2 } : {};
     const more = this.#more.get(name) ?? {};
     // a new container that never gets ready becomes idle again
-    const swap = this.#hasFailed() ? { [old]: 0, [next]: 2 } : { [old]: 1, [next]: 1 };
+    const swap = this.#isUndone() ? { [old]: 0, [next]: 2 } : { [old]: 1, [next]: 1 };
     return { [cold]: 1, [old]: (swap[old] ?? 0) + (more[old] ?? 0), [next]: (swap[next] ?? 0) + (more[next] ?? 0) };
   }
 
@@ -281,7 +278,7 @@ export class SidecarSwaps implements ChaosSubject {
   }
 
   #body() {
-    const annotations = this.#hasFailed() ? { [swapAnnotation.deadline]: '5s' } : {};
+    const annotations = this.#options.middle === 'neverReady' ? { [swapAnnotation.deadline]: '5s' } : {};
     return {
       metadata: { name: this.#set, annotations },
       spec: {
