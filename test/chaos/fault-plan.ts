@@ -4,7 +4,7 @@ import { auditPosition, judgeWriters } from './audit-record.ts';
 import { cut, type Wired } from './cables.ts';
 import type { Report, Scenario } from './campaign.ts';
 import { type ChaosSubject, judge, type SubjectKind, type SubjectStep } from './chaos-subject.ts';
-import { cutOff, type Fault, frozen, killed, startSecond, together, withFlags } from './faults.ts';
+import { cutOff, type Fault, frozen, killed, startSecond, together, untilLed, withFlags } from './faults.ts';
 import type { Random } from './random.ts';
 import { laps, seconds, type World } from './world.ts';
 
@@ -74,6 +74,8 @@ async function inSetting(
   work: () => Promise<void>,
 ): Promise<void> {
   const since = auditPosition(world.instance);
+  // otherwise the second one may lead from the beginning, and the lease stays where it is when the first one dies
+  if (secondWatcher) await untilLed(world);
   const second = secondWatcher && (await startSecond(world, 'watcher', secondWatcher.flags));
   try {
     const undo = watcherFlags && (await withFlags(world, 'watcher', watcherFlags));

@@ -127,27 +127,65 @@ interface Lease {
   readonly spec?: { readonly holderIdentity?: string; readonly renewTime?: string };
 }
 
-/** A fault of one of two watchers that counts as injected once the lease has gone to the other one. */
-export function untilOtherLeads(world: World, fault: Fault): Fault {
-  const lease = async (): Promise<Lease> =>
-    (await world.kube.get(kubeResource.leases, { namespace: 'kruise-system', name: 'windlass-watcher' })) as Lease;
-  const holder = (): Promise<string> =>
-    untilDone('the holder of the lease to be known', async () => (await lease()).spec?.holderIdentity ?? '');
+async function watcherLease(world: World): Promise<Lease> {
+  return (await world.kube.get(kubeResource.leases, { namespace: 'kruise-system', name: 'windlass-watcher' })) as Lease;
+}
+
+/** Waits until a watcher leads: it is named in the lease, and renews it. A lease may name one that is dead. */
+export async function untilLed(world: World): Promise<void> {
+  let renewed: string | undefined;
+  await untilDone('a watcher to lead', async () => {
+    const { holderIdentity = '', renewTime = '' } = (await watcherLease(world)).spec ?? {};
+    const before = renewed;
+    renewed = renewTime;
+    if (holderIdentity === '' || before === undefined || before === renewTime) {
+      throw new Error(`the lease of "${holderIdentity}" was renewed at ${renewTime}`);
+    }
+  });
+}
+
+/**
+ * A fault of one of two watchers, and `until`, which waits until the lease has gone to the other one: if it is healed
+ * earlier, it may win the lease back.
+ */
+export function leaderChange(
+  world: World,
+  fault: Fault,
+): { readonly fault: Fault; readonly until: () => Promise<void> } {
+  let before: string | undefined;
   const isRenewed = async (): Promise<boolean> => {
-    const before = (await lease()).spec?.renewTime;
+    const renewed = (await watcherLease(world)).spec?.renewTime;
     await seconds(4);
-    return (await lease()).spec?.renewTime !== before;
+    return (await watcherLease(world)).spec?.renewTime !== renewed;
   };
   return {
-    ...fault,
-    async inject() {
-      const before = await holder();
-      await fault.inject();
-      await untilDone('the other watcher to lead', async () => {
-        const now = await holder();
+    fault: {
+      ...fault,
+      async inject() {
+        before = await untilDone(
+          'the holder of the lease to be known',
+          async () => (await watcherLease(world)).spec?.holderIdentity ?? '',
+        );
+        await fault.inject();
+      },
+    },
+    until: () =>
+      untilDone('the other watcher to lead', async () => {
+        const now = (await watcherLease(world)).spec?.holderIdentity ?? '';
         // the one that was hit may not have led
-        if (now === before && !(await isRenewed())) throw new Error(`${now} holds the lease`);
-      });
+        if (now === '' || (now === before && !(await isRenewed()))) throw new Error(`"${now}" holds the lease`);
+      }),
+  };
+}
+
+/** A fault of one of two watchers that counts as injected once the lease has gone to the other one. */
+export function untilOtherLeads(world: World, fault: Fault): Fault {
+  const change = leaderChange(world, fault);
+  return {
+    ...change.fault,
+    async inject() {
+      await change.fault.inject();
+      await change.until();
     },
   };
 }

@@ -6,12 +6,14 @@ import { admissionScenarios } from './hostile-clients.ts';
 import { hostile } from './hostile-requests.ts';
 import { people } from './people.ts';
 import { requestScenarios } from './requests.ts';
+import { swapScenarios } from './swaps.ts';
 import { witnesses } from './witnesses.ts';
 
 /** The whole campaign, in order. */
 export const scenarios: readonly Scenario[] = [
   ...witnesses,
   ...allSubjects.flatMap((kind) => kind.endures.map((failure) => failureScenario(kind, failure))),
+  ...swapScenarios,
   ...requestScenarios,
   ...people,
   ...byHand,

@@ -9,6 +9,7 @@ import { imagePulls } from '../subjects/image-pulls.ts';
 import { jobPods } from '../subjects/job-pods.ts';
 import { recreateRequests } from '../subjects/recreate-requests.ts';
 import { rollOuts } from '../subjects/roll-outs.ts';
+import { sidecarSwaps } from '../subjects/sidecar-swaps.ts';
 import { allTreatments, treated } from '../treatments.ts';
 
 /** The work that has operations of a type. */
@@ -18,8 +19,7 @@ const work: PerOperation<SubjectKind | 'none'> = {
   pullImages: imagePulls,
   pullOnNodes: imagePulls,
   terminateSidecars: jobPods,
-  // SidecarSets are no subject of fault injection yet
-  swapSidecar: 'none',
+  swapSidecar: sidecarSwaps,
 };
 
 /** So many steps with two treatments each: every treatment comes at two steps or more. */

@@ -2,7 +2,7 @@
 import type { Scenario } from '../campaign.ts';
 import type { SubjectKind } from '../chaos-subject.ts';
 import { type FaultPlan, faultScenario, hurriedFlags, type PlannedFault, type Role, shuffled } from '../fault-plan.ts';
-import { type Fault, killed, partsOf, recordOf } from '../faults.ts';
+import { type Fault, killed, leaderChange, partsOf, recordOf } from '../faults.ts';
 import type { Random } from '../random.ts';
 import { allSubjects } from '../subjects/all.ts';
 import { RecreateRequests } from '../subjects/recreate-requests.ts';
@@ -47,6 +47,9 @@ export function eachRoleDies(name: string, { kinds, withSecondWatcher, soon }: W
         const role = turns[step];
         if (role === undefined) return undefined;
         const fault = reallyKilled(world, role);
+        if (role === 'watcher' && withSecondWatcher) {
+          return { ...leaderChange(world, fault), lastsSeconds: random.next() };
+        }
         // the watcher has to say after a few seconds that Temporal is silent
         const isSilent = role === 'temporal' && requests !== undefined;
         return {

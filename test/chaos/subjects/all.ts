@@ -6,6 +6,7 @@ import { launches } from './launches.ts';
 import { probedPods } from './probed-pods.ts';
 import { recreateRequests } from './recreate-requests.ts';
 import { rollOuts } from './roll-outs.ts';
+import { sidecarSwaps } from './sidecar-swaps.ts';
 
 /** The work of each kind while things break. */
 const subjectsOfKinds: PerKind<SubjectKind> = {
@@ -19,8 +20,7 @@ const subjectsOfKinds: PerKind<SubjectKind> = {
   ImageListPullJob: 'none',
   // It is what imagePulls look at.
   NodeImage: 'none',
-  // It starts no operation.
-  SidecarSet: 'none',
+  SidecarSet: sidecarSwaps,
 };
 
 /** What pods ask for by themselves. */
