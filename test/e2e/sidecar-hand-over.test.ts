@@ -133,7 +133,8 @@ describeAlone('a hot-upgrade sidecar that hands over its listening socket', () =
     const commandIn = (argv: readonly string[]) => local.commandIn('node-1', argv);
     const requests = await steadyLoad({
       urls: [`http://${spec.clusterIP}/`],
-      ...{ atOnce: 20, pauseMs: 20, atLeast: 10_000 },
+      // fewer a minute than a machine has ports, which are not free again before
+      ...{ atOnce: 20, pauseMs: 50, atLeast: 10_000 },
       commandIn,
       onStuck: async (port) => {
         const connection = { kube: cluster.kube, namespace, node: 'node-1', port };
