@@ -9,7 +9,7 @@ import type { Progress } from './progress.ts';
 import { run } from './run.ts';
 
 interface Tool {
-  readonly module: 'kubernetes' | 'temporal' | 'pause' | 'kwok';
+  readonly module: 'kubernetes' | 'temporal' | 'pause' | 'kwok' | 'socket-server';
   readonly name: string;
   readonly path: string;
 }
@@ -23,10 +23,14 @@ const tools: readonly Tool[] = [
   { module: 'temporal', name: 'temporal', path: 'github.com/temporalio/cli/cmd/temporal' },
   { module: 'pause', name: 'pause', path: '.' },
   { module: 'kwok', name: 'kwok', path: 'sigs.k8s.io/kwok/cmd/kwok' },
+  { module: 'socket-server', name: 'socket-server', path: '.' },
 ];
 
-/** Needed only for tests of large fleets, so other starts do not build them. */
-const onDemand: readonly string[] = ['kwok'];
+/** Needed only by some tests, so other starts do not build them. */
+const onDemand: readonly string[] = ['kwok', 'socket-server'];
+
+/** Programs of our own, whose source is the version. */
+const ownPrograms: readonly string[] = ['pause', 'socket-server'];
 
 /** The names of the programs for `toolPath`. */
 export type ToolName =
@@ -38,7 +42,8 @@ export type ToolName =
   | 'kubectl'
   | 'temporal'
   | 'pause'
-  | 'kwok';
+  | 'kwok'
+  | 'socket-server';
 
 /** The path of a tool after it is built. */
 export function toolPath(name: ToolName): string {
@@ -100,7 +105,7 @@ function moduleSource(module: Tool['module']): string {
 
 function moduleCache(module: Tool['module']): string {
   const hash = createHash('sha256');
-  const pins = module === 'pause' ? ['go.mod', 'main.go'] : ['go.mod', 'go.sum'];
+  const pins = ownPrograms.includes(module) ? ['go.mod', 'main.go'] : ['go.mod', 'go.sum'];
   for (const file of pins) hash.update(readFileSync(join(moduleSource(module), file)));
   return join(cacheFolder, 'tools', `${module}-${hash.digest('hex').slice(0, 12)}`);
 }

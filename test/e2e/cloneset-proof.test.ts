@@ -69,7 +69,7 @@ describeAlone('a CloneSet in use', () => {
       },
     );
     const load = await steadyLoad({
-      url: `http://${spec.clusterIP}/`,
+      urls: [`http://${spec.clusterIP}/`],
       ...{ atOnce: 8, pauseMs: 50 },
       commandIn: (argv) => local.commandIn('node-1', argv),
       onStuck: async (port) => {

@@ -9,7 +9,7 @@ import type { KubeObject } from '../../api/core/meta.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { busyboxImage } from '../../deploy/local/base-images.ts';
 import { ensureDebianTools } from '../../deploy/local/debian.ts';
-import { pushImages } from '../../deploy/local/images.ts';
+import { type Image, pushImages } from '../../deploy/local/images.ts';
 import { findInstance, type Instance, instanceName, repository } from '../../deploy/local/instance.ts';
 import { commandIn, type Place } from '../../deploy/local/namespaces.ts';
 import { freezePart, killPart, partReady, readParts, startPart, stopPart, thawPart } from '../../deploy/local/parts.ts';
@@ -68,6 +68,8 @@ export interface LocalCluster {
   imageSize(place: Place, reference: string): Promise<string | undefined>;
   /** Pushes busybox with this version to the registry. */
   pushBusybox(version: string): Promise<void>;
+  /** Pushes images of the test's own to the registry. */
+  pushImages(images: readonly Image[]): Promise<void>;
   /** The command line that runs a command in the network of a node. */
   commandIn(place: Place, argv: readonly string[]): readonly string[];
   /** Runs a shell script in the network of a node, and returns its output; the exit code is ignored. */
@@ -196,6 +198,7 @@ export async function localCluster(): Promise<LocalCluster> {
     async pushBusybox(version) {
       await pushImages(`http://${now.registry}`, [await busyboxImage(debian, version)]);
     },
+    pushImages: (images) => pushImages(`http://${now.registry}`, images),
     commandIn: (place, argv) => commandIn(instance, place, argv),
     async inNode(place, script) {
       const [command = '', ...rest] = commandIn(instance, place as Place, ['sh', '-c', `${script}\ntrue`]);

@@ -1,13 +1,14 @@
 /**
- * Requests one URL repeatedly, each time over a new connection, until its standard input ends. Prints JSON lines
- * (`LoadLine`): that it has had its first answer, which requests are not connected after some seconds, and at last the
- * results of all. Counts from the first answer on. Arguments: URL, number of concurrent requests, pause of each in ms.
+ * Requests URLs repeatedly, each time over a new connection, until its standard input ends. Prints JSON lines
+ * (`LoadLine`): that each URL has answered, which requests are not connected after some seconds, and at last the results
+ * of all. Counts from then on. Arguments: number of concurrent requests of each URL, pause of each in ms, least number of
+ * requests, URLs.
  */
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LoadLine } from './steady-load.ts';
 
-const [url = '', atOnce = '1', pauseMs = '50'] = process.argv.slice(2);
+const [atOnce = '1', pauseMs = '50', atLeast = '0', ...urls] = process.argv.slice(2);
 /** Long, because machines may stall: late is not failed. */
 const patienceMs = 60_000;
 /** The first retransmissions of a lost SYN follow after 1, 3 and 7 seconds. */
@@ -24,9 +25,9 @@ const answers = new Map<string, number>();
 let asked = 0;
 let slowestMs = 0;
 
-await untilServed();
+for (const url of urls) await untilServed(url.replace(/\?.*/, ''));
 say({ kind: 'begun' });
-await Promise.all(Array.from({ length: Number(atOnce) }, () => keepAsking()));
+await Promise.all(urls.flatMap((url) => Array.from({ length: Number(atOnce) }, () => keepAsking(url))));
 say({
   kind: 'ended',
   report: { asked, failures, answers: Object.fromEntries(answers), slowestMs: Math.round(slowestMs) },
@@ -37,20 +38,20 @@ say({
  * table without a translation for two minutes, and blocks every later one from the same port. So these attempts use
  * ports that the kernel does not assign by itself (`net.ipv4.ip_local_port_range` begins at 32768).
  */
-async function untilServed(): Promise<void> {
+async function untilServed(url: string): Promise<void> {
   for (let localPort = 20_000; !ended; localPort = localPort < 29_999 ? localPort + 1 : 20_000) {
-    const served = await ask({ localPort, timeoutMs: 2_000 }).then(Boolean, () => false);
+    const served = await ask(url, { localPort, timeoutMs: 2_000 }).then(Boolean, () => false);
     if (served) return;
     await delay(100);
   }
 }
 
-async function keepAsking(): Promise<void> {
-  while (!ended) {
+async function keepAsking(url: string): Promise<void> {
+  while (!ended || asked < Number(atLeast)) {
     const startedAt = performance.now();
     asked++;
     try {
-      const text = await ask({ timeoutMs: patienceMs });
+      const text = await ask(url, { timeoutMs: patienceMs });
       answers.set(text, (answers.get(text) ?? 0) + 1);
     } catch (error) {
       failures.push({ at: new Date().toISOString(), why: error instanceof Error ? error.message : String(error) });
@@ -60,7 +61,7 @@ async function keepAsking(): Promise<void> {
   }
 }
 
-function ask({ localPort, timeoutMs }: { localPort?: number; timeoutMs: number }): Promise<string> {
+function ask(url: string, { localPort, timeoutMs }: { localPort?: number; timeoutMs: number }): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = {
       agent: false,

@@ -25,10 +25,14 @@ export interface SteadyLoad {
 }
 
 export interface LoadOptions {
-  readonly url: string;
+  /** Each of them is requested. */
+  readonly urls: readonly string[];
+  /** Concurrent requests of each URL. */
   readonly atOnce: number;
   /** Between an answer and the next request. */
   readonly pauseMs: number;
+  /** The number of requests that are made however soon the load is stopped. Absent: none. */
+  readonly atLeast?: number;
   /** The command line that runs another one where the requests are to come from. */
   readonly commandIn: (argv: readonly string[]) => readonly string[];
   /** Called while a request waits for its connection, so that the reason can still be found. */
@@ -36,12 +40,13 @@ export interface LoadOptions {
 }
 
 /**
- * Requests a URL continuously, each time over a new connection, from a process of its own. Resolves with the first
- * answer.
+ * Requests URLs continuously, each time over a new connection, from a process of its own. Resolves when each has
+ * answered, without its query, once.
  */
-export async function steadyLoad({ url, atOnce, pauseMs, commandIn, onStuck }: LoadOptions): Promise<SteadyLoad> {
+export async function steadyLoad(options: LoadOptions): Promise<SteadyLoad> {
+  const { urls, atOnce, pauseMs, atLeast = 0, commandIn, onStuck } = options;
   const script = fileURLToPath(new URL('./http-load.ts', import.meta.url));
-  const argv = commandIn([process.execPath, script, url, String(atOnce), String(pauseMs)]);
+  const argv = commandIn([process.execPath, script, ...[atOnce, pauseMs, atLeast].map(String), ...urls]);
   const child = spawn(argv[0] ?? '', argv.slice(1), { stdio: ['pipe', 'pipe', 'inherit'] });
   const exited = once(child, 'exit');
   const begun = Promise.withResolvers<void>();
@@ -54,14 +59,14 @@ export async function steadyLoad({ url, atOnce, pauseMs, commandIn, onStuck }: L
     if (line.kind === 'ended') ({ report } = line);
   });
   await Promise.race([begun.promise, exited]);
-  if (child.exitCode !== null) throw new Error(`Cannot ask ${url}: the load ended before its first answer`);
+  if (child.exitCode !== null) throw new Error(`Cannot ask ${urls}: the load ended before its first answer`);
 
   return {
     async stop() {
       child.stdin.end();
       await once(child, 'close');
       await Promise.all(looks);
-      if (report === undefined) throw new Error(`Cannot ask ${url}: the load ended without a report`);
+      if (report === undefined) throw new Error(`Cannot ask ${urls}: the load ended without a report`);
       return report;
     },
   };

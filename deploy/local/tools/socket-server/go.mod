@@ -1,0 +1,3 @@
+module windlass/deploy/local/tools/socket-server
+
+go 1.22
