@@ -9,6 +9,7 @@ import { imagePulls } from '../subjects/image-pulls.ts';
 import { RecreateRequests, recreateRequests } from '../subjects/recreate-requests.ts';
 import { atTheMoment, someSteps } from '../subjects/recreated-pods.ts';
 import { RollOut, rollOutSize, rollOuts } from '../subjects/roll-outs.ts';
+import { sidecarSwaps } from '../subjects/sidecar-swaps.ts';
 import { hostileClients, webhookDown } from './hostile-clients.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { anyActAtEachStep, deletedNamespace } from './people.ts';
@@ -26,7 +27,9 @@ export const witnessed: readonly Scenario[] = [
 ];
 
 const slow: readonly SubjectKind[] = [imagePulls, rollOuts];
-const others = allSubjects.filter((kind) => kind !== recreateRequests && !slow.includes(kind));
+/** `npm run test:chaos -- swap`: each of its steps waits for the kubelet, longer than all others together. */
+const onlyInCampaign: readonly SubjectKind[] = [sidecarSwaps];
+const others = allSubjects.filter((kind) => ![recreateRequests, ...slow, ...onlyInCampaign].includes(kind));
 
 /** Each role dies once, in three runs with different work; with a second watcher, if chance says so. */
 export const sideBySide = {
