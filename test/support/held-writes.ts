@@ -7,8 +7,10 @@ import { roles, systemNamespace } from '../../deploy/local/roles.ts';
 import { waitFor } from './wait.ts';
 import type { Windlass } from './windlass.ts';
 
-/** Writes of the cluster worker that the API server is not to carry out. */
+/** Writes of a role that the API server is not to carry out. */
 export interface HeldWrites {
+  /** Absent: the cluster worker. */
+  readonly by?: 'worker' | 'watcher';
   readonly resource: Resource;
   readonly subresource?: 'status';
   readonly operation: 'CREATE' | 'UPDATE';
@@ -24,7 +26,7 @@ const heldSeconds = 3;
  * and is retried, until the returned function is called.
  */
 export async function holdWrites({ cluster, platform }: Windlass, writes: HeldWrites): Promise<() => Promise<void>> {
-  const { resource, subresource, operation, which } = writes;
+  const { by = 'worker', resource, subresource, operation, which } = writes;
   const { kube } = cluster;
   const name = `test-${randomUUID()}`;
   const sockets = new Set<Socket>();
@@ -37,7 +39,7 @@ export async function holdWrites({ cluster, platform }: Windlass, writes: HeldWr
   const address = silent.address();
   const port = typeof address === 'object' && address ? address.port : 0;
 
-  const worker = `system:serviceaccount:${systemNamespace}:${roles.worker.serviceAccount}`;
+  const user = `system:serviceaccount:${systemNamespace}:${roles[by].serviceAccount}`;
   const configurations = kubeResource.validatingWebhookConfigurations;
   const common = {
     failurePolicy: 'Fail',
@@ -56,7 +58,7 @@ export async function holdWrites({ cluster, platform }: Windlass, writes: HeldWr
         name: 'held.windlass.test',
         clientConfig: { url: `https://${platform.machine}:${port}/` },
         rules: [{ apiGroups: [resource.group], apiVersions: ['*'], operations: [operation], resources }],
-        matchConditions: [{ name: 'which', expression: `request.userInfo.username == "${worker}" && (${which})` }],
+        matchConditions: [{ name: 'which', expression: `request.userInfo.username == "${user}" && (${which})` }],
       },
       {
         ...common,

@@ -190,6 +190,19 @@ export class SwapWorld {
     }
   }
 
+  /** The processes of these containers end, and the pod is not ready; the next turn of the kubelet restarts them. */
+  crash(name: string, containers: readonly string[]): void {
+    const pod = this.pod(name);
+    const containerStatuses = pod.status?.containerStatuses?.map((state) =>
+      containers.includes(state.name)
+        ? { ...state, ready: false, state: { waiting: { reason: 'CrashLoopBackOff', message: 'it has ended' } } }
+        : state,
+    );
+    const others = pod.status?.conditions?.filter(({ type }) => type !== 'Ready') ?? [];
+    const conditions = [...others, { type: 'Ready', status: 'False' }];
+    this.cluster.put(kubeResource.pods, { ...pod, status: { ...pod.status, containerStatuses, conditions } } as never);
+  }
+
   /** Grants what a roll-out of the SidecarSet asks for, for as long as the test runs. */
   rollOut(name = 'logs', times = 20): void {
     void this.#rollOut(name, times).catch(() => undefined);
