@@ -26,10 +26,16 @@ async function found(): Promise<SidecarSet & KubeObject> {
   return JSON.parse(await cluster.ok(['get', 'sidecarset', 'log-reader', '-o', 'json'])) as SidecarSet & KubeObject;
 }
 
+/** The sample for the pods of one namespace: pods of other tests have its sidecars, too. */
+async function sampleFor(namespace: string): Promise<string> {
+  const only = `  namespaceSelector:\n    matchLabels:\n      kubernetes.io/metadata.name: ${namespace}\n`;
+  return (await sample('sidecar-set.yaml')).replace('spec:\n', `spec:\n${only}`);
+}
+
 describeAlone('a SidecarSet', () => {
   it('SCS-6, SCS-31: adds a container that runs beside that of the pod, and is counted', async () => {
     const namespace = await cluster.newNamespace();
-    await cluster.applySample('sidecar-set.yaml', namespace);
+    await cluster.ok(['apply', '-f', '-'], await sampleFor(namespace));
     await waitFor('its revision', async (see) => see((await found()).status)?.latestRevision);
     await cluster.applySample('pod-checkout.yaml', namespace);
     await cluster.readyPod(namespace, 'checkout-1');
@@ -49,9 +55,7 @@ describeAlone('a SidecarSet', () => {
 
   it('SCS-154, SCS-189: updates its image in running pods as far as the partition lets it, and restarts nothing else', async () => {
     const namespace = await cluster.newNamespace();
-    // Pods of other tests have its sidecars, too.
-    const only = `  namespaceSelector:\n    matchLabels:\n      kubernetes.io/metadata.name: ${namespace}\n`;
-    const text = (await sample('sidecar-set.yaml')).replace('spec:\n', `spec:\n${only}`);
+    const text = await sampleFor(namespace);
     await cluster.ok(['apply', '-f', '-'], text);
     await waitFor('its revision', async (see) => see((await found()).status)?.latestRevision);
     const checkout = await sample('pod-checkout.yaml');
