@@ -19,6 +19,7 @@ const script = {
   hostile: 'test/hostile/main.ts',
   scale: 'test/scale/main.ts',
   'scale-pulls': 'test/scale/pulls-main.ts',
+  'scale-sidecars': 'test/scale/sidecars-main.ts',
   upgrade: 'test/upgrade/main.ts',
   'upgrade-artefact': 'test/upgrade/artefact-main.ts',
   cli: 'deploy/cli/main.ts',

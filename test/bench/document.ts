@@ -14,12 +14,13 @@ export const benchParts = [
 export type BenchPart = (typeof benchParts)[number];
 
 /** What writes a section: the words after `npm run`. */
-export type MeasuringCommand = `bench -- ${BenchPart}` | 'test:scale' | 'test:scale:pulls';
+export type MeasuringCommand = `bench -- ${BenchPart}` | (typeof scaleCommands)[number];
+
+const scaleCommands = ['test:scale', 'test:scale:sidecars', 'test:scale:pulls'] as const;
 
 const commands: readonly MeasuringCommand[] = [
   ...benchParts.map((part) => `bench -- ${part}` as const),
-  'test:scale',
-  'test:scale:pulls',
+  ...scaleCommands,
 ];
 
 const preamble = '# Performance\n\nEach section is written by the command that its comment names.';

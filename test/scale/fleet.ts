@@ -19,11 +19,25 @@ export interface Fleet {
   remove(): Promise<void>;
 }
 
-const patienceMs = 300_000;
+export const patienceMs = 300_000;
+
+/** The name of the CloneSet, and the label `app` of its pods. */
+export function fleetName(pods: number): string {
+  return `fleet-${pods}`;
+}
+
+/** Events in the histories of all runs of a workflow. */
+export async function eventsOf(client: Client, workflowId: string): Promise<number> {
+  let events = 0;
+  for await (const run of client.workflow.list({ query: `WorkflowId = "${workflowId}"` })) {
+    events += (await client.workflow.getHandle(run.workflowId, run.runId).describe()).historyLength;
+  }
+  return events;
+}
 
 /** A set of so many pods, which is not there yet. */
 export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
-  const name = `fleet-${pods}`;
+  const name = fleetName(pods);
   const ref = { namespace: scaleNamespace, name };
   let image = 1;
 
@@ -93,11 +107,7 @@ export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeCli
 
     async historyEvents() {
       const { metadata } = await kube.get<CloneSet>(cloneSets, ref);
-      let events = 0;
-      for await (const run of client.workflow.list({ query: `WorkflowId = "${rollOutId(metadata.uid)}"` })) {
-        events += (await client.workflow.getHandle(run.workflowId, run.runId).describe()).historyLength;
-      }
-      return events;
+      return await eventsOf(client, rollOutId(metadata.uid));
     },
 
     async remove() {

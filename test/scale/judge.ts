@@ -1,8 +1,12 @@
 // What is asked of the figures: that ten times the pods take at most ten times as long, and few writes for each pod.
 
-/** The steps that every fleet goes through, in order. */
+/** The steps that a CloneSet goes through, in order. */
 export const stepNames = ['create', 'update, 100 % at once', 'update, 10 % at once', 'scale to zero'] as const;
-export type StepName = (typeof stepNames)[number];
+/** Those of the sidecars of its pods. Swapped once: the kubelet backs off from a third one. */
+export const coldSteps = ['create with a cold sidecar', 'update of cold sidecars, 10 % at once'] as const;
+export const hotSteps = ['create with a hot sidecar', 'swap of hot sidecars, 10 % at once'] as const;
+const allSteps = [...stepNames, ...coldSteps, ...hotSteps] as const;
+export type StepName = (typeof allSteps)[number];
 
 /** What a step took. */
 export interface StepFigures {
@@ -51,7 +55,7 @@ export const mostWritesPerPod = 4;
 
 /** Every claim that can be made of these figures. */
 export function judge(figures: readonly StepFigures[]): readonly Judgement[] {
-  return [...stepNames.flatMap((step) => growth(figures, step)), ...figures.flatMap(writesPerPod)];
+  return [...allSteps.flatMap((step) => growth(figures, step)), ...figures.flatMap(writesPerPod)];
 }
 
 function growth(figures: readonly StepFigures[], step: StepName): readonly Judgement[] {
