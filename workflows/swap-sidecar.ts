@@ -221,6 +221,15 @@ function newAsker(operation: SwapOperation, inbox: Inbox<SwapNews>) {
     inbox.put(news);
   }
 
+  function failed(asked: Asked, error: unknown): void {
+    if (asked.state === 'withdrawn') {
+      ended();
+      return;
+    }
+    asked.state = 'answered';
+    park(error);
+  }
+
   /** A write that was withdrawn is over. */
   function ended(): void {
     current = undefined;
@@ -248,13 +257,7 @@ function newAsker(operation: SwapOperation, inbox: Inbox<SwapNews>) {
             if (current === one) answered(one, news);
           },
           (error: unknown) => {
-            if (current !== one) return;
-            if (one.state === 'withdrawn') {
-              ended();
-              return;
-            }
-            one.state = 'answered';
-            park(error);
+            if (current === one) failed(one, error);
           },
         );
     },

@@ -22,6 +22,23 @@ export interface SharedFolder {
   lines(file: string): readonly string[];
 }
 
+/** A pod with these labels whose only container runs this script and sees the folder. */
+export function podWithFolder(
+  { volume, mount }: SharedFolder,
+  { labels, container, script }: { readonly labels: JsonObject; readonly container: string; readonly script: string },
+): JsonObject {
+  return {
+    metadata: { labels },
+    spec: {
+      terminationGracePeriodSeconds: 2,
+      enableServiceLinks: false,
+      automountServiceAccountToken: false,
+      volumes: [volume],
+      containers: [{ name: container, image: 'busybox:1.36', command: ['sh', '-c', script], volumeMounts: [mount] }],
+    },
+  };
+}
+
 /** The namespace, for as long as the scenario lasts. */
 export class Room {
   readonly namespace: string;

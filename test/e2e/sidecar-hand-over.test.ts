@@ -14,6 +14,7 @@ import type { TestPlatform } from '../support/platform.ts';
 import { type LoadReport, steadyLoad } from '../support/steady-load.ts';
 import { describeStuckConnection } from '../support/stuck-connection.ts';
 import { waitFor } from '../support/wait.ts';
+import { hotPod, hotSidecarSet } from './hot-sidecar.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
 let local: LocalCluster;
@@ -54,44 +55,21 @@ function serverImage(tag: string): Image {
 
 function setOf(namespace: string, tag: string): string {
   const hook = (command: string) => ({ exec: { command: ['/socket-server', command] } });
-  return JSON.stringify({
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'SidecarSet',
-    metadata: { name: 'mesh' },
-    spec: {
-      selector: { matchLabels: { app: 'hot' } },
-      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
-      // all at once: a swap takes as long as its old server drains
-      updateStrategy: { type: 'RollingUpdate', maxUnavailable: names.length },
-      volumes: [{ name: 'hand-over', emptyDir: {} }],
-      containers: [
-        {
-          name: 'mesh',
-          image: `windlass/socket-server:${tag}`,
-          command: ['/socket-server', 'serve'],
-          lifecycle: { postStart: hook('wait'), preStop: hook('drain') },
-          volumeMounts: [{ name: 'hand-over', mountPath: '/hand-over' }],
-          upgradeStrategy: { upgradeType: 'HotUpgrade', hotUpgradeEmptyImage: 'windlass/socket-server:idle' },
-        },
-      ],
+  return hotSidecarSet(namespace, {
+    // all at once: a swap takes as long as its old server drains
+    maxUnavailable: names.length,
+    emptyImage: 'windlass/socket-server:idle',
+    volumes: [{ name: 'hand-over', emptyDir: {} }],
+    container: {
+      image: `windlass/socket-server:${tag}`,
+      command: ['/socket-server', 'serve'],
+      lifecycle: { postStart: hook('wait'), preStop: hook('drain') },
+      volumeMounts: [{ name: 'hand-over', mountPath: '/hand-over' }],
     },
   });
 }
 
-function podOf(name: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, labels: { app: 'hot' } },
-    spec: {
-      terminationGracePeriodSeconds: 30,
-      automountServiceAccountToken: false,
-      containers: [
-        { name: 'app', image: 'busybox:1.36', command: ['sh', '-c', 'trap "exit 0" TERM; sleep 99999 & wait'] },
-      ],
-    },
-  });
-}
+const podOf = (name: string) => hotPod(name, { graceSeconds: 30 });
 
 /** Whether a container of the sidecar runs, and not as the idle one. */
 function isServed({ status }: Pod): boolean {

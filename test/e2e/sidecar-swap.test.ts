@@ -6,6 +6,7 @@ import { swapSidecarId } from '../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
+import { hotPod, hotSidecarSet } from './hot-sidecar.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
 
 let cluster: LocalCluster;
@@ -43,48 +44,19 @@ const hook = [
 const names = ['hot-1', 'hot-2', 'hot-3'];
 
 function setOf(namespace: string, image: string): string {
-  return JSON.stringify({
-    apiVersion: 'apps.kruise.io/v1beta1',
-    kind: 'SidecarSet',
-    metadata: { name: 'mesh' },
-    spec: {
-      selector: { matchLabels: { app: 'hot' } },
-      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
-      updateStrategy: { type: 'RollingUpdate', maxUnavailable: 1 },
-      containers: [
-        {
-          name: 'mesh',
-          image,
-          command: ['sh', '-c', serve],
-          lifecycle: { postStart: { exec: { command: ['sh', '-c', hook] } } },
-          upgradeStrategy: { upgradeType: 'HotUpgrade', hotUpgradeEmptyImage: empty },
-          shareVolumePolicy: { type: 'enabled' },
-        },
-      ],
+  return hotSidecarSet(namespace, {
+    maxUnavailable: 1,
+    emptyImage: empty,
+    container: {
+      image,
+      command: ['sh', '-c', serve],
+      lifecycle: { postStart: { exec: { command: ['sh', '-c', hook] } } },
+      shareVolumePolicy: { type: 'enabled' },
     },
   });
 }
 
-function podOf(name: string): string {
-  return JSON.stringify({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, labels: { app: 'hot' } },
-    spec: {
-      terminationGracePeriodSeconds: 5,
-      automountServiceAccountToken: false,
-      volumes: [{ name: 'shared', emptyDir: {} }],
-      containers: [
-        {
-          name: 'app',
-          image: 'busybox:1.36',
-          command: ['sh', '-c', 'trap "exit 0" TERM; sleep 99999 & wait'],
-          volumeMounts: [{ name: 'shared', mountPath: '/shared' }],
-        },
-      ],
-    },
-  });
-}
+const podOf = (name: string) => hotPod(name, { graceSeconds: 5, sharedAt: '/shared' });
 
 /** The containers of the sidecar that run an image that works. */
 function servingIn({ status }: Pod): readonly string[] {

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { type CloneSet, cloneSets } from '../../api/cloneset/types.ts';
+import type { KubeObject } from '../../api/core/meta.ts';
 import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -19,7 +20,7 @@ export interface Fleet {
   remove(): Promise<void>;
 }
 
-export const patienceMs = 300_000;
+const patienceMs = 300_000;
 
 /** The name of the CloneSet, and the label `app` of its pods. */
 export function fleetName(pods: number): string {
@@ -35,28 +36,39 @@ export async function eventsOf(client: Client, workflowId: string): Promise<numb
   return events;
 }
 
+type WithStatus = KubeObject & {
+  readonly status?: Readonly<Record<string, unknown>> & { observedGeneration?: number };
+};
+
+/** Waits until this holds of the object. However slow the machine: it is given up only when no count has moved for long. */
+export async function untilStatus<Kind extends WithStatus>(
+  get: () => Promise<Kind>,
+  step: string,
+  holds: (object: Kind) => boolean,
+): Promise<void> {
+  let [counts, movedAt] = ['', performance.now()];
+  for (;;) {
+    const object = await get();
+    const { metadata, status } = object;
+    if (status?.observedGeneration === metadata.generation && holds(object)) return;
+    const { waitingFor: _, conditions: __, ...now } = status ?? {};
+    if (JSON.stringify(now) !== counts) [counts, movedAt] = [JSON.stringify(now), performance.now()];
+    if (performance.now() - movedAt > patienceMs) {
+      const seconds = patienceMs / 1000;
+      throw new Error(`${metadata.name}: ${step} has not moved for ${seconds} s: ${JSON.stringify(status)}`);
+    }
+    await delay(100);
+  }
+}
+
 /** A set of so many pods, which is not there yet. */
 export function fleetOf(pods: number, { kube, client }: { readonly kube: KubeClient; readonly client: Client }): Fleet {
   const name = fleetName(pods);
   const ref = { namespace: scaleNamespace, name };
   let image = 1;
 
-  /** However slow the machine: it is given up only when nothing has moved for long. */
-  async function until(step: string, holds: (set: CloneSet) => boolean): Promise<void> {
-    let [counts, movedAt] = ['', performance.now()];
-    for (;;) {
-      const set = await kube.get<CloneSet>(cloneSets, ref);
-      const isSeen = set.status?.observedGeneration === set.metadata.generation;
-      if (isSeen && holds(set)) return;
-      const { waitingFor: _, conditions: __, ...now } = set.status ?? {};
-      if (JSON.stringify(now) !== counts) [counts, movedAt] = [JSON.stringify(now), performance.now()];
-      if (performance.now() - movedAt > patienceMs) {
-        const seconds = patienceMs / 1000;
-        throw new Error(`${name}: ${step} has not moved for ${seconds} s: ${JSON.stringify(set.status)}`);
-      }
-      await delay(100);
-    }
-  }
+  const until = (step: string, holds: (set: CloneSet) => boolean) =>
+    untilStatus(() => kube.get<CloneSet>(cloneSets, ref), step, holds);
 
   /** Nothing but the image, so that the pods can stay. */
   async function update(maxUnavailable: string): Promise<void> {

@@ -5,7 +5,7 @@ import { kubeResource } from '../../api/core/well-known.ts';
 import { rollOutId } from '../../api/fleet/operation.ts';
 import { type SidecarSet, sidecarSets } from '../../api/sidecar-set/types.ts';
 import { isGone } from '../../kube/failures.ts';
-import { eventsOf, type Fleet, fleetName, fleetOf, patienceMs, scaleNamespace } from './fleet.ts';
+import { eventsOf, type Fleet, fleetName, fleetOf, scaleNamespace, untilStatus } from './fleet.ts';
 import type { ScaleMeans } from './run.ts';
 
 type UpgradeType = 'ColdUpgrade' | 'HotUpgrade';
@@ -17,21 +17,7 @@ export function sidecarsOf(upgradeType: UpgradeType): (pods: number, means: Scal
     const ref = { name: `sidecar-${fleetName(pods)}` };
     const get = () => kube.get<SidecarSet>(sidecarSets, ref);
 
-    /** However slow the machine: it is given up only when nothing has moved for long. */
-    async function until(step: string, holds: (set: SidecarSet) => boolean): Promise<void> {
-      let [counts, movedAt] = ['', performance.now()];
-      for (;;) {
-        const set = await get();
-        const isSeen = set.status?.observedGeneration === set.metadata.generation;
-        if (isSeen && holds(set)) return;
-        const { waitingFor: _, ...now } = set.status ?? {};
-        if (JSON.stringify(now) !== counts) [counts, movedAt] = [JSON.stringify(now), performance.now()];
-        if (performance.now() - movedAt > patienceMs) {
-          throw new Error(`${ref.name}: ${step} has not moved for long: ${JSON.stringify(set.status)}`);
-        }
-        await delay(100);
-      }
-    }
+    const until = (step: string, holds: (set: SidecarSet) => boolean) => untilStatus(get, step, holds);
 
     /** Whether the webhook knows the SidecarSet by now. */
     async function isInjected(): Promise<boolean> {

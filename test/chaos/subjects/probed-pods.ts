@@ -10,7 +10,7 @@ import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep,
 import { freezes, freezesInTurns, frozenSeconds, kills } from '../fault-plan.ts';
 import type { ObjectRecord } from '../follow.ts';
 import { probeViolations } from '../judges/probe-judge.ts';
-import { Room, type SharedFolder } from '../room.ts';
+import { podWithFolder, Room } from '../room.ts';
 import { patienceMs, type World } from '../world.ts';
 
 const marker = 'chaos';
@@ -55,7 +55,15 @@ export class ProbedPods implements ChaosSubject {
     world.leftovers.add(probed);
     for (const name of names) if (atFirst[name]) room.folder(name).touch('up');
     await room.make(podProbeMarker, marker, { spec: markerSpec() });
-    await Promise.all(names.map((name) => room.make(kubeResource.pods, name, podBody(room.folder(name)))));
+    await Promise.all(
+      names.map((name) =>
+        room.make(
+          kubeResource.pods,
+          name,
+          podWithFolder(room.folder(name), { labels: app, container: 'main', script }),
+        ),
+      ),
+    );
     await probed.settled();
     for (const versions of [...pods.all, ...lists.all]) {
       probed.#before.set(versions[0]?.object.metadata.uid ?? '', versions.length - 1);
@@ -222,19 +230,6 @@ function markerSpec(): JsonObject {
         podConditionType: condition.open,
       },
     ],
-  };
-}
-
-function podBody({ volume, mount }: SharedFolder): JsonObject {
-  return {
-    metadata: { labels: app },
-    spec: {
-      terminationGracePeriodSeconds: 2,
-      enableServiceLinks: false,
-      automountServiceAccountToken: false,
-      volumes: [volume],
-      containers: [{ name: 'main', image: 'busybox:1.36', command: ['sh', '-c', script], volumeMounts: [mount] }],
-    },
   };
 }
 

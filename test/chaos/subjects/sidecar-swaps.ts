@@ -16,7 +16,7 @@ import { type ChaosSubject, type Objections, type SubjectKind, type SubjectStep,
 import { cuts, freezes, kills } from '../fault-plan.ts';
 import type { ObjectRecord } from '../follow.ts';
 import { restartsOf, swapViolations } from '../judges/swap-judge.ts';
-import { Room, type SharedFolder } from '../room.ts';
+import { podWithFolder, Room } from '../room.ts';
 import { patienceMs, untilDone, type World } from '../world.ts';
 
 const sidecar = 'mesh';
@@ -83,7 +83,12 @@ export class SidecarSwaps implements ChaosSubject {
       if (!status?.latestRevision) throw new Error('there is none');
       swaps.#setUid = metadata.uid;
     });
-    for (const name of swaps.#names) await room.make(kubeResource.pods, name, podBody(room.folder(name)));
+    for (const name of swaps.#names)
+      await room.make(
+        kubeResource.pods,
+        name,
+        podWithFolder(room.folder(name), { labels: app, container: 'app', script }),
+      );
     await waitFor('the pods to be ready', (see) => see(swaps.#now()).filter(isServing).length === options.pods, {
       deadlineMs: patienceMs,
     });
@@ -302,19 +307,6 @@ function containers(image: string): JsonObject[] {
     },
     { name: cold, image: image === images.old ? images.old : images.new, command, shareVolumePolicy },
   ];
-}
-
-function podBody({ volume, mount }: SharedFolder): JsonObject {
-  return {
-    metadata: { labels: app },
-    spec: {
-      terminationGracePeriodSeconds: 2,
-      enableServiceLinks: false,
-      automountServiceAccountToken: false,
-      volumes: [volume],
-      containers: [{ name: 'app', image: 'busybox:1.36', command: ['sh', '-c', script], volumeMounts: [mount] }],
-    },
-  };
 }
 
 function imageOf({ spec }: Pod, container: string): string | undefined {
