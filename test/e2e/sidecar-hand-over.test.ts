@@ -14,8 +14,8 @@ import type { TestPlatform } from '../support/platform.ts';
 import { type LoadReport, steadyLoad } from '../support/steady-load.ts';
 import { describeStuckConnection } from '../support/stuck-connection.ts';
 import { waitFor } from '../support/wait.ts';
-import { hotPod, hotSidecarSet } from './hot-sidecar.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { hotPod, hotSidecarSet } from './sidecar-manifests.ts';
 
 let local: LocalCluster;
 let cluster: Cluster;

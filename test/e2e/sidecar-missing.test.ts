@@ -7,6 +7,7 @@ import { describeAlone } from '../support/groups.ts';
 import { type InstalledPlugin, installPlugin } from '../support/kruise-plugin.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { sampleFor } from './sidecar-manifests.ts';
 
 let cluster: LocalCluster;
 let plugin: InstalledPlugin;
@@ -80,7 +81,7 @@ describeAlone('pods that a SidecarSet has missed', () => {
         return found.length === count && found;
       });
     await readyPods(5);
-    await cluster.applySample('sidecar-set.yaml', namespace);
+    await cluster.ok(['apply', '-f', '-'], await sampleFor(namespace));
     const status = async () =>
       (JSON.parse(await cluster.ok(['get', 'sidecarset', 'log-reader', '-o', 'json'])) as SidecarSet & KubeObject)
         .status;

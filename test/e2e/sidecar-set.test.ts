@@ -6,6 +6,7 @@ import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster, sample } from './local-cluster.ts';
+import { sampleFor } from './sidecar-manifests.ts';
 
 let cluster: LocalCluster;
 
@@ -24,12 +25,6 @@ afterEach(async () => {
 
 async function found(): Promise<SidecarSet & KubeObject> {
   return JSON.parse(await cluster.ok(['get', 'sidecarset', 'log-reader', '-o', 'json'])) as SidecarSet & KubeObject;
-}
-
-/** The sample for the pods of one namespace: pods of other tests have its sidecars, too. */
-async function sampleFor(namespace: string): Promise<string> {
-  const only = `  namespaceSelector:\n    matchLabels:\n      kubernetes.io/metadata.name: ${namespace}\n`;
-  return (await sample('sidecar-set.yaml')).replace('spec:\n', `spec:\n${only}`);
 }
 
 describeAlone('a SidecarSet', () => {
@@ -94,7 +89,7 @@ describeAlone('a SidecarSet', () => {
 
   it('SCS-3: refuses the pods that it selects while the webhook is away, and no others', async () => {
     const namespace = await cluster.newNamespace();
-    await cluster.applySample('sidecar-set.yaml', namespace);
+    await cluster.ok(['apply', '-f', '-'], await sampleFor(namespace));
     const run = (name: string, app: string) =>
       cluster.kubectl([
         'run',

@@ -6,8 +6,8 @@ import { swapSidecarId } from '../../api/sidecar-set/swap.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
-import { hotPod, hotSidecarSet } from './hot-sidecar.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
+import { hotPod, hotSidecarSet } from './sidecar-manifests.ts';
 
 let cluster: LocalCluster;
 

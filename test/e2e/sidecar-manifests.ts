@@ -1,7 +1,14 @@
-// Manifests of pods with one hot-upgrade sidecar, `mesh`.
+// Manifests of SidecarSets. Each selects the pods of one namespace alone: pods of other tests may have its labels.
 import type { JsonObject } from '../../api/base/json.ts';
+import { sample } from './local-cluster.ts';
 
-/** A SidecarSet `mesh` for the hot pods of one namespace. `container` is its sidecar. */
+/** The sample `sidecar-set.yaml`, for the pods of one namespace. */
+export async function sampleFor(namespace: string): Promise<string> {
+  const only = `  namespaceSelector:\n    matchLabels:\n      kubernetes.io/metadata.name: ${namespace}\n`;
+  return (await sample('sidecar-set.yaml')).replace('spec:\n', `spec:\n${only}`);
+}
+
+/** A SidecarSet `mesh` for the pods of `hotPod` in one namespace. `container` is its hot-upgrade sidecar. */
 export function hotSidecarSet(
   namespace: string,
   {
