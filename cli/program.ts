@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander';
 import type { FeatureGates } from '../api/feature-gates.ts';
 import type { Cluster, ClusterFlags } from './cluster.ts';
 import { type PlanAnswer, planManifests } from './commands/plan.ts';
+import { addRolloutCommands } from './commands/rollout.ts';
 import { addSidecarCommands } from './commands/sidecar.ts';
 import { parseObject } from './explain/explainers.ts';
 import type { Explanation } from './explain/explanation.ts';
@@ -74,21 +75,26 @@ const switches = [
   '--match-server-version',
   '--recursive',
   '--dry-run',
+  '--watch',
+  '--detail',
 ];
 
 /** Boolean flags of kubectl may also be given as `--name=true` and `--name=false`. */
 function withoutValue(arg: string): readonly string[] {
   const [, name = '', value = ''] = /^(--[^=]+)=(.*)$/s.exec(arg) ?? [];
   if (!switches.includes(name)) return [arg];
+  if (name === '--dry-run' && value === 'server') return ['--dry-run-server'];
+  if (name === '--dry-run' && value === 'client') return [name];
+  if (name === '--dry-run' && value === 'none') return [];
   if (/^(1|t|true)$/i.test(value)) return [name];
-  if (/^(0|f|false)$/i.test(value)) return [];
+  if (/^(0|f|false)$/i.test(value)) return name === '--watch' ? ['--no-watch'] : [];
   throw new CommandFailed(`invalid argument "${value}" for "${name}" flag: must be true or false`);
 }
 
 function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) => void): Command {
   const { out, err, readStdin, now, pause } = surroundings;
   const program = new Command('kubectl kruise')
-    .description('Plan and explain operations of Windlass')
+    .description('Plan, watch, explain and undo operations of Windlass')
     .version(surroundings.version, '--version', 'print the version')
     .exitOverride()
     .configureOutput({ writeOut: out, writeErr: err, outputError: (text, write) => write(text) })
@@ -149,6 +155,7 @@ function kruise(surroundings: Surroundings, fail: (failures: readonly string[]) 
       }
     });
   });
+  addRolloutCommands(program, { out, now, readStdin, withCluster, fail, helpHint });
   addSidecarCommands(program, { out, err, now, pause, withCluster, fail, helpHint });
   return program;
 

@@ -1,6 +1,7 @@
 import type { Resource } from '../../api/core/meta.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import type { NamedKind } from '../kind-words.ts';
 import type { OperationEngine, OperationReport } from '../operation.ts';
 
 /** Something that an operation waits for. */
@@ -69,10 +70,6 @@ export interface ObjectToRead {
 }
 
 /** How one kind is explained. A new kind is one line in `explainers.ts`. */
-export interface Explainer {
-  /** All versions that may be served, the one that Windlass stores first. */
-  readonly versions: readonly [Resource, ...Resource[]];
-  /** In addition to kind and plural. */
-  readonly shortNames: readonly string[];
+export interface Explainer extends NamedKind {
   readonly explain: (object: ObjectToRead, means: ExplainMeans) => Promise<Explanation>;
 }

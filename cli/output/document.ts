@@ -1,12 +1,19 @@
 import { stringify } from 'yaml';
+import { CommandFailed } from '../failure.ts';
 
-/** The output formats; `table` is for people. */
-export const outputFormats = ['table', 'json', 'yaml'] as const;
+/** The output formats; `table` is for people, `name` for commands about objects that they change or watch. */
+export const outputFormats = ['table', 'name', 'json', 'yaml'] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
 /** The answer as JSON or YAML, or the text for people. Ends with a line break. */
-export function formatAnswer(format: OutputFormat, answer: { readonly document: unknown; readonly text: string }) {
+export function formatAnswer(
+  format: OutputFormat,
+  answer: { readonly document: unknown; readonly text: string; readonly name?: string },
+): string {
   switch (format) {
+    case 'name':
+      if (answer.name === undefined) throw new CommandFailed('-o name: this command has table, json and yaml');
+      return `${answer.name}\n`;
     case 'json':
       return `${JSON.stringify(answer.document, undefined, 2)}\n`;
     case 'yaml':

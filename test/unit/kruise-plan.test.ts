@@ -243,7 +243,7 @@ describe('kubectl kruise plan', () => {
   it.each([
     [['plan'], "required option '-f, --filename <file>' not specified"],
     [['plan', '-f', '/does/not/exist'], 'the path "/does/not/exist" does not exist'],
-    [['plan', '-f', '-', '-o', 'wide'], 'is invalid. Allowed choices are table, json, yaml.'],
+    [['plan', '-f', '-', '-o', 'wide'], 'is invalid. Allowed choices are table, name, json, yaml.'],
     [['plan', '-f', '-', '--feature-gates', 'Nonsense=true'], 'unknown feature gate "Nonsense"'],
     [['plan', '-f', '-'], 'no CloneSet or SidecarSet among the objects given'],
   ])('%j is an error with exit code 1', async (args, message) => {
