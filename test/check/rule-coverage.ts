@@ -8,23 +8,26 @@ const ruleId = /\b[A-Z]{2,5}-\d+[a-z]?\b/g;
 
 /**
  * For each kind that counts as finished: the rules of its page that no test names in its title, and titles that name a
- * rule which the page does not have.
+ * rule which no such page has.
  */
 export function ruleCoverageProblems({ files, sources }: Project): readonly string[] {
   const titled = titledRules(sources);
-  return files
+  const pages = files
     .filter(({ path, text }) => /^docs\/kinds\/[^/]+\.md$/.test(path) && text.includes(finishedMark))
-    .flatMap(({ path, text }) => {
-      const rules = rulesOf(text);
+    .map(({ path, text }) => ({ path, rules: rulesOf(text) }));
+  // Two pages may share the rules of one specification.
+  const known = new Map(pages.flatMap(({ path, rules }) => [...rules.keys()].map((id) => [id, path] as const)));
+  const pageOf = new Map([...known].map(([id, path]) => [prefixOf(id), path]));
+  return [
+    ...pages.flatMap(({ path, rules }) => {
       if (rules.size === 0) return [`${path}:1: counts as finished but has no table of rules`];
-      const prefixes = new Set([...rules.keys()].map(prefixOf));
       const missing = [...rules].filter(([id]) => !titled.has(id));
-      const unknown = [...titled].filter(([id]) => prefixes.has(prefixOf(id)) && !rules.has(id));
-      return [
-        ...missing.map(([id, line]) => `${path}:${line}: no test names ${id} in its title`),
-        ...unknown.map(([id, testPath]) => `${testPath}:1: names ${id}, which ${path} does not have`),
-      ];
-    });
+      return missing.map(([id, line]) => `${path}:${line}: no test names ${id} in its title`);
+    }),
+    ...[...titled]
+      .filter(([id]) => pageOf.has(prefixOf(id)) && !known.has(id))
+      .map(([id, testPath]) => `${testPath}:1: names ${id}, which ${pageOf.get(prefixOf(id))} does not have`),
+  ];
 }
 
 /** Rule to line number: the IDs in the first cell of a table's rows. */

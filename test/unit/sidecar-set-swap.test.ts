@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type JsonObject, objectOr } from '../../api/base/json.ts';
+import { type JsonObject, listOr, objectOr } from '../../api/base/json.ts';
 import type { Pod } from '../../api/core/pod.ts';
 import { currentContent } from '../../api/sidecar-set/injection/choose.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
@@ -160,6 +160,65 @@ describe('when a container becomes idle', () => {
     expect([imagesOf(pod)['mesh-1'], versionsOf(pod)]).toEqual(['mesh:3', ['300', '200', '200', '300']]);
     const last = applied(caughtUp(pod), resetWrite(next, caughtUp(pod), writtenAt));
     expect([imagesOf(last)['mesh-2'], versionsOf(last)]).toEqual(['empty:1', ['300', '0', '0', '300']]);
+  });
+});
+
+describe('what a swap promises', () => {
+  const steps = () => {
+    const begin = sidecarWrite(target(two), injected, writtenAt);
+    const reset = resetWrite(target(two), taken, writtenAt);
+    const cancel = cancelWrite(target(two), swapping, writtenAt);
+    if (begin.kind !== 'write' || reset === undefined || cancel === undefined) throw new Error('a step writes nothing');
+    return [begin.write, reset.write, cancel.write];
+  };
+
+  it('SHU-50, SHU-83: no step writes more than images and annotations: no condition, gate or variable', () => {
+    for (const { kind, patch } of steps()) {
+      expect([kind, new Set(Object.keys(patch))]).toEqual(['pod', new Set(['metadata', 'spec'])]);
+      expect(Object.keys(objectOr(patch.metadata))).toEqual(['annotations']);
+      expect(Object.keys(objectOr(patch.spec))).toEqual(['containers']);
+      for (const container of listOr(objectOr(patch.spec).containers)) {
+        expect(new Set(Object.keys(objectOr(container)))).toEqual(new Set(['name', 'image']));
+      }
+    }
+  });
+
+  it('SHU-35a: pods that are updated in different rounds have different numbers for the same image', () => {
+    const round = (version: string) => {
+      const result = sidecarWrite({ ...target(two), version }, injected, writtenAt);
+      if (result.kind !== 'write') throw new Error('no write');
+      return written(injected, result.write);
+    };
+    const [first, later] = [round('200'), round('300')];
+    expect(imagesOf(first)).toEqual(imagesOf(later));
+    expect(versionsOf(first)).toEqual(['1', '200', '200', '1']);
+    expect(versionsOf(later)).toEqual(['1', '300', '300', '1']);
+  });
+
+  it('SHU-44: the old version becomes idle as soon as the kubelet reports the new one, without an upper limit before', () => {
+    expect(resetDecision(target(two), swapping).kind).toBe('wait');
+    expect(resetDecision(target(two), taken)).toMatchObject({ kind: 'due', containers: ['mesh-1'] });
+  });
+
+  it('SHU-52, SHU-62: while the new container fails or restarts nothing is written, and the old one stays', () => {
+    const unready = caughtUp(swapping, false);
+    const failing = [
+      withStatus(unready, 'mesh-2', { ready: false }),
+      withStatus(unready, 'mesh-2', {
+        ready: false,
+        restartCount: 7,
+        state: { waiting: { reason: 'CrashLoopBackOff' } },
+      }),
+    ];
+    for (const pod of failing) {
+      expect(resetWrite(target(two), pod, writtenAt)).toBeUndefined();
+      expect(sidecarWrite(target(two), pod, writtenAt)).toEqual({ kind: 'nothing' });
+    }
+  });
+
+  it('SHU-87: the map of working containers names the new one from the first write', () => {
+    expect(jsonOf(injected, working)).toEqual({ mesh: 'mesh-1' });
+    expect(jsonOf(swapping, working)).toEqual({ mesh: 'mesh-2' });
   });
 });
 
