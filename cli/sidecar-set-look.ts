@@ -4,7 +4,9 @@ import { formatSelector } from '../api/core/label-selector.ts';
 import type { KubeObject } from '../api/core/meta.ts';
 import type { Pod } from '../api/core/pod.ts';
 import { installation, kubeResource } from '../api/core/well-known.ts';
+import { prefetchShare } from '../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../api/fleet/revision.ts';
+import { type NodeImage, nodeImages } from '../api/node-image/types.ts';
 import { pinnedNamespaces } from '../api/sidecar-set/injection/choose.ts';
 import { sidecarSetLabel } from '../api/sidecar-set/marks.ts';
 import { sidecarRevisions } from '../api/sidecar-set/revision.ts';
@@ -26,7 +28,8 @@ export async function lookAtSidecarSet(
   const place = only !== undefined && others.length === 0 ? { namespace: only } : {};
   const revisionNamespace = installation.namespace;
   const labelSelector = `${sidecarSetLabel.name}=${owner.metadata.name}`;
-  const [namespaces, pods, labelled] = await Promise.all([
+  const isPrefetched = prefetchShare(owner) !== undefined;
+  const [namespaces, pods, labelled, images] = await Promise.all([
     listAll<KubeObject>(kube, kubeResource.namespaces),
     selector === undefined
       ? []
@@ -39,9 +42,17 @@ export async function lookAtSidecarSet(
       notes.push(`without the stored contents, which could not be read: ${error.message}`);
       return [];
     }),
+    !isPrefetched
+      ? undefined
+      : listAll<NodeImage>(kube, nodeImages).catch((error: unknown) => {
+          if (!(error instanceof KubeError)) throw error;
+          notes.push(`without the images on nodes, which could not be read: ${error.message}`);
+          return undefined;
+        }),
   ]);
   const labels = new Map(namespaces.map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
   const managed = pods.filter((pod) => isManaged(owner, pod, labels.get(pod.metadata.namespace ?? '')));
   const history = sidecarRevisions(owner, labelled);
-  return { input: { owner, pods: managed, history, revisionNamespace, nowMs }, notes };
+  const nodes = images && { nodeImages: new Map(images.map((found) => [found.metadata.name, found])) };
+  return { input: { owner, pods: managed, history, revisionNamespace, nowMs, ...nodes }, notes };
 }

@@ -80,13 +80,6 @@ export const cloneSetMark = {
   excludePreparingDelete: 'apps.kruise.io/cloneset-scaling-exclude-preparing-delete',
 } as const;
 
-/** Annotations of a CloneSet in v1alpha1, integers: fields of `inPlaceUpdateStrategy` in v1beta1. */
-export const preDownloadAnnotation = {
-  imagePreDownloadParallelism: 'apps.kruise.io/image-predownload-parallelism',
-  imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
-  imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
-} as const;
-
 /**
  * The meaning of absent fields. Admission writes these values into objects; code that reads an object without them uses
  * them, too.

@@ -26,8 +26,7 @@ import { selectorProblems } from '../core/label-problems.ts';
 import { labelMatcher } from '../core/label-selector.ts';
 import { subdomainProblem } from '../core/label-syntax.ts';
 import type { Pod } from '../core/pod.ts';
-import { windlassAnnotation } from '../core/well-known.ts';
-import { parsePrefetchShare } from '../fleet/pre-download.ts';
+import { prefetchProblems } from '../fleet/pre-download.ts';
 import { cloneSetLimitProblems } from './limits.ts';
 import {
   type CloneSetVersion,
@@ -93,13 +92,6 @@ function nameProblems({ metadata }: JsonObject): readonly FieldError[] {
   if (typeof name !== 'string' || name === '') return []; // created with generateName, or rejected by the API server
   const problem = subdomainProblem(name);
   return problem === undefined ? [] : [invalid('metadata.name', name, problem)];
-}
-
-function prefetchProblems({ metadata }: JsonObject): readonly FieldError[] {
-  const key = windlassAnnotation.prefetch;
-  const share = objectOr(objectOr(metadata).annotations)[key];
-  if (isAbsent(share) || (typeof share === 'string' && parsePrefetchShare(share) !== undefined)) return [];
-  return [invalid(`metadata.annotations[${key}]`, share, 'must be a number of nodes or a share of them, such as 80%')];
 }
 
 function replicasProblems(replicas: Json | undefined): readonly FieldError[] {

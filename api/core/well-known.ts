@@ -43,7 +43,8 @@ export const windlassAnnotation = {
   /** On a fleet object: JSON, the commands of operators about its roll-out; see `roll-out-orders.ts`. */
   rollOut: 'windlass.io/roll-out',
   /**
-   * On a CloneSet: on how many nodes, or which percentage of them, new images must be before the first pod is updated.
+   * On a CloneSet or SidecarSet: on how many nodes, or which percentage of them, new images must be before the first pod is
+   * updated.
    */
   prefetch: 'windlass.io/prefetch',
   /** On a ControllerRevision: its number when its images were on as many nodes as `prefetch` requires. */

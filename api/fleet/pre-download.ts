@@ -1,5 +1,7 @@
 // Pre-downloads of images before updates in place, as far as every workload has them.
 import { type IntOrPercent, isNegative, parseInt32, parsePercent } from '../base/int-or-percent.ts';
+import { isAbsent, type JsonObject, objectOr } from '../base/json.ts';
+import { type FieldError, invalid } from '../core/field-error.ts';
 import type { KubeObject } from '../core/meta.ts';
 import { windlassAnnotation } from '../core/well-known.ts';
 
@@ -8,6 +10,16 @@ export const preDownloadMark = {
   /** The spelling with two `pre` is OpenKruise's, in all versions. */
   created: 'apps.kruise.io/pre-predownload-created',
   ignored: 'apps.kruise.io/image-predownload-ignored',
+} as const;
+
+/**
+ * Annotations of an object whose changes are rolled out, integers. Of a CloneSet only in v1alpha1: they are fields of
+ * `inPlaceUpdateStrategy` in v1beta1.
+ */
+export const preDownloadAnnotation = {
+  imagePreDownloadParallelism: 'apps.kruise.io/image-predownload-parallelism',
+  imagePreDownloadTimeoutSeconds: 'apps.kruise.io/image-predownload-timeout-seconds',
+  imagePreDownloadMinUpdatedReadyPods: 'apps.kruise.io/image-predownload-min-updated-ready-pods',
 } as const;
 
 /** The meaning of absent fields of `inPlaceUpdateStrategy`. */
@@ -26,4 +38,12 @@ export function prefetchShare({ metadata }: Pick<KubeObject, 'metadata'>): IntOr
 export function parsePrefetchShare(text: string): IntOrPercent | undefined {
   const share = parseInt32(text) ?? (parsePercent(text) && text);
   return share === undefined || isNegative(share) ? undefined : share;
+}
+
+/** What is wrong with the annotation that asks for images ahead. */
+export function prefetchProblems({ metadata }: JsonObject): readonly FieldError[] {
+  const key = windlassAnnotation.prefetch;
+  const share = objectOr(objectOr(metadata).annotations)[key];
+  if (isAbsent(share) || (typeof share === 'string' && parsePrefetchShare(share) !== undefined)) return [];
+  return [invalid(`metadata.annotations[${key}]`, share, 'must be a number of nodes or a share of them, such as 80%')];
 }

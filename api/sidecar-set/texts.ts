@@ -27,6 +27,8 @@ export const sidecarSetWaits = {
   EngineSilent: 'Bring Temporal back; the roll-out then continues automatically',
   EngineStuck: 'Terminate its workflow; the roll-out then continues automatically',
   CannotUpdate: 'Fix what refuses the change of these pods, or signal skip',
+  ImageNotReady:
+    'Look at the ImagePullJobs of the SidecarSet in kruise-system, or lower or remove the annotation windlass.io/prefetch',
   BudgetRoundsToZero: 'Raise updateStrategy.maxUnavailable, which is 0: only pods that are not ready are updated',
   BudgetSpent: 'Fix these updated pods, or raise updateStrategy.maxUnavailable',
   UpdateInProgress:

@@ -15,6 +15,7 @@ import {
   required,
 } from '../core/field-error.ts';
 import { selectorProblems } from '../core/label-problems.ts';
+import { prefetchProblems } from '../fleet/pre-download.ts';
 import { isCanary, isPair } from './canary.ts';
 import { convertSidecarSet, namespaceNameLabel } from './convert.ts';
 import { hotUpgradeProblems } from './hot-upgrade.ts';
@@ -69,6 +70,7 @@ function alwaysRejected(object: JsonObject): readonly FieldError[] {
   return [
     ...nameProblems(object),
     ...failureProblems(object),
+    ...prefetchProblems(object),
     ...requiredSelectorProblems(spec.selector),
     ...(isAbsent(spec.namespaceSelector)
       ? []

@@ -87,6 +87,33 @@ describeAlone('a SidecarSet', () => {
     await waitFor('the end of the roll-out', async (see) => see((await run.describe()).status.name) === 'COMPLETED');
   });
 
+  it('waits for its images where its annotation asks for that, and takes its jobs away', async () => {
+    const namespace = await cluster.newNamespace();
+    const text = (await sampleFor(namespace)).replace(
+      'metadata:\n',
+      'metadata:\n  annotations:\n    windlass.io/prefetch: 100%\n',
+    );
+    await cluster.ok(['apply', '-f', '-'], text);
+    await waitFor('its revision', async (see) => see((await found()).status)?.latestRevision);
+    await cluster.applySample('pod-checkout.yaml', namespace);
+    await cluster.readyPod(namespace, 'checkout-1');
+    await cluster.ok(['apply', '-f', '-'], text.replace('image: busybox:1.36', 'image: busybox:1.35'));
+    await waitFor('the update', async (see) => {
+      const { metadata, status } = await found();
+      return see(status)?.updatedReadyPods === 1 && status?.observedGeneration === metadata.generation;
+    });
+    const revision = (await found()).status?.latestRevision ?? '';
+    const mark = await cluster.ok([
+      ...['get', 'controllerrevision', revision, '-n', 'kruise-system'],
+      ...['-o', 'jsonpath={.metadata.annotations.windlass\\.io/prefetched}'],
+    ]);
+    expect(Number(mark)).toBeGreaterThan(1);
+    await waitFor('the end of the jobs', async (see) => {
+      const jobs = await cluster.ok(['get', 'imagepulljobs', '-n', 'kruise-system', '-o', 'name']);
+      return see(jobs).trim() === '';
+    });
+  });
+
   it('SCS-3: refuses the pods that it selects while the webhook is away, and no others', async () => {
     const namespace = await cluster.newNamespace();
     await cluster.ok(['apply', '-f', '-'], await sampleFor(namespace));

@@ -76,3 +76,6 @@ export function waitWithin<Wait extends WaitTexts>(wait: Wait, mostBytes: number
   const left = mostBytes - jsonBytes({ ...cut, blockedBy: [] });
   return { ...cut, blockedBy: fitting(cut.blockedBy, left + jsonBytes([])) };
 }
+
+/** What a wait may say: it travels through histories. In bytes. */
+export const mostWaitBytes = 900;

@@ -4,7 +4,7 @@ import type { Rights } from './right.ts';
 export const imagePullJobRights: Rights = {
   watcher: [
     {
-      why: 'jobs of users, of lists and of CloneSets',
+      why: 'jobs of users, of lists, of CloneSets and of SidecarSets',
       group: group.apps,
       resources: ['imagepulljobs'],
       verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],

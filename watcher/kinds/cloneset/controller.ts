@@ -3,8 +3,6 @@
 import { isJsonObject } from '../../../api/base/json.ts';
 import { type CloneSet, cloneSetEvent, cloneSets } from '../../../api/cloneset/types.ts';
 import type { KubeObject } from '../../../api/core/meta.ts';
-import { isVirtual } from '../../../api/core/node.ts';
-import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
@@ -13,6 +11,7 @@ import type { CloneSetInput } from '../../../workflows/plan/cloneset/input.ts';
 import { cloneSetWorkloads } from '../../../workflows/plan/cloneset/planner.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
 import { FleetController, type FleetDefinition } from '../../fleet/controller.ts';
+import { imagesOn } from '../../fleet/images-on-nodes.ts';
 
 /** Maintains the pods of CloneSets, and rolls out changes. */
 export function cloneSetController(context: ControllerContext): Controller {
@@ -49,20 +48,4 @@ function nodesFor({ spec }: CloneSet, nodes: Cache<KubeObject>): CloneSetInput['
   const podSpec = isJsonObject(spec.template.spec) ? spec.template.spec : {};
   if (podSpec.topologySpreadConstraints === undefined) return new Map();
   return new Map([...nodes.all()].map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
-}
-
-/** A ready node gets its NodeImage after a while, unless it has no daemon. */
-function imagesOn(
-  pods: readonly Pod[],
-  nodes: Cache<KubeObject>,
-  images: Cache<NodeImage>,
-): ReadonlyMap<string, NodeImage | undefined> {
-  const names = [...new Set(pods.flatMap(({ spec }) => spec.nodeName ?? []))];
-  const found = names.map((name) => [name, images.byName('', name)] as const);
-  return new Map(
-    found.filter(([name, nodeImage]) => {
-      const node = nodes.byName('', name);
-      return nodeImage !== undefined || (node !== undefined && !isVirtual(node));
-    }),
-  );
 }

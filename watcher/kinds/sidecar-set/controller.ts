@@ -3,11 +3,13 @@
 import type { Pod } from '../../../api/core/pod.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
 import { rollOutType } from '../../../api/fleet/operation.ts';
+import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import { swapSidecarType } from '../../../api/sidecar-set/swap.ts';
 import { isNotUpdate, type SidecarSet, sidecarSets } from '../../../api/sidecar-set/types.ts';
 import type { Change } from '../../../kube/cache.ts';
 import { hasContainers, isWhollyConsistent, listedSets } from '../../../workflows/plan/sidecar-set/pods.ts';
 import type { Controller, ControllerContext } from '../../controller.ts';
+import { ownerIn } from '../../fleet/owned.ts';
 import { SidecarSetFleet } from './fleet.ts';
 
 /** A change of what the kubelet reports of images is counted after this time (SCS-130a). */
@@ -31,6 +33,16 @@ export function sidecarSetController(context: ControllerContext): Controller {
   });
   fleet.pods.onChange((change) => {
     if (isLeading()) podChanged(change);
+  });
+  // Images that a roll-out waits for: the status of a job follows the nodes.
+  fleet.pullJobs.onChange(({ before, after }) => {
+    const uid = ownerIn(after ?? before, sidecarSets);
+    if (uid !== undefined) fleet.add(uid, 'changed');
+  });
+  // a node that can pull images from now on
+  fleet.nodeImages.onChange(({ before }) => {
+    if (before !== undefined || !isLeading()) return;
+    for (const set of sets.all()) if (prefetchShare(set) !== undefined) fleet.add(set.metadata.uid, 'changed');
   });
 
   function podChanged(change: Change<Pod>): void {
@@ -73,7 +85,8 @@ export function sidecarSetController(context: ControllerContext): Controller {
 function reasonToLook(before: SidecarSet | undefined, after: SidecarSet | undefined): 'edited' | 'changed' | undefined {
   if (before === undefined || after === undefined) return 'changed';
   if (before.metadata.generation !== after.metadata.generation) return 'edited';
-  const orders = ({ metadata }: SidecarSet) => metadata.annotations?.[windlassAnnotation.rollOut];
+  const orders = ({ metadata: { annotations } }: SidecarSet) =>
+    [annotations?.[windlassAnnotation.rollOut], annotations?.[windlassAnnotation.prefetch]].join();
   const isOrdered = orders(before) !== orders(after) && !isNotUpdate(after.spec.updateStrategy);
   return isOrdered ? 'changed' : undefined;
 }

@@ -7,7 +7,10 @@ import type { KubeObject } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { kubeResource } from '../../../api/core/well-known.ts';
 import { rollOutId } from '../../../api/fleet/operation.ts';
+import { prefetchShare } from '../../../api/fleet/pre-download.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
+import { type NodeImage, nodeImages } from '../../../api/node-image/types.ts';
 import { sidecarSetLabel } from '../../../api/sidecar-set/marks.ts';
 import { sidecarRevisions } from '../../../api/sidecar-set/revision.ts';
 import { swapWaits } from '../../../api/sidecar-set/swap.ts';
@@ -32,7 +35,9 @@ import type { SwapOfPod } from '../../../workflows/plan/sidecar-swap/model.ts';
 import { type SwapStanding, swapStanding } from '../../../workflows/plan/sidecar-swap/standing.ts';
 import type { ControllerContext } from '../../controller.ts';
 import { messageOf } from '../../fleet/failed-steps.ts';
+import { imagesOn } from '../../fleet/images-on-nodes.ts';
 import type { FleetKind, Seen, Together } from '../../fleet/kind.ts';
+import { ownedBy, ownedIndex } from '../../fleet/owned.ts';
 import { FleetQueue, type PassReason } from '../../fleet/queue.ts';
 import { RollOuts } from '../../fleet/roll-outs.ts';
 import { SwapOperations } from './swap-operations.ts';
@@ -65,6 +70,10 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
   readonly #context: ControllerContext;
   readonly #namespaces: Cache<KubeObject>;
   readonly #revisions: Cache<ControllerRevision>;
+  readonly #nodes: Cache<KubeObject>;
+  /** The jobs that have images pulled before a roll-out. */
+  readonly pullJobs: Cache<ImagePullJob>;
+  readonly nodeImages: Cache<NodeImage>;
   readonly #writer: SidecarSetWriter;
   readonly #timers: ReturnType<ControllerContext['queue']>;
   /** What was decided on in a pass. */
@@ -87,13 +96,16 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     this.#revisions = cache<ControllerRevision>(kubeResource.controllerRevisions, {
       [revisionsBySidecarSet]: ({ metadata }) => [metadata.labels?.[sidecarSetLabel.name] ?? []].flat(),
     });
+    this.#nodes = cache<KubeObject>(kubeResource.nodes);
+    this.pullJobs = cache<ImagePullJob>(imagePullJobs, ownedIndex);
+    this.nodeImages = cache<NodeImage>(nodeImages);
     this.rollOuts = new RollOuts(context, {
       resource: sidecarSets,
       owners: this.sets,
       queue: 'sidecar-set-roll-outs',
     });
     this.#writer = new SidecarSetWriter({
-      ...{ kube, now, sets: this.sets, pods: this.pods, revisions: this.#revisions },
+      ...{ kube, now, sets: this.sets, pods: this.pods, revisions: this.#revisions, pullJobs: this.pullJobs },
       manages: (set, pod) => this.#manages(set, pod),
       overtaken: (uid) => this.addAfter(uid, overtakenMs),
     });
@@ -165,9 +177,15 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
     const engine = starter.trouble(rollOutId(uid));
     const failures = this.#failuresOf(uid);
     const swaps = new Map(this.#swaps?.dueSteps(uid).map(({ pod, step }) => [pod.uid, step]));
+    const pods = this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.#manages(owner, pod));
+    const pullJobs = ownedBy(this.pullJobs, sidecarSets, uid);
+    const { KruiseDaemon, ImagePullJobGate } = config.featureGates;
+    const isPrefetched = prefetchShare(owner) !== undefined && KruiseDaemon && ImagePullJobGate;
     return {
       owner,
-      pods: this.pods.byIndex(podsBySidecarSet, name).filter((pod) => this.#manages(owner, pod)),
+      pods,
+      ...(pullJobs.length > 0 && { pullJobs }),
+      ...(isPrefetched && { nodeImages: imagesOn(pods, this.#nodes, this.nodeImages) }),
       history: sidecarRevisions(owner, labelled),
       revisionNamespace,
       nowMs: now(),
@@ -225,6 +243,8 @@ export class SidecarSetFleet implements FleetKind<SidecarSetInput, SidecarSetSte
       case 'patchRevision':
       case 'deleteRevision':
         return `${step.kind} ${step.revision.uid}`;
+      case 'deletePullJob':
+        return `${step.kind} ${step.job.uid}`;
       default:
         return step.kind;
     }

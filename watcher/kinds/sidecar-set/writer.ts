@@ -10,6 +10,7 @@ import type { KubeObject } from '../../../api/core/meta.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { eventComponent, kubeResource } from '../../../api/core/well-known.ts';
 import { type ControllerRevision, revisionBody } from '../../../api/fleet/revision.ts';
+import { type ImagePullJob, imagePullJobs } from '../../../api/image-pull-job/types.ts';
 import { isRevisionOf, newSidecarRevision, sidecarRevisions } from '../../../api/sidecar-set/revision.ts';
 import { sidecarSetEvent } from '../../../api/sidecar-set/texts.ts';
 import { type SidecarSet, type SidecarSetStatus, sidecarSets } from '../../../api/sidecar-set/types.ts';
@@ -35,6 +36,7 @@ export interface SidecarSetWriterOptions {
   readonly sets: Pick<Cache<SidecarSet>, 'seen'>;
   readonly pods: Pick<Cache<Pod>, 'seen'>;
   readonly revisions: Pick<Cache<ControllerRevision>, 'seen' | 'deletionSeen'>;
+  readonly pullJobs: Pick<Cache<ImagePullJob>, 'seen' | 'deletionSeen'>;
   /** Whether the SidecarSet manages the pod as it was just read. */
   readonly manages: (set: SidecarSet, pod: Pod) => boolean;
   /** The wall clock. */
@@ -88,6 +90,10 @@ export class SidecarSetWriter {
           owner,
           patchAsSeen(this.#options.kube, sidecarSets, this.#options.sets, asSeen(owner), step.patch),
         );
+      case 'createPullJob':
+        return await this.#createPullJob(step.job);
+      case 'deletePullJob':
+        return await this.#deletePullJob(step.job);
       case 'event':
         return await this.#say(owner, step.event);
       case 'writeCondition':
@@ -134,6 +140,19 @@ export class SidecarSetWriter {
     const { kube, revisions } = this.#options;
     await unlessGone(kube.delete(resource, { namespace, name }, { preconditions: { uid } }));
     await revisions.deletionSeen(uid, signal);
+  }
+
+  /** One of this name may be there already, from a write without an answer. */
+  async #createPullJob(job: JsonObject): Promise<Seen | undefined> {
+    const { kube, pullJobs } = this.#options;
+    const created = await unlessMovedOn(kube.create<ImagePullJob>(imagePullJobs, job));
+    return created && ((signal) => pullJobs.seen(created.metadata.uid, created.metadata.resourceVersion, signal));
+  }
+
+  async #deletePullJob({ namespace, name, uid }: AsSeen): Promise<Seen> {
+    const { kube, pullJobs } = this.#options;
+    await unlessMovedOn(kube.delete(imagePullJobs, { namespace, name }, { preconditions: { uid } }));
+    return (signal) => pullJobs.deletionSeen(uid, signal);
   }
 
   /** The counts and observedGeneration of one write belong together: it must be the SidecarSet that was read. */

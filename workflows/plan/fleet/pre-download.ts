@@ -7,11 +7,9 @@
  * reached it is recorded on the revision, too, and holds for this roll-out, whatever happens to the nodes.
  */
 
-import { countOf, type IntOrPercent } from '../../../api/base/int-or-percent.ts';
+import type { IntOrPercent } from '../../../api/base/int-or-percent.ts';
 import { isJsonList, isJsonObject, type JsonObject, listOr, objectOr } from '../../../api/base/json.ts';
 import { jsonBytes } from '../../../api/base/json-bytes.ts';
-import { compareGoStrings } from '../../../api/base/json-go.ts';
-import { familiarImage } from '../../../api/core/familiar-image.ts';
 import { apiVersionOf } from '../../../api/core/meta.ts';
 import { controllerReference } from '../../../api/core/refs.ts';
 import { windlassAnnotation } from '../../../api/core/well-known.ts';
@@ -19,9 +17,9 @@ import { preDownloadDefault, preDownloadMark, prefetchShare } from '../../../api
 import { type ControllerRevision, revisionMark, shortHash, templateOf } from '../../../api/fleet/revision.ts';
 import { type ImagePullJob, imagePullJobs, isFinished } from '../../../api/image-pull-job/types.ts';
 import { mostSandboxBytes } from '../../../api/image-pull-job/validate.ts';
-import { currentTagStatus, findTag, type NodeImage, outcomeOf } from '../../../api/node-image/types.ts';
 import { decideInPlace } from './in-place/decide.ts';
 import { asSeen, isOfRevision } from './pods.ts';
+import { type ChangedImage, type Prefetch, prefetchedMark, prefetchProgress } from './prefetch.ts';
 import { type FleetScene, skippedPods } from './scene.ts';
 import type { Intention } from './steps.ts';
 import type { UpdateDemand } from './update.ts';
@@ -34,27 +32,6 @@ export interface PreDownloadSettings {
   readonly minUpdatedReadyPods: number;
   /** All pods may be updated at once, so that a job would help none of them. */
   readonly isOneBatch: boolean;
-}
-
-/** A container whose image differs in a revision. */
-interface ChangedImage {
-  readonly container: string;
-  readonly image: string;
-}
-
-/** The progress of the images that a roll-out waits for. */
-export interface Prefetch {
-  /** They are on enough nodes. */
-  readonly isReached: boolean;
-  /** By name: nodes with pods of another revision that have all the images, and those that lack one. */
-  readonly ready: readonly string[];
-  readonly missing: readonly string[];
-  /** The nodes in `missing` on which a pull has failed. */
-  readonly failed: readonly string[];
-  /** Containers whose images are missing and have not failed on some node: those need a job. */
-  readonly open: readonly string[];
-  /** On how many nodes they should be. */
-  readonly wanted: number;
 }
 
 /** The images that the roll-out waits for before its first step; undefined when it waits for none. */
@@ -70,34 +47,8 @@ export function prefetchOf(scene: FleetScene): Prefetch | undefined {
   const { nodeImages } = input;
   const skip = skippedPods(scene);
   const old = counted.filter((pod) => !isOfRevision(pod, update.metadata.name) && !skip.has(pod.name));
-  const nodes = [...new Set(old.flatMap(({ pod }) => pod.spec.nodeName ?? []))]
-    .filter((node) => nodeImages.has(node)) // a node without a NodeImage is not waited for
-    .sort(compareGoStrings)
-    .map((node) => ({ node, pulls: images.map((changed) => pullOn(nodeImages.get(node), changed)) }));
-  const named = (is: (pulls: readonly (PullState | undefined)[]) => boolean) =>
-    nodes.filter(({ pulls }) => is(pulls)).map(({ node }) => node);
-  const isReady = (pulls: readonly (PullState | undefined)[]) => pulls.every((state) => state === 'Succeeded');
-  const ready = named(isReady);
-  const wanted = Math.min(countOf(share, nodes.length, 'up') ?? 0, nodes.length);
-  return {
-    isReached: ready.length >= wanted,
-    ready,
-    missing: named((pulls) => !isReady(pulls)),
-    failed: named((pulls) => pulls.includes('Failed')),
-    open: images.filter((_, at) => nodes.some(({ pulls }) => pulls[at] === 'open')).map(({ container }) => container),
-    wanted,
-  };
-}
-
-/** `open`: it has not ended, or was not requested. */
-type PullState = 'Succeeded' | 'Failed' | 'open';
-
-/** Undefined while the node has no NodeImage yet. */
-function pullOn(nodeImage: NodeImage | undefined, { image }: ChangedImage): PullState | undefined {
-  const familiar = familiarImage(image);
-  if (nodeImage === undefined || familiar === undefined) return undefined;
-  const tag = findTag(nodeImage, familiar.name, familiar.tag);
-  return (tag && outcomeOf(currentTagStatus(nodeImage, { name: familiar.name, tag }))) ?? 'open';
+  const nodes = old.flatMap(({ pod }) => pod.spec.nodeName ?? []);
+  return prefetchProgress(images, { nodes, nodeImages, share });
 }
 
 /** What to do about the jobs of a workload, and what to record on its revision. */
@@ -179,11 +130,6 @@ function isInPlace({ strategy, scheme, revisions, input }: FleetScene): boolean 
     recreatesForClaims: scheme.recreatesForClaims(input.gates),
   });
   return kind === 'inPlace';
-}
-
-/** The number of the revision: an older one that returns has another number, and waits again. */
-function prefetchedMark({ revision }: ControllerRevision): string {
-  return String(revision);
 }
 
 /** PRE-5. */

@@ -24,7 +24,8 @@ import { beforeUpdate, enter, stateMetadata, stateWithoutUpdate } from './lifecy
 import { first, inOrder, type PodOrder } from './order.ts';
 import { writes } from './pod-writes.ts';
 import { asSeen, type FleetPod } from './pods.ts';
-import { type Prefetch, prefetchOf } from './pre-download.ts';
+import { prefetchOf } from './pre-download.ts';
+import type { Prefetch } from './prefetch.ts';
 import type { FleetScene } from './scene.ts';
 import type { Intention } from './steps.ts';
 

@@ -10,12 +10,13 @@ import { withGrant } from '../../../api/engine/missing-right.ts';
 import { type LifecycleHook, marksMissing, marksOn } from '../../../api/fleet/lifecycle.ts';
 import type { Order } from '../../../api/fleet/roll-out-orders.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
-import { shortened } from '../text-size.ts';
+import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { InPlaceWait, RecreateCause } from './in-place/update.ts';
 import type { FleetInput } from './input.ts';
 import type { FleetSituation } from './kind.ts';
 import { beforeDelete, beforeUpdate } from './lifecycle.ts';
 import { type FleetPod, podRef } from './pods.ts';
+import { imageNotReadyWait } from './prefetch.ts';
 import { type FleetScene, isAtGoal, progressOf, skippedPods } from './scene.ts';
 
 /** The reasons of these rules. */
@@ -321,13 +322,7 @@ const underWayTexts: Readonly<Partial<Record<InPlaceWait['reason'], string>>> = 
 
 export function imageNotReady({ scene, update }: FleetSituation): Wait | undefined {
   if (update.stop.kind !== 'imageNotReady') return undefined;
-  const { missing, failed, ready, wanted } = update.stop.prefetch;
-  const nodes = missing.length + ready.length;
-  const detail = `new images are on ${ready.length} of ${nodes} nodes, and are needed on ${wanted}`;
-  const failures = failed.length === 0 ? '' : `; they could not be pulled on ${failed.slice(0, 3).join(', ')}`;
-  const unblock = `${scene.texts.ImageNotReady}; ${detail}${failures}`;
-  const blockedBy = missing.map((node) => `node/${node}`);
-  return waitFor('ImageNotReady', blockedBy, shortened(unblock, mostBytes));
+  return imageNotReadyWait(update.stop.prefetch, scene.texts.ImageNotReady);
 }
 
 export function budgetSpent({ scene, scale, update }: FleetSituation): Wait | undefined {
@@ -360,8 +355,5 @@ export function wait<Reason extends string>(
 ): Wait {
   const remedy = texts[reason];
   const unblock = detail ? `${remedy}; ${detail}` : remedy;
-  return waitFor(reason, pods.map(podRef), shortened(unblock, mostBytes));
+  return waitFor(reason, pods.map(podRef), shortened(unblock, mostWaitBytes));
 }
-
-/** A wait travels through histories. */
-const mostBytes = 900;

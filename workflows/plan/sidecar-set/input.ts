@@ -4,6 +4,8 @@ import type { FailureType } from '../../../api/core/failure.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import type { EngineTrouble } from '../../../api/engine/engine-trouble.ts';
 import type { ControllerRevision } from '../../../api/fleet/revision.ts';
+import type { ImagePullJob } from '../../../api/image-pull-job/types.ts';
+import type { NodeImage } from '../../../api/node-image/types.ts';
 import type { SidecarSet, SidecarSetStatus } from '../../../api/sidecar-set/types.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
 import type { RollOutWanted } from '../fleet/input.ts';
@@ -30,6 +32,13 @@ export interface SidecarSetInput {
   readonly engine?: EngineTrouble;
   /** The steps of swaps that are due, by the UID of the pod: their operations have handed them in. Absent: none. */
   readonly swaps?: ReadonlyMap<string, SwapStep>;
+  /**
+   * By name: the nodes of its pods that pull images, with their NodeImages; undefined for one that has none yet. Absent: the
+   * SidecarSet waits for no images, or nothing is pre-downloaded in this cluster.
+   */
+  readonly nodeImages?: ReadonlyMap<string, NodeImage | undefined>;
+  /** The ImagePullJobs that it controls. Absent: none. */
+  readonly pullJobs?: readonly ImagePullJob[];
   /** What failed when the last plans were carried out. Absent: nothing. */
   readonly failures?: SidecarSetFailures;
 }
@@ -50,7 +59,9 @@ export interface SidecarSetFailures {
 export type SidecarSetStep =
   /** Stores the present content as a revision; a name that other content has is a collision (SCS-207). */
   | { readonly kind: 'registerContent'; readonly number: number }
-  | Extract<Intention, { readonly kind: 'patchRevision' | 'deleteRevision' | 'event' }>
+  | Extract<Intention, { readonly kind: 'patchRevision' | 'deleteRevision' | 'deletePullJob' | 'event' }>
+  /** Has an image pulled that the roll-out waits for. */
+  | { readonly kind: 'createPullJob'; readonly job: JsonObject }
   | { readonly kind: 'writeStatus'; readonly status: SidecarSetStatus }
   /** A merge patch of the SidecarSet itself. */
   | { readonly kind: 'writeOwner'; readonly patch: JsonObject }

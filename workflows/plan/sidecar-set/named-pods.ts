@@ -59,5 +59,6 @@ const stopTexts: Readonly<Record<UpdateStop, string>> = {
   noPermit: 'the roll-out has no permit',
   batchFull: 'too many pods begin at once',
   budget: 'the budget has no room for it',
+  imageNotReady: 'its new images are not on enough nodes',
   failing: 'too many updates fail',
 };

@@ -19,6 +19,7 @@ import { waitingSince } from '../waiting-since.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetInput, SidecarSetPlan, SidecarSetStep } from './input.ts';
 import { isSwapping, namedPods } from './named-pods.ts';
+import { planPrefetch } from './prefetch.ts';
 import { isUpdating, progressOf, type SidecarSetScene, sidecarSetScene, updatedPods } from './scene.ts';
 import { sidecarSetStatus } from './status.ts';
 import { planSwaps } from './swaps.ts';
@@ -33,7 +34,8 @@ export const mostMarked = 256;
 /** Decides what to do about a SidecarSet now. */
 export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { readonly situation?: SidecarSetSituation } {
   const scene = sidecarSetScene(input);
-  const situation = { scene, update: planUpdate(scene) };
+  const update = planUpdate(scene);
+  const situation = { scene, update };
   if (input.owner.metadata.deletionTimestamp !== undefined) return { ...ended, rollOut: rollOutOf(situation) };
   const { revisions } = scene;
   const status = statusOf(situation);
@@ -41,7 +43,7 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     ? []
     : [{ kind: 'writeStatus', status }];
   const againInMs = noPermitInMs(situation);
-  const swaps = planSwaps(scene, situation.update);
+  const swaps = planSwaps(scene, update);
   const upkeep = [
     ...revisions.register,
     ...revisions.forget,
@@ -50,16 +52,16 @@ export function planSidecarSet(input: SidecarSetInput): SidecarSetPlan & { reado
     ...notUpgradable(scene, status),
   ];
   return {
-    upkeep: [...upkeep, ...pruned(scene)],
+    upkeep: [...upkeep, ...planPrefetch(scene, update.demand, update.prefetch), ...pruned(scene)],
     swaps,
-    disruption: situation.update.disruption,
+    disruption: update.disruption,
     standing: standingOf(situation),
-    ...namedPods(scene, situation.update),
+    ...namedPods(scene, update),
     // Once it has been reported, there is nothing to look at any more.
     ...(againInMs !== undefined && againInMs > 0 && { againInMs }),
     situation,
     rollOut: rollOutOf(situation),
-    lacksPermit: situation.update.stop === 'noPermit',
+    lacksPermit: update.stop === 'noPermit',
   };
 }
 

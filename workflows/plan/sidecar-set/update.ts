@@ -11,9 +11,11 @@ import { type ChosenPod, mostInBatch } from '../fleet/batch.ts';
 import type { PodWrite } from '../fleet/in-place/update.ts';
 import type { Permit } from '../fleet/permit.ts';
 import { asSeen } from '../fleet/pods.ts';
+import type { Prefetch } from '../fleet/prefetch.ts';
 import { admission, type UpdateDemand, updateDemand } from './budget.ts';
 import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetStep } from './input.ts';
+import { prefetchOf } from './prefetch.ts';
 import { classifiedPods, isUpdating, type SidecarSetScene } from './scene.ts';
 import { type SidecarChange, type SidecarWrite, sidecarChange, sidecarWrite } from './write.ts';
 
@@ -33,6 +35,8 @@ export type UpdateStop =
   /** The pass, or the batch, is full. */
   | 'batchFull'
   | 'budget'
+  /** The new images are not yet on as many nodes as the SidecarSet asks for. */
+  | 'imageNotReady'
   /** Too many updates fail. */
   | 'failing'
   /** All that are left are under way. */
@@ -65,6 +69,8 @@ export interface UpdatePlan {
   /** Pods of which an earlier update is not finished. */
   readonly inProgress: readonly ClassifiedPod[];
   readonly stop: UpdateStop;
+  /** The images that the roll-out waits for. Absent: it waits for none. */
+  readonly prefetch?: Prefetch;
 }
 
 export function planUpdate(scene: SidecarSetScene): UpdatePlan {
@@ -74,8 +80,9 @@ export function planUpdate(scene: SidecarSetScene): UpdatePlan {
   const idle = { ...nothing(demand), inProgress };
   if (demand.line.length === 0) return { ...idle, stop: 'done' };
   if (scene.owner.spec.updateStrategy?.paused) return { ...idle, stop: 'pausedBySpec' };
-  const walk = walkAlong(scene, demand);
-  return { ...walk, demand, inProgress: [...inProgress, ...walk.inProgress] };
+  const prefetch = prefetchOf(scene, demand);
+  const walk = walkAlong(scene, demand, prefetch);
+  return { ...walk, ...(prefetch && { prefetch }), demand, inProgress: [...inProgress, ...walk.inProgress] };
 }
 
 function nothing(demand: UpdateDemand): Omit<UpdatePlan, 'stop'> {
@@ -85,7 +92,11 @@ function nothing(demand: UpdateDemand): Omit<UpdatePlan, 'stop'> {
   };
 }
 
-function walkAlong(scene: SidecarSetScene, demand: UpdateDemand): Omit<UpdatePlan, 'demand'> {
+function walkAlong(
+  scene: SidecarSetScene,
+  demand: UpdateDemand,
+  prefetch: Prefetch | undefined,
+): Omit<UpdatePlan, 'demand' | 'prefetch'> {
   const { permit, target, input } = scene;
   const failing = input.failures?.pods.size ?? 0;
   const admits = admission(demand.budget);
@@ -105,6 +116,7 @@ function walkAlong(scene: SidecarSetScene, demand: UpdateDemand): Omit<UpdatePla
     if (decision.kind === 'inProgress' || decision.kind === 'impossible') continue;
     if (permit && !isNamed && !permit.chooses) continue;
     if (!admits(found)) return stopAt('budget');
+    if (prefetch?.isReached === false && permit?.paused !== true) return stopAt('imageNotReady');
     if (permit === undefined) return stopAt('noPermit');
     if (permit.paused) return stopAt('pausedByOperator');
     if (isNamed) {

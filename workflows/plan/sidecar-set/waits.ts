@@ -4,8 +4,9 @@ import type { Order } from '../../../api/fleet/roll-out-orders.ts';
 import { type SidecarSetWaitReason, sidecarSetWaits } from '../../../api/sidecar-set/texts.ts';
 import { sidecarSets } from '../../../api/sidecar-set/types.ts';
 import { type Rule, type Wait, waitFor } from '../decision.ts';
+import { imageNotReadyWait } from '../fleet/prefetch.ts';
 import { failureText, noPermitAfterMs } from '../fleet/waits.ts';
-import { shortened } from '../text-size.ts';
+import { mostWaitBytes, shortened } from '../text-size.ts';
 import type { ClassifiedPod } from './classify.ts';
 import { isSwapping } from './named-pods.ts';
 import { nameOf, podRef, progressOf, type SidecarSetScene, updatedPods } from './scene.ts';
@@ -25,6 +26,7 @@ export const sidecarSetRules: readonly Rule<SidecarSetSituation>[] = [
   engineSilent,
   engineStuck,
   cannotUpdate,
+  imageNotReady,
   budgetRoundsToZero,
   budgetSpent,
   cannotChange,
@@ -85,6 +87,11 @@ function cannotUpdate({ scene }: SidecarSetSituation): Wait | undefined {
   const pods = scene.pods.filter(({ pod }) => failures.pods.has(pod.metadata.uid));
   const detail = failureText({ resource: sidecarSets }, failures.message, failures.type, failures);
   return wait('CannotUpdate', pods, detail);
+}
+
+function imageNotReady({ update }: SidecarSetSituation): Wait | undefined {
+  if (update.stop !== 'imageNotReady' || update.prefetch === undefined) return undefined;
+  return imageNotReadyWait(update.prefetch, sidecarSetWaits.ImageNotReady);
 }
 
 function budgetRoundsToZero({ update }: SidecarSetSituation): Wait | undefined {
@@ -152,8 +159,5 @@ function orderedBy({ by, at }: Order, scene: SidecarSetScene): string {
 
 function wait(reason: SidecarSetWaitReason, pods: readonly ClassifiedPod[] = [], detail?: string): Wait {
   const remedy = sidecarSetWaits[reason];
-  return waitFor(reason, pods.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostBytes));
+  return waitFor(reason, pods.map(podRef), shortened(detail ? `${remedy}; ${detail}` : remedy, mostWaitBytes));
 }
-
-/** A wait travels through histories. */
-const mostBytes = 900;
