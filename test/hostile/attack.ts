@@ -106,7 +106,7 @@ export async function attack(cluster: AttackedCluster, options: AttackOptions): 
     if (!(await plant(each, name))) continue;
     // Left for a moment, so that whoever handles it has met it alone.
     await delay(50);
-    await kube.delete(each.kind.resource, { namespace: hostile, name }).catch(() => undefined);
+    await remove(kube, each, hostile, name);
   }
 
   const crowd = Array.from({ length: options.atOnce }, () => random.pick(chosen));
@@ -188,13 +188,17 @@ async function planted(kube: KubeClient, { kind, value }: Hostile, namespace: st
   const metadata = { ...object.metadata, ...(resource.namespaced && { namespace }) };
   try {
     await kube.create(resource, { ...object, metadata }, { deadlineMs: 60_000 });
-    return { kind: 'accepted' };
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;
     const { message } = error;
     if (namesField.test(message) || serversOwn.test(message)) return { kind: 'refused' };
     return { kind: 'problem', text: `${what} is refused without the path of a field: ${message.slice(0, 300)}` };
   }
+  // With the hostile value that may be refused, too.
+  await kind.next?.(kube, { namespace, name }).catch((error: unknown) => {
+    if (!(error instanceof KubeError)) throw error;
+  });
+  return { kind: 'accepted' };
 }
 
 const namesField = /\b(spec|metadata)\b/;
@@ -202,8 +206,9 @@ const namesField = /\b(spec|metadata)\b/;
 const serversOwn = /too large|exceeded max depth|limit is|strict decoding/i;
 
 async function remove(kube: KubeClient, { kind }: Hostile, namespace: string, name: string): Promise<void> {
-  const { resource } = kind;
+  const { resource, next } = kind;
   await kube.delete(resource, { ...(resource.namespaced && { namespace }), name }).catch(() => undefined);
+  if (next) await kube.delete(kubeResource.pods, { namespace, name }).catch(() => undefined);
 }
 
 const rolesMeasured = /^(watcher|webhook|worker)$/;
@@ -263,7 +268,10 @@ function isAlive(pid: number): boolean {
 }
 
 /** A history of forty events, and twenty for each thing acted on; an operation of one hostile object acts on few. */
-const mostEvents = { restartContainers: 100, rollOut: 200, pullOnNodes: 100, terminateSidecars: 100 } as const;
+const mostEvents = {
+  ...{ restartContainers: 100, rollOut: 200, swapSidecar: 100 },
+  ...{ pullOnNodes: 100, terminateSidecars: 100 },
+} as const;
 
 async function longHistories({ workflow }: Client, since: Date): Promise<readonly string[]> {
   const long: string[] = [];

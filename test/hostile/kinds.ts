@@ -4,12 +4,14 @@ import type { JsonObject } from '../../api/base/json.ts';
 import { cloneSets } from '../../api/cloneset/types.ts';
 import { crr } from '../../api/container-recreate-request/types.ts';
 import type { Resource } from '../../api/core/meta.ts';
+import { kubeResource } from '../../api/core/well-known.ts';
 import { imageListPullJobs, imagePullJobs } from '../../api/image-pull-job/types.ts';
 import { kindDefinitions } from '../../api/kinds.ts';
 import { fakeNodeImageLabel, nodeImages } from '../../api/node-image/types.ts';
 import { type PerKind, partsOf } from '../../api/per-kind.ts';
 import { podProbeMarker } from '../../api/pod-probe-marker/types.ts';
 import { sidecarSets } from '../../api/sidecar-set/types.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { type HostileValue, hostileValues } from './values.ts';
 
 /** A kind whose objects people write. */
@@ -17,6 +19,8 @@ export interface AttackedKind {
   readonly resource: Resource;
   /** An ordinary object that asks for nothing but itself. `pod` is a pod of its namespace, for what needs one. */
   readonly ordinary: (name: string, pod: string) => JsonObject;
+  /** What people do next, so that what was accepted has something to do. Absent: nothing. */
+  readonly next?: (kube: KubeClient, object: { readonly namespace: string; readonly name: string }) => Promise<void>;
 }
 
 const labels = { app: 'hostile' };
@@ -90,12 +94,15 @@ const attacked: PerKind<AttackedKind> = {
     // It selects no pod of the other objects.
     ordinary: (name) => ({
       metadata: { name },
-      spec: {
-        selector: { matchLabels: { hostile: name } },
-        containers: [container('side')],
-        updateStrategy: { type: 'NotUpdate' },
-      },
+      spec: { selector: { matchLabels: { hostile: name } }, containers: [container('side')] },
     }),
+    // A pod that it selects, and another image.
+    async next(kube, { namespace, name }) {
+      const spec = { terminationGracePeriodSeconds: 1, containers: [container('app')] };
+      await kube.create(kubeResource.pods, { metadata: { namespace, name, labels: { hostile: name } }, spec });
+      const image = { op: 'replace', path: '/spec/containers/0/image', value: 'busybox:1.35' };
+      await kube.patch(sidecarSets, { name }, 'json', [image]);
+    },
   },
   // The watcher alone writes it.
   NodePodProbe: 'none',
