@@ -27,7 +27,7 @@ export const witnessed: readonly Scenario[] = [
 ];
 
 const slow: readonly SubjectKind[] = [imagePulls, rollOuts];
-/** `npm run test:chaos -- swap`: each of its steps waits for the kubelet, longer than all others together. */
+/** Each of its steps waits for the kubelet, longer than all others together: see `drawnSwap`. */
 const onlyInCampaign: readonly SubjectKind[] = [sidecarSwaps];
 const others = allSubjects.filter((kind) => ![recreateRequests, ...slow, ...onlyInCampaign].includes(kind));
 
