@@ -14,6 +14,9 @@ export const hashAnnotation = {
 /** Annotation of pods: the names of the SidecarSets that manage them, sorted, separated by commas. */
 export const injectedListAnnotation = 'kruise.io/sidecarset-injected-list';
 
+/** Label of a pod that the webhook has injected, `true`: selectors find it, and the policy of the pod webhook leaves it alone. */
+export const injectedLabel = 'windlass.io/sidecars-injected';
+
 /** Environment variable of every injected container. */
 export const injectedEnv = { name: 'IS_INJECTED', value: 'true' } as const;
 

@@ -97,6 +97,18 @@ describe('sidecars of new pods', () => {
     return listOr(after.spec.containers).map((container) => objectOr(container).name);
   }
 
+  it('SCS-3: come with a label, by which the policy for the time without the webhook leaves the pod alone', async () => {
+    const labelled = async (labels: JsonObject) => {
+      const { patch } = await review(clusterWith(stored()), { metadata: { labels } });
+      const operations = JSON.parse(Buffer.from(patch ?? 'W10=', 'base64').toString()) as Operation[];
+      const pod = podDraft({ metadata: { name: 'web', labels } });
+      applyPatch(pod, operations);
+      return objectOr(pod.metadata).labels;
+    };
+    expect(await labelled({ app: 'web' })).toEqual({ app: 'web', 'windlass.io/sidecars-injected': 'true' });
+    expect(await labelled({ app: 'other' })).toEqual({ app: 'other' });
+  });
+
   it('SCS-2: are those of the namespace of the request, or of the pod', async () => {
     const pinned = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } } };
     const cluster = clusterWith(stored({ spec: pinned }));

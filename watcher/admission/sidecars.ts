@@ -3,10 +3,13 @@ import { timestamp } from '../../api/base/time.ts';
 import type { FeatureGates } from '../../api/feature-gates.ts';
 import { currentContent, revisionContent, setsForPod, wantedRevision } from '../../api/sidecar-set/injection/choose.ts';
 import { injectSets, type SetToInject } from '../../api/sidecar-set/injection/inject.ts';
+import { injectedLabel } from '../../api/sidecar-set/marks.ts';
 import { textOf, textsIn } from '../../api/sidecar-set/read.ts';
 import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { ChainDenied } from './review/chain.ts';
 import type { SidecarSource } from './review/followed-sidecar-sets.ts';
+
+const seenLabel = { [injectedLabel]: 'true' };
 
 export interface SidecarSurroundings {
   readonly gates: Pick<FeatureGates, 'EnableSortSidecarContainerByName'>;
@@ -38,7 +41,13 @@ export function withSidecars(pod: JsonObject, surroundings: SidecarSurroundings)
     throw new ChainDenied(`Cannot inject SidecarSet "${result.failure.set}": ${result.failure.why}`);
   }
   for (const { set, why } of result.ignored) warn(`SidecarSet "${set}" is not injected: ${why}`);
-  return result.pod;
+  return result.pod === pod ? pod : withSeenLabel(result.pod);
+}
+
+/** The policy for the time without the webhook skips pods by this label, before it looks at any SidecarSet. */
+function withSeenLabel(pod: JsonObject): JsonObject {
+  const metadata = objectOr(pod.metadata);
+  return { ...pod, metadata: { ...metadata, labels: { ...objectOr(metadata.labels), ...seenLabel } } };
 }
 
 /** SCS-4. */
