@@ -2,10 +2,10 @@
 import type { JsonObject } from '../../api/base/json.ts';
 import { sample } from './local-cluster.ts';
 
-/** The sample `sidecar-set.yaml`, for the pods of one namespace. */
-export async function sampleFor(namespace: string): Promise<string> {
+/** A sample of a SidecarSet, for the pods of one namespace. */
+export async function sampleFor(namespace: string, file = 'sidecar-set.yaml'): Promise<string> {
   const only = `  namespaceSelector:\n    matchLabels:\n      kubernetes.io/metadata.name: ${namespace}\n`;
-  return (await sample('sidecar-set.yaml')).replace('spec:\n', `spec:\n${only}`);
+  return (await sample(file)).replace('spec:\n', `spec:\n${only}`);
 }
 
 /** A SidecarSet `mesh` for the pods of `hotPod` in one namespace. `container` is its hot-upgrade sidecar. */

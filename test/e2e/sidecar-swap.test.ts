@@ -7,7 +7,7 @@ import type { SidecarSet } from '../../api/sidecar-set/types.ts';
 import { describeAlone } from '../support/groups.ts';
 import { waitFor } from '../support/wait.ts';
 import { type LocalCluster, localCluster } from './local-cluster.ts';
-import { hotPod, hotSidecarSet } from './sidecar-manifests.ts';
+import { sampleFor } from './sidecar-manifests.ts';
 
 let cluster: LocalCluster;
 
@@ -28,35 +28,10 @@ const empty = 'busybox:1.36';
 /** The same image under two names: the kubelet restarts a container for either. */
 const [old, fresh] = ['busybox:1.35', 'docker.io/library/busybox:1.35'] as const;
 
-/** It serves a second after its start, and says by which versions; the idle one does nothing. */
-const serve = [
-  'trap "exit 0" TERM',
-  '[ "$SIDECARSET_VERSION" = 0 ] || { sleep 1; echo "$SIDECARSET_VERSION $SIDECARSET_VERSION_ALT" > /shared/serving; }',
-  'sleep 99999 & wait',
-].join('; ');
-/** As the hooks of users do it (SHU-86). */
-const hook = [
-  '[ "$SIDECARSET_VERSION" = 0 ] && exit 0',
-  'for i in $(seq 300); do grep -q "^$SIDECARSET_VERSION " /shared/serving && exit 0; sleep 0.2; done',
-  'exit 1',
-].join('; ');
-
-const names = ['hot-1', 'hot-2', 'hot-3'];
-
-function setOf(namespace: string, image: string): string {
-  return hotSidecarSet(namespace, {
-    maxUnavailable: 1,
-    emptyImage: empty,
-    container: {
-      image,
-      command: ['sh', '-c', serve],
-      lifecycle: { postStart: { exec: { command: ['sh', '-c', hook] } } },
-      shareVolumePolicy: { type: 'enabled' },
-    },
-  });
+/** The sample with this image, for the pods of one namespace. */
+async function setOf(namespace: string, image: string): Promise<string> {
+  return (await sampleFor(namespace, 'sidecar-hot-upgrade.yaml')).replace(`image: ${old}`, `image: ${image}`);
 }
-
-const podOf = (name: string) => hotPod(name, { graceSeconds: 5, sharedAt: '/shared' });
 
 /** The containers of the sidecar that run an image that works. */
 function servingIn({ status }: Pod): readonly string[] {
@@ -70,23 +45,27 @@ describeAlone('a hot-upgrade sidecar', () => {
     const namespace = await cluster.newNamespace();
     const found = async () =>
       JSON.parse(await cluster.ok(['get', 'sidecarset', 'mesh', '-o', 'json'])) as SidecarSet & KubeObject;
-    const podsNow = () => Promise.all(names.map((name) => cluster.get<Pod>('pod', namespace, name)));
-    await cluster.ok(['apply', '-f', '-'], setOf(namespace, old));
+    const podsNow = async () => {
+      const list = await cluster.ok(['get', 'pods', '-n', namespace, '-l', 'app=hot', '-o', 'json']);
+      return (JSON.parse(list) as { readonly items: readonly Pod[] }).items;
+    };
+    await cluster.ok(['apply', '-f', '-'], await setOf(namespace, old));
     await waitFor('its revision', async (see) => see((await found()).status)?.latestRevision);
-    for (const name of names) await cluster.ok(['apply', '-n', namespace, '-f', '-'], podOf(name));
-    for (const name of names) await cluster.readyPod(namespace, name);
+    await cluster.applySample('deployment-hot.yaml', namespace);
+    await cluster.ok(['rollout', 'status', 'deployment/hot', '-n', namespace, '--timeout=5m']);
     const before = await podsNow();
+    expect(before).toHaveLength(3);
 
     /** Applies an image, and looks at the pods until all of them have been swapped. */
     const swap = async (image: string, working: string) => {
       const withoutOne: string[] = [];
-      await cluster.ok(['apply', '-f', '-'], setOf(namespace, image));
+      await cluster.ok(['apply', '-f', '-'], await setOf(namespace, image));
       await waitFor(`swaps to ${working}`, async (see) => {
         const pods = await podsNow();
         withoutOne.push(...pods.filter((pod) => servingIn(pod).length === 0).map(({ metadata }) => metadata.name));
         const { status, metadata } = see(await found());
         const isCounted = status?.observedGeneration === metadata.generation;
-        return isCounted && status?.updatedReadyPods === names.length;
+        return isCounted && status?.updatedReadyPods === before.length;
       });
       expect(withoutOne).toEqual([]);
       const pods = await podsNow();

@@ -1,10 +1,13 @@
 import { expect, it } from '@jest/globals';
+import { kubeResource } from '../../api/core/well-known.ts';
+import { rollOutId } from '../../api/fleet/operation.ts';
 import { hotMark } from '../../api/sidecar-set/marks.ts';
 import { swapAnnotation } from '../../api/sidecar-set/swap.ts';
 import { closedAs } from '../support/closed.ts';
 import { describeAlone } from '../support/groups.ts';
 import { summariesOf } from '../support/history.ts';
 import { HotSidecars, withImage } from '../support/hot-sidecars.ts';
+import { waitFor } from '../support/wait.ts';
 import { useWindlass } from './windlass.ts';
 
 const windlass = useWindlass();
@@ -55,6 +58,37 @@ describeAlone('swaps of sidecars in a real API server with a real Temporal', () 
     await sidecars.patch({ spec: { updateStrategy: { paused: false } } });
     await sidecars.until('the undo', async () => (await sidecars.images())['mesh-2'] === 'busybox:empty');
     await sidecars.until('the end', async () => (await sidecars.handle.describe()).status.name === 'FAILED');
+    await sidecars.delete();
+  }, 120_000);
+
+  it('SHU-45: on a node that goes away nothing more is written; the swap and the roll-out end with the deletion of the pod', async () => {
+    const sidecars = await HotSidecars.create(windlass());
+    await sidecars.patch(withImage('busybox:1.36'));
+    // The kubelet is not played from here on.
+    await waitFor('the write', async () => (await sidecars.images())['mesh-2'] === 'busybox:1.36');
+    const reasonOf = async () => (await sidecars.handle.describe()).searchAttributes.WindlassReason?.[0];
+    await waitFor('the wait', async (see) => see(await reasonOf()) === 'ContainerNotReported');
+
+    // What the node controller does: the pod is not ready, and then deleted, but its kubelet does not end it.
+    const { kube } = windlass().cluster;
+    const { metadata } = await sidecars.pod();
+    const ref = { namespace: sidecars.namespace, name: metadata.name };
+    const ready = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' };
+    await kube.patch(
+      kubeResource.pods,
+      ref,
+      'strategic',
+      { status: { conditions: [ready] } },
+      { subresource: 'status' },
+    );
+    await kube.patch(kubeResource.pods, ref, 'merge', { metadata: { finalizers: ['example.com/kubelet'] } });
+    await kube.delete(kubeResource.pods, ref);
+    await waitFor('the end', async () => (await sidecars.handle.describe()).status.name !== 'RUNNING');
+    expect(await sidecars.images()).toMatchObject({ 'mesh-1': 'busybox:1.35', 'mesh-2': 'busybox:1.36' });
+    const { uid } = (await sidecars.set()).metadata;
+    const rollOut = windlass().client.workflow.getHandle(rollOutId(uid));
+    await waitFor('the end of the roll-out', async () => (await rollOut.describe()).status.name !== 'RUNNING');
+    await kube.patch(kubeResource.pods, ref, 'merge', { metadata: { finalizers: [] } });
     await sidecars.delete();
   }, 120_000);
 });
