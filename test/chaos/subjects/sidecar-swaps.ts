@@ -29,6 +29,8 @@ const images = {
   new: 'docker.io/library/busybox:1.35',
   empty: 'busybox:1.36',
 } as const;
+/** Of the cold sidecar: two images, since one under two names shows no change where it restarts within a second. */
+const coldImages = { old: 'busybox:1.35', new: 'busybox:1.36' } as const;
 const app = { app: 'swapped' };
 
 const script = `trap 'exit 0' TERM; sleep 99999 & wait`;
@@ -187,7 +189,7 @@ export class SidecarSwaps implements ChaosSubject {
         isServing(pod) &&
         imageOf(pod, working) === (this.#isUndone() ? images.old : images.new) &&
         imageOf(pod, idle) === images.empty &&
-        imageOf(pod, cold) === (this.#options.middle === 'imageOfBefore' ? images.old : images.new) &&
+        imageOf(pod, cold) === (this.#options.middle === 'imageOfBefore' ? coldImages.old : coldImages.new) &&
         areReported(pod) &&
         marked === JSON.stringify({ [sidecar]: working })
       );
@@ -305,7 +307,7 @@ function containers(image: string): JsonObject[] {
       readinessProbe: { exec: { command: ['sh', '-c', isAllowed] }, periodSeconds: 1, timeoutSeconds: 10 },
       upgradeStrategy: { upgradeType: 'HotUpgrade', hotUpgradeEmptyImage: images.empty },
     },
-    { name: cold, image: image === images.old ? images.old : images.new, command, shareVolumePolicy },
+    { name: cold, image: image === images.old ? coldImages.old : coldImages.new, command, shareVolumePolicy },
   ];
 }
 
