@@ -21,7 +21,7 @@ import type { ControllerRevision } from '../api/fleet/revision.ts';
 import { hasInPlaceGate } from '../api/in-place/annotations.ts';
 import { terminationMark } from '../api/job-sidecar-termination.ts';
 import { type PerKind, partsOf } from '../api/per-kind.ts';
-import { hashAnnotation, hotMark, injectedListAnnotation } from '../api/sidecar-set/marks.ts';
+import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../api/sidecar-set/marks.ts';
 import { imageStartsAnnotation } from '../api/sidecar-set/swap.ts';
 import { sidecarSets } from '../api/sidecar-set/types.ts';
 import { type EndpointSlice, type Service, serviceLabel } from '../workflows/plan/drain.ts';
@@ -48,7 +48,7 @@ export function trimPod(pod: Pod): Pod {
 /** The annotations that say which SidecarSets a pod has, and what of them. */
 const sidecarAnnotations: readonly string[] = [
   ...[hashAnnotation.whole, hashAnnotation.withoutImage, injectedListAnnotation],
-  ...[hotMark.working, updateStateAnnotation, imageStartsAnnotation],
+  ...[hotMark.working, updateStateAnnotation, imageStartsAnnotation, restartsAnnotation],
 ];
 
 /** Prefixes of annotations of hot-upgrade sidecars. */

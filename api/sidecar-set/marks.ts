@@ -17,6 +17,13 @@ export const injectedListAnnotation = 'kruise.io/sidecarset-injected-list';
 /** Label of a pod that the webhook has injected, `true`: selectors find it, and the policy of the pod webhook leaves it alone. */
 export const injectedLabel = 'windlass.io/sidecars-injected';
 
+/**
+ * Annotation of a pod: how often its containers had been restarted when their images were written, and when that was, as
+ * `{"log":{"at":"2026-01-01T00:00:00Z","restarts":1}}`. Times of the kubelet have whole seconds, and an image may get another
+ * name and stay the same.
+ */
+export const restartsAnnotation = 'windlass.io/sidecar-restarts';
+
 /** Environment variable of every injected container. */
 export const injectedEnv = { name: 'IS_INJECTED', value: 'true' } as const;
 

@@ -11,6 +11,7 @@ import {
   targetOfSpec,
   targetOfUndo,
 } from '../../workflows/plan/sidecar-set/target.ts';
+import { notingRestarts } from '../../workflows/plan/sidecar-set/update-marks.ts';
 import { sidecarWrite } from '../../workflows/plan/sidecar-set/write.ts';
 import {
   aSidecarSet,
@@ -195,6 +196,30 @@ describe('SCS-190: a container that gets the image that it had, by another name'
     const at = (observedGeneration: number) => ({ ...unseen, status: { ...unseen.status, observedGeneration } });
     expect(isConsistent(retagged, at(1))).toBe(false);
     expect(isConsistent(retagged, at(2))).toBe(true);
+  });
+
+  it('is consistent after a restart within the second of the write, by the number of restarts that was noted', () => {
+    const noted = (restarts: number, at = writtenAt) =>
+      withAnnotations(withStatus(pod, 'log', { restartCount: 3, state: { running: { startedAt: writtenAt } } }), {
+        'windlass.io/sidecar-restarts': JSON.stringify({ log: { at, restarts } }),
+      });
+    expect(isConsistent(retagged, noted(2))).toBe(true);
+    expect(isConsistent(retagged, noted(3))).toBe(false);
+    // of an earlier write: somebody else has written the last one
+    expect(isConsistent(retagged, noted(2, '2026-01-01T00:30:00Z'))).toBe(false);
+  });
+
+  it('notes the restarts of the containers that a write changes, and keeps what is known of others', () => {
+    const known = withAnnotations(withStatus(oldPod, 'log', { restartCount: 7 }), {
+      'windlass.io/sidecar-restarts': '{"app":{"at":"x","restarts":1},"gone":{"at":"x","restarts":1}}',
+    });
+    const { patch } = notingRestarts({ kind: 'pod', patch: { spec: {} } }, known, ['log'], writtenAt);
+    expect(patch.spec).toEqual({});
+    const { annotations = {} } = patch.metadata as { readonly annotations?: Readonly<Record<string, string>> };
+    expect(JSON.parse(annotations['windlass.io/sidecar-restarts'] ?? '')).toEqual({
+      app: { at: 'x', restarts: 1 },
+      log: { at: writtenAt, restarts: 7 },
+    });
   });
 
   it('is inconsistent without a complete record', () => {

@@ -4,7 +4,7 @@ import { entryOf, isJsonObject, type Json, type JsonObject, objectOr } from '../
 import { perObject } from '../../../api/base/per-object.ts';
 import { type ContainerStatus, isActive, type Pod } from '../../../api/core/pod.ts';
 import { selectsPod } from '../../../api/sidecar-set/injection/choose.ts';
-import { hashAnnotation, hotMark, injectedListAnnotation } from '../../../api/sidecar-set/marks.ts';
+import { hashAnnotation, hotMark, injectedListAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
 import {
   hotPair,
   isHotUpgrade,
@@ -185,7 +185,8 @@ function updateRecords(pod: Pod, setNames: readonly string[]): ReadonlyMap<strin
 
 /**
  * Whether the kubelet has restarted a container since its update. Then an image with the same ID as the one before is that
- * of the spec, although the kubelet reports it by another name, such as the one with the registry.
+ * of the spec, although the kubelet reports it by another name, such as the one with the registry. The number of restarts says
+ * so; of updates by OpenKruise there are only times.
  *
  * Hot-upgrade sidecars are left out (SHU-72): their swap goes on by what this says, and a container that crashes between
  * two writes must not count as the new one.
@@ -194,10 +195,12 @@ function hasRestarted(pod: Pod, status: ContainerStatus | undefined, { setName, 
   const { generation } = pod.metadata;
   const { observedGeneration } = pod.status ?? {};
   if (observedGeneration !== undefined && generation !== undefined && observedGeneration < generation) return false;
+  if (status === undefined || isOfHotPair(pod, status.name)) return false;
   const { updateTimestamp } = objectOr(entryOf(jsonIn(pod, hashAnnotation.whole), setName));
-  const startedAtMs = Date.parse(status?.state?.running?.startedAt ?? '');
-  const isLater = [since, updateTimestamp].every((time) => typeof time === 'string' && startedAtMs > Date.parse(time));
-  return isLater && !isOfHotPair(pod, status?.name);
+  const { at, restarts } = objectOr(entryOf(jsonIn(pod, restartsAnnotation), status.name));
+  if (typeof restarts === 'number' && at === updateTimestamp) return status.restartCount > restarts;
+  const startedAtMs = Date.parse(status.state?.running?.startedAt ?? '');
+  return [since, updateTimestamp].every((time) => typeof time === 'string' && startedAtMs > Date.parse(time));
 }
 
 function isOfHotPair(pod: Pod, container: string | undefined): boolean {

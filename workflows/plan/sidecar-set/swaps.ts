@@ -6,7 +6,6 @@
  * upkeep: it is done whatever the partition, the selector and the budget say (SHU-42). An empty image that has changed rolls
  * within the budget.
  */
-import { objectOr } from '../../../api/base/json.ts';
 import type { Pod } from '../../../api/core/pod.ts';
 import { imageStartsAnnotation, type SwapWaitReason, swapWaits } from '../../../api/sidecar-set/swap.ts';
 import { isHotUpgrade } from '../../../api/sidecar-set/types.ts';
@@ -22,6 +21,7 @@ import { classifiedPods, isUpdating, podRef, type SidecarSetScene } from './scen
 import { cancelWrite, emptyImagesToRoll, hotSidecars, resetDecision, resetWrite } from './swap.ts';
 import type { SidecarTarget } from './target.ts';
 import { decisionOf, type FreshWrite, type UpdatePlan } from './update.ts';
+import { annotated, notingRestarts } from './update-marks.ts';
 import { sidecarWrite } from './write.ts';
 
 /** What a pass decides about the swaps of a SidecarSet. */
@@ -122,21 +122,15 @@ export function freshSwap(scene: SidecarSetScene, live: Pod, step: SwapStep): Fr
   if (write.kind === 'impossible') return write;
   if (write.kind !== 'write' || decisionOf(write).kind !== 'swap') return nothing;
   const changed = write.containers.map(({ name }) => name);
-  return { kind: 'write', write: remembering(live, write.write, changed, scene) };
+  const cold = write.containers.filter(({ hot }) => hot === undefined).map(({ name }) => name);
+  const noted = cold.length === 0 ? write.write : notingRestarts(write.write, live, cold, scene.now);
+  return { kind: 'write', write: remembering(live, noted, changed, scene) };
 }
 
 const nothing = { kind: 'nothing' } as const;
 
-/** One write carries everything (SHU-84): also since when the kubelet counts the images that are replaced. */
-function remembering(
-  live: Pod,
-  { kind, patch }: PodWrite,
-  containers: readonly string[],
-  { input }: SidecarSetScene,
-): PodWrite {
+/** With since when the kubelet counts the images that are replaced. */
+function remembering(live: Pod, write: PodWrite, containers: readonly string[], { input }: SidecarSetScene): PodWrite {
   const starts = imageStartsAfter(live, containers, input.nowMs);
-  if (starts === undefined) return { kind, patch };
-  const metadata = objectOr(patch.metadata);
-  const annotations = { ...objectOr(metadata.annotations), [imageStartsAnnotation]: starts };
-  return { kind, patch: { ...patch, metadata: { ...metadata, annotations } } };
+  return starts === undefined ? write : annotated(write, { [imageStartsAnnotation]: starts });
 }

@@ -12,7 +12,8 @@ import {
   hashEntry,
   presentEntry,
 } from '../../../api/sidecar-set/injection/metadata.ts';
-import { hashAnnotation } from '../../../api/sidecar-set/marks.ts';
+import { hashAnnotation, restartsAnnotation } from '../../../api/sidecar-set/marks.ts';
+import type { PodWrite } from '../fleet/in-place/update.ts';
 import { jsonIn, updateStateAnnotation } from './pods.ts';
 import type { SidecarTarget } from './target.ts';
 
@@ -69,6 +70,25 @@ export function updateRecord(
   const entries = new Map<string, GoValue>(Object.entries(state).filter(isPresent));
   entries.set(setName, { revision, updateTimestamp, lastContainerStatuses: last, ...others });
   return { [updateStateAnnotation]: goJson(entries) };
+}
+
+/** The write with the restarts of these containers before it, which tells later whether the kubelet has done it. */
+export function notingRestarts(write: PodWrite, pod: Pod, changed: readonly string[], now: string): PodWrite {
+  const present = new Set(pod.spec.containers.map(({ name }) => name));
+  const kept = Object.entries(readable(pod, restartsAnnotation)).filter(([name]) => present.has(name));
+  const noted = (pod.status?.containerStatuses ?? [])
+    .filter(({ name }) => changed.includes(name))
+    .map(({ name, restartCount }) => [name, { at: now, restarts: restartCount }] as const);
+  return annotated(write, { [restartsAnnotation]: JSON.stringify(Object.fromEntries([...kept, ...noted])) });
+}
+
+/** The write with more annotations: one write carries everything (SHU-84). */
+export function annotated({ kind, patch }: PodWrite, more: Annotations): PodWrite {
+  const metadata = objectOr(patch.metadata);
+  return {
+    kind,
+    patch: { ...patch, metadata: { ...metadata, annotations: { ...objectOr(metadata.annotations), ...more } } },
+  };
 }
 
 /** The map in an annotation; empty when it is absent, no map, or so deep that nothing could write it. */

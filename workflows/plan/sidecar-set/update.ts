@@ -17,6 +17,7 @@ import type { ClassifiedPod } from './classify.ts';
 import type { SidecarSetStep } from './input.ts';
 import { prefetchOf } from './prefetch.ts';
 import { classifiedPods, isUpdating, type SidecarSetScene } from './scene.ts';
+import { notingRestarts } from './update-marks.ts';
 import { type SidecarChange, type SidecarWrite, sidecarChange, sidecarWrite } from './write.ts';
 
 /** The most pods that one pass updates, so that all else of the SidecarSet is looked at in between. */
@@ -193,7 +194,12 @@ export function freshWrite(scene: SidecarSetScene, live: Pod, isFree: boolean): 
   const write = sidecarWrite(scene.target, live, scene.now);
   const decision = decisionOf(write);
   if (decision.kind === 'impossible') return decision;
-  return decision.kind === 'update' && write.kind === 'write'
-    ? { kind: 'write', write: write.write }
-    : { kind: 'nothing' };
+  if (decision.kind !== 'update' || write.kind !== 'write') return { kind: 'nothing' };
+  return {
+    kind: 'write',
+    write:
+      decision.containers.length === 0
+        ? write.write
+        : notingRestarts(write.write, live, decision.containers, scene.now),
+  };
 }
