@@ -29,7 +29,7 @@ export function restartPatch(target: Target, object: RolledOut, nowMs: number): 
     const place = env.findIndex((one) => isJsonObject(one) && one.name === restartedAt);
     return place < 0 ? { op: 'add', path: `${path}/-`, value } : { op: 'replace', path: `${path}/${place}`, value };
   });
-  return [{ op: 'test', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion }, ...changes];
+  return [{ op: 'replace', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion }, ...changes];
 }
 
 /** RFC 3339 with the offset of this machine's time zone, to the second. */

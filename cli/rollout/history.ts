@@ -63,7 +63,7 @@ export function undoOf(
 /** KK-5: the template is replaced as a whole, so that it becomes what it was, and only on the object as it was read. */
 export function restorePatch({ metadata }: RolledOut, template: PodTemplate): readonly object[] {
   return [
-    { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
+    { op: 'replace', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
     { op: 'replace', path: '/spec/template', value: template },
   ];
 }

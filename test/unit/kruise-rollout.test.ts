@@ -38,9 +38,17 @@ function shop({ spec = {}, status = rolledOut }: Shop = {}) {
   cluster.put(kubeResource.controllerRevisions, oldRevision);
   const { metadata } = newRevisionOfSet;
   cluster.put(kubeResource.controllerRevisions, { ...newRevisionOfSet, metadata: { ...metadata, ...cause } });
-  const kube = cluster.client();
+  let isEdited = false;
+  const kube = cluster.client(({ verb, plural }) => {
+    if (!isEdited || verb !== 'patch' || plural !== 'clonesets') return;
+    cluster.put(cloneSets, cloneSet({ ...spec, replicas: 7 }, { status }));
+  });
   return {
     cluster,
+    /** Somebody changes the set right before it is patched. */
+    edit: () => {
+      isEdited = true;
+    },
     set: () => cluster.all<CloneSet>(cloneSets)[0] as CloneSet,
     /** The set gets this status, as from the watcher. */
     become: (now: Partial<CloneSetStatus>) => cluster.put(cloneSets, cloneSet(spec, { status: now })),
@@ -208,6 +216,14 @@ describe('kubectl kruise rollout undo', () => {
     });
     expect(set().spec.template).toEqual(templateOf(oldRevision));
     expect(set().spec.updateStrategy?.rollingUpdate?.partition).toBe(4);
+  });
+
+  it.each(['undo', 'restart'])('%s is refused when somebody has changed the object meanwhile', async (verb) => {
+    const { rollout, set, edit } = shop();
+    edit();
+    const said = await rollout(verb, 'clone/web');
+    expect(said).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/Cannot patch clonesets.*modified/) });
+    expect(set().spec.template).toEqual(template('nginx:1.1'));
   });
 
   it('KK-4: writes nothing when the template is that of the revision', async () => {
