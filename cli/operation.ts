@@ -72,6 +72,13 @@ export function operationEngine({
 async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory' | 'workflowId'>) {
   const [run, history] = [await handle.describe(), await handle.fetchHistory()];
   const endedAt = run.closeTime?.toISOString();
+  const events: readonly HistoryEvent[] = history.events ?? [];
+  const scheduled = new Map(
+    events.flatMap((event) => {
+      const id = event.activityTaskScheduledEventAttributes?.activityId;
+      return id ? [[id, event] as const] : [];
+    }),
+  );
   return {
     workflowId: handle.workflowId,
     runId: run.runId,
@@ -83,13 +90,13 @@ async function reportOf(handle: Pick<WorkflowHandle, 'describe' | 'fetchHistory'
       const since = timeOf(activity.lastStartedTime ?? activity.scheduledTime);
       const lastFailure = activity.lastFailure?.message;
       return {
-        step: activity.activityId || activity.activityType?.name || 'a step',
+        step: stepName(scheduled.get(activity.activityId ?? '') ?? { activityTaskScheduledEventAttributes: activity }),
         attempt: activity.attempt ?? 1,
         ...(since !== undefined && { since }),
         ...(lastFailure && { lastFailure }),
       };
     }),
-    history: historyLines(history.events ?? []),
+    history: historyLines(events),
   };
 }
 
